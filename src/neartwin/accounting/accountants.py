@@ -42,7 +42,15 @@ def numerical_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> 
 def basic_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """Sums of epsilon and of delta. Dwork, Roth 2014, theorem 3.16.
 
-    Errors: `PrivacyError` for a mechanism without a pure or (epsilon, delta) guarantee of its own, such as the Gaussian.
+    Args:
+        usage: The mechanisms and how they meet people.
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The cost.
+
+    Raises:
+        PrivacyError: A mechanism has no pure or (epsilon, delta) guarantee of its own, such as the Gaussian.
 
     >>> from neartwin.accounting.usage import repeated
     >>> from neartwin.losses import Laplace
@@ -58,9 +66,18 @@ def basic_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost
 
 
 def advanced_accountant(usage: AnyUsage, *, slack: Number, neighbours: str = "add_remove") -> Cost:
-    """(sum e tanh(e/2) + sqrt(2 ln(1/slack) sum e^2), sum delta + slack), or basic composition where that is smaller.
+    """(sum e tanh(e/2) + sqrt(2 ln(1/slack) sum e^2), sum delta + slack), or basic composition if that is smaller.
 
-    slack: the delta spent on the deviation, in (0, 1). Dwork, Roth 2014, theorem 3.20, with the tight mean.
+    Args:
+        usage: The mechanisms and how they meet people.
+        slack: The delta spent on the deviation, in (0, 1).
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The cost.
+
+    Source:
+        Dwork, Roth 2014, theorem 3.20, with the tight mean.
 
     >>> from neartwin.accounting.usage import repeated
     >>> from neartwin.losses import Laplace
@@ -84,6 +101,13 @@ def advanced_accountant(usage: AnyUsage, *, slack: Number, neighbours: str = "ad
 def optimal_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     """The best that follows from each mechanism's (epsilon, delta) alone. Kairouz, Oh, Viswanath 2015, theorem 3.3.
 
+    Args:
+        usage: The mechanisms and how they meet people.
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The cost.
+
     >>> from neartwin.accounting.usage import repeated
     >>> six = optimal_accountant(repeated(Approx(epsilon="0.1", delta="1e-8"), 200))
     >>> 6.571974667452005 in six.epsilon("1e-5")
@@ -100,9 +124,17 @@ def optimal_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Co
 def rdp_accountant(
     usage: AnyUsage, *, orders: Sequence[float] = DEFAULT_ORDERS, neighbours: str = "add_remove"
 ) -> RdpCurve:
-    """The Renyi curve of the whole on a grid of orders, those where it is finite. Mironov 2017.
+    """The Renyi curve of the composition on a grid of orders, those at which it is finite. Mironov 2017.
 
     `rdp_epsilon` converts it and warns at the grid's edge; the curve's own methods do not.
+
+    Args:
+        usage: The mechanisms and how they meet people.
+        orders: The grid, increasing.
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The curve.
     """
     whole = cost(usage, neighbours=neighbours)
     grid = grid_of(orders)
@@ -128,13 +160,30 @@ def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
 
 
 def moments_accountant(usage: AnyUsage, delta: Number, *, neighbours: str = "add_remove") -> RdpEpsilon:
-    """The moments accountant of Abadi et al. 2016: log moments at whole orders, and the first conversion."""
+    """The moments accountant of Abadi et al. 2016: log moments at whole orders, and the first conversion.
+
+    Args:
+        usage: The mechanisms and how they meet people.
+        delta: In (0, 1).
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The epsilon, with its order.
+    """
     curve = rdp_accountant(usage, orders=INTEGER_ORDERS, neighbours=neighbours)
     return _warned(curve.epsilon_mironov(rational(delta=delta)))
 
 
 def zcdp_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
-    """The least rho of the whole, and what rho-zCDP alone implies. Bun, Steinke 2016; Canonne, Kamath, Steinke 2020.
+    """The least rho of the composition, and the consequences of rho-zCDP alone. Bun, Steinke 2016; Canonne, Kamath,
+    Steinke 2020.
+
+    Args:
+        usage: The mechanisms and how they meet people.
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The cost.
 
     >>> from neartwin.accounting.usage import repeated
     >>> zcdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").upper
@@ -145,9 +194,17 @@ def zcdp_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
 
 
 def gdp_accountant(usage: AnyUsage, *, delta: Number = 0, neighbours: str = "add_remove") -> Cost:
-    """The least certified mu of the whole with `delta` set aside, and what that implies. Dong, Roth, Su 2022.
+    """The least certified mu of the composition with `delta` set aside, and its consequences. Dong, Roth, Su 2022.
 
-    No central limit theorem: that is an estimate, and often below the truth.
+    It uses no central limit theorem: that is an estimate, and often below the truth.
+
+    Args:
+        usage: The mechanisms and how they meet people.
+        delta: The failure probability that is set aside.
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The cost.
 
     >>> from neartwin.accounting.usage import repeated
     >>> 8.306225049954728 in gdp_accountant(repeated(Gaussian(mu="0.05"), 1000)).epsilon("1e-6").outward(10**6)

@@ -12,10 +12,18 @@ from neartwin.tradeoff.amplification import amplified_epsilon
 
 
 def amplified_pure(*, epsilon: Numeric, rate: Numeric) -> Certified:
-    """ln(1 + q (e^epsilon - 1)): epsilon-DP run on a random sample.
+    """ln(1 + q (e^epsilon - 1)): epsilon-DP on a random sample.
 
-    rate: q, the Poisson sampling probability (then under add/remove), or the sampled fraction without replacement (then
-    under replace-one). Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
+    Args:
+        epsilon: The epsilon on the sample.
+        rate: q, the Poisson sampling probability, under add/remove. Or the fraction sampled without replacement, under
+            replace-one.
+
+    Returns:
+        The epsilon, certified.
+
+    Source:
+        Balle, Barthe, Gaboardi 2018, Theorems 8 and 9.
 
     >>> amplified_pure(epsilon=1, rate="0.01").upper
     0.01703686...
@@ -24,13 +32,30 @@ def amplified_pure(*, epsilon: Numeric, rate: Numeric) -> Certified:
 
 
 def amplified_approximate(*, epsilon: Number, delta: Number, rate: Number) -> Bound:
-    """(ln(1 + q (e^epsilon - 1)), q delta): the same for (epsilon, delta)-DP."""
+    """(ln(1 + q (e^epsilon - 1)), q delta): (epsilon, delta)-DP on a random sample.
+
+    Args:
+        epsilon: The epsilon on the sample.
+        delta: The delta on the sample.
+        rate: q, as for `amplified_pure`.
+
+    Returns:
+        The bound.
+    """
     e, d, q = read_epsilon(epsilon=epsilon), read_delta(delta=delta), read_delta(rate=rate)
     return Bound(amplified_pure(epsilon=e, rate=q), exactly(q * d), "amplification by subsampling")
 
 
 def epsilon_before_sampling(*, epsilon: Numeric, rate: Numeric) -> Certified:
-    """The epsilon a mechanism may have so that its sampled form has the given one: the inverse of `amplified_pure`."""
+    """The epsilon of a mechanism whose sampled form has the given one: the inverse of `amplified_pure`.
+
+    Args:
+        epsilon: The epsilon of the sampled form.
+        rate: q, as for `amplified_pure`.
+
+    Returns:
+        The epsilon, certified.
+    """
     e, q = domains.NOT_NEGATIVE(epsilon=epsilon), domains.POSITIVE_SHARE(rate=rate)
     return elementwise(
         lambda e, q: (ball(e).expm1() / ball(q)).log1p(), e, q, method="amplification by subsampling, inverse"

@@ -25,8 +25,15 @@ MOST_PLACES = 1_000
 def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
     """The largest Renyi divergence of any epsilon-bounded-range pair, at orders of at least 1.
 
-    With s(x) = ln(sinh(x)/x): [a s(a e/2) - (a-1) s((a-1) e/2) - s(e/2)] / (a-1), the maximum over t in closed form;
-    at order 1 it is e/(e^e - 1) - 1 - ln(e/(e^e - 1)). Increasing in the order, up to epsilon.
+    With s(x) = ln(sinh(x)/x) it is [a s(a e/2) - (a-1) s((a-1) e/2) - s(e/2)] / (a-1), the maximum over t in closed
+    form. At order 1 it is e/(e^e - 1) - 1 - ln(e/(e^e - 1)). It increases in the order, up to epsilon.
+
+    Args:
+        epsilon: The range.
+        order: At least 1.
+
+    Returns:
+        The divergence, certified.
 
     >>> bounded_range_rdp(epsilon=1, order=1).upper
     0.12330156...
@@ -55,6 +62,12 @@ def _g(y: "arb") -> "arb":
 def zcdp_of_bounded_range(epsilon: Numeric) -> Certified:
     """epsilon^2 / 8. Cesar and Rogers 2021, Lemma 3.2.
 
+    Args:
+        epsilon: The range.
+
+    Returns:
+        The rho, certified.
+
     >>> zcdp_of_bounded_range(1).upper
     0.125
     """
@@ -64,10 +77,24 @@ def zcdp_of_bounded_range(epsilon: Numeric) -> Certified:
 
 
 def bounded_range_delta(*, epsilon: Number, count: int, epsilon_total: Number) -> Certified:
-    """The least delta at which count *non-adaptive* epsilon-bounded-range mechanisms are (epsilon_total, .)-DP.
+    """The least delta at which *non-adaptive* epsilon-bounded-range mechanisms are (epsilon_total, .)-DP together.
 
     Adaptive ones are strictly worse: for those use `zcdp_of_bounded_range`. The worst place t of the range is one of
-    count + 1 candidates. Dong, Durfee, Rogers 2020, Theorem 3.
+    count + 1 candidates.
+
+    Args:
+        epsilon: The range of each mechanism.
+        count: The number of mechanisms.
+        epsilon_total: The epsilon of all together.
+
+    Returns:
+        The delta, certified.
+
+    Raises:
+        ParameterError: There are too many mechanisms.
+
+    Source:
+        Dong, Durfee, Rogers 2020, Theorem 3.
 
     >>> bounded_range_delta(epsilon=1, count=2, epsilon_total=1).upper
     0.05700532...

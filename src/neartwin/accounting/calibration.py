@@ -40,7 +40,17 @@ _INFINITE = float("inf")
 
 
 def true_positives(rate: Number, *, fpr: Number) -> TruePositives:
-    """A bound on the attacker's true positive rate at one false positive rate; 0 < fpr < rate < 1.
+    """A bound on the attacker's true positive rate at one false positive rate.
+
+    Args:
+        rate: The true positive rate, above fpr and below 1.
+        fpr: The false positive rate, above 0.
+
+    Returns:
+        The goal.
+
+    Raises:
+        ParameterError: A rate is out of bounds.
 
     >>> str(true_positives("0.05", fpr="0.01"))
     'tpr=0.05 at fpr=0.01'
@@ -246,10 +256,19 @@ def least_noise(
     neighbours: str = "add_remove",
     tolerance: Number = "1e-6",
 ) -> Calibrated[Fraction]:
-    """The least scale at which a spend meets a target: `value` meets it, and is above the least by at most the tolerance.
+    """The least scale at which a spend meets a goal. `value` meets it, and exceeds the least by at most the tolerance.
 
-    spend: what is done at a scale (in units of the sensitivity), cheaper at larger scales. tolerance: relative.
-    Errors: `PrivacyError` where no scale up to 2^60 meets the target.
+    Args:
+        spend: The usage at a scale (in units of the sensitivity), cheaper at larger scales.
+        target: The goal.
+        neighbours: "add_remove" or "replace_one".
+        tolerance: The relative width of the search.
+
+    Returns:
+        The scale, with its cost.
+
+    Raises:
+        PrivacyError: No scale up to 2^60 meets the goal.
 
     >>> from neartwin.accounting.budgets import approx
     >>> from neartwin.losses import Gaussian
@@ -269,10 +288,19 @@ def largest_rate(
     neighbours: str = "add_remove",
     tolerance: Number = "1e-6",
 ) -> Calibrated[Fraction]:
-    """The largest sampling rate in (0, 1] at which a spend meets a target: `value` meets it.
+    """The largest sampling rate in (0, 1] at which a spend meets a goal. `value` meets it.
 
-    spend: what is done at a rate, dearer at larger rates (rate 1 must be allowed). tolerance: relative.
-    Errors: `PrivacyError` where not even a rate of 2^-60 meets it.
+    Args:
+        spend: The usage at a rate, dearer at larger rates. Rate 1 must be allowed.
+        target: The goal.
+        neighbours: "add_remove" or "replace_one".
+        tolerance: The relative width of the search.
+
+    Returns:
+        The rate, with its cost.
+
+    Raises:
+        PrivacyError: Not even a rate of 2^-60 meets the goal.
 
     >>> from neartwin.accounting.budgets import approx
     >>> from neartwin.accounting.usage import repeated
@@ -289,9 +317,19 @@ def largest_rate(
 
 
 def most_uses(each: AnyUsage, target: Goal, *, neighbours: str = "add_remove") -> Calibrated[int]:
-    """The most times a spend may be repeated, fixed beforehand, so that all together meet a target.
+    """The most repetitions of a spend, fixed beforehand, that together meet a goal.
 
-    Errors: `PrivacyError` where not even one use meets it, `ParameterError` where 10^12 do.
+    Args:
+        each: One use.
+        target: The goal.
+        neighbours: "add_remove" or "replace_one".
+
+    Returns:
+        The number of uses, with its cost.
+
+    Raises:
+        PrivacyError: Not even one use meets the goal.
+        ParameterError: 10^12 uses meet it.
 
     >>> from neartwin.accounting.budgets import approx
     >>> from neartwin.losses import Laplace

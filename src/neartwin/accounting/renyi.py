@@ -61,7 +61,13 @@ class RdpCurve:
             raise ParameterError("rdp", self.rdp, f"must hold one value an order, {len(self.orders)}")
 
     def times(self, count: int) -> "RdpCurve":
-        """The curve of count of these, composed.
+        """The curve of several of these, composed.
+
+        Args:
+            count: The number of uses.
+
+        Returns:
+            The curve.
 
         >>> from neartwin.divergences import laplace_pair
         >>> rdp_curve(laplace_pair(distance=1).renyi, orders=(2.0,)).times(3).rdp.upper
@@ -71,11 +77,25 @@ class RdpCurve:
         return RdpCurve(self.orders, combined(lambda r: k * ball(r) if k else 0, self.rdp, method=self.rdp.method))
 
     def epsilon(self, delta: Numeric) -> "RdpEpsilon":
-        """The least epsilon over the orders, by the conversion of Canonne, Kamath and Steinke."""
+        """The least epsilon over the orders, by the conversion of Canonne, Kamath and Steinke.
+
+        Args:
+            delta: In (0, 1).
+
+        Returns:
+            The epsilon, with its order.
+        """
         return self._least(rdp_to_epsilon, delta)
 
     def epsilon_mironov(self, delta: Numeric) -> "RdpEpsilon":
-        """The least epsilon over the orders, by the first and looser conversion."""
+        """The least epsilon over the orders, by the first and looser conversion.
+
+        Args:
+            delta: In (0, 1).
+
+        Returns:
+            The epsilon, with its order.
+        """
         return self._least(rdp_to_epsilon_mironov, delta)
 
     def _least(self, convert: Callable[..., Certified], delta: Any) -> "RdpEpsilon":
@@ -110,7 +130,15 @@ def grid_of(orders: Sequence[float]) -> tuple[float, ...]:
 
 
 def rdp_curve(renyi: Callable[[Any], Certified], *, orders: Sequence[float] = DEFAULT_ORDERS) -> RdpCurve:
-    """The curve of a Renyi divergence, for instance `laplace_pair(distance=1).renyi`, on a grid of orders."""
+    """The curve of a Renyi divergence on a grid of orders.
+
+    Args:
+        renyi: The divergence at an order, for instance `laplace_pair(distance=1).renyi`.
+        orders: The grid, increasing.
+
+    Returns:
+        The curve.
+    """
     grid = grid_of(orders)
     if not callable(renyi):
         raise ParameterError("renyi", renyi, "must be a function of the order")
@@ -118,9 +146,18 @@ def rdp_curve(renyi: Callable[[Any], Certified], *, orders: Sequence[float] = DE
 
 
 def compose_rdp(curves: Sequence[RdpCurve]) -> RdpCurve:
-    """The sum at each order: Mironov 2017, Proposition 1. All curves must have the same orders.
+    """The sum at each order: Mironov 2017, Proposition 1.
 
-    Valid for adaptively chosen mechanisms if each curve was fixed in advance and holds for every earlier output.
+    It holds for adaptively chosen mechanisms if each curve was fixed in advance and holds for every earlier output.
+
+    Args:
+        curves: Curves on one grid of orders.
+
+    Returns:
+        The curve.
+
+    Raises:
+        ParameterError: There is no curve, or grids differ.
     """
     curves = [made_of(RdpCurve, "RdpCurves", curves=curve) for curve in several(curves=curves)]
     if not curves:
@@ -150,8 +187,16 @@ def combined(formula: Callable[..., Any], *intervals: Certified, method: str) ->
 def rdp_to_epsilon(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
     """The value r + ln((a-1)/a) - (ln delta + ln a)/(a-1), at least 0: the better conversion to (epsilon, delta)-DP.
 
-    rdp: r, a number, an array or an interval; order: a > 1, infinity taken; delta in (0, 1). Canonne, Kamath, Steinke
-    2020, Proposition 12 (Balle et al. 2020, Theorem 21).
+    Args:
+        rdp: r, a number, an array or an interval.
+        order: a > 1; infinity is allowed.
+        delta: In (0, 1).
+
+    Returns:
+        The epsilon, certified.
+
+    Source:
+        Canonne, Kamath, Steinke 2020, Proposition 12 (Balle et al. 2020, Theorem 21).
 
     >>> rdp_to_epsilon(rdp="0.5", order=10, delta="1e-5").upper
     1.41801063...
@@ -166,7 +211,15 @@ def rdp_to_epsilon(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
 
 
 def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
-    """The value r + ln(1/delta)/(a-1): Mironov 2017, Proposition 3. Never better than `rdp_to_epsilon`.
+    """The value r + ln(1/delta)/(a-1), never better than `rdp_to_epsilon`. Mironov 2017, Proposition 3.
+
+    Args:
+        rdp: r, a number, an array or an interval.
+        order: a > 1.
+        delta: In (0, 1).
+
+    Returns:
+        The epsilon, certified.
 
     >>> rdp_to_epsilon_mironov(rdp="0.5", order=10, delta="1e-5").upper
     1.77921394...
@@ -179,7 +232,16 @@ def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certi
 
 
 def rdp_to_delta(*, rdp: Any, order: Numeric, epsilon: Numeric) -> Certified:
-    """e^((a-1)(r - epsilon)) (1 - 1/a)^(a-1) / a, at most 1: the same conversion solved for delta."""
+    """e^((a-1)(r - epsilon)) (1 - 1/a)^(a-1) / a, at most 1: the conversion of `rdp_to_epsilon` solved for delta.
+
+    Args:
+        rdp: r, a number, an array or an interval.
+        order: a > 1.
+        epsilon: The epsilon.
+
+    Returns:
+        The delta, certified.
+    """
     e = read(epsilon=epsilon)
 
     def value(r: Exact, a: Exact, e: Exact) -> "arb | Exact":
@@ -226,6 +288,12 @@ _FAR = 1e140
 def compose_zcdp(rhos: Sequence[Number]) -> Fraction:
     """The sum of rho, exact. Bun and Steinke 2016, Lemma 1.7.
 
+    Args:
+        rhos: The rho of each mechanism.
+
+    Returns:
+        The sum.
+
     >>> compose_zcdp(["0.1", "0.2"])
     Fraction(3, 10)
     """
@@ -235,7 +303,14 @@ def compose_zcdp(rhos: Sequence[Number]) -> Fraction:
 def zcdp_to_epsilon(*, rho: Numeric, delta: Numeric) -> Certified:
     """The least of rho a + ln((a-1)/a) - (ln delta + ln a)/(a-1) over a > 1, or 0 if that is negative.
 
-    delta in (0, 1). The minimum is at (a-1)^2 rho = ln(1 / (a delta)). Canonne, Kamath, Steinke 2020, Corollary 13.
+    The minimum is at (a-1)^2 rho = ln(1 / (a delta)). Canonne, Kamath, Steinke 2020, Corollary 13.
+
+    Args:
+        rho: At least 0.
+        delta: In (0, 1).
+
+    Returns:
+        The epsilon, certified.
 
     >>> zcdp_to_epsilon(rho="0.1", delta="1e-6").upper
     2.14193892...
@@ -285,6 +360,13 @@ def _epsilon_at(u: "arb", rho: Exact, delta: Exact) -> "arb":
 def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
     """The value rho + 2 sqrt(rho ln(1/delta)), never better than `zcdp_to_epsilon`. Bun, Steinke 2016, Prop. 1.3.
 
+    Args:
+        rho: At least 0.
+        delta: In (0, 1).
+
+    Returns:
+        The epsilon, certified.
+
     >>> zcdp_to_epsilon_bun_steinke(rho="0.1", delta="1e-6").upper
     2.45078800...
     """
@@ -331,7 +413,16 @@ def zcdp_for_epsilon(*, epsilon: Number, delta: Number) -> Certified:
 def zcdp_of_pure(epsilon: Numeric) -> Certified:
     """The value epsilon tanh(epsilon/2): the least rho of all epsilon-DP mechanisms, attained by randomized response.
 
-    Harrison and Manurangsi 2025; the first bound was epsilon^2 / 2.
+    The first bound was epsilon^2 / 2.
+
+    Args:
+        epsilon: At least 0.
+
+    Returns:
+        The rho, certified.
+
+    Source:
+        Harrison and Manurangsi 2025.
 
     >>> zcdp_of_pure(1).upper
     0.46211715...
@@ -341,7 +432,14 @@ def zcdp_of_pure(epsilon: Numeric) -> Certified:
 
 
 def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
-    """The value d + e^-d - 1, d = distance / scale: the least rho of the Laplace mechanism. Harrison, Manurangsi 2025.
+    """The value d + e^-d - 1 with d = distance / scale: the least rho of the Laplace mechanism. Harrison, Manurangsi 2025.
+
+    Args:
+        distance: The distance of the true answers.
+        scale: Positive.
+
+    Returns:
+        The rho, certified.
 
     >>> zcdp_of_laplace(distance=1).upper
     0.36787944...
@@ -352,7 +450,15 @@ def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
 
 
 def zcdp_of_gaussian(*, distance: Numeric, sigma: Numeric) -> Certified:
-    """distance^2 / (2 sigma^2). Bun and Steinke 2016, Proposition 1.6."""
+    """distance^2 / (2 sigma^2). Bun and Steinke 2016, Proposition 1.6.
+
+    Args:
+        distance: The distance of the true answers.
+        sigma: Positive.
+
+    Returns:
+        The rho, certified.
+    """
     mu = read_ratio(distance=distance, scale=sigma, name="sigma")
     return elementwise(lambda mu: mu**2 / 2, mu, method="zCDP of the Gaussian mechanism")
 

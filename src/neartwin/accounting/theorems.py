@@ -37,7 +37,17 @@ if TYPE_CHECKING:
 
 
 def basic_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = ()) -> Bound:
-    """(sum of epsilon, sum of delta): Dwork and Roth 2014, Theorem 3.16. Exact sums; no deltas means all 0.
+    """(sum of epsilon, sum of delta), exact: Dwork and Roth 2014, Theorem 3.16.
+
+    Args:
+        epsilons: The epsilon of each mechanism.
+        deltas: The delta of each; none means all 0.
+
+    Returns:
+        The bound.
+
+    Raises:
+        ParameterError: The numbers of epsilons and deltas differ.
 
     >>> basic_composition(epsilons=["0.1", "0.25", "0.65"]).epsilon.upper
     1.0
@@ -52,7 +62,14 @@ def basic_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = 
 
 
 def each_share(*, epsilon_total: Number, count: int) -> Fraction:
-    """The epsilon each of count mechanisms may spend under basic composition: total / count, exact.
+    """The epsilon of each mechanism under basic composition: total / count, exact.
+
+    Args:
+        epsilon_total: The epsilon of all together.
+        count: The number of mechanisms.
+
+    Returns:
+        The epsilon.
 
     >>> each_share(epsilon_total=1, count=50)
     Fraction(1, 50)
@@ -61,14 +78,31 @@ def each_share(*, epsilon_total: Number, count: int) -> Fraction:
 
 
 def group_privacy(*, epsilon: Number, size: int) -> Fraction:
-    """The value k epsilon: what epsilon-DP gives a group of k people. Dwork and Roth 2014, Theorem 2.2."""
+    """The value k epsilon: the guarantee of epsilon-DP to a group of k people. Dwork and Roth 2014, Theorem 2.2.
+
+    Args:
+        epsilon: The epsilon of one.
+        size: k.
+
+    Returns:
+        The epsilon of the group.
+    """
     return read_epsilon(epsilon=epsilon) * integer(at_least=1, size=size)
 
 
 def group_approximate(*, epsilon: Number, delta: Number, size: int) -> Bound:
-    """(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)): what (epsilon, delta)-DP gives a group of k people.
+    """(k epsilon, delta (e^(k epsilon) - 1) / (e^epsilon - 1)): the guarantee of (epsilon, delta)-DP to a group of k
+    people.
 
-    Vadhan 2017, Lemma 2.2, summed exactly. The delta is not clamped: above 1 it promises nothing.
+    It is summed exactly. The delta is not clamped: above 1 it promises nothing. Vadhan 2017, Lemma 2.2.
+
+    Args:
+        epsilon: The epsilon of one.
+        delta: The delta of one.
+        size: k.
+
+    Returns:
+        The bound.
 
     >>> group_approximate(epsilon="0.5", delta="1e-6", size=3).delta.upper
     5.36700309...e-06
@@ -84,7 +118,14 @@ def group_approximate(*, epsilon: Number, delta: Number, size: int) -> Bound:
 
 
 def group_zcdp(*, rho: Number, size: int) -> Fraction:
-    """k^2 rho: what rho-zCDP gives a group of k people. Bun and Steinke 2016, Proposition 1.9.
+    """k^2 rho: the guarantee of rho-zCDP to a group of k people. Bun and Steinke 2016, Proposition 1.9.
+
+    Args:
+        rho: The rho of one.
+        size: k.
+
+    Returns:
+        The rho of the group.
 
     >>> group_zcdp(rho="0.02", size=3)
     Fraction(9, 50)
@@ -96,9 +137,18 @@ MOST_DOUBLINGS = 300
 
 
 def group_rdp(curve: RdpCurve, *, doublings: int) -> RdpCurve:
-    """(order / 2^c, 3^c epsilon) for a group of 2^c people, at the orders of at least 2^(c+1).
+    """(order / 2^c, 3^c epsilon) for a group of 2^c people, at the orders of at least 2^(c+1). Mironov 2017, Proposition
+    2.
 
-    Mironov 2017, Proposition 2. doublings: c.
+    Args:
+        curve: The curve of one.
+        doublings: c.
+
+    Returns:
+        The curve of the group.
+
+    Raises:
+        ParameterError: No order is large enough.
     """
     c, curve = integer(at_least=0, doublings=doublings), made_of(RdpCurve, "an RdpCurve", curve=curve)
     if c > MOST_DOUBLINGS:
@@ -118,8 +168,16 @@ def group_rdp(curve: RdpCurve, *, doublings: int) -> RdpCurve:
 def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
     """(epsilon sqrt(2k ln(1/slack)) + k epsilon tanh(epsilon/2), k delta + slack): with the tight KL of Lemma 3.18.
 
-    epsilon, delta: of each of the count = k mechanisms; slack: the extra delta spent on the deviation, in (0, 1).
-    Never worse than `advanced_composition_classical`.
+    It is never worse than `advanced_composition_classical`.
+
+    Args:
+        epsilon: The epsilon of each mechanism.
+        delta: The delta of each mechanism.
+        count: k.
+        slack: The extra delta spent on the deviation, in (0, 1).
+
+    Returns:
+        The bound.
 
     >>> advanced_composition(epsilon="0.1", count=100, slack="1e-6").epsilon.upper
     5.75610551...
@@ -133,6 +191,15 @@ def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slac
 def advanced_composition_classical(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
     """(epsilon sqrt(2k ln(1/slack)) + k epsilon (e^epsilon - 1), k delta + slack): Dwork and Roth 2014, Theorem 3.20.
 
+    Args:
+        epsilon: The epsilon of each mechanism.
+        delta: The delta of each mechanism.
+        count: k.
+        slack: The extra delta spent on the deviation, in (0, 1).
+
+    Returns:
+        The bound.
+
     >>> advanced_composition_classical(epsilon="0.1", count=100, slack="1e-6").epsilon.upper
     6.30823095...
     """
@@ -143,7 +210,19 @@ def advanced_composition_classical(*, epsilon: Number, delta: Number = 0, count:
 
 
 def advanced_composition_mixed(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
-    """(sum e_i tanh(e_i/2) + sqrt(2 ln(1/slack) sum e_i^2), sum delta_i + slack): different parameters, tight KL."""
+    """(sum e_i tanh(e_i/2) + sqrt(2 ln(1/slack) sum e_i^2), sum delta_i + slack): different parameters, tight KL.
+
+    Args:
+        epsilons: e_i.
+        deltas: delta_i; none means all 0.
+        slack: The extra delta spent on the deviation, in (0, 1).
+
+    Returns:
+        The bound.
+
+    Raises:
+        ParameterError: The numbers of epsilons and deltas differ.
+    """
     eps = read_all(epsilons, read_epsilon, "epsilons")
     if not eps:
         raise ParameterError("epsilons", eps, "must hold at least one mechanism")
@@ -160,7 +239,15 @@ def mixed(counts: Mapping[Fraction, int], slack: Fraction) -> "arb":
 
 
 def best_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
-    """The smaller epsilon of advanced and basic composition; basic needs no slack and keeps its smaller delta.
+    """The smaller epsilon of advanced and basic composition. Basic composition needs no slack and keeps its smaller delta.
+
+    Args:
+        epsilons: The epsilon of each mechanism.
+        deltas: The delta of each; none means all 0.
+        slack: The extra delta spent on the deviation, in (0, 1).
+
+    Returns:
+        The bound.
 
     >>> best_composition(epsilons=["0.1"] * 3, slack="1e-6").theorem
     'basic composition, Dwork-Roth Theorem 3.16'
@@ -171,9 +258,17 @@ def best_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (
 
 
 def advanced_epsilon_each(*, epsilon_total: Number, count: int, slack: Number) -> Certified:
-    """The epsilon each of count mechanisms may have so that `advanced_composition` gives epsilon_total.
+    """The epsilon of each mechanism for which `advanced_composition` gives epsilon_total.
 
     The guarantee is the *lower* end: spend no more than that.
+
+    Args:
+        epsilon_total: The epsilon of all together.
+        count: The number of mechanisms.
+        slack: The extra delta spent on the deviation, in (0, 1).
+
+    Returns:
+        The epsilon, certified.
 
     >>> advanced_epsilon_each(epsilon_total=1, count=100, slack="1e-6").lower
     0.01869166...
@@ -191,7 +286,15 @@ def advanced_epsilon_each(*, epsilon_total: Number, count: int, slack: Number) -
 def filter_bound(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
     """(sqrt(2 ln(1/slack) sum e_i^2) + sum e_i^2 / 2, sum delta_i + slack): for parameters chosen adaptively too.
 
-    The privacy filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, at the sums reached.
+    It is the privacy filter of Whitehouse, Ramdas, Rogers and Wu 2023, Theorem 1, at the sums reached.
+
+    Args:
+        epsilons: e_i.
+        deltas: delta_i; none means all 0.
+        slack: The extra delta, in (0, 1).
+
+    Returns:
+        The bound.
 
     >>> filter_bound(epsilons=["0.1", "0.2", "0.05", "0.3"], slack="1e-6").epsilon.upper
     2.05554345...
@@ -275,6 +378,13 @@ def _after(head: Outcome, one: Outcome) -> Outcome:
 def adaptive_renyi(chain: Step, *, order: Numeric) -> Certified:
     """The exact Renyi divergence of the chain's whole transcript.
 
+    Args:
+        chain: The chain.
+        order: The Renyi order.
+
+    Returns:
+        The divergence, certified.
+
     >>> from neartwin.divergences import randomized_response_pair as rr
     >>> chain = Step(rr("0.5"), (Step(rr("0.3")), Step(rr("0.7"))))
     >>> adaptive_renyi(chain, order=2).upper, adaptive_bound(chain, order=2).upper
@@ -291,7 +401,15 @@ def _one_order(order: Numeric) -> Numeric:
 
 
 def worst_steps(chain: Step, *, order: Numeric) -> Certified:
-    """For each level the largest divergence over all earlier outcomes, reachable or not: the least valid promises."""
+    """For each level the largest divergence over all earlier outcomes, reachable or not: the least valid promises.
+
+    Args:
+        chain: The chain.
+        order: The Renyi order.
+
+    Returns:
+        One divergence a level, certified.
+    """
     _one_order(order)
     worst = []
     for level in made_of(Step, "a Step", chain=chain).levels():
@@ -304,9 +422,18 @@ def worst_steps(chain: Step, *, order: Numeric) -> Certified:
 def adaptive_bound(chain: Step, *, order: Numeric, promises: Sequence[Number] | None = None) -> Certified:
     """The sum of the promises, one a level: Proposition 1's bound on `adaptive_renyi`.
 
-    promises: the divergence each level was declared to have, fixed in advance; without them, `worst_steps`. A promise
-    that some outcome breaks raises `PrivacyError`, for then the proposition does not apply: an epsilon that depends on
-    the earlier answer needs a filter.
+    Args:
+        chain: The chain.
+        order: The Renyi order.
+        promises: The declared divergence of each level, fixed in advance; by default `worst_steps`.
+
+    Returns:
+        The bound, certified.
+
+    Raises:
+        PrivacyError: An outcome breaks a promise. The proposition then does not apply: an epsilon that depends on the
+            earlier answer needs a filter.
+        ParameterError: There is not one promise a level.
     """
     worst = worst_steps(chain, order=order)
     if promises is None:

@@ -190,7 +190,14 @@ def repeated(each: AnyUsage, count: int) -> Repeated:
 
 
 def sequential(*parts: AnyUsage) -> Sequential:
-    """All of these on the same people; at least one."""
+    """Usages one after the other on the same people.
+
+    Args:
+        parts: At least one usage.
+
+    Returns:
+        The usage.
+    """
     return Sequential(_read_all(parts))
 
 

@@ -79,9 +79,18 @@ def monotone_pair(
 ) -> BracketedPair:
     """Two laws on the line whose loss ln(p/q) is monotone between consecutive edges.
 
-    edges: increasing, first and last may be infinite; every turning point of the loss must be among them. mass_p,
-    mass_q: the probabilities of cells (left, right], vectorised; loss: ln(p/q) at the edges, its limits at infinity
-    included. rounding: a bound you declare on the relative error of the masses and the absolute error of the loss.
+    Args:
+        edges: Increasing; first and last may be infinite. Every turning point of the loss must be among them.
+        mass_p: The probabilities of cells (left, right] under P, vectorised.
+        mass_q: Those under Q.
+        loss: ln(p/q) at the edges, its limits at infinity included.
+        rounding: A declared bound on the relative error of the masses and the absolute error of the loss.
+
+    Returns:
+        The pair, with certified brackets.
+
+    Raises:
+        ParameterError: The functions do not fit the edges.
     """
     x = np.asarray(edges, dtype=float)
     if x.ndim != 1 or len(x) < 2 or not np.all(np.diff(x) > 0):
@@ -178,9 +187,15 @@ class ExponentialTail:
 
 
 def smooth_renyi(*, pieces: Sequence[SmoothPiece], tails: Sequence[ExponentialTail], order: float) -> Certified:
-    """The Renyi divergence of one order > 0, not 1, of densities made of smooth pieces and exponential tails.
+    """The Renyi divergence of one order, of densities made of smooth pieces and exponential tails.
 
-    Together they must cover the support of P. The interval holds if the declared bounds do.
+    Args:
+        pieces: The smooth pieces.
+        tails: The tails. Pieces and tails cover the support of P.
+        order: Positive, and not 1.
+
+    Returns:
+        An interval, which holds if the declared bounds do.
     """
     power = _power(order)
 
@@ -199,7 +214,15 @@ def smooth_renyi(*, pieces: Sequence[SmoothPiece], tails: Sequence[ExponentialTa
 
 
 def smooth_kl(*, pieces: Sequence[SmoothPiece], tails: Sequence[ExponentialTail]) -> Certified:
-    """The KL divergence of densities made of smooth pieces and exponential tails, which cover the support of P."""
+    """The KL divergence of densities made of smooth pieces and exponential tails.
+
+    Args:
+        pieces: The smooth pieces.
+        tails: The tails. Pieces and tails cover the support of P.
+
+    Returns:
+        An interval, which holds if the declared bounds do.
+    """
 
     def value() -> "arb":
         total = _integral(
@@ -248,14 +271,35 @@ def _integral(
 def estimate_kl(
     p: Callable[[float], float], q: Callable[[float], float], *, low: float, high: float
 ) -> Estimate[float]:
-    """KL by plain quadrature of two densities of which nothing is known."""
+    """KL by plain quadrature of two densities without any declared structure.
+
+    Args:
+        p: The density of P.
+        q: The density of Q.
+        low: The left end of the range.
+        high: The right end of the range.
+
+    Returns:
+        An estimate, without a bound.
+    """
     return Estimate(_quad(lambda x: _kl_term(p(x), q(x)), low, high), "Gauss-Legendre quadrature, no error bound")
 
 
 def estimate_renyi(
     p: Callable[[float], float], q: Callable[[float], float], *, order: float, low: float, high: float
 ) -> Estimate[float]:
-    """Renyi divergence by plain quadrature of two densities of which nothing is known."""
+    """Renyi divergence by plain quadrature of two densities without any declared structure.
+
+    Args:
+        p: The density of P.
+        q: The density of Q.
+        order: The order.
+        low: The left end of the range.
+        high: The right end of the range.
+
+    Returns:
+        An estimate, without a bound.
+    """
     power = _power(order)
     total = _quad(lambda x: p(x) ** (power + 1) * q(x) ** (-power) if p(x) > 0 else 0.0, low, high)
     return Estimate(math.log(total) / power, "Gauss-Legendre quadrature, no error bound")

@@ -47,17 +47,37 @@ class Pair(Protocol):
     def approximate_max_divergence(self, delta: Numeric) -> Certified:
         """inf{e real : H_{e^e}(P||Q) <= delta}, Def. 3.6 with its supremum over P(S) > delta.
 
-        delta: at least 0. May be negative, at least ln(1 - delta); minus infinity for delta >= 1. Never clamped.
+        It may be negative, at least ln(1 - delta). It is minus infinity for delta >= 1, and never clamped.
+
+        Args:
+            delta: At least 0.
+
+        Returns:
+            The divergence, certified.
         """
 
     def total_variation(self) -> Certified:
         """sup_S |P(S) - Q(S)|, the hockey-stick divergence at epsilon 0."""
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
-        """sup_S P(S) - e^epsilon Q(S), for every real epsilon and both infinities. Decreasing in epsilon."""
+        """sup_S P(S) - e^epsilon Q(S), decreasing in epsilon.
+
+        Args:
+            epsilon: Any real number or an infinity.
+
+        Returns:
+            The divergence, certified.
+        """
 
     def renyi(self, order: Numeric) -> Certified:
-        """Renyi divergence of any order > 0: KL at 1, the max divergence at infinity. Increasing in the order."""
+        """The Renyi divergence, increasing in the order: KL at 1, the max divergence at infinity.
+
+        Args:
+            order: Positive.
+
+        Returns:
+            The divergence, certified.
+        """
 
     def reversed(self) -> "Pair":
         """This pair with P and Q exchanged."""
@@ -309,8 +329,16 @@ def _best_prefix(outcomes: Sequence[Outcome], delta: Exact) -> "arb":
 def finite_pair(P: Law, Q: Law) -> FinitePair:
     """Two laws on the same finite set, outcome by outcome.
 
-    P, Q: m probabilities each, or float arrays (..., m) of many pairs. Lists are read as exact decimals or fractions,
-    arrays at face value. Each law must sum to 1 within 1e-9; nothing is rescaled.
+    Args:
+        P: m probabilities, or a float array (..., m) of many laws. Lists are read as exact decimals or fractions,
+            arrays at face value. Each law must sum to 1 within 1e-9; nothing is rescaled.
+        Q: As P.
+
+    Returns:
+        The pair, or the batch of pairs.
+
+    Raises:
+        ParameterError: The numbers are no laws.
 
     >>> finite_pair([0.5, 0.6], [0.5, 0.5])
     Traceback (most recent call last):
@@ -359,8 +387,14 @@ def outcome(p: "arb", q: "arb") -> Outcome:
 def randomized_response_pair(epsilon: Numeric) -> FinitePair:
     """Randomized response: the true bit with probability e^epsilon / (1 + e^epsilon).
 
-    epsilon: at least 0; arrays make a batch. The worst pair of all epsilon-DP mechanisms: every divergence here is the
-    largest one that epsilon-DP allows (Kairouz, Oh, Viswanath 2015).
+    It is the worst pair of all epsilon-DP mechanisms: every divergence is the largest one that epsilon-DP allows
+    (Kairouz, Oh, Viswanath 2015).
+
+    Args:
+        epsilon: At least 0; arrays make a batch.
+
+    Returns:
+        The pair.
 
     >>> randomized_response_pair(1).total_variation().upper
     0.46211715...
@@ -369,10 +403,20 @@ def randomized_response_pair(epsilon: Numeric) -> FinitePair:
 
 
 def discrete_laplace_pair(*, epsilon: Numeric, sensitivity: int = 1) -> FinitePair:
-    """The discrete Laplace with Pr[X = x] proportional to e^(-epsilon |x| / sensitivity), shifted by `sensitivity`.
+    """The discrete Laplace with Pr[X = x] proportional to e^(-epsilon |x| / sensitivity), and its shift by `sensitivity`.
 
     Its losses are epsilon (1 - 2x / sensitivity), x = 0 .. sensitivity: the tails beyond the two centres are one
-    outcome each. Ghosh, Roughgarden, Sundararajan 2009; for sensitivity 1 it is randomized response.
+    outcome each. For sensitivity 1 it is randomized response.
+
+    Args:
+        epsilon: The privacy at distance `sensitivity`.
+        sensitivity: The shift, in steps.
+
+    Returns:
+        The pair.
+
+    Source:
+        Ghosh, Roughgarden, Sundararajan 2009.
     """
     steps = integer(at_least=1, sensitivity=sensitivity)
 
@@ -390,6 +434,13 @@ def k_ary_response_pair(*, epsilon: Numeric, outcomes: int) -> FinitePair:
     """k-ary randomized response: the true value with odds e^epsilon against each of the k - 1 others.
 
     The other k - 2 values carry no loss and are one outcome here.
+
+    Args:
+        epsilon: The privacy.
+        outcomes: k, the number of values.
+
+    Returns:
+        The pair.
     """
     k = integer(at_least=2, outcomes=outcomes)
 

@@ -43,7 +43,12 @@ def read_ratio(*, distance: Numeric, scale: Numeric, name: str) -> Any:
 def gaussian_pair(*, distance: Numeric, sigma: Numeric = 1) -> "GaussianPair":
     """N(0, sigma^2) against N(distance, sigma^2).
 
-    distance: how far apart the true answers are (for vectors, in the Euclidean norm); sigma > 0. Arrays broadcast.
+    Args:
+        distance: The distance of the true answers; for vectors, the Euclidean one. Arrays broadcast.
+        sigma: Positive.
+
+    Returns:
+        The pair.
 
     >>> gaussian_pair(distance=1).kl().upper
     0.5
@@ -166,7 +171,16 @@ def normal_tail(x: float) -> float:
 def kl_normal(*, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma: Numeric) -> Certified:
     """KL( N(mean, sigma^2) || N(other_mean, other_sigma^2) ), in nats.
 
-    ln(s2/s1) + (s1^2 + (m1 - m2)^2) / (2 s2^2) - 1/2; sigmas above 0; arrays broadcast.
+    It is ln(s2/s1) + (s1^2 + (m1 - m2)^2) / (2 s2^2) - 1/2. Arrays broadcast.
+
+    Args:
+        mean: m1.
+        sigma: s1, positive.
+        other_mean: m2.
+        other_sigma: s2, positive.
+
+    Returns:
+        The divergence, certified.
 
     >>> kl_normal(mean="0.3", sigma="1.2", other_mean="-0.5", other_sigma="0.8").upper
     0.71953489...
@@ -177,10 +191,20 @@ def kl_normal(*, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma
 def renyi_normal(
     *, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma: Numeric, order: Numeric
 ) -> Certified:
-    """Renyi divergence of normals of different variances, of any finite order > 0; KL at order 1.
+    """Renyi divergence of normals of different variances; KL at order 1.
 
-    With s*^2 = a s2^2 + (1-a) s1^2: ln(s2/s1) + ln(s2^2/s*^2) / (2(a-1)) + a (m1-m2)^2 / (2 s*^2), infinite where
+    With s*^2 = a s2^2 + (1-a) s1^2 it is ln(s2/s1) + ln(s2^2/s*^2) / (2(a-1)) + a (m1-m2)^2 / (2 s*^2), infinite for
     s*^2 <= 0. Gil, Alajaji and Linder 2013, Table 2.
+
+    Args:
+        mean: m1.
+        sigma: s1, positive.
+        other_mean: m2.
+        other_sigma: s2, positive.
+        order: a, finite and positive.
+
+    Returns:
+        The divergence, certified.
     """
     s1, s2 = domains.POSITIVE(sigma=sigma), domains.POSITIVE(other_sigma=other_sigma)
     m1, m2 = domains.FINITE(mean=mean), domains.FINITE(other_mean=other_mean)

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 def laplace_pair(*, distance: Numeric, scale: Numeric = 1) -> "LaplacePair":
     """Lap(0, scale) against Lap(distance, scale).
 
-    distance: how far apart the two true answers are, any sign; scale: b > 0, in the same unit. Arrays broadcast.
+    Args:
+        distance: The distance of the true answers, of any sign. Arrays broadcast.
+        scale: Positive, in the same unit.
+
+    Returns:
+        The pair.
 
     >>> laplace_pair(distance=1).kl().upper
     0.36787944...

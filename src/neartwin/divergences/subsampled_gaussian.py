@@ -24,8 +24,13 @@ _LARGEST_SUM = 4096  # integer orders above take the quadrature
 def subsampled_gaussian_renyi(*, rate: Number, noise_multiplier: Number, order: Numeric) -> Certified:
     """Renyi divergence of one step at each order, in nats; an upper bound for add and for remove at orders >= 1.
 
-    rate: the Poisson sampling probability q; noise_multiplier: s, sigma over the sensitivity; order: at least 1, any
-    shape, fractions and infinity taken.
+    Args:
+        rate: The Poisson sampling probability.
+        noise_multiplier: Sigma over the sensitivity.
+        order: At least 1, any shape; fractions and infinity are allowed.
+
+    Returns:
+        The divergences, of the shape of order.
 
     >>> subsampled_gaussian_renyi(rate="0.01", noise_multiplier=4, order=32).upper
     0.00010526...

@@ -129,8 +129,15 @@ class DilutedNull(Inverse):
 def poisson(curve: TradeOff, rate: Number) -> Mixture:
     """Poisson sampling, one direction: T(P, (1 - q) P + q Q) for the inner T(P, Q); its `inverse()` is the other.
 
-    `delta` of the result speaks for the mixture exceeding the plain law (a unit removed); `inverse().delta` for the
-    plain law exceeding the mixture (a unit added).
+    `delta` of the result is that of a removed unit: the mixture exceeds the plain law. `inverse().delta` is that of an
+    added one.
+
+    Args:
+        curve: The inner curve.
+        rate: q, the sampling probability.
+
+    Returns:
+        The curve of one direction.
 
     >>> from neartwin.tradeoff.families import gaussian
     >>> round(poisson(gaussian(1), "0.1").delta("0.5").upper, 16)
@@ -204,9 +211,16 @@ def _fixed_point(curve: TradeOff) -> Interval[float]:
 
 
 def subsampled(curve: TradeOff, p: Number) -> TradeOff:
-    """C_p(f): a uniform sample of the share p, drawn without replacement, replace-one neighbours.
+    """C_p(f): a uniform sample of the share p, drawn without replacement, under replace-one.
 
     An asymmetric f is symmetrised first: f-DP is f^S-DP.
+
+    Args:
+        curve: f.
+        p: The share of the sample.
+
+    Returns:
+        The curve.
 
     >>> from neartwin.tradeoff.families import epsilon_delta
     >>> round(subsampled(epsilon_delta(1, "0.01"), "0.2").beta("0.3").lower, 12)
@@ -244,7 +258,18 @@ def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]
 def shuffle_epsilon_closed_form(local_epsilon: Number, n: int, delta: Number) -> Interval[float]:
     """ln(1 + (e^e0 - 1)/(e^e0 + 1) (8 sqrt(e^e0 ln(4/delta)/n) + 8 e^e0/n)): an epsilon that holds with delta.
 
-    Refused outside the theorem, eps0 <= ln(n/(16 ln(2/delta))). `upper` is the safe side.
+    The theorem needs eps0 <= ln(n/(16 ln(2/delta))). `upper` is the safe side.
+
+    Args:
+        local_epsilon: eps0, the privacy of each report.
+        n: The number of people.
+        delta: The failure probability.
+
+    Returns:
+        The epsilon.
+
+    Raises:
+        ParameterError: The theorem does not hold.
 
     >>> e = shuffle_epsilon_closed_form(1, 10_000, "1e-6")
     >>> bool(e.lower <= 0.21402565193083783 <= e.upper)
@@ -301,9 +326,17 @@ def _delta_at(epsilon: float, e0: float, n: int) -> tuple[float, float]:
 
 
 def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[FloatArray]:
-    """delta(epsilon) of the dominating pair, epsilon >= 0; `upper` is the safe side.
+    """delta(epsilon) of the dominating pair of shuffling; `upper` is the safe side.
 
-    The relative width stays below 1e-8 where delta is not tiny.
+    The relative width stays below 1e-8 unless delta is tiny.
+
+    Args:
+        local_epsilon: The privacy of each report.
+        n: The number of people.
+        epsilon: At least 0, any shape.
+
+    Returns:
+        An interval of the shape of epsilon.
 
     >>> bool(shuffle_delta(1, 10_000, "0.214").upper < 1e-6)
     True

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 
 def advantage(curve: TradeOff) -> Interval[FloatArray]:
-    """The most of TPR - FPR = delta(0) = the total variation distance.
+    """The largest TPR - FPR: delta(0), the total variation distance.
+
+    Args:
+        curve: The curve.
+
+    Returns:
+        An interval.
 
     >>> from neartwin.tradeoff.families import gaussian
     >>> a = advantage(gaussian(2))
@@ -41,12 +47,27 @@ def advantage(curve: TradeOff) -> Interval[FloatArray]:
 
 
 def tpr_at(curve: TradeOff, fpr: Argument) -> Interval[FloatArray]:
-    """The best true positive rate at each false positive rate in [0, 1]: 1 - f(fpr)."""
+    """The best true positive rate at each false positive rate: 1 - f(fpr).
+
+    Args:
+        curve: f.
+        fpr: In [0, 1], any shape.
+
+    Returns:
+        An interval of the shape of fpr.
+    """
     return curve.power(fpr)
 
 
 def reconstruction_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
-    """Bound on the chance to reconstruct a unit that is guessed blindly with probability `prior`: 1 - f(prior).
+    """Bound on the probability to reconstruct a unit that is guessed blindly with probability `prior`: 1 - f(prior).
+
+    Args:
+        curve: f.
+        prior: The probability of a blind guess.
+
+    Returns:
+        An interval.
 
     >>> from neartwin.tradeoff.families import gaussian
     >>> r = reconstruction_success(gaussian(1), "0.01")
@@ -80,7 +101,14 @@ def betting_posterior(curve: TradeOff, fpr: Argument, prior: Argument) -> Interv
 
 
 def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
-    """The best chance to decide rightly at a prior pi of membership: 1 - pi (1 - delta(ln((1 - pi)/pi))).
+    """The best probability to decide rightly at a prior pi of membership: 1 - pi (1 - delta(ln((1 - pi)/pi))).
+
+    Args:
+        curve: The curve.
+        prior: pi, in (0, 1), any shape.
+
+    Returns:
+        An interval of the shape of prior.
 
     >>> from neartwin.tradeoff.families import gaussian
     >>> b = bayes_success(gaussian(2), "0.5")
@@ -106,6 +134,16 @@ def _quantile(share: Exact) -> "arb":
 def mu_of_tpr(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
     """The mu whose best true positive rate at `fpr` is `tpr`: Phi^-1(tpr) - Phi^-1(fpr); `lower` is the safe side.
 
+    Args:
+        tpr: The true positive rate, below 1.
+        fpr: The false positive rate, in (0, 1).
+
+    Returns:
+        An interval.
+
+    Raises:
+        ParameterError: Blind guessing reaches that rate already.
+
     >>> m = mu_of_tpr("0.092362248073693936", "0.01")
     >>> bool(m.lower <= 1.0000000000001 and m.upper >= 0.9999999999999)
     True
@@ -119,14 +157,32 @@ def mu_of_tpr(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
 
 
 def mu_of_reconstruction(success: Argument, prior: Argument) -> Interval[FloatArray]:
-    """The largest mu that keeps reconstruction from a blind chance `prior` at or below `success`; `lower` is safe."""
+    """The largest mu that keeps reconstruction at or below `success`; `lower` is the safe side.
+
+    Args:
+        success: The largest probability of reconstruction.
+        prior: The probability of a blind guess.
+
+    Returns:
+        An interval.
+    """
     return mu_of_tpr(success, prior)
 
 
 def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArray]:
     """The largest mu that keeps the best decision at prior pi right with at most probability `success`.
 
-    Solved through delta(ln((1 - pi)/pi)) = 1 - (1 - success)/pi; `lower` is the safe side.
+    It solves delta(ln((1 - pi)/pi)) = 1 - (1 - success)/pi. `lower` is the safe side.
+
+    Args:
+        success: The probability, below 1.
+        prior: pi, in (0, 1).
+
+    Returns:
+        An interval.
+
+    Raises:
+        ParameterError: Blind guessing reaches that success already.
     """
     share, right = domains.OPEN_SHARE(prior=prior), domains.BELOW_ONE(success=success)
     pairs = np.broadcast(np.asarray(share, dtype=object), np.asarray(right, dtype=object))

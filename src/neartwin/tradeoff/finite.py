@@ -173,7 +173,17 @@ def exact_masses(name: str, masses: Sequence[Number] | FloatArray) -> list[Fract
 
 
 def finite_pair(P: Sequence[Number] | FloatArray, Q: Sequence[Number] | FloatArray) -> FinitePair:
-    """T(P, Q) of two probability vectors of one length; decimals are exact, sums within 1e-9 of 1 are scaled to it.
+    """T(P, Q) of two probability vectors of one length.
+
+    Args:
+        P: Probabilities. Decimals are exact; sums within 1e-9 of 1 are scaled to it.
+        Q: As many probabilities.
+
+    Returns:
+        The curve.
+
+    Raises:
+        ParameterError: The vectors are no laws, or have different lengths.
 
     >>> curve = finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
     >>> round(curve.beta("0.35").lower, 12), round(curve.inverse().beta("0.1").upper, 12)
@@ -188,7 +198,17 @@ def finite_pair(P: Sequence[Number] | FloatArray, Q: Sequence[Number] | FloatArr
 
 
 def polygon(alphas: Sequence[Number], betas: Sequence[Number]) -> FinitePair:
-    """The piecewise linear curve through exact knots, from alpha = 0 to (1, 0); refused unless it is a trade-off.
+    """The piecewise linear curve through exact knots, from alpha = 0 to (1, 0).
+
+    Args:
+        alphas: Increasing, from 0 to 1.
+        betas: The values there.
+
+    Returns:
+        The curve.
+
+    Raises:
+        ParameterError: The knots are no trade-off function.
 
     >>> float(polygon([0, "1/4", 1], [1, "1/4", 0]).beta("1/8").lower) <= 0.625
     True
@@ -216,6 +236,13 @@ def randomized_response(epsilon: Number, k: int = 2) -> FinitePair:
 
     For k = 2 it is f_{epsilon,0}, the worst curve of pure DP; for larger k it lies above.
 
+    Args:
+        epsilon: The privacy.
+        k: The number of answers.
+
+    Returns:
+        The curve.
+
     >>> round(randomized_response(1, 4).beta("0.3").lower, 12)
     0.399510818108
     """
@@ -223,9 +250,17 @@ def randomized_response(epsilon: Number, k: int = 2) -> FinitePair:
 
 
 def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
-    """f_{epsilon,0} composed with itself n times, exactly: the number of truths is binomial. n up to 10^6.
+    """f_{epsilon,0} composed with itself n times, exactly: the number of truths is binomial.
 
-    Masses by the recurrence p_{i+1}/p_i = (n - i)/(i + 1) e^epsilon, summed from the mode: relative error 4n units.
+    Masses follow from the recurrence p_{i+1}/p_i = (n - i)/(i + 1) e^epsilon, summed from the mode: relative error 4n
+    units.
+
+    Args:
+        epsilon: The privacy of each.
+        n: Up to 10^6.
+
+    Returns:
+        The curve.
 
     >>> round(randomized_response_power("0.1", 100).beta("0.2").lower, 10)
     0.4375198085
@@ -247,6 +282,13 @@ def randomized_response_power(epsilon: Number, n: int) -> FinitePair:
 
 def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
     """T of integer noise with odds e^{-epsilon/sensitivity} a step, against its shift by the whole sensitivity.
+
+    Args:
+        epsilon: The privacy at distance `sensitivity`.
+        sensitivity: The shift, in steps.
+
+    Returns:
+        The curve.
 
     >>> from neartwin.tradeoff.families import epsilon_delta
     >>> flat, pure = discrete_laplace(1), epsilon_delta(1)
@@ -291,6 +333,14 @@ def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[floa
 
 def staircase(epsilon: Number, sensitivity: int, step: int) -> FinitePair:
     """T of staircase noise against its shift by the whole sensitivity, the worst of its shifts: two knees, or one.
+
+    Args:
+        epsilon: The privacy at distance `sensitivity`.
+        sensitivity: The shift, in steps.
+        step: The width of the upper step, from 1 to sensitivity.
+
+    Returns:
+        The curve.
 
     >>> from neartwin.tradeoff.families import epsilon_delta
     >>> staircase(1, 100, 27).beta("0.27").lower > epsilon_delta(1).beta("0.27").upper

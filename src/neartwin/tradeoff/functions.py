@@ -39,13 +39,34 @@ class TradeOff(Protocol):
         """True where T(P, Q) = T(Q, P) is known by construction."""
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
-        """The least type II error at each type I error in [0, 1]; a guarantee rests on `lower`."""
+        """The least type II error at each type I error. A guarantee rests on `lower`.
+
+        Args:
+            alpha: Type I errors in [0, 1], any shape.
+
+        Returns:
+            An interval of the shape of alpha.
+        """
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
-        """1 - beta, the largest true positive rate at each false positive rate, accurate where it is tiny."""
+        """1 - beta, the largest true positive rate at each false positive rate, accurate where it is tiny.
+
+        Args:
+            alpha: False positive rates in [0, 1], any shape.
+
+        Returns:
+            An interval of the shape of alpha.
+        """
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
-        """The least delta at each real epsilon, 1 + f*(-e^epsilon); a guarantee rests on `upper`."""
+        """The least delta at each real epsilon, 1 + f*(-e^epsilon). A guarantee rests on `upper`.
+
+        Args:
+            epsilon: Real numbers, any shape.
+
+        Returns:
+            An interval of the shape of epsilon.
+        """
 
     def inverse(self) -> "TradeOff":
         """T(Q, P), alpha -> inf of t with f(t) <= alpha."""

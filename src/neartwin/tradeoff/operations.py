@@ -167,6 +167,15 @@ class Maximum:
 def maximum(*curves: TradeOff) -> TradeOff:
     """The best of several lower bounds that all hold: their pointwise maximum, again a trade-off function.
 
+    Args:
+        curves: At least one curve.
+
+    Returns:
+        The maximum.
+
+    Raises:
+        ParameterError: There is no curve.
+
     >>> from neartwin.tradeoff.families import epsilon_delta
     >>> both = maximum(epsilon_delta(1), epsilon_delta("0.1", "0.2"))
     >>> both.beta("0.3").lower == epsilon_delta("0.1", "0.2").beta("0.3").lower
@@ -181,6 +190,12 @@ def symmetrised(curve: TradeOff) -> TradeOff:
     """f^S = max(f, f^-1): a mechanism that is f-DP for all ordered neighbours is f^S-DP.
 
     Swapping S and S' turns T(M(S), M(S')) into its inverse, so f^-1 is a lower bound as well.
+
+    Args:
+        curve: f.
+
+    Returns:
+        f^S.
 
     >>> from neartwin.tradeoff.finite import finite_pair
     >>> f = finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
@@ -228,6 +243,13 @@ class WithFailure(DerivedCurve):
 
 def with_failure(curve: TradeOff, delta: Number) -> TradeOff:
     """The curve composed with f_{0,delta}: with probability delta nothing is promised.
+
+    Args:
+        curve: The curve.
+        delta: The failure probability.
+
+    Returns:
+        The new curve.
 
     >>> from neartwin.tradeoff.families import gaussian
     >>> round(with_failure(gaussian(1), "0.01").beta("0.1").lower, 12)
@@ -285,7 +307,14 @@ class Group(DerivedCurve):
 
 
 def group(curve: TradeOff, k: int) -> TradeOff:
-    """The curve of k units at once, k >= 1: G_{k mu} of a Gaussian, shift k s of a Laplace curve, else the iterate.
+    """The curve of k units at once: G_{k mu} of a Gaussian, shift k s of a Laplace curve, else the iterate.
+
+    Args:
+        curve: The curve of one unit.
+        k: At least 1.
+
+    Returns:
+        The curve of the group.
 
     >>> from neartwin.tradeoff.families import epsilon_delta, gaussian
     >>> group(gaussian("0.4"), 3) == gaussian("1.2")
@@ -377,7 +406,17 @@ def compose(*curves: TradeOff) -> TradeOff:
 def from_lines(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] | FloatArray) -> FinitePair:
     """The least curve with these support lines, one order of the pair: f(a) >= 1 - delta - e^epsilon a for each.
 
-    epsilon: (n,) of any sign; delta: (n,) in [0, 1]. Rounded down: a guarantee may rest on it.
+    It is rounded down, so a guarantee may rest on it.
+
+    Args:
+        epsilon: (n,) of any sign.
+        delta: (n,) in [0, 1].
+
+    Returns:
+        The curve.
+
+    Raises:
+        ParameterError: The arrays differ in length, or delta is out of bounds.
     """
     slope, height = as_floats(finite(epsilon=epsilon)), as_floats(levels(delta=delta))
     if slope.shape != height.shape or slope.ndim != 1:
@@ -391,8 +430,17 @@ def from_lines(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] |
 def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] | FloatArray) -> FinitePair:
     """The curve of a mechanism that is (epsilon_i, delta_i)-DP for every i: the largest of the f_{epsilon_i,delta_i}.
 
-    epsilon: (n,), none negative; delta: (n,) in [0, 1]. Both orders of a pair are covered, so each statement gives the
-    line and its mirror image. Rounded down.
+    Both orders of a pair are covered, so each statement gives the line and its mirror image. It is rounded down.
+
+    Args:
+        epsilon: (n,), none negative.
+        delta: (n,) in [0, 1].
+
+    Returns:
+        The curve.
+
+    Raises:
+        ParameterError: The arrays differ in length, or a number is out of bounds.
 
     >>> curve = from_profile([0, 1], ["0.2", "0.05"])
     >>> round(curve.beta("0.3").lower, 9), round(curve.beta("0.01").lower, 9)
@@ -412,10 +460,17 @@ def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number]
 def violations(
     function: Callable[[FloatArray], FloatArray], size: int = 2001, tolerance: float = 1e-12
 ) -> tuple[str, ...]:
-    """The conditions of a trade-off function that a function on [0, 1] breaks, as far as a grid can see; () if none.
+    """The conditions of a trade-off function that a function breaks, as far as a grid can see.
 
-    function: vectorised. Names: "values in [0, 1]", "at most 1 - alpha", "non-increasing", "convex", "continuous".
-    Convex and non-increasing leave a jump possible at 0 alone, so continuity is looked at there.
+    Convex and non-increasing leave a jump possible at 0 alone, so continuity is tested there.
+
+    Args:
+        function: A vectorised function on [0, 1].
+        size: The number of grid points.
+        tolerance: The error that counts as none.
+
+    Returns:
+        Names among "values in [0, 1]", "at most 1 - alpha", "non-increasing", "convex", "continuous"; () if none.
 
     >>> violations(lambda a: 1 - a), violations(lambda a: (1 - a) ** 0.5)
     ((), ('at most 1 - alpha', 'convex'))
@@ -443,7 +498,13 @@ def violations(
 
 
 def require_tradeoff(function: Callable[[FloatArray], FloatArray]) -> None:
-    """Raise `ParameterError`, naming the violated condition, unless the function looks like a trade-off function.
+    """Refuse a function that does not look like a trade-off function.
+
+    Args:
+        function: A vectorised function on [0, 1].
+
+    Raises:
+        ParameterError: It breaks a condition; the message names it.
 
     >>> require_tradeoff(lambda a: 0.5 * a)
     Traceback (most recent call last):
@@ -480,12 +541,25 @@ class WitnessPair:
         return self.curve.power(np.array(0.0))
 
     def on_cells(self, edges: FloatArray) -> FinitePair:
-        """The pair seen through a partition of [0, 1]: a curve above f that tends to it as the cells shrink."""
+        """The pair seen through a partition of [0, 1]: a curve above f that tends to it as the cells shrink.
+
+        Args:
+            edges: The edges of the cells, increasing, (n,).
+
+        Returns:
+            The curve.
+        """
         return polygon_above(self.curve, 1 - np.asarray(edges, dtype=np.float64))
 
 
 def witness_pair(curve: TradeOff) -> WitnessPair:
-    """A pair of laws whose trade-off function is the given curve (Dong, Roth, Su 2022, Prop. 2.2, proof).
+    """A pair of laws with this trade-off function (Dong, Roth, Su 2022, Prop. 2.2, proof).
+
+    Args:
+        curve: The curve.
+
+    Returns:
+        The pair.
 
     >>> from neartwin.tradeoff.families import epsilon_delta
     >>> round(float(witness_pair(epsilon_delta(1, "0.25")).atom().lower), 12)

@@ -98,7 +98,12 @@ def losses_grid(curve: TradeOff, size: int) -> FloatArray:
 def polygon_below(curve: TradeOff, losses: FloatArray) -> FinitePair:
     """The largest of the curve's support lines at the given epsilons, delta rounded up: f >= it everywhere.
 
-    losses: (n,) any real numbers. More of them only lift the polygon.
+    Args:
+        curve: f.
+        losses: (n,) any real numbers. More of them only lift the polygon.
+
+    Returns:
+        The polygon.
     """
     epsilon = np.unique(np.append(losses, [0.0]))
     heights = 1.0 - ends(curve.delta(epsilon))[1] - 32 * UNIT
@@ -109,7 +114,12 @@ def polygon_below(curve: TradeOff, losses: FloatArray) -> FinitePair:
 def polygon_above(curve: TradeOff, alphas: FloatArray) -> FinitePair:
     """The chords of the curve at the given type I errors, beta rounded up: f <= it everywhere.
 
-    alphas: (n,) in [0, 1]; 0 and 1 are added. More of them only lower the polygon.
+    Args:
+        curve: f.
+        alphas: (n,) in [0, 1]; 0 and 1 are added. More of them only lower the polygon.
+
+    Returns:
+        The polygon.
     """
     grid = np.unique(np.concatenate(([0.0, 1.0], alphas)))
     beta = np.minimum(ends(curve.beta(grid))[1], 1 - grid)
