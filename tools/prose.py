@@ -31,6 +31,7 @@ CLEAN_ROOMS = (
     "ledger",
     "mechanisms",
     "noise",
+    "planning",
     "queries",
     "statistics",
     "tables",

@@ -164,7 +164,9 @@ def test_what_is_no_workload_in_json_is_refused_in_words(rows, workload, says):
     form = {"group_by": ["age"], "keys": [1, 2], "statistics": {"n": {"ask": "count"}}, "workload": workload}
     with pytest.raises(NeartwinError, match=says):
         question_of(form, rows)
-    assert question_of(form | {"workload": {"ask": "moving", "before": 1}}, rows).groups.asked == nt.moving_sums(1)
+    assert question_of(
+        form | {"workload": {"ask": "moving", "before": 1}}, rows
+    ).groups.linear_workload == nt.moving_sums(1)
 
 
 def test_a_workload_and_margins_or_no_groups_are_refused(rows):

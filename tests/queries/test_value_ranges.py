@@ -40,7 +40,7 @@ def exact(made, columns):
     """What the first stages would answer without noise, by NumPy: all rows, and one value a unit for each histogram."""
     answers = [[len(columns["paid"])]]
     first = np.unique(columns["who"], return_index=True)[1]
-    for one in made.first_stages[0].asked[1:]:
+    for one in made.first_stages[0].plans[1:]:
         edges = [float(edge) for edge in next(iter(one.outputs.values())).edges]
         answers.append(np.histogram(np.clip(columns["paid"][first], edges[0], edges[-1]), edges)[0])
     return answers
@@ -51,9 +51,9 @@ def exact(made, columns):
 )
 def test_the_price_covers_all_stages_together(spend):
     made = plan(asked(people(50), clip=CHOSEN)[1], spend=spend, **LIMITS)
-    assert len(made.first_stages[0].asked) == 2
+    assert len(made.first_stages[0].plans) == 2
     assert made.price == made.spend == spend
-    measures = [measure for one in (made, *made.first_stages[0].asked) for measure in one.measures.values()]
+    measures = [measure for one in (made, *made.first_stages[0].plans) for measure in one.measures.values()]
     match spend:
         case Pure(epsilon=epsilon):
             total = sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in measures)
@@ -74,7 +74,7 @@ def test_one_unit_moves_a_histogram_by_one_value_and_the_count_by_its_cap():
     columns = {"who": [1] * 500 + [2] * 3, "town": [0] * 503, "paid": [float(i) for i in range(503)]}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     made = plan(asked(columns, clip=CHOSEN)[1], spend=nt.pure(1), **LIMITS)
-    counted, histogram = made.first_stages[0].asked
+    counted, histogram = made.first_stages[0].plans
     (stage,) = (split.stage for split in histogram.splits.values())
     cells = [MemoryEngine(part).aggregate(stage, salt=SALT).cells.count.sum() for part in (rows, rows[500:])]
     (measure,) = histogram.measures.values()
@@ -113,7 +113,7 @@ def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_ar
     statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high, clip=CHOSEN)
     made = plan(rows.agg(s=statistic), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=5))
     draw = np.random.default_rng(2)
-    bins = len(next(iter(made.first_stages[0].asked[1].outputs.values())).bins)
+    bins = len(next(iter(made.first_stages[0].plans[1].outputs.values())).bins)
     for answers in ([1e6], draw.integers(-50, 2000, bins)), ([-5], np.zeros(bins)), ([9], np.full(bins, -1)):
         one = made.first_stages[0].chosen(made, answers)
         bounds = one.plan.query.aggregates["s"].bounds

@@ -1,19 +1,18 @@
-"""Sharing a spend among noisy measures: which noise each gets, and how much, so that the stated errors are least.
+"""The split of a spend among noisy measures: the noise of each, and its share, so that the stated errors are least.
 
-The objective is known before any row is read: the sum over measures of weight times error bar, plus, where groups are
-discovered, a quarter of the groups that the discovery is expected to miss if there were one of every size, times the rows that
-one unit may count for in a group. A weight says how much one step of a measure's bar adds to the bars of the statistics made
-from it, in units of one row's largest contribution.
+The objective is known before any row is read. It is the sum over measures of weight times error bar. If groups are
+discovered, it also counts missed groups: a quarter of their expected number, times the most rows of one unit in a
+group. That expectation assumes one group of every size. A weight is the contribution of one step of a measure's bar to
+the bars of its statistics, in units of one row's largest contribution.
 
-With bars c_i / eps_i and sum eps_i fixed, the sum is least at eps_i in proportion to sqrt(c_i); with bars c_i / mu_i and
-sum mu_i^2 fixed, at mu_i^2 in proportion to c_i^(2/3). Bars are whole numbers, so the even split is tried too and the better
-one by exact bars is kept. An (epsilon, delta) spend is tried both ways: discrete Laplace noise by sums of epsilon (which
-leaves delta unspent where nothing can fail), and normal noise.
+With bars c_i / eps_i and sum eps_i fixed, the sum is least at eps_i in proportion to sqrt(c_i). With bars c_i / mu_i
+and sum mu_i^2 fixed, it is least at mu_i^2 in proportion to c_i^(2/3). Bars are whole numbers, so the even split is
+tried too, and exact bars decide. An (epsilon, delta) spend is tried with two kinds of noise. Discrete Laplace noise
+adds epsilons, and leaves delta unspent if nothing can fail. The other kind is normal noise.
 
-Which groups exist, found privately: the mechanism that keeps most at a price, by exact probability.
-
-Compared by the number of groups it is expected to miss if there were one of every size, sum over n >= 1 of 1 - P(keep n).
-For a threshold T on counts with symmetric noise X that is E max(0, T - 1 - X) = T - 1, but for tails below delta.
+Groups are discovered by the mechanism that is expected to miss fewest groups, by exact probability: the sum over n >= 1
+of 1 - P(keep n). For a threshold T on counts with symmetric noise X that is E max(0, T - 1 - X) = T - 1, up to tails
+below delta.
 """
 
 import math
@@ -37,35 +36,49 @@ from neartwin.statistics.sensitivity import Sensitivity
 
 N = TypeVar("N", bound=Noise)
 N_co = TypeVar("N_co", bound=Noise, covariant=True)
-_LEAST_EPSILON = Fraction(1, 2000)  # of one group; below, its table of probabilities is too long
+_LEAST_EPSILON = Fraction(1, 2000)  # for one group; below it, the table of probabilities is too long
 _SEARCH = 40  # halvings
 
 
 def best_selection(units: Sensitivity, entering: int, part: Approx | Zcdp | Gdp) -> Selection:
-    """The mechanism that misses fewest groups at this price. delta is the whole failure of all groups of a unit together.
+    """The mechanism that misses fewest groups at this price.
 
-    units: the sensitivity of the unit counts over all groups; entering: the most groups that one unit brings in.
+    Args:
+        units: The sensitivity of the counts of units over all groups.
+        entering: The most groups that one unit brings in.
+        part: The price. Its delta is the failure probability over all groups of a unit together.
+
+    Returns:
+        The selection with the fewest missed groups in expectation.
     """
-    found: list[Selection] = []
+    candidates: list[Selection] = []
     if isinstance(part, Approx):
-        found.append(
+        candidates.append(
             UnitThreshold.calibrated(
                 epsilon=part.epsilon, delta=part.delta, sensitivity=units.l1, groups_per_unit=entering
             )
         )
     else:
         mu = part.mu if isinstance(part, Gdp) else root_below(2 * part.rho)
-        found.append(
+        candidates.append(
             GaussianThreshold.calibrated(mu=mu, delta=part.delta, l2_squared=units.l2_squared, groups_per_unit=entering)
         )
     epsilon = each_epsilon(part, units.cells)
     if epsilon >= _LEAST_EPSILON:
-        found.append(OptimalSelection(epsilon=epsilon, delta=part.delta / units.cells))
-    return min(found, key=lambda one: one.missed)
+        candidates.append(OptimalSelection(epsilon=epsilon, delta=part.delta / units.cells))
+    return min(candidates, key=lambda one: one.missed)
 
 
 def each_epsilon(part: Approx | Zcdp | Gdp, cells: int) -> Fraction:
-    """The epsilon of one of `cells` equal pure parts that compose to the price; delta is apart. Rounded down."""
+    """The epsilon of one of several equal pure mechanisms that compose to a price, rounded down.
+
+    Args:
+        part: The price; its delta is not spent here.
+        cells: The number of mechanisms.
+
+    Returns:
+        The epsilon of each.
+    """
     match part:
         case Approx(epsilon=epsilon):
             return epsilon / cells
@@ -84,18 +97,20 @@ def _largest(fits: Callable[[Fraction], bool]) -> Fraction:
 
 
 CONFIDENCE = 0.95
-LARGEST_SCALE = 2**50  # of the exact samplers, in grid units
-_PARTS = 4096  # shares are multiples of one part in this
-DISCOVERY_WEIGHT = (
-    0.25  # of a row of a missed group beside a row of an error bar: those that are missed are the smallest
-)
+LARGEST_SCALE = 2**50  # the limit of the exact samplers, in grid units
+_PARTS = 4096  # shares are multiples of 1 / _PARTS
+DISCOVERY_WEIGHT = 0.25  # the importance of a missed row, relative to a row of a bar: missed groups are the smallest
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Groups to be discovered. units: the sensitivity of all unit counts together; entering: the most one unit can bring in.
+    """Groups that a plan discovers privately.
 
-    rows: for how many rows one unit may count in a group, where rows are asked about: what a missed group lacks of each unit.
+    Attributes:
+        units: The sensitivity of the counts of units over all groups.
+        entering: The most groups that one unit brings in.
+        rows: The most rows of one unit in a group, if a statistic counts rows: a missed group lacks so many of each
+            unit.
     """
 
     units: Sensitivity
@@ -105,7 +120,15 @@ class Discovery:
 
 @dataclass(frozen=True, slots=True)
 class Allocation(Generic[N_co]):
-    """Who gets what. price: what is charged; error: the objective; why: in words, a line each."""
+    """The split of a spend.
+
+    Attributes:
+        noise: The noise of each measure, by name.
+        selection: The discovery of groups; None for public groups.
+        price: The charge.
+        error: The objective.
+        why: The reasons in words, a line each.
+    """
 
     noise: Mapping[str, N_co]
     selection: Selection | None
@@ -116,11 +139,19 @@ class Allocation(Generic[N_co]):
 
 @lru_cache(maxsize=256)
 def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation[Noise]:
-    """The allotment with the least stated errors that the spend pays for, certified.
+    """The certified split with the least stated errors that the spend pays for.
+
+    Args:
+        needs: The measures.
+        discovery: The groups to discover; None for public groups.
+        spend: The spend.
+
+    Returns:
+        The best of all splits and kinds of noise.
 
     Raises:
-        PrivacyError: For a spend that cannot pay for this at all.
-        ParameterError: For noise too wide to draw.
+        PrivacyError: The spend cannot pay for this at all.
+        ParameterError: The noise is too wide to draw.
     """
     _with_delta(discovery, spend)
     ways: list[_Way[Noise]]
@@ -138,15 +169,28 @@ def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend:
                 f"a plan cannot spend {spend}; spend pure(epsilon), approx(epsilon, delta), zcdp(rho) or gdp(mu): an account "
                 "of any kind prices them in its own currency"
             )
-    found = [_allotment(needs, discovery, spend, way) for way in ways]
-    best = min(found, key=lambda one: one.error)
-    others = (f"less good: {one.why[0]}" for one in found if one is not best)
+    candidates = [_allotment(needs, discovery, spend, way) for way in ways]
+    best = min(candidates, key=lambda one: one.error)
+    others = (f"less good: {one.why[0]}" for one in candidates if one is not best)
     return _drawable(replace(best, why=(*best.why, *others)))
 
 
 @lru_cache(maxsize=256)
 def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation[Gaussian]:
-    """The allotment with normal noise, rounded: what measures that share one norm can have. Raises as `allocate` does."""
+    """The best split with rounded normal noise, for measures that share one norm.
+
+    Args:
+        needs: The measures.
+        discovery: The groups to discover; None for public groups.
+        spend: The spend.
+
+    Returns:
+        The better of the two splits.
+
+    Raises:
+        PrivacyError: The spend cannot pay for normal noise, or for the discovery.
+        ParameterError: The noise is too wide to draw.
+    """
     _with_delta(discovery, spend)
     match spend:
         case Approx():
@@ -161,14 +205,14 @@ def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None,
     return _drawable(_allotment(needs, discovery, spend, way))
 
 
-def _drawable(found: Allocation[N]) -> Allocation[N]:
-    """The same; `ParameterError` for noise too wide to draw. A way of spending that is not chosen may have wider noise."""
-    for name, law in found.noise.items():
+def _drawable(allocation: Allocation[N]) -> Allocation[N]:
+    """Refuse noise too wide to draw. Only the chosen way counts: another may have wider noise."""
+    for name, law in allocation.noise.items():
         if law.noise_scale > LARGEST_SCALE:
             raise ParameterError(
                 f"scale of {name}", law.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
             )
-    return found
+    return allocation
 
 
 def _with_delta(discovery: Discovery | None, spend: Budget) -> None:
@@ -181,16 +225,16 @@ def _with_delta(discovery: Discovery | None, spend: Budget) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Way(Generic[N_co]):
-    """One kind of noise, and how a spend is shared among uses of it.
+    """One kind of noise, and how a spend is shared among its uses.
 
     Attributes:
-        total: What adds up: epsilon, or mu squared.
-        power: Of a measure's size, in proportion to which it gets its share.
-        size: Of a change of all its numbers.
+        total: The quantity that adds up: epsilon, or mu squared.
+        power: A measure's share is in proportion to its size to this power.
+        size: The size of a change of all numbers of a measure.
         law: The noise for a part of the total.
-        discovery: What a part of the total pays for groups.
-        price: What noise that cannot fail costs.
-        words: What it is.
+        discovery: The price for discovering groups that a part of the total pays.
+        price: The cost of noise that cannot fail.
+        words: The kind of noise in words.
     """
 
     total: Fraction
@@ -265,13 +309,21 @@ def _allotment(
 
 
 def shares_of(sizes: Sequence[float], power: float) -> list[tuple[Fraction, ...]]:
-    """The even split, and the one in proportion to sizes**power; each sums to 1 exactly."""
+    """The even split, and the split in proportion to sizes**power; each sums to 1 exactly.
+
+    Args:
+        sizes: The sizes, not negative.
+        power: The power.
+
+    Returns:
+        One or two splits, the even one first.
+    """
     even = (Fraction(1, len(sizes)),) * len(sizes)
     weights = [size**power for size in sizes]
-    whole = sum(weights)
-    if not whole > 0:
+    total = sum(weights)
+    if not total > 0:
         return [even]
-    parts = [max(1, math.floor(_PARTS * weight / whole)) for weight in weights]
+    parts = [max(1, math.floor(_PARTS * weight / total)) for weight in weights]
     parts[parts.index(max(parts))] += _PARTS - sum(parts)
     return [even, tuple(Fraction(part, _PARTS) for part in parts)]
 

@@ -1,4 +1,4 @@
-"""The most that one unit counts for, in numbers: from a caller's limits to the bounds of a plan. Never guessed."""
+"""The most that one unit counts for: from a caller's limits to the numeric bounds of a plan."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,17 +14,19 @@ from neartwin.tables.table import RowUnit
 
 T = TypeVar("T")
 _UNIT_BITS = 25
-_MOST_GROUPS = 2**50  # no noise of more fits its grid
+_MOST_GROUPS = 2**50  # noise for more groups is too wide for its grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContributionBounds:
-    """The most that one unit counts for: `max_rows_per_group` rows in a group, in `max_groups` groups.
+    """The most that one unit counts for.
 
     Attributes:
-        max_discovered_groups: In how many of those it helps to discover a group; None for all.
-        rows: In all groups together; None where the others imply no more.
-        norm: Instead of all of these, the length of a unit's whole vector, in rows.
+        max_rows_per_group: The most rows of a unit in one group.
+        max_groups: The most groups of a unit.
+        max_discovered_groups: The most groups that a unit helps to discover; None for all its groups.
+        rows: The most rows of a unit in all groups together; None if the other bounds imply no more.
+        norm: The length of a unit's whole vector, in rows, in place of all the others.
     """
 
     max_rows_per_group: int
@@ -51,16 +53,23 @@ class ContributionBounds:
 
     @property
     def entering(self) -> int:
-        """How many groups one unit can bring in."""
+        """The most groups that one unit brings in."""
         return self.max_groups if self.max_discovered_groups is None else self.max_discovered_groups
 
 
 def contribution_bounds(query: Query, limits: Limits) -> ContributionBounds:
-    """The bounds of a query under limits in numbers.
+    """The bounds of a query under limits that are all numbers.
+
+    Args:
+        query: The query.
+        limits: The caller's limits.
+
+    Returns:
+        The bounds.
 
     Raises:
-        QueryError: for a limit that is missing.
-        ParameterError: for a limit that makes no sense for this question.
+        QueryError: A limit is missing.
+        ParameterError: A limit makes no sense for this question.
     """
     keys, discovered = query.groups.keys, limits.max_discovered_groups
     if isinstance(query.table.unit, RowUnit):
@@ -131,22 +140,32 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
 
 def _missing(query: Query, limits: Limits, per_group: int | None, groups: int | None) -> str:
     """Which limits a caller has to give, as they are written in Python."""
-    wanted = [name for name, value in (("max_rows_per_group", per_group), ("max_groups", groups)) if value is None]
+    missing = [name for name, value in (("max_rows_per_group", per_group), ("max_groups", groups)) if value is None]
     meanings = {
         "max_rows_per_group": "how many rows of one unit may count in a group",
         "max_groups": "how many groups one unit may count in",
     }
-    whole = ", ".join([*(f"{name}={value}" for name, value in limits.given.items()), *(f"{name}=3" for name in wanted)])
+    example = ", ".join(
+        [*(f"{name}={value}" for name, value in limits.given.items()), *(f"{name}=3" for name in missing)]
+    )
     return (
-        f"{' and '.join(wanted)} {'is' if len(wanted) == 1 else 'are'} missing: "
-        f"say {' and '.join(meanings[name] for name in wanted)} "
-        f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({whole}); "
+        f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
+        f"say {' and '.join(meanings[name] for name in missing)} "
+        f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({example}); "
         "a low bound loses the data of heavy units, a high one adds noise"
     )
 
 
 def parts_of_row(query: Query, bounding: ContributionBounds) -> int:
-    """Parts of a row in which values are counted where heavy units are weighted down: a unit's C rows are about 2^24 of them."""
+    """The parts of a row in which values of heavy units are counted: a unit's C rows are about 2^24 parts.
+
+    Args:
+        query: The query.
+        bounding: The bounds of a unit.
+
+    Returns:
+        The parts of one row; 1 if each row is its own unit.
+    """
     if isinstance(query.table.unit, RowUnit):
         return 1
     if bounding.norm is not None:
@@ -155,7 +174,7 @@ def parts_of_row(query: Query, bounding: ContributionBounds) -> int:
 
 
 def rows_found(bounding: ContributionBounds) -> int:
-    """For how many rows a unit may count in a group that it helps to find: of a norm, spread evenly over those."""
+    """The most rows of a unit in a group that it helps to discover; a norm is spread evenly over those groups."""
     if bounding.norm is None:
         return bounding.max_rows_per_group
     return max(1, round(float(bounding.norm) / sqrt(bounding.entering)))

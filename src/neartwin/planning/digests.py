@@ -1,8 +1,8 @@
-"""The canonical form behind a plan's digest: what it would do, and nothing of how it is written.
+"""The canonical form behind a plan's digest: its effect, whatever the question's wording.
 
-A digest decides whether a question was paid for, so its words never change. `TARGETS`, `JOINS`, `LIMITS`, and the `record` of
-each statistic and mechanism hold them. A class, parameter or printed word may be renamed; its record keeps the old one. New
-kinds get new lines.
+A digest decides whether a question was paid for, so its words never change. `TARGETS`, `JOINS`, `LIMITS`, and the
+`record` of each statistic and mechanism hold them. A class, parameter or printed word may be renamed; its record keeps
+the old one. New kinds get new lines.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from neartwin.tables.table import How, Join, JoinKind
 from neartwin.tables.types import ColumnType
 
 RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
-TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is left out, but for Approx
+TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is omitted, except in Approx
     Pure: (("epsilon", "epsilon"),),
     Approx: (("epsilon", "epsilon"), ("delta", "delta")),
     Zcdp: (("rho", "rho"), ("delta", "delta")),
@@ -45,7 +45,16 @@ LIMITS = {  # word of each limit, in the order of digests; None: the importance 
 
 
 def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
-    """SHA-256 of a plan of this kind: its stage, and what else decides the answer."""
+    """The SHA-256 of a plan of this kind.
+
+    Args:
+        kind: The kind of plan.
+        stage: The exact question.
+        more: Everything else that decides the answer, as JSON data.
+
+    Returns:
+        64 hexadecimal digits.
+    """
     table = stage.table
     grid = {
         name: [column.written, *map(str, (column.bounds.low, column.bounds.high, column.bounds.step, column.centre))]
@@ -80,16 +89,24 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
 
 
 def target_record(target: Budget) -> str:
-    """A spend in digests."""
+    """A spend in the words of digests."""
     fields = [(word, getattr(target, name)) for word, name in TARGETS[type(target)]]
-    given = [(word, value) for word, value in fields if value or word != "delta" or isinstance(target, Approx)]
-    return ", ".join(f"{word}={float(value):g}" for word, value in given)
+    recorded = [(word, value) for word, value in fields if value or word != "delta" or isinstance(target, Approx)]
+    return ", ".join(f"{word}={float(value):g}" for word, value in recorded)
 
 
 def limits_record(limits: Limits, importance: Mapping[str, Number] | None) -> list[list[str]]:
-    """Limits and importance in digests: word and value of each that is given."""
-    given = limits.given | ({} if importance is None else {None: importance})
-    return [[word, _limit(given[name])] for name, word in LIMITS.items() if name in given]
+    """Limits and importance in the words of digests.
+
+    Args:
+        limits: The limits.
+        importance: The relative importance of statistics; None for equal importance.
+
+    Returns:
+        The word and value of each that is given.
+    """
+    values = limits.given | ({} if importance is None else {None: importance})
+    return [[word, _limit(values[name])] for name, word in LIMITS.items() if name in values]
 
 
 def _limit(value: Any) -> str:
@@ -107,7 +124,7 @@ def _norm(clip: NormClip) -> list[object]:
 
 
 def _written(stage: Stage) -> Sequence[Sequence[object]]:
-    """Public keys as JSON has them: dates alone are written in another way, so that long lists without any are as they are."""
+    """Public keys as JSON data. Only dates are encoded, so that long lists without dates are not copied."""
     kinds = {stage.table.schema[name] for name in stage.group_columns}
     if ColumnType.DATE not in kinds:
         return stage.keys or ()

@@ -1,11 +1,11 @@
-"""A plan as a tree of words, in which every number says why it is what it is."""
+"""A plan as a tree of words, in which every number has its reason."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A node: one line, and what stands under it. `str` draws the tree."""
+    """A node: one line, and the nodes under it. `str` draws the tree."""
 
     line: str
     under: tuple["Explained", ...] = ()
@@ -22,5 +22,5 @@ class Explained:
 
 
 def nodes(*lines: str) -> tuple[Explained, ...]:
-    """A node for each line, with nothing under it."""
+    """One node a line, with nothing under it."""
     return tuple(map(Explained, lines))

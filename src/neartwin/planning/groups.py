@@ -1,4 +1,4 @@
-"""The plan of statistics of groups: what is measured, how the budget is split, what an engine is asked, and the noise on it."""
+"""The plan of statistics of groups: the measures, the split of the budget, the engine's exact question, and the noise."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,22 +33,42 @@ from neartwin.tables.types import Key
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Groups that are released, public or sorted, with their exact numbers by measure. Private."""
+class ReleasedGroups:
+    """The released groups, public or sorted, with their exact numbers by measure. Private.
+
+    Attributes:
+        keys: The groups.
+        values: (groups,) exact whole numbers by measure.
+    """
 
     keys: Sequence[Key]
     values: Mapping[str, WholeNumbers]
 
-    def parts(self, groups: int) -> Iterator[tuple[int, "Kept"]]:
-        """At most so many groups at a time, each part with the place of its first; one part where there are none."""
+    def parts(self, groups: int) -> Iterator[tuple[int, "ReleasedGroups"]]:
+        """Split the groups into consecutive parts; one empty part if there are none.
+
+        Args:
+            groups: The most groups of a part.
+
+        Yields:
+            The place of each part's first group, and the part.
+        """
         for start in range(0, max(len(self.keys), 1), groups):
             end = start + groups
-            yield start, Kept(self.keys[start:end], {name: exact[start:end] for name, exact in self.values.items()})
+            yield (
+                start,
+                ReleasedGroups(self.keys[start:end], {name: exact[start:end] for name, exact in self.values.items()}),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
-    """Counts by group and node of a tree over one column's grid: what quantiles are read from. stage: its own statement."""
+    """The counts by group and node of a tree over one column's grid, from which quantiles are read.
+
+    Attributes:
+        stage: The exact question of the counts.
+        tree: The tree.
+    """
 
     stage: Stage
     tree: CountTree
@@ -60,14 +80,22 @@ class Split:
         return column
 
     def leaves(self, keys: Sequence[Key], answer: Aggregates) -> WholeNumbers:
-        """(groups, cells) exact counts of the tree's cells for some groups."""
+        """The exact counts of the tree's leaves for some groups.
+
+        Args:
+            keys: The groups.
+            answer: The engine's answer to `stage`.
+
+        Returns:
+            (groups, cells) counts, 0 for a group without an answer.
+        """
         leaves = np.zeros((len(keys), self.tree.cells), dtype=np.int64)
         cells = answer.cells
         if cells is not None:
             places = {key: place for place, key in enumerate(keys)}
             position = np.array([places.get(key, -1) for key in answer.keys], dtype=np.int64)[cells.group]
-            kept = position >= 0
-            leaves[position[kept], cells.cell[kept]] = cells.count[kept]
+            present = position >= 0
+            leaves[position[present], cells.cell[present]] = cells.count[present]
         return leaves
 
 
@@ -76,12 +104,11 @@ class GroupPlan(QueryPlan):
     """The plan of a `Query`: noisy measures of each group, from which the named statistics are computed.
 
     Attributes:
-        measures: Noisy counts and sums by name.
-        selection: How unknown groups are discovered; None where they are public.
-        splits: By the measure whose noise they get, node by node. All stages are asked with one salt.
-        context: What statistics are estimated within, the measures among it.
-        shared: Where a norm bounds all measures together, the one mechanism that they are. Each one's own is what it would
-            reveal alone.
+        measures: The noisy counts and sums, by name.
+        selection: The discovery of unknown groups; None for public groups.
+        splits: The counts by cell, by the measure whose noise they get, node by node. One salt serves all stages.
+        context: The context in which statistics are estimated, with the measures.
+        shared: The one mechanism of all measures that a norm bounds together. Each measure's own is its loss alone.
     """
 
     kind = "groups"
@@ -94,28 +121,28 @@ class GroupPlan(QueryPlan):
 
     @property
     def histogram(self) -> tuple[str, Statistic] | None:
-        """The name and bins of a plan whose release has a row for each group and bin."""
-        return next(((name, asked) for name, asked in self.outputs.items() if asked.bins), None)
+        """The name and the bins of a plan whose release has a row for each group and bin."""
+        return next(((name, statistic) for name, statistic in self.outputs.items() if statistic.bins), None)
 
     @property
     def group_columns(self) -> tuple[str, ...]:
-        """Those of the question, and the bin of a histogram."""
+        """The group columns of the question, and the bin of a histogram."""
         return (*self.stage.group_columns, *(() if self.histogram is None else (self.histogram[0],)))
 
     @property
     def public_rows(self) -> int:
-        """Groups, or for a histogram groups times bins."""
+        """The number of groups, or of groups times bins for a histogram."""
         return len(self.stage.keys or ()) * (1 if self.histogram is None else len(self.histogram[1].bins))
 
     @property
     def discovered_cells(self) -> int:
-        """How many groups one unit can bring in or take away while groups are discovered."""
+        """The most groups that one unit brings in or takes away while groups are discovered."""
         both = 1 if self.stage.table.neighbours == "add_remove" else 2
         return both * self.bounding.entering
 
     @property
     def discovered_by(self) -> str:
-        """The measure of the stage that groups are discovered by."""
+        """The measure by which groups are discovered."""
         return "units" if self.bounding.max_discovered_groups is None else "finders"
 
     def _measured(self) -> dict[str, object]:
@@ -132,7 +159,7 @@ class GroupPlan(QueryPlan):
 
     def _losses(self) -> list[Composition]:
         parts = [measure.losses() for measure in self.measures.values()]
-        if self.shared is not None:  # of all but trees, whose vectors are clipped on their own
+        if self.shared is not None:  # trees have separate vectors, each with its own clip
             parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]
         if self.selection is not None:
             parts.append(self.selection.unit_losses(self.discovered_cells))
@@ -152,45 +179,58 @@ class GroupPlan(QueryPlan):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The stage of groups, where it has measures, and the splits."""
-        whole = (self.stage,) if self.stage.measures else ()
-        return (*whole, *(split.stage for split in self.splits.values()))
+        grouped = (self.stage,) if self.stage.measures else ()
+        return (*grouped, *(split.stage for split in self.splits.values()))
 
     def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
         """Select groups, add fresh noise, and compute the statistics."""
-        whole, cells = (answers[0], answers[1:]) if self.stage.measures else (self.unasked(), answers)
-        kept = self.kept(whole, source)
+        grouped, cells = (answers[0], answers[1:]) if self.stage.measures else (self.without_measures(), answers)
+        released = self.released_groups(grouped, source)
         leaves = {
-            name: split.leaves(kept.keys, answer)
+            name: split.leaves(released.keys, answer)
             for (name, split), answer in zip(self.splits.items(), cells, strict=True)
         }
-        return self.noisy(kept, leaves, source)
+        return self.noisy(released, leaves, source)
 
-    def unasked(self) -> Aggregates:
+    def without_measures(self) -> Aggregates:
         """The answer of a stage without measures, whose groups are public."""
         keys = self.stage.keys or ()
         return Aggregates(len(keys), keys, {})
 
-    def kept(self, aggregates: Aggregates, source: Source) -> Kept:
-        """Public groups as they are; of discovered ones those that their noisy numbers of units keep, in order."""
+    def released_groups(self, aggregates: Aggregates, source: Source) -> ReleasedGroups:
+        """The released groups: all public ones, or the discovered ones that pass the noisy selection, sorted.
+
+        Args:
+            aggregates: The engine's exact answer.
+            source: The source of noise.
+
+        Returns:
+            The groups with their exact numbers.
+        """
         keys, values = aggregates.keys, aggregates.values
         if self.selection is None:
-            return Kept(keys, values)
+            return ReleasedGroups(keys, values)
         places = np.flatnonzero(self.selection.keeps(values[self.discovered_by], source=source)).tolist()
         chosen: dict[int, Key] = {place: keys[place] for place in places}
         order = sorted(chosen, key=lambda place: sort_key(chosen[place]))
-        return Kept(tuple(chosen[place] for place in order), {name: exact[order] for name, exact in values.items()})
+        return ReleasedGroups(
+            tuple(chosen[place] for place in order), {name: exact[order] for name, exact in values.items()}
+        )
 
-    def noisy(self, kept: Kept, leaves: Mapping[str, WholeNumbers], source: Source) -> NoisyAnswer:
-        """Fresh noise for some groups, and their statistics.
+    def noisy(self, released: ReleasedGroups, leaves: Mapping[str, WholeNumbers], source: Source) -> NoisyAnswer:
+        """Add fresh noise to some groups, and compute their statistics.
 
         Args:
-            kept: The groups.
+            released: The groups.
             leaves: (groups, cells) exact counts by the measure of each split.
-            source: Of noise.
+            source: The source of noise.
+
+        Returns:
+            The noisy rows.
         """
         mechanisms = {name: measure.mechanism for name, measure in self.measures.items()}
         sums = {
-            name: mechanism.noisy(kept.values[name], source=source)
+            name: mechanism.noisy(released.values[name], source=source)
             for name, mechanism in mechanisms.items()
             if name not in self.splits
         }
@@ -198,10 +238,10 @@ class GroupPlan(QueryPlan):
             name: [mechanisms[name].noisy(level, source=source) for level in split.tree.nodes(leaves[name])]
             for name, split in self.splits.items()
         }
-        return NoisyAnswer(self.rows_of(kept.keys), self.estimates(sums, trees))
+        return NoisyAnswer(self.rows_of(released.keys), self.estimates(sums, trees))
 
     def rows_of(self, groups: Sequence[Key]) -> tuple[Key, ...]:
-        """The keys of the release's rows: the groups', or of a histogram each with every bin."""
+        """The keys of the release's rows: one for each group, or for each group and bin of a histogram."""
         if self.histogram is None:
             return tuple(groups)
         return tuple((*key, label) for key in groups for label in self.histogram[1].bins)
@@ -216,14 +256,15 @@ class GroupPlan(QueryPlan):
             trees: (groups, nodes) noisy counts for each level of a tree, by measure.
 
         Returns:
-            The statistics in the order of the plan. A list of quantiles gives one a rank. Each bar alone holds with the
+            The statistics in the order of the plan. A list of quantiles gives one a rank. Each bar holds alone, with
+                the
             confidence of releases over the noise.
         """
         numbers = NoisyNumbers(sums, trees)
         return tuple(
             estimate
-            for name, asked in self.outputs.items()
-            for estimate in asked.estimate(name, numbers, self.context, CONFIDENCE)
+            for name, statistic in self.outputs.items()
+            for estimate in statistic.estimate(name, numbers, self.context, CONFIDENCE)
         )
 
     # Errors
@@ -231,22 +272,33 @@ class GroupPlan(QueryPlan):
     def expected_errors(self) -> tuple[ExpectedError, ...]:
         """The error of each statistic, from the laws of noise alone."""
         return tuple(
-            error for name, asked in self.outputs.items() for error in asked.expected(name, self.context, CONFIDENCE)
+            error
+            for name, statistic in self.outputs.items()
+            for error in statistic.expected(name, self.context, CONFIDENCE)
         )
 
     def error_within(self, bounds: ContributionBounds, loss: Loss, importance: Mapping[str, Number]) -> float:
-        """The sum over the statistics of noise and loss, by their importance."""
+        """The sum over the statistics of expected noise and loss, weighted by importance.
+
+        Args:
+            bounds: The candidate bounds.
+            loss: The expected loss under them.
+            importance: The relative importance of each statistic's error, by name. Default 1.
+
+        Returns:
+            The expected error, in rows.
+        """
         error = 0.0
-        for name, asked in self.outputs.items():
-            size, lost = self._noise_within(asked, bounds), asked.lost(loss.rows, loss.units)
+        for name, statistic in self.outputs.items():
+            size, lost = self._noise_within(statistic, bounds), statistic.lost(loss.rows, loss.units)
             if lost is None:
                 lost, size = 0.0, size * loss.growth
             error += float(rational(importance=importance.get(name, 1))) * (size + lost)
         return error
 
-    def _noise_within(self, asked: Statistic, bounds: ContributionBounds) -> float:
+    def _noise_within(self, statistic: Statistic, bounds: ContributionBounds) -> float:
         """The mean absolute noise of a statistic at other bounds than the plan's, in rows."""
-        own, measure = self.bounding, self.measures[asked.main_measure(self.context)]
+        own, measure = self.bounding, self.measures[statistic.main_measure(self.context)]
         size = measure.mechanism.mean_size
         if bounds.norm is not None:
             what, _, name = measure.name.partition(":")
@@ -288,22 +340,22 @@ class GroupPlan(QueryPlan):
                 f"a tree of {levels}: every rank is read from the same noisy counts",
             ]
             lines += [
-                f"{name} = {asked}: {why}"
-                for name, asked in self.outputs.items()
-                if (why := asked.explanation()) is not None
+                f"{name} = {statistic}: {why}"
+                for name, statistic in self.outputs.items()
+                if (why := statistic.explanation()) is not None
             ]
             counted = f"count values of {column.column} by {tree.cells:,} cells of {step:g}, from {low:g} on"
             yield Explained(counted, nodes(*lines))
 
     def _explain_noise(self) -> tuple[Explained, ...]:
         shares = Explained("how the spend is shared", nodes(*self.why))
-        statistics = nodes(*(f"{name} = {asked}" for name, asked in self.outputs.items()))
+        statistics = nodes(*(f"{name} = {statistic}" for name, statistic in self.outputs.items()))
         return Explained("noise", (*map(self.explain_measure, self.measures), shares)), Explained(
             "statistics", statistics
         )
 
     def explain_measure(self, name: str) -> Explained:
-        """A measure, its sensitivity and its noise."""
+        """A measure in words, with its sensitivity and its noise."""
         measure = self.measures[name]
         change = measure.sensitivity
         reach = f"over at most {change.cells:,} groups: {change.why}"
@@ -350,17 +402,25 @@ class GroupPlan(QueryPlan):
 
 
 def by_group(plan: Plan) -> GroupPlan | None:
-    """The same plan where noise is added to one group at a time, so that groups can be answered apart; else None."""
+    """The plan if it adds noise group by group, so that groups can be answered apart; else None."""
     return plan if isinstance(plan, GroupPlan) else None
 
 
 def sort_key(key: Key) -> tuple[tuple[bool, str, object], ...]:
-    """By which keys are sorted: value by value, NULL last. Engines sort text by its bytes, so theirs is the same order."""
+    """The sort key of a group: value by value, NULL last. Engines sort text by its bytes, which is the same order."""
     return tuple((value is None, type(value).__name__, "" if value is None else value) for value in key)
 
 
 def context_of(query: Query, bounding: ContributionBounds) -> Context:
-    """What statistics are planned within, before the budget is split."""
+    """The context of statistics before the budget is split.
+
+    Args:
+        query: The query.
+        bounding: The bounds of a unit.
+
+    Returns:
+        The context, without measures.
+    """
     keys = query.groups.keys
     return Context(
         table=query.table,
@@ -379,9 +439,24 @@ def context_of(query: Query, bounding: ContributionBounds) -> Context:
 def plan_groups(
     query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
 ) -> GroupPlan:
-    """The plan of statistics of groups, within limits that are all numbers; of margins and workloads the groups alone."""
+    """Plan the statistics of groups within limits that are all numbers, without margins and workloads.
+
+    Args:
+        query: The query.
+        spend: The spend.
+        limits: The limits, all numbers.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan.
+
+    Raises:
+        QueryError: A limit is missing.
+        ParameterError: A limit or an importance makes no sense for this question.
+        PrivacyError: The spend cannot pay for the question.
+    """
     bounding, weights = contribution_bounds(query, limits), _weights(query, importance or {})
-    alone = replace(query, groups=replace(query.groups, margins=(), asked=None))
+    alone = replace(query, groups=replace(query.groups, margins=(), linear_workload=None))
     return _plan_groups(alone, bounding, spend, weights)
 
 
@@ -397,34 +472,34 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """Which measures a query needs, by name, before the budget is split among them."""
+    """The measures that a query needs, by name, before the budget is split among them."""
 
     needed: Mapping[str, Measurement]
     context: Context
 
     @property
     def parts(self) -> int:
-        """Of a row, in which trees count."""
+        """The parts of a row in which trees count."""
         return self.context.parts
 
     @property
     def trees(self) -> dict[str, tuple[GridColumn, CountTree]]:
-        """Those by cell, with the one column and its tree."""
+        """The measures by cell, each with its one column and its tree."""
         return {name: (need.grid[0], need.tree) for name, need in self.needed.items() if need.tree is not None}
 
     @property
     def grid(self) -> dict[str, GridColumn]:
-        """The columns of all others."""
+        """The columns of all other measures."""
         return {column.name: column for need in self.needed.values() if need.tree is None for column in need.grid}
 
     @property
     def moments(self) -> dict[str, Moment]:
-        """The products among their totals."""
+        """The products among the totals of the other measures."""
         return {need.cell.name: need.cell for need in self.needed.values() if isinstance(need.cell, Moment)}
 
 
 def _draft(query: Query, bounding: ContributionBounds, weights: Mapping[str, float], power: float) -> _Draft:
-    """power: how the deviation of a node's noise grows with the levels of a tree, 1 for Laplace noise and 1/2 for normal."""
+    """The draft of a query. A node's deviation grows like levels**power: 1 for Laplace noise, 1/2 for normal noise."""
     context, norm = context_of(query, bounding), bounding.norm
     needed: dict[str, Measurement] = {}
     for name, statistic in query.aggregates.items():
@@ -439,7 +514,7 @@ def _draft(query: Query, bounding: ContributionBounds, weights: Mapping[str, flo
 
 
 def _joined(one: Measurement, other: Measurement) -> Measurement:
-    """One measure for two statistics: the sum of what its bar adds to theirs."""
+    """One measure for two statistics, with the sum of its weights in their bars."""
     grid = (*one.grid, *(column for column in other.grid if column not in one.grid))
     return replace(other, weight=one.weight + other.weight, grid=grid)
 
@@ -457,13 +532,13 @@ def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weig
         del drafts[1]
     clip, together = None, None
     if bounding.norm is not None:
-        draft = drafts[-1]  # whose trees are for normal noise
+        draft = drafts[-1]  # its trees are for normal noise
         trees = tuple(need for need in draft.needed.values() if need.tree is not None)
         others = tuple(need for need in draft.needed.values() if need.tree is None)
         shared = share_norm(
             others, bounding, discovery, spend, neighbours=table.neighbours, trees=trees, tree_parts=draft.parts
         )
-        measures, clip, together = shared.measures, shared.clip, shared.whole
+        measures, clip, together = shared.measures, shared.clip, shared.joint
         allotted: Allocation[Noise] | Allocation[Gaussian] = shared.allotted
     else:
         allotments = [(draft, allocate(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
@@ -501,9 +576,9 @@ def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weig
 
 
 def _splits(stage: Stage, draft: _Draft, norm: Fraction | None) -> dict[str, Split]:
-    """For each tree a statement of its own, which keeps a unit in the same groups, or weights its values to the norm."""
+    """A statement for each tree, which keeps a unit in the same groups, or weights its values to the norm."""
     alone = replace(stage, moments={}, measures=(), clip=None, parts=draft.parts)
-    if norm is not None:  # all groups of a unit, then: nothing is chosen
+    if norm is not None:  # a norm keeps all groups of a unit
         alone = replace(alone, discovery_groups=None)
     return {
         name: Split(

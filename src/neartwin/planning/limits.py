@@ -1,4 +1,4 @@
-"""How much one unit may count for, as a caller says it: one value in Python, SQL, JSON, TOML and on the terminal."""
+"""Limits on one unit's contribution: one value in Python, SQL, JSON, TOML and on the terminal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -13,7 +13,13 @@ from neartwin.statistics.clipping import check_share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateLimit:
-    """In place of a limit. at_most: the largest that it may become. share: of the spend. groups: how many are expected."""
+    """A limit that the plan chooses privately.
+
+    Attributes:
+        at_most: The largest limit that the plan may choose.
+        share: The share of the spend for choosing.
+        groups: The expected number of groups; None if the question's groups are public.
+    """
 
     at_most: int
     share: Fraction
@@ -53,21 +59,21 @@ _PRIVATE = ("max_rows_per_group", "max_groups", "norm")  # limits that a plan ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How much one unit may count for. A low limit loses the data of heavy units, a high one adds noise.
+    """The most that one unit may count for. A low limit loses the data of heavy units, a high one adds noise.
 
     Attributes:
         max_rows_per_group: The most rows of a unit that count in one group, or `nt.private_limit()`.
         max_groups: The most groups that a unit counts in, or `nt.private_limit()`.
-        rows: The most rows of a unit in all groups together, for counts, sums and means. Over public groups it can stand
-            for both of the above.
+        rows: The most rows of a unit in all groups together, for counts, sums and means. Over public groups it can
+            replace both limits above.
         norm: Instead of all three, the Euclidean length of a unit's vector over groups and statistics, in rows, or
             `nt.private_limit()`. Longer vectors are scaled down; no row is dropped. Unknown groups still need
             `max_discovered_groups`.
-        max_discovered_groups: In how many of its groups a unit helps to discover unknown ones; by default in all. Fewer
-            find more groups where `max_groups` is large.
+        max_discovered_groups: The number of its groups that a unit helps to discover; by default all of them. A lower
+            number finds more groups if `max_groups` is large.
 
     Raises:
-        ParameterError: For limits that are no positive numbers, or cannot stand together.
+        ParameterError: A limit is no positive number, or two limits cannot stand together.
 
     >>> print(limits(max_rows_per_group=2, max_groups=3))
     nt.limits(max_rows_per_group=2, max_groups=3)
@@ -113,7 +119,7 @@ class Limits:
         return {name: value for name, value in self.given.items() if isinstance(value, PrivateLimit)}
 
     def __str__(self) -> str:
-        """As it is written in Python.
+        """The Python expression of these limits.
 
         >>> print(Limits(max_groups=3, rows=20))
         nt.limits(max_groups=3, rows=20)
@@ -130,27 +136,42 @@ class Limits:
 
     @classmethod
     def from_dict(cls, form: Mapping[str, Any]) -> Self:
-        """Limits by name: numbers, texts as on the terminal, or the arguments of `private_limit`; None is no limit.
+        """Limits by name.
+
+        Args:
+            form: Numbers, texts as on the terminal, or the arguments of `private_limit`, by name. None is no limit.
+
+        Returns:
+            The limits.
+
+        Raises:
+            ParameterError: A name is unknown, a value is no limit, or two limits cannot stand together.
 
         >>> Limits.from_dict({"max-groups": "3", "norm": None, "max_rows_per_group": {"at_most": 9}}).max_groups
         3
-
-        Raises:
-            ParameterError: for an unknown name, a value that is no limit, and limits that cannot stand together.
         """
         known = {one.name for one in fields(cls)}
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for word, value in form.items():
             name = word.strip().replace("-", "_")
             if name not in known:
                 raise ParameterError("limits", word, f"must name {', '.join(known_names())}")
             if value is not None:
-                found[name] = _read(name, value)
-        return cls(**found)
+                values[name] = _read(name, value)
+        return cls(**values)
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Limits as the terminal writes them.
+        """Limits from their text on the terminal.
+
+        Args:
+            text: Pairs name=value, separated by commas.
+
+        Returns:
+            The limits.
+
+        Raises:
+            ParameterError: The text is not such pairs, or `from_dict` refuses them.
 
         >>> print(Limits.parse("rows=20,max-groups=3"))
         nt.limits(max_groups=3, rows=20)
@@ -160,7 +181,7 @@ class Limits:
         form: dict[str, str] = {}
         for part in filter(None, text.split(",")):
             name, sign, value = part.partition("=")
-            if name.strip() in {"groups", "share"} and form:  # of the private limit before
+            if name.strip() in {"groups", "share"} and form:  # belongs to the private limit before it
                 form[next(reversed(form))] += f",{part}"
             elif not sign or not value.strip():
                 raise ParameterError("limits", text, "must be name=value pairs, as in rows=20,max-groups=3")

@@ -1,18 +1,19 @@
-"""Planning margins: which to measure, with how much noise each, so that the variances of those asked for add up to least.
+"""Plans of margins: the measured margins and their noise, so that the variances of the asked ones add up to the least.
 
-One statement counts (or sums) the table behind all margins; what noise is added to are margins of it, exact sums of its cells. A
-unit with at most C rows in each of at most k cells moves margin S in a cell by at most min(r, k) C, where r cells of the whole
-table lie in one of S, and all of S by at most k C in absolute sum: the squared length is most when the k cells fill as few cells
-of S as they can. Margins with normal noise share mu^2, by the optimum of `best_shares`; those with discrete Laplace noise share
-epsilon, over the whole table, over the margins asked for, and over what would be measured with normal noise, whichever is best.
+One statement counts (or sums) the table behind all margins. Noise is added to margins of it, which are exact sums of
+its cells. A unit has at most C rows in each of at most k cells, and r cells of the table lie in one cell of margin S.
+The unit then moves S in a cell by at most min(r, k) C, and all of S by at most k C in absolute sum. The squared length
+is largest if the k cells fill as few cells of S as they can.
 
-How far an answer of a margin can be from the truth: from the weights of the noise in it, known before anything is released.
+Margins with normal noise share mu^2, by the optimum of `best_shares`. Margins with discrete Laplace noise share
+epsilon. They are the whole table, the asked margins, or those for normal noise, whichever is best.
 
-Normal noise: the answer errs by a normal law whose variance is that of the design, and by the rounding of each draw, at most
-half a part. Discrete Laplace noise: by a weighted sum of independent draws. One draw alone has its own law's bar. Of several,
-each term is rounded up to a fine lattice, where the law of the sum is a product of Fourier transforms: that sum is never below
-the true one, so its tail is an upper bound. What lies beyond the lattice, and all where draws are too wide for one, is bounded
-by Chernoff: the tail is at most min over s of exp(sum log M(s w) - s t), M the moment generating function; any s will do.
+**Bars.** The weights of the noise in an answer are known before anything is released. With normal noise the error is
+normal, with the variance of the design, plus the rounding of each draw, at most half a part. With discrete Laplace
+noise it is a weighted sum of independent draws. One draw has its own law's bar. For several, each term is rounded up to
+a fine lattice, and the law of the sum is a product of Fourier transforms. That sum is never below the true one, so its
+tail is an upper bound. Chernoff bounds the part beyond the lattice, and everything if draws are too wide for a lattice.
+The tail is at most min over s of exp(sum log M(s w) - s t), with M the moment generating function; any s is valid.
 """
 
 import math
@@ -58,14 +59,14 @@ from neartwin.statistics.measures import Measure, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.types import Key
 
-_SLACK = 1 + 1e-9  # for the rounding of these formulas themselves
-_TRIED = 400
-_POINTS = 2**17  # of the lattice
+_SLACK = 1 + 1e-9  # covers the rounding of these formulas
+_TRIED = 400  # values of s
+_POINTS = 2**17  # points of the lattice
 _REACH = 24.0  # deviations to each side
-_WIDEST = 2e5  # scale of a draw, in steps
-_SPARE = 1e-6
-_SHARES = 2**20  # shares are multiples of one part in this
-_MOST_MEASURED = 6  # columns of which every subset may be measured; of more, those within a margin that is asked for
+_WIDEST = 2e5  # the largest scale of a draw, in steps
+_SPARE = 1e-6  # the probability set aside for wrapping and rounding
+_SHARES = 2**20  # shares are multiples of 1 / _SHARES
+_MOST_MEASURED = 6  # with more columns, only subsets of asked margins may be measured
 
 _ONE_TABLE = (
     "All margins are of one table: their shared totals are equal. Rows with a value outside the public keys of any "
@@ -75,14 +76,14 @@ _ONE_TABLE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarginalPlan(LinearPlan):
-    """The plan of a `Query` for margins: some margins are measured with noise, and all that are asked follow from them.
+    """The plan of a `Query` for margins: some margins are measured with noise, and all asked ones follow from them.
 
     Attributes:
-        measures: By the name of a margin.
-        measured: The same margins as places of columns.
-        parts: Of one step of the statistic, in which noise is drawn.
-        design: What each answer's error is.
-        bars: By margin that is asked for, the half-width of each answer in steps. `error` is their sum, in units of one row's
+        measures: The noisy measures, by the name of a margin.
+        measured: The measured margins as places of columns.
+        parts: The parts of one step of the statistic in which noise is drawn.
+        design: The design, which has the error of each answer.
+        bars: The half-width of each answer in steps, by asked margin. `error` is their sum, in units of one row's
             largest contribution.
     """
 
@@ -96,17 +97,17 @@ class MarginalPlan(LinearPlan):
 
     @property
     def group_columns(self) -> tuple[str, ...]:
-        """Those of the question, and the margin."""
+        """The group columns of the question, and the margin."""
         return (*self.stage.group_columns, MARGIN)
 
     @property
     def margins(self) -> dict[Margin, str]:
-        """The margins asked for, by their names in words."""
+        """The asked margins, with their names in words."""
         return {margin: named(self.stage.group_columns, margin) for margin in self.query.groups.margins}
 
     @property
     def groups_counted(self) -> float:
-        """By a cell of each margin at once."""
+        """The number of groups that one cell of each margin counts together."""
         sizes = self.design.sizes
         return float(sum(math.prod(n for i, n in enumerate(sizes) if i not in margin) for margin in self.margins))
 
@@ -122,36 +123,36 @@ class MarginalPlan(LinearPlan):
         yield from ((name, measure.mechanism) for name, measure in self.measures.items())
 
     def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
-        """The groups of all margins asked for, one margin after the other, each with its bar."""
+        """The groups of all asked margins, one margin after the other, each with its bar."""
         (exact,) = answers
         noisy = self._noisy_margins(exact, source)
         columns = range(len(self.design.sizes))
         values = values_of(len(columns), self.query.groups.keys or ())
         keys: list[Key] = []
-        found, bars = [], []
+        answered, bars = [], []
         for margin, name in self.margins.items():
-            found.append(self.design.answers(margin, noisy).reshape(-1))
-            bars.append(np.full(len(found[-1]), self.bars[margin]))
+            answered.append(self.design.answers(margin, noisy).reshape(-1))
+            bars.append(np.full(len(answered[-1]), self.bars[margin]))
             for chosen in product(*(values[place] for place in margin)):
                 cell = dict(zip(margin, chosen, strict=True))
                 keys.append((*(cell.get(place) for place in columns), name))
-        return NoisyAnswer(tuple(keys), (self.estimate(np.concatenate(found), np.concatenate(bars)),))
+        return NoisyAnswer(tuple(keys), (self.estimate(np.concatenate(answered), np.concatenate(bars)),))
 
     def _noisy_margins(self, aggregates: Aggregates, source: Source) -> dict[Margin, FloatArray]:
         """Each measured margin with its noise, in steps, of its own sizes. Exact numbers end here."""
         sizes = self.design.sizes
         (exact,) = (aggregates.values[name] for name in self.stage.measures)
         table = np.asarray(exact).astype(object).reshape(sizes)
-        finer, found = self.parts // entry_parts(self.stage), {}
+        finer, noisy_margins = self.parts // entry_parts(self.stage), {}
         for margin, measure in zip(self.measured, self.measures.values(), strict=True):
             away = tuple(place for place in range(len(sizes)) if place not in margin)
             cells = np.asarray(table.sum(axis=away) if away else table, dtype=object)
             noisy = measure.mechanism.noisy(cells.reshape(-1) * finer, source=source)
-            found[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / self.parts
-        return found
+            noisy_margins[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / self.parts
+        return noisy_margins
 
     def expected_errors(self) -> tuple[ExpectedError, ...]:
-        """The same for every group of a margin."""
+        """The error of each asked margin, equal for all its groups."""
         return tuple(
             ExpectedError.everywhere(
                 f"{self.statistic[0]} by {name}", Fraction(self.bars[margin]) * self.unit, CONFIDENCE
@@ -166,11 +167,11 @@ class MarginalPlan(LinearPlan):
             why = nodes(f"sensitivity {measure.sensitivity.l1}: {measure.sensitivity.why}")
             measured.append(Explained(f"margin {name}: noise of deviation {deviation:,.4g} a cell", why))
         choice = Explained("what is measured, and why", nodes(*self.why))
-        asked = f"margins asked for, by least squares from those: {'; '.join(self.margins.values())}"
-        return Explained("noise", (*measured, choice)), Explained(asked)
+        answered = f"margins asked for, by least squares from those: {'; '.join(self.margins.values())}"
+        return Explained("noise", (*measured, choice)), Explained(answered)
 
     def loss_in_words(self, expected_groups: int) -> str:
-        """What a norm is chosen by."""
+        """The criterion by which a norm is chosen."""
         return f"a cell of each margin counts {self.groups_counted:,.4g} of {expected_groups:,} groups"
 
     def _notes_of_answers(self) -> tuple[str, ...]:
@@ -181,7 +182,9 @@ class MarginalPlan(LinearPlan):
 
 
 def _normal_bar(design: MarginalDesign, margin: Margin, parts: int) -> float:
-    """Each answer of a margin is within this of the truth with the confidence of releases at least, in steps."""
+    """The half-width of each answer of a margin under normal noise, in steps. It holds with at least the releases'
+    confidence.
+    """
     z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
     weights = [design.weights(margin, measured) for measured in design.variances]
     rounding = math.fsum(float((np.abs(values) * counts).sum()) for values, counts in weights) / 2
@@ -189,7 +192,7 @@ def _normal_bar(design: MarginalDesign, margin: Margin, parts: int) -> float:
 
 
 def _laplace_bar(design: MarginalDesign, margin: Margin, noise: Mapping[Margin, DiscreteLaplace]) -> float:
-    """The same for discrete Laplace noise, which is drawn in steps."""
+    """The half-width under discrete Laplace noise, which is drawn in steps. It holds with at least the releases' confidence."""
     weights = {measured: design.weights(margin, measured) for measured in noise}
     drawn = [
         (noise[measured], float(value), int(count))
@@ -221,7 +224,7 @@ def _chernoff(terms: list[tuple[float, FloatArray, FloatArray]], chance: float) 
 
 
 def _on_lattice(terms: list[tuple[float, FloatArray, FloatArray]], chance: float) -> float:
-    """The least lattice point that the sum of terms, each rounded up, passes with at most this probability.
+    """The least lattice point that the sum of terms, each rounded up, exceeds with at most this probability.
 
     Wrapping round the lattice and floating point cost less than _SPARE, which is taken off the chance.
     """
@@ -254,7 +257,7 @@ def _on_lattice(terms: list[tuple[float, FloatArray, FloatArray]], chance: float
 
 @dataclass(frozen=True, slots=True)
 class _Reach:
-    """What one unit can do to a margin of which each cell is `cells` of the whole table: in units of one row's largest."""
+    """The largest change by one unit of a margin whose cells are `cells` of the whole table, in units of one row's largest."""
 
     rows: int
     groups: int
@@ -263,16 +266,16 @@ class _Reach:
     crossed: int
 
     def cell(self, cells: int) -> int:
-        """The most that one cell moves."""
+        """The largest change of one cell."""
         return self.crossed * min(min(cells, self.groups) * self.rows, self.total)
 
     @property
     def l1(self) -> int:
-        """The most that all cells move, in absolute sum."""
+        """The largest change of all cells, in absolute sum."""
         return self.both * self.total
 
     def l2_squared(self, cells: int) -> int:
-        """The most that all cells move, in squared length."""
+        """The largest squared change of all cells."""
         full, rest = divmod(self.groups, cells)
         one = full * (cells * self.rows) ** 2 + (rest * self.rows) ** 2
         most = min(cells * self.rows, self.total)
@@ -280,10 +283,22 @@ class _Reach:
 
 
 def plan_margins(query: Query, base: GroupPlan, spend: Budget) -> MarginalPlan:
-    """The plan of margins. base: of the same groups without them, whose statement and bounds it has."""
-    found = [_planned(query, base, spend, way, price) for way, price in ways(spend, norm=base.bounding.norm)]
-    best = min(found, key=lambda one: one.error)
-    others = (f"less good: {one.why[0]}" for one in found if one is not best)
+    """Plan the margins of a query.
+
+    Args:
+        query: The query, with its margins.
+        base: The plan of the same groups without margins, whose statement and bounds this plan takes.
+        spend: The spend.
+
+    Returns:
+        The plan with the least sum of bars.
+
+    Raises:
+        QueryError: The noise is too wide to be drawn.
+    """
+    candidates = [_planned(query, base, spend, way, price) for way, price in ways(spend, norm=base.bounding.norm)]
+    best = min(candidates, key=lambda one: one.error)
+    others = (f"less good: {one.why[0]}" for one in candidates if one is not best)
     return replace(best, why=(*best.why, *others))
 
 
@@ -292,26 +307,26 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
     size, unit = row_of(base)
-    reach, whole = _reach_of(query, base), tuple(range(len(sizes)))
-    moved = 1 if isinstance(reach, NormContribution) else size  # what it is of: parts that are clipped, or rows
-    wanted = dict.fromkeys(groups.margins, 1.0)
+    reach, full = _reach_of(query, base), tuple(range(len(sizes)))
+    moved = 1 if isinstance(reach, NormContribution) else size  # a clipped part has size 1, a row `size`
+    importance = dict.fromkeys(groups.margins, 1.0)
     candidates = _candidates(sizes, groups.margins)
     cells = {margin: math.prod(sizes[i] for i in range(len(sizes)) if i not in margin) for margin in candidates}
     costs = {margin: float(reach.l2_squared(cells[margin])) for margin in candidates}
-    shares = {whole: 1.0} if isinstance(reach, NormContribution) else best_shares(sizes, wanted, costs)
+    shares = {full: 1.0} if isinstance(reach, NormContribution) else best_shares(sizes, importance, costs)
     noise: Mapping[Margin, DiscreteLaplace | Gaussian]
     if isinstance(way, Pure):
         laplace = _laplace(
-            way.epsilon, reach.l1 * moved, _pure_candidates(sizes, groups.margins, shares), sizes, wanted
+            way.epsilon, reach.l1 * moved, _pure_candidates(sizes, groups.margins, shares), sizes, importance
         )
         noise, finer, parts = laplace, 1, 1
         design = _design(sizes, noise, parts)
-        bars = {margin: _laplace_bar(design, margin, laplace) for margin in wanted}
+        bars = {margin: _laplace_bar(design, margin, laplace) for margin in importance}
     else:
         noise, finer = _normal(mu_squared_of(way), reach, moved, shares, cells)
         parts = finer * entry_parts(base.stage)
         design = _design(sizes, noise, parts)
-        bars = {margin: _normal_bar(design, margin, parts) for margin in wanted}
+        bars = {margin: _normal_bar(design, margin, parts) for margin in importance}
     measures = {
         named(groups.columns, margin): Measure(
             name=named(groups.columns, margin),
@@ -337,7 +352,7 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
         why=(
             f"{kind} on {len(noise)} margins: bars of all asked for add up to {error:.4g}",
             *((WHY,) if base.bounding.norm is not None else ()),
-            *_beside(design, costs, wanted),
+            *_beside(design, costs, importance),
         ),
         error=error,
     )
@@ -348,13 +363,15 @@ def _design(sizes: tuple[int, ...], noise: Mapping[Margin, Noise], parts: int) -
     return MarginalDesign(sizes, {margin: max(law.law.variance, 1e-12) / parts**2 for margin, law in noise.items()})
 
 
-def _beside(design: MarginalDesign, costs: Mapping[Margin, float], wanted: Mapping[Margin, float]) -> tuple[str, str]:
+def _beside(
+    design: MarginalDesign, costs: Mapping[Margin, float], importance: Mapping[Margin, float]
+) -> tuple[str, str]:
     """The variances of the design beside those of simpler ones at the same price."""
     budget = sum(costs[margin] / variance for margin, variance in design.variances.items())
-    whole = tuple(range(len(design.sizes)))
-    alone = MarginalDesign(design.sizes, {whole: costs[whole] / budget})
-    each = MarginalDesign(design.sizes, {margin: len(wanted) * costs[margin] / budget for margin in wanted})
-    best, from_whole, apart = (math.fsum(map(one.variance, wanted)) for one in (design, alone, each))
+    full = tuple(range(len(design.sizes)))
+    alone = MarginalDesign(design.sizes, {full: costs[full] / budget})
+    each = MarginalDesign(design.sizes, {margin: len(importance) * costs[margin] / budget for margin in importance})
+    best, from_whole, apart = (math.fsum(map(one.variance, importance)) for one in (design, alone, each))
     return (
         f"variances of a cell add up to {best:.4g}; measured alone, the whole table would give {from_whole:.4g}",
         f"and the margins themselves, with equal shares, {apart:.4g}",
@@ -378,31 +395,31 @@ def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormContribution:
 def _sensitivity(reach: _Reach | NormContribution, cells: int, row: int, why: str) -> Sensitivity:
     cell = reach.cell(cells) * row
     l1 = reach.l1 * row
-    told = f"{why}; {cells:,} cell{'s' * (cells > 1)} of the whole table in each of this margin"
-    return Sensitivity(l1, min(cell, l1), -(-l1 // min(cell, l1)), told, reach.l2_squared(cells) * row**2)
+    reason = f"{why}; {cells:,} cell{'s' * (cells > 1)} of the whole table in each of this margin"
+    return Sensitivity(l1, min(cell, l1), -(-l1 // min(cell, l1)), reason, reach.l2_squared(cells) * row**2)
 
 
 def _candidates(sizes: tuple[int, ...], margins: Iterable[Margin]) -> list[Margin]:
-    whole = tuple(range(len(sizes)))
-    inside = {part for margin in margins for part in subsets(margin)} | {whole}
-    found = set(subsets(whole)) if len(sizes) <= _MOST_MEASURED else inside
-    return sorted(found, key=lambda margin: (len(margin), margin))
+    full = tuple(range(len(sizes)))
+    inside = {part for margin in margins for part in subsets(margin)} | {full}
+    margins_measured = set(subsets(full)) if len(sizes) <= _MOST_MEASURED else inside
+    return sorted(margins_measured, key=lambda margin: (len(margin), margin))
 
 
 def _pure_candidates(
     sizes: tuple[int, ...], margins: tuple[Margin, ...], shares: Mapping[Margin, float]
 ) -> list[dict[Margin, float]]:
-    whole = tuple(range(len(sizes)))
+    full = tuple(range(len(sizes)))
     roots = {margin: math.sqrt(share) for margin, share in shares.items()}
     large = {margin: 1.0 for margin, share in shares.items() if share >= max(shares.values()) / 4}
-    return [{whole: 1.0}, dict.fromkeys(margins, 1.0), roots, large]
+    return [{full: 1.0}, dict.fromkeys(margins, 1.0), roots, large]
 
 
 def _parts(shares: Mapping[Margin, float]) -> dict[Margin, Fraction]:
-    """The same as fractions that add up to at most 1."""
-    whole = math.fsum(shares.values())
+    """The shares as fractions that add up to at most 1."""
+    total = math.fsum(shares.values())
     return {
-        margin: Fraction(max(1, math.floor((_SHARES - len(shares)) * share / whole)), _SHARES)
+        margin: Fraction(max(1, math.floor((_SHARES - len(shares)) * share / total)), _SHARES)
         for margin, share in shares.items()
     }
 
@@ -414,18 +431,18 @@ def _normal(
     shares: Mapping[Margin, float],
     cells: Mapping[Margin, int],
 ) -> tuple[dict[Margin, Gaussian], int]:
-    """Normal noise by margin, and in how many parts of a step it is drawn."""
+    """Normal noise by margin, and the parts of a step in which it is drawn."""
     squares = {margin: reach.l2_squared(cells[margin]) * size**2 for margin in shares}
     exact = {margin: squares[margin] / (mu_squared * part) for margin, part in _parts(shares).items()}
     least = math.sqrt(float(min(exact.values())))
     parts = 1 << max(0, math.ceil(math.log2(FINE / least)))
-    made = {
+    noise = {
         margin: Gaussian(variance=Fraction(math.ceil(variance * parts**2)), l2_squared=squares[margin] * parts**2)
         for margin, variance in exact.items()
     }
-    if max(one.noise_scale for one in made.values()) > LARGEST_SCALE:
+    if max(one.noise_scale for one in noise.values()) > LARGEST_SCALE:
         raise QueryError("marginals: the noise is too wide to be drawn; spend more, or take a larger step")
-    return made, parts
+    return noise, parts
 
 
 def _laplace(
@@ -433,21 +450,21 @@ def _laplace(
     sensitivity: int,
     candidates: list[dict[Margin, float]],
     sizes: tuple[int, ...],
-    wanted: Mapping[Margin, float],
+    importance: Mapping[Margin, float],
 ) -> dict[Margin, DiscreteLaplace]:
     """Discrete Laplace noise by margin: of the candidates, the one with the least variances."""
 
     def total(noise: Mapping[Margin, DiscreteLaplace]) -> float:
         design = _design(sizes, noise, 1)
-        if not all(design.tells(margin) for margin in wanted):
+        if not all(design.tells(margin) for margin in importance):
             return math.inf
-        return math.fsum(design.variance(margin) for margin in wanted)
+        return math.fsum(design.variance(margin) for margin in importance)
 
-    made = [
+    choices = [
         {
             margin: DiscreteLaplace.calibrated(epsilon=epsilon * part, sensitivity=sensitivity)
             for margin, part in _parts(shares).items()
         }
         for shares in candidates
     ]
-    return min(made, key=total)
+    return min(choices, key=total)

@@ -1,7 +1,8 @@
-"""Planning the choice of the most common values: k noisy choices one after the other, and their counts where they are asked for.
+"""Plans of the most common values: k noisy choices one after the other, and their counts if asked.
 
-Each choice is permute-and-flip on what is left. All k compose by the rule of the spend's own currency: k of them at e are
-(k e)-private, k rho(e)-zCDP, k mu(e)^2 in squared mu, and at a delta as private as the certified engine shows.
+Each choice is permute-and-flip among the values that are left. All k compose by the rule of the spend's own currency. k
+choices at e are (k e)-private, k rho(e)-zCDP, and k mu(e)^2 in squared mu. At a delta the certified engine gives their
+epsilon.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,12 +34,12 @@ _HALF = Fraction(1, 2)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopKPlan(Plan):
-    """The plan of a `MostCommon`: what wins is released, and counts, where they were asked for, with noise of their own.
+    """The plan of a `TopK`: it releases the winners, and their counts with separate noise if asked.
 
     Attributes:
-        mechanism: Of the choices.
-        counts: Of the winners' numbers of units, where they were asked for.
-        why: How far one unit moves the counts that are compared, in words.
+        mechanism: The choices.
+        counts: The counts of the winners' units; None if they were not asked for.
+        why: The sensitivity of the compared counts, in words.
     """
 
     kind = "choice"
@@ -50,16 +51,16 @@ class TopKPlan(Plan):
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """The winners' counts, where they were asked for."""
+        """The winners' counts, if they were asked for."""
         return () if self.counts is None else (("count", "count_distinct_units()"),)
 
     @property
     def objective(self) -> float:
-        """The gap and the bars, in units."""
+        """The sum of the gap and the bars, in units."""
         return fsum(float(error.half_width or 0) for error in self.expected_errors())
 
     def record(self) -> dict[str, object]:
-        """The scale of each choice, how many there are, and the noise of counts."""
+        """The scale of each choice, the number of choices, and the noise of counts."""
         form: dict[str, object] = {"scale": str(self.mechanism.each.scale)}
         if self.query.k != 1:
             form["k"] = self.query.k
@@ -68,7 +69,7 @@ class TopKPlan(Plan):
         return form
 
     def losses(self) -> Composition:
-        """What the choices and the counts reveal together: the price covers this curve."""
+        """The privacy loss of the choices and the counts together. The price covers this curve."""
         chosen = self.mechanism.losses()
         return chosen if self.counts is None else chosen + self.counts.losses()
 
@@ -91,7 +92,11 @@ class TopKPlan(Plan):
         return NoisyAnswer(keys, (Estimate("count", *ends),))
 
     def expected_errors(self) -> tuple[ExpectedError, ...]:
-        """Each winner's count is within t ln(m / beta) of the best left: McKenna, Sheldon 2020; a union over the k choices."""
+        """The gap of each winner to the best value left, and the bar of its count.
+
+        A winner's count is within t ln(m / beta) of the best left (McKenna, Sheldon 2020), with a union bound over the
+        k choices.
+        """
         k = self.query.k
         gap = ceil(float(self.mechanism.each.scale) * log(len(self.query.among) * k / (1 - CONFIDENCE)))
         what = "the winner's count" if k == 1 else "each winner's count"
@@ -131,12 +136,23 @@ class TopKPlan(Plan):
         return {"statistics": {"most common": self.query.column}}
 
     def bounds(self) -> list[dict[str, str]]:
-        """A unit counts once for each value."""
+        """The one bound: a unit counts once for each value."""
         return [{"what": "rows of one unit for each value", "value": "1", "origin": "the mechanism counts units"}]
 
 
 def plan_choice(query: TopK, spend: Budget) -> TopKPlan:
-    """The plan of a `MostCommon`; with counts, half of the spend goes to them."""
+    """Plan the choice of the most common values; counts take half of the spend.
+
+    Args:
+        query: The question.
+        spend: The spend.
+
+    Returns:
+        The plan.
+
+    Raises:
+        PrivacyError: A choice cannot spend this currency.
+    """
     table = query.table
     monotone = table.neighbours is Neighbours.ADD_REMOVE
     if monotone:
@@ -176,7 +192,7 @@ def plan_choice(query: TopK, spend: Budget) -> TopKPlan:
 
 
 def _each(spend: Budget, k: int) -> tuple[Fraction, Budget]:
-    """The epsilon of one of k choices, and what all of them cost: never more than the spend."""
+    """The epsilon of one of k choices, and the price of all of them, never more than the spend."""
     match spend:
         case Pure(epsilon=epsilon):
             return epsilon / k, spend

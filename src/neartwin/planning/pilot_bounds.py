@@ -1,21 +1,19 @@
-"""Tuned bounds: a first stage whose noisy counts fix max_rows_per_group and max_groups of the question itself.
+"""Private limits: a first stage whose noisy counts fix max_rows_per_group and max_groups of the question itself.
 
-The first stage is a histogram of units over (number of groups, rows in a group), both in octaves. A unit adds 1024 parts in
-all, floor(1024 c / k) to each cell, for c of its k groups with so many rows: its L1 and L2 sensitivity is one unit's 1024
-parts, however many rows and groups it has. The second stage is the question at the bounds chosen from the noisy histogram.
-Both are paid in one reserve: adaptive composition lets a later stage depend on the noisy output of an earlier one, and the
-spend is parted so that the parts compose to it whatever is chosen.
+The first stage is a histogram of units over (number of groups, rows in a group), both in octaves. A unit adds 1024
+parts in all: floor(1024 c / k) to each cell, for c of its k groups with so many rows. Its L1 and L2 sensitivity is one
+unit's 1024 parts, however many rows and groups it has. The second stage is the question at the limits chosen from the
+noisy histogram. Both are paid in one reserve. Adaptive composition lets a later stage depend on the noisy output of an
+earlier one. The parts of the spend compose to it whatever is chosen.
 
-The choice is the least of: mean absolute noise, for each statistic in rows (that of the question, scaled), plus rows lost a
-group (units for a count of units; half for a sum, whose values are below their bound), or of all groups that an answer of a
-workload or a cell of a margin counts. A mean has no loss, but its noise is that of the total over the rows kept. All of it is
-an estimate from noisy counts (`neartwin.planning.pilot_bounds`): the guarantee is promised, the choice is not.
+The choice minimises the expected error: mean absolute noise plus lost rows, for each statistic in rows. The noise is
+that of the question, scaled. A group loses its even share of the rows. An answer over groups (a range, a margin's cell)
+loses those of all the groups that it counts, by the size of their weights. A count of units loses units. A sum loses
+half, because its values are below their bound. A mean has no loss, but its noise is that of the total over the kept
+rows. A unit in k groups with n rows in each is assumed to have a norm of n sqrt(k).
 
-What bounds of contributions are expected to cost, from noisy counts of units by octaves of groups and of rows in a group.
-
-The error of bounds is the mean absolute noise of each statistic, in rows, and the rows that it loses: of a group its even share;
-of an answer over groups (a range, a margin's cell) those of all the groups that it counts, by the size of their weights. A unit
-in k groups with n rows in each is taken to have a norm of n sqrt(k). All of it is an estimate, which decides bounds and no noise.
+All of this is an estimate from noisy counts. It decides limits and no noise: the guarantee is promised, the choice is
+not.
 """
 
 import math
@@ -49,22 +47,25 @@ from neartwin.tables.table import RowUnit
 from neartwin.tables.types import Key
 
 OCTAVES = tuple(2**i for i in range(13))
-PARTS = 1024  # that one unit adds to the histogram
-SURE = (
-    0.9999  # that no cell is noise alone: one far cell of nobody would stand for millions of rows, and spoil the choice
-)
+PARTS = 1024  # parts of one unit in the histogram
+# The probability that no cell is noise alone. One empty cell far out would stand for millions of rows, and spoil the choice.
+SURE = 0.9999
 P = TypeVar("P", bound=QueryPlan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenBounds(Choice):
-    """Bounds of contributions. lost: the estimated share of all rows that they take, None where nothing could be seen."""
+    """The bounds of contributions that a pilot chose.
+
+    Attributes:
+        lost: The estimated share of all rows that the bounds lose; None if nothing could be estimated.
+    """
 
     lost: float | None
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The bounds and what they lose."""
+        """The bounds and their loss."""
         bounding = self.plan.bounding
         bounds = f"max_rows_per_group = {bounding.max_rows_per_group}, max_groups = {bounding.max_groups}"
         if bounding.norm is not None:
@@ -78,17 +79,17 @@ class ChosenBounds(Choice):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pilot(FirstStage):
-    """A first stage that chooses bounds of contributions by noisy counts.
+    """A first stage that chooses bounds of contributions from noisy counts.
 
     Attributes:
-        stage: Counts units by groups and rows, in octaves.
+        stage: The exact question: units by groups and rows, in octaves.
         mechanism: The noise of each cell.
-        rows: The limit of rows in a group that is to be chosen; None where it is a number.
-        groups: That of groups.
-        norm: That of a norm, in place of both.
-        expected_groups: In the release.
-        importance: Of each statistic.
-        rest: What the question itself may spend.
+        rows: The private limit of rows in a group; None if it is a number.
+        groups: The private limit of groups; None if it is a number.
+        norm: The private norm, in place of both; None if it is not chosen.
+        expected_groups: The expected number of groups in the release.
+        importance: The relative importance of each statistic.
+        rest: The spend of the question itself.
     """
 
     stage: Stage
@@ -102,12 +103,12 @@ class Pilot(FirstStage):
 
     @property
     def limits(self) -> dict[str, PrivateLimit]:
-        """What is chosen, by the names of limits."""
+        """The private limits, by name."""
         limits = {"max_rows_per_group": self.rows, "max_groups": self.groups, "norm": self.norm}
         return {name: limit for name, limit in limits.items() if limit is not None}
 
     def record(self, plan: QueryPlan) -> dict[str, object]:
-        """Its noise, the limits, octaves, importance and the rest."""
+        """The noise, the limits, the octaves, the importance and the rest of the spend."""
         del plan
         bounds = [limit and [limit.at_most, str(limit.share)] for limit in (self.rows, self.groups)]
         bounds += [] if self.norm is None else [[self.norm.at_most, str(self.norm.share)]]
@@ -116,7 +117,7 @@ class Pilot(FirstStage):
         return {"pilot": [*self.mechanism.record, *bounds, *spread]}
 
     def losses(self) -> Composition:
-        """What the noisy counts reveal."""
+        """The privacy loss of the noisy counts."""
         return self.mechanism.losses()
 
     def mechanisms(self) -> Iterator[tuple[str, object]]:
@@ -124,13 +125,13 @@ class Pilot(FirstStage):
         yield "pilot that chose bounds", self.mechanism
 
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
-        """That of the limits chosen here."""
+        """The origin of a limit that this stage chooses."""
         del plan
         limit = self.limits.get(bound)
         return None if limit is None else f"chosen by a private pilot that was paid for, at most {limit.at_most}"
 
     def objective(self, plan: QueryPlan) -> float:
-        """At the root of each limit: the middle of a search by octaves."""
+        """The error at the root of each limit: the middle of a search by octaves."""
         bounding = plan.bounding
         if self.norm is not None:
             return plan.error * math.isqrt(self.norm.at_most) / self.norm.at_most
@@ -141,7 +142,7 @@ class Pilot(FirstStage):
         return bounded_plan(plan.query, spend=self.rest, limits=limits, importance=dict(self.importance)).objective
 
     def explanation(self, plan: QueryPlan) -> Explained:
-        """What is chosen first, how, and by what."""
+        """The choice, its method and its criterion."""
         bar = self.mechanism.half_width(CONFIDENCE) / PARTS
         share = plan.loss_in_words(self.expected_groups)
         weighed = (
@@ -162,12 +163,20 @@ class Pilot(FirstStage):
         )
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
-        """The plan at the bounds that a noisy histogram suggests."""
+        """Choose the plan at the bounds that a noisy histogram suggests."""
         counts = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["parts"]
         return self.chosen(plan, self.mechanism.noisy(counts, source=source))
 
     def chosen(self, plan: QueryPlan, noisy: WholeNumbers) -> ChosenBounds:
-        """The same from noisy counts. noisy: (octaves^2,), cell (i, j) at i * octaves + j, in parts."""
+        """Choose the plan from noisy counts.
+
+        Args:
+            plan: The plan at the largest limits.
+            noisy: (octaves^2,) counts in parts, cell (i, j) at i * octaves + j.
+
+        Returns:
+            The chosen bounds.
+        """
         keys = plan.query.groups.keys
         units = _seen(self, noisy) if self.norm is None else _seen_by_norm(self, noisy, keys)
         bounds = self._best(plan, units)
@@ -177,12 +186,12 @@ class Pilot(FirstStage):
         if keys is None:
             limits["max_discovered_groups"] = _typical(units)
         question = bounded_plan(plan.query, spend=self.rest, limits=Limits(**limits), importance=dict(self.importance))
-        whole, kept = within_caps(units, math.inf, math.inf), _within(units, bounds)
-        lost = max(0.0, 1 - kept.rows / whole.rows) if whole.rows > 0 else None
+        everything, remaining = within_caps(units, math.inf, math.inf), _within(units, bounds)
+        lost = max(0.0, 1 - remaining.rows / everything.rows) if everything.rows > 0 else None
         return ChosenBounds(before=plan, plan=question, lost=lost)
 
     def _best(self, plan: QueryPlan, units: FloatArray) -> ContributionBounds:
-        """The candidate with the least expected error; where too few people are there to tell, that with the least noise."""
+        """The candidate with the least expected error; with too few people to decide, the one with the least noise."""
         candidates = list(self._candidates(plan.bounding))
         if not units.any():
             return candidates[0]
@@ -199,42 +208,66 @@ class Pilot(FirstStage):
                 yield replace(most, max_rows_per_group=rows, max_groups=groups)
 
     def _loss(self, units: FloatArray, bounds: ContributionBounds) -> Loss:
-        whole, kept = within_caps(units, math.inf, math.inf), _within(units, bounds)
-        rows, pairs = whole.rows - kept.rows, whole.pairs - kept.pairs
-        return Loss(rows / self.expected_groups, pairs / self.expected_groups, whole.rows / max(kept.rows, 1.0))
+        everything, remaining = within_caps(units, math.inf, math.inf), _within(units, bounds)
+        rows, pairs = everything.rows - remaining.rows, everything.pairs - remaining.pairs
+        return Loss(
+            rows / self.expected_groups, pairs / self.expected_groups, everything.rows / max(remaining.rows, 1.0)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is kept within bounds: rows, and pairs of a unit and a group."""
+class KeptAmount:
+    """The amount kept within bounds.
+
+    Attributes:
+        rows: The number of rows.
+        pairs: The number of pairs of a unit and a group.
+    """
 
     rows: float
     pairs: float
 
 
-def within_caps(units: FloatArray, rows: float, groups: float) -> Kept:
-    """Where a unit counts for so many rows in a group and in so many groups. units: (octaves, octaves) by groups and rows."""
+def within_caps(units: FloatArray, rows: float, groups: float) -> KeptAmount:
+    """The amount kept under caps.
+
+    Args:
+        units: (octaves, octaves) units by groups and rows.
+        rows: The most rows of a unit in a group.
+        groups: The most groups of a unit.
+
+    Returns:
+        The amount.
+    """
     per_unit, per_group = _means(groups, len(units)), _means(rows, len(units))
-    return Kept(float(per_unit @ units @ per_group), float(per_unit @ units.sum(axis=1)))
+    return KeptAmount(float(per_unit @ units @ per_group), float(per_unit @ units.sum(axis=1)))
 
 
-def within_norm(units: FloatArray, norm: float) -> Kept:
-    """Where each unit is scaled down to a norm."""
+def within_norm(units: FloatArray, norm: float) -> KeptAmount:
+    """The amount kept if each unit is scaled down to a norm.
+
+    Args:
+        units: (octaves, octaves) units by groups and rows.
+        norm: The norm, in rows.
+
+    Returns:
+        The amount.
+    """
     groups, rows = _means(math.inf, len(units))[:, None], _means(math.inf, len(units))[None, :]
     share = np.minimum(1.0, norm / (rows * np.sqrt(groups)))
-    return Kept(float((units * groups * rows * share).sum()), float((units * groups * share).sum()))
+    return KeptAmount(float((units * groups * rows * share).sum()), float((units * groups * share).sum()))
 
 
 def _means(bound: float, octaves: int) -> FloatArray:
     """The mean of min(x, bound) in each octave, for x spread evenly by its logarithm; the last octave is its least value."""
-    found = []
+    means = []
     for low in OCTAVES[: octaves - 1]:
         values = np.arange(low, 2 * low)
-        found.append(float(np.average(np.minimum(values, bound), weights=1.0 / values)))
-    return np.array([*found, min(float(OCTAVES[octaves - 1]), bound)])
+        means.append(float(np.average(np.minimum(values, bound), weights=1.0 / values)))
+    return np.array([*means, min(float(OCTAVES[octaves - 1]), bound)])
 
 
-def _within(units: FloatArray, bounds: ContributionBounds) -> Kept:
+def _within(units: FloatArray, bounds: ContributionBounds) -> KeptAmount:
     if bounds.norm is not None:
         return within_norm(units, float(bounds.norm))
     return within_caps(units, bounds.max_rows_per_group, bounds.max_groups)
@@ -243,10 +276,20 @@ def _within(units: FloatArray, bounds: ContributionBounds) -> Kept:
 def bounded_plan(
     query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
 ) -> QueryPlan:
-    """The plan of groups, or of what is asked in their place, within limits that are all numbers."""
+    """Plan groups, margins or a workload within limits that are all numbers.
+
+    Args:
+        query: The query.
+        spend: The spend.
+        limits: The limits, all numbers.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan.
+    """
     base = plan_groups(query, spend=spend, limits=limits, importance=importance)
-    if query.groups.asked is not None:
-        return plan_workload(query, query.groups.asked, base, spend)
+    if query.groups.linear_workload is not None:
+        return plan_workload(query, query.groups.linear_workload, base, spend)
     return plan_margins(query, base, spend) if query.groups.margins else base
 
 
@@ -258,34 +301,42 @@ def plan_within(
     limits: Limits,
     importance: Mapping[str, Number] | None,
 ) -> P:
-    """The plan within limits of which some may be chosen privately.
+    """Plan within limits, some of which may be private.
 
-    It is then at the largest limits that may be chosen, with the pilot that will choose them; its price is the whole spend.
+    A plan with private limits is at their largest values, and has the pilot that will choose them. Its price is the
+    whole spend.
 
     Args:
-        query: The question; for marginals and workloads the norm alone may be chosen.
-        plan_of: Plans it within limits that are numbers: `bounded_plan`, or `plan_groups` for groups alone.
-        spend: Of both stages.
-        limits: Of each unit.
-        importance: Of each statistic's error.
+        query: The question; for marginals and workloads only the norm may be private.
+        plan_of: The planner within limits that are numbers: `bounded_plan`, or `plan_groups` for groups alone.
+        spend: The spend of both stages.
+        limits: The limits of each unit.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan.
+
+    Raises:
+        QueryError: Each row is its own unit, or the expected number of unknown groups is missing.
+        ParameterError: The question cannot choose this limit privately.
     """
-    tuned = limits.private
-    if not tuned:
+    private = limits.private
+    if not private:
         return plan_of(query, spend=spend, limits=limits, importance=importance)
     if isinstance(query.table.unit, RowUnit):
         raise QueryError("private_limit(): where each row is its own unit there is nothing to choose")
-    if (query.groups.margins or query.groups.asked is not None) and tuned.keys() != {"norm"}:
+    if (query.groups.margins or query.groups.linear_workload is not None) and private.keys() != {"norm"}:
         raise ParameterError(
-            next(iter(tuned)),
+            next(iter(private)),
             "private_limit()",
             "cannot be chosen privately for marginals and workloads",
             remedy="give a number, or have the norm chosen: nt.limits(norm=nt.private_limit(256))",
         )
-    asked = list(tuned.values())
-    groups = _expected_groups(query, asked)
-    first, rest = split_budget(spend, max(limit.share for limit in asked))
-    most: dict[str, Any] = {name: limit.at_most for name, limit in tuned.items()}
-    if "norm" in tuned and query.groups.keys is None:
+    requests = list(private.values())
+    groups = _expected_groups(query, requests)
+    first, rest = split_budget(spend, max(limit.share for limit in requests))
+    most: dict[str, Any] = {name: limit.at_most for name, limit in private.items()}
+    if "norm" in private and query.groups.keys is None:
         most |= {"max_discovered_groups": most["norm"]}
     worst = plan_of(query, spend=rest, limits=replace(limits, **most), importance=importance)
     stage = replace(
@@ -302,9 +353,9 @@ def plan_within(
     pilot = Pilot(
         stage=stage,
         mechanism=_noise(first, query.table.neighbours),
-        rows=tuned.get("max_rows_per_group"),
-        groups=tuned.get("max_groups"),
-        norm=tuned.get("norm"),
+        rows=private.get("max_rows_per_group"),
+        groups=private.get("max_groups"),
+        norm=private.get("norm"),
         expected_groups=groups,
         importance=tuple((importance or {}).items()),
         rest=rest,
@@ -313,17 +364,25 @@ def plan_within(
 
 
 def price_of(spend: Budget, query: Query) -> Budget:
-    """The whole spend, whatever is chosen; without the delta that sums of squares need only for unknown groups."""
+    """The price of a plan with first stages: the whole spend, without a delta that only unknown groups need.
+
+    Args:
+        spend: The spend.
+        query: The question.
+
+    Returns:
+        The price.
+    """
     return spend if query.groups.keys is None else without_delta(spend)
 
 
-def _expected_groups(query: Query, asked: list[PrivateLimit]) -> int:
-    told = {bound.groups for bound in asked} - {None}
-    if len(told) > 1:
-        raise ParameterError("groups", sorted(map(str, told)), "must be the same in both private limits")
+def _expected_groups(query: Query, requests: list[PrivateLimit]) -> int:
+    numbers = {bound.groups for bound in requests} - {None}
+    if len(numbers) > 1:
+        raise ParameterError("groups", sorted(map(str, numbers)), "must be the same in both private limits")
     if query.groups.keys is not None:
         return len(query.groups.keys)
-    for number in told:
+    for number in numbers:
         if number is not None:
             return number
     raise QueryError(
@@ -334,7 +393,7 @@ def _expected_groups(query: Query, asked: list[PrivateLimit]) -> int:
 
 
 def _noise(spend: Budget, neighbours: Neighbours) -> DiscreteLaplace | Gaussian:
-    """Native to the spend. A replaced unit takes its parts away and adds others: twice the L1, twice the squared L2."""
+    """The noise native to the spend. A replaced unit removes its parts and adds others: twice the L1, twice the squared L2."""
     both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
     if isinstance(spend, Pure):
         return DiscreteLaplace.calibrated(epsilon=spend.epsilon, sensitivity=both * PARTS)
@@ -343,40 +402,38 @@ def _noise(spend: Budget, neighbours: Neighbours) -> DiscreteLaplace | Gaussian:
 
 
 def _seen(pilot: Pilot, noisy: WholeNumbers) -> FloatArray:
-    """Units by cell; what noise alone could be is nothing, for in far cells it would stand for many rows."""
+    """Units by cell. Counts within the noise are 0, because in far cells they would stand for many rows."""
     size = len(pilot.stage.octaves)
     cells = np.asarray(noisy, dtype=float).reshape(size, size)
     threshold = pilot.mechanism.half_width(SURE, size * size)
-    found: FloatArray = np.where(cells > threshold, cells, 0.0) / PARTS
-    return found
+    units: FloatArray = np.where(cells > threshold, cells, 0.0) / PARTS
+    return units
 
 
 def _seen_by_norm(pilot: Pilot, noisy: WholeNumbers, keys: tuple[Key, ...] | None) -> FloatArray:
-    """Units by cell, as far out as there surely are some: by norm, an octave at a time, and by groups; nothing beyond.
+    """Units by cell, up to the largest norms and numbers of groups that surely occur; nothing beyond.
 
-    A tail is thin in each cell and much in all of an octave, and lost rows are linear in the counts: within what is surely there
-    noisy counts stay as they are, for those cut to nothing one by one would hide the tail, and with it most of what bounds lose.
+    A tail is thin in each cell and heavy in an octave, and lost rows are linear in the counts. Setting single cells to
+    0 would hide the tail, and with it most of the loss. So noisy counts within the range that surely has units stay
+    unchanged.
     """
     size = len(pilot.stage.octaves)
     cells = np.asarray(noisy, dtype=float).reshape(size, size) / PARTS
     groups, rows = np.arange(size)[:, None], np.arange(size)[None, :]
     inside = np.broadcast_to(True if keys is None else np.array(OCTAVES[:size])[:, None] <= len(keys), cells.shape)
-    for place, last in (
-        (groups + 2 * rows, 1),
-        (groups + 0 * rows, 0),
-    ):  # half octaves of the norm n sqrt(k), then octaves of k
+    # half octaves of the norm n sqrt(k), then octaves of k
+    for place, last in ((groups + 2 * rows, 1), (groups + 0 * rows, 0)):
         windows = [inside & (place <= top) & (place >= top - last) for top in range(int(place.max()) + 1)]
-        sure = (
-            pilot.mechanism.half_width(SURE, len(windows)) / PARTS
-        )  # of one cell; of m cells at most sqrt(m) times that
-        reached = [top for top, cut in enumerate(windows) if cells[cut].sum() > sure * math.sqrt(cut.sum())]
-        inside = inside & (place <= max(reached, default=-1))
-    found: FloatArray = np.where(inside, cells, 0.0)
-    return found if within_caps(found, math.inf, math.inf).rows > 0 else np.zeros_like(found)
+        # the bar of one cell; m cells have at most sqrt(m) times it
+        sure = pilot.mechanism.half_width(SURE, len(windows)) / PARTS
+        occupied = [top for top, cut in enumerate(windows) if cells[cut].sum() > sure * math.sqrt(cut.sum())]
+        inside = inside & (place <= max(occupied, default=-1))
+    units: FloatArray = np.where(inside, cells, 0.0)
+    return units if within_caps(units, math.inf, math.inf).rows > 0 else np.zeros_like(units)
 
 
 def _typical(units: FloatArray) -> int:
-    """The mean number of groups of a unit: in so many it helps to discover them, so that heavy units do not blur the search."""
+    """The mean number of groups of a unit. A unit helps to discover so many, so that heavy units add little noise."""
     return max(1, math.ceil(within_caps(units, 1, math.inf).pairs / max(float(units.sum()), 1e-9)))
 
 

@@ -1,13 +1,14 @@
-"""Tuned clip bounds of values: first stages that find out privately where a column's values lie, within its declared limits.
+"""Private clip bounds of values: first stages that find privately where a column's values lie, within its declared limits.
 
-The first stages are ordinary plans of their own, paid for in the same reserve: one count of rows, of which a unit counts for at
-most 256, and for each column that is summed or averaged one histogram over all rows, in half octaves from 0 (or the limit next to
-it) to the limits, of one value a unit, chosen by a salted hash. The question then runs at the bounds that they suggest:
-adaptive composition lets a later stage depend on noisy answers of earlier ones.
+The first stages are ordinary plans, paid for in the same reserve. One is a count of rows, in which a unit counts for at
+most 256. The others are histograms over all rows, one for each column that is summed or averaged. A histogram takes one
+value a unit, chosen by a salted hash. Its cells are half octaves from 0 (or the limit next to it) to the limits. The
+question then runs at the bounds that they suggest. Adaptive composition lets a later stage depend on noisy answers of
+earlier ones.
 
-The choice is the least of: mean absolute noise of the column's total in a group, which grows with the largest value, plus what
-clipping takes from it, by the noisy histogram. All of it is an estimate: the guarantee is promised, the choice is not. One
-value a unit says what people's values are like, not what heavy people's are.
+The choice minimises the mean absolute noise of the column's total in a group plus the loss from clipping. The noise
+grows with the largest value, and the noisy histogram gives the loss. All of this is an estimate: the guarantee is
+promised, the choice is not. One value a unit describes people's values, not those of heavy people.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,18 +40,18 @@ from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit
 
 _OCTAVES = 12
-_MOST_ROWS = 256  # of a unit in the count of all rows
+_MOST_ROWS = 256  # the most rows of a unit in the count of all rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Range:
-    """A column whose bounds are chosen.
+    """A column whose clip bounds are chosen.
 
     Attributes:
-        column: As it is asked about.
+        column: The column, or its expression.
         limits: Its declared bounds.
-        edges: Among which bounds are chosen.
-        noise: Mean absolute noise of a group's total, for values up to 1.
+        edges: The candidates for bounds.
+        noise: The mean absolute noise of a group's total, for values up to 1.
         centred: Whether values are counted around the middle of their bounds.
     """
 
@@ -64,8 +65,8 @@ class _Range:
         """Bounds with the least expected error of a group's total, and the share of all totals that they change.
 
         Args:
-            units: By cell between the edges.
-            rows: Of a group.
+            units: Units by cell between the edges.
+            rows: The rows of a group.
         """
         if not units.sum() > 0:
             return self.limits.low, self.limits.high, None
@@ -84,11 +85,11 @@ class _Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenRanges(Choice):
-    """Clip bounds of values.
+    """The chosen clip bounds of values.
 
     Attributes:
-        bounds: By column and its declared bounds.
-        lost: For each, the estimated share of all totals that the bounds change, None where nothing could be seen.
+        bounds: The bounds, by column and declared bounds.
+        lost: For each, the estimated share of all totals that the bounds change; None if nothing could be estimated.
     """
 
     bounds: Mapping[tuple[str, Bounds], Bounds]
@@ -96,7 +97,7 @@ class ChosenRanges(Choice):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """A sentence for each column."""
+        """The notes about the choice, a sentence for each column."""
         words = []
         for ((column, limits), bounds), lost in zip(self.bounds.items(), self.lost, strict=True):
             ends = f"[{float(bounds.low):g}, {float(bounds.high):g}], within {limits}"
@@ -113,15 +114,15 @@ class Ranging(FirstStage):
     """First stages that choose clip bounds of values.
 
     Attributes:
-        asked: Their plans: the count of all rows, and a histogram for each range.
-        ranges: What is chosen.
-        groups: Expected.
-        rest: What the question itself may spend, planned with limits and importance.
-        limits: Of each unit.
-        importance: Of each statistic.
+        plans: The plans: the count of all rows, and a histogram for each range.
+        ranges: The ranges to choose.
+        groups: The expected number of groups.
+        rest: The spend of the question itself.
+        limits: The limits of each unit in the question.
+        importance: The relative importance of each statistic.
     """
 
-    asked: tuple[GroupPlan, ...]
+    plans: tuple[GroupPlan, ...]
     ranges: tuple[_Range, ...]
     groups: int
     rest: Budget
@@ -129,30 +130,30 @@ class Ranging(FirstStage):
     importance: Mapping[str, Number] | None
 
     def record(self, plan: QueryPlan) -> dict[str, object]:
-        """The plans asked, limits and importance, and sums whose bounds stay."""
+        """The digests of these plans, the limits, the importance, and the sums whose bounds stay."""
         table = plan.query.table
         unclipped = sorted(
             name
-            for name, asked in plan.outputs.items()
-            if asked.private_range is None and asked.summed_value(table) is not None
+            for name, statistic in plan.outputs.items()
+            if statistic.private_range is None and statistic.summed_value(table) is not None
         )
         limits = limits_record(self.limits, self.importance)
-        form = [*(one.digest for one in self.asked), self.groups, limits]
+        form = [*(one.digest for one in self.plans), self.groups, limits]
         return {"ranging": [*form, *([unclipped] if unclipped else [])]}
 
     def losses(self) -> Composition:
-        """What all of them reveal."""
-        return compose([one.losses() for one in self.asked])
+        """The privacy loss of all these plans."""
+        return compose([one.losses() for one in self.plans])
 
     def mechanisms(self) -> Iterator[tuple[str, object]]:
-        """The noise of each plan asked."""
-        for one in self.asked:
+        """The noise of each of these plans."""
+        for one in self.plans:
             yield from ((f"first stage: {name}", mechanism) for name, mechanism in one.mechanisms())
 
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
-        """That of clip bounds chosen here."""
-        asked = plan.outputs.get(bound.partition(": ")[0])
-        if asked is None or asked.private_range is None:
+        """The origin of clip bounds that this stage chooses."""
+        statistic = plan.outputs.get(bound.partition(": ")[0])
+        if statistic is None or statistic.private_range is None:
             return None
         return "chosen by private first stages that were paid for, within the declared bounds"
 
@@ -161,31 +162,41 @@ class Ranging(FirstStage):
         return plan.error
 
     def explanation(self, plan: QueryPlan) -> Explained:
-        """The plans asked, with their measures."""
+        """These plans, with their measures."""
         del plan
-        asked = (
+        plans = (
             Explained(f"{next(iter(one.outputs.values()))}: {one.price}", tuple(map(one.explain_measure, one.measures)))
-            for one in self.asked
+            for one in self.plans
         )
         rest = Explained(
             f"the question then spends {self.rest}; the plan below is the worst case, at the widest bounds"
         )
-        return Explained("first choose clip bounds of values, from noisy counts of one value a unit", (*asked, rest))
+        return Explained("first choose clip bounds of values, from noisy counts of one value a unit", (*plans, rest))
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
-        """The plan at the bounds that noisy answers suggest."""
-        return self.chosen(plan, [one.answer(engine, source).columns[0].values for one in self.asked])
+        """Choose the plan at the bounds that noisy answers suggest."""
+        return self.chosen(plan, [one.answer(engine, source).columns[0].values for one in self.plans])
 
     def chosen(self, plan: QueryPlan, answers: Sequence[Sequence[float]]) -> ChosenRanges:
-        """The same from the answers: the number of rows, and units by cell for each range."""
+        """Choose the plan from noisy answers.
+
+        Args:
+            plan: The plan at the widest bounds.
+            answers: The number of rows, and then units by cell for each range.
+
+        Returns:
+            The chosen bounds.
+        """
         rows, narrow, lost = float(answers[0][0]), {}, []
-        for one, asked, bins in zip(self.ranges, self.asked[1:], answers[1:], strict=True):
-            units = _seen(asked, np.asarray(bins, dtype=float))
+        for one, histogram_plan, bins in zip(self.ranges, self.plans[1:], answers[1:], strict=True):
+            units = _seen(histogram_plan, np.asarray(bins, dtype=float))
             low, high, share = one.best(units, max(rows, float(units.sum())) / self.groups)
             narrow[one.column, one.limits] = Bounds(low, high, one.limits.step)
             lost.append(share)
         query = plan.query
-        aggregates = {name: _narrowed(query, asked, narrow) for name, asked in query.aggregates.items()}
+        aggregates = {
+            name: _narrowed(query, histogram_plan, narrow) for name, histogram_plan in query.aggregates.items()
+        }
         question = plan_within(
             replace(query, aggregates=MappingProxyType(aggregates)),
             plan_groups,
@@ -198,19 +209,30 @@ class Ranging(FirstStage):
 
 
 def private_range_of(query: Query) -> PrivateRange | None:
-    """The private choice of clip bounds that sums and means of a query share; None where no bounds are chosen.
+    """The private choice of clip bounds that sums and means of a query share; None if it chooses no bounds.
 
     Raises:
-        ParameterError: where two statistics differ in it, for one pilot chooses all bounds.
+        ParameterError: Two statistics differ in it. One pilot chooses all bounds.
     """
-    found = {one.private_range for one in query.aggregates.values()} - {None}
-    if len(found) > 1:
-        raise ParameterError("clip", sorted(map(str, found)), "must be the same in all sums and means that have one")
-    return next(iter(found), None)
+    choices = {one.private_range for one in query.aggregates.values()} - {None}
+    if len(choices) > 1:
+        raise ParameterError("clip", sorted(map(str, choices)), "must be the same in all sums and means that have one")
+    return next(iter(choices), None)
 
 
 def with_private_range(query: Query | TopK, clip: PrivateRange | None) -> Query | TopK:
-    """The query, with clip bounds of all its sums and means chosen privately."""
+    """The query, with the clip bounds of all its sums and means chosen privately.
+
+    Args:
+        query: The query.
+        clip: The private choice; None leaves the query unchanged.
+
+    Returns:
+        The query with the choice in each sum and mean.
+
+    Raises:
+        QueryError: No sum or mean of the question clips values.
+    """
     if clip is None:
         return query
     if not isinstance(query, Query) or all(one.summed_value(query.table) is None for one in query.aggregates.values()):
@@ -222,12 +244,22 @@ def with_private_range(query: Query | TopK, clip: PrivateRange | None) -> Query 
 def ranged_plan(
     query: Query, *, spend: Budget, clip: PrivateRange, limits: Limits, importance: Mapping[str, Number] | None
 ) -> GroupPlan:
-    """The plan at the declared limits, with the stages that will choose narrower ones; its price is the whole spend.
+    """Plan at the declared bounds, with the stages that will choose narrower ones. The price is the whole spend.
+
+    Args:
+        query: The query.
+        spend: The spend of all stages.
+        clip: The private choice of clip bounds.
+        limits: The limits of each unit.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan.
 
     Raises:
-        QueryError: Where unknown groups have no expected number, or the question is for margins or a workload.
+        QueryError: The expected number of unknown groups is missing, or the question is for margins or a workload.
     """
-    if query.groups.margins or query.groups.asked is not None:
+    if query.groups.margins or query.groups.linear_workload is not None:
         raise QueryError("private_range(): this question has no clip bounds to choose")
     groups = clip.groups if query.groups.keys is None else len(query.groups.keys)
     if groups is None:
@@ -241,14 +273,14 @@ def ranged_plan(
     rows = query.groups.rows
     histograms = (_histogram(query, one.column, one.limits, one.edges) for one in ranges)
     questions = [rows.agg(n=count()), *(rows.agg(shape=one) for one in histograms)]
-    asked: list[GroupPlan] = []
+    plans: list[GroupPlan] = []
     for left, question in zip(range(len(questions), 0, -1), questions, strict=True):
         part, first = split_budget(first, Fraction(1, left)) if left > 1 else (first, first)
         cap = Limits()
         if not isinstance(query.table.unit, RowUnit):
-            cap = Limits(max_rows_per_group=1 if asked else min(_MOST_ROWS, worst.bounding.total_rows))
-        asked.append(plan_groups(question, spend=part, limits=cap))
-    ranging = Ranging(tuple(asked), ranges, groups, rest, limits, importance)
+            cap = Limits(max_rows_per_group=1 if plans else min(_MOST_ROWS, worst.bounding.total_rows))
+        plans.append(plan_groups(question, spend=part, limits=cap))
+    ranging = Ranging(tuple(plans), ranges, groups, rest, limits, importance)
     return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(ranging, *worst.first_stages))
 
 
@@ -259,15 +291,17 @@ def _ranges(plan: GroupPlan, limits: Limits) -> tuple[_Range, ...]:
     their limits, and the geometric middle below them is guessed.
     """
     smaller = prod(isqrt(limit.at_most) / limit.at_most for limit in limits.private.values())
-    found: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
-    for asked in plan.outputs.values():
-        value, column = asked.summed_value(plan.query.table), asked.total_column(plan.context)
-        if value is None or column is None or asked.private_range is None:
+    noise_by_range: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
+    for statistic in plan.outputs.values():
+        value, column = statistic.summed_value(plan.query.table), statistic.total_column(plan.context)
+        if value is None or column is None or statistic.private_range is None:
             continue
         measure = plan.measures[f"total:{column.name}"]
         size = measure.mechanism.mean_size / measure.parts * smaller / max(abs(column.low), abs(column.high))
-        found.setdefault((value.column, value.bounds), []).append((size, column.centre != 0))
-    return tuple(_Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in found.items())
+        noise_by_range.setdefault((value.column, value.bounds), []).append((size, column.centre != 0))
+    return tuple(
+        _Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in noise_by_range.items()
+    )
 
 
 def _edges(limits: Bounds) -> tuple[Fraction, ...]:
@@ -279,11 +313,11 @@ def _edges(limits: Bounds) -> tuple[Fraction, ...]:
     """
     near = min(max(Fraction(0), limits.low), limits.high)
     sizes = [Fraction(part, 4) / 2**octave for octave in range(_OCTAVES) for part in (4, 3)]
-    found = {limits.low, limits.high, limits.step * round(near / limits.step)}
+    edges = {limits.low, limits.high, limits.step * round(near / limits.step)}
     for size in sizes:
-        found.add(limits.step * ceil((near + (limits.high - near) * size) / limits.step))
-        found.add(limits.step * floor((near + (limits.low - near) * size) / limits.step))
-    return tuple(sorted(found))
+        edges.add(limits.step * ceil((near + (limits.high - near) * size) / limits.step))
+        edges.add(limits.step * floor((near + (limits.low - near) * size) / limits.step))
+    return tuple(sorted(edges))
 
 
 def _histogram(query: Query, column: str, limits: Bounds, edges: tuple[Fraction, ...]) -> Statistic:
@@ -293,7 +327,7 @@ def _histogram(query: Query, column: str, limits: Bounds, edges: tuple[Fraction,
     term = table.expression(text).term
     ends = term.value if term.operation == "clip" else None
     if isinstance(ends, tuple) and low <= ends[0] and ends[1] <= high:
-        return histogram(text, edges)  # within already, and every edge names the value: a second clip would be long
+        return histogram(text, edges)  # clipped already; every edge repeats the value, so a second clip would be long
     return histogram(f"clip({text}, {low!r}, {high!r})", edges)
 
 
@@ -305,7 +339,7 @@ def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bou
 
 
 def _seen(plan: GroupPlan, bins: FloatArray) -> FloatArray:
-    """Units by cell; what noise alone could be is nothing."""
+    """Units by cell; counts within the noise are 0."""
     (measure,) = plan.measures.values()
     units: FloatArray = np.where(bins > measure.mechanism.half_width(SURE, len(bins)) / measure.parts, bins, 0.0)
     return units

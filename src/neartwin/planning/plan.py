@@ -1,7 +1,8 @@
-"""Plans: everything that a release will do and cost, decided from the schema and declared bounds alone.
+"""Plans: every step and the price of a release, decided from the schema and declared bounds alone.
 
-A kind of plan is one class. It knows its digest, what it reveals, its words, its expected errors, and how noise is added to the
-exact answers of an engine. `QueryPlan` is what plans for groups share; bounds that are chosen privately are its first stages.
+A kind of plan is one class. It knows its digest, its privacy loss, its words, its expected errors, and how noise is
+added to the exact answers of an engine. `QueryPlan` is the base of plans for groups. Its first stages choose bounds
+privately.
 """
 
 from abc import ABC, abstractmethod
@@ -28,7 +29,7 @@ _GIVEN = "public: given with the question"
 
 @dataclass(frozen=True, slots=True)
 class NoisyAnswer:
-    """Noisy, and so free to leave.
+    """A noisy answer, which may leave the private side.
 
     Attributes:
         keys: The groups, one a row.
@@ -41,7 +42,12 @@ class NoisyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """How many units changed together are promised something, and what: by a theorem for groups from the price for one."""
+    """A promise to several units changed together, which a group theorem derives from the price for one.
+
+    Attributes:
+        units: The number of units.
+        promise: The guarantee for all of them.
+    """
 
     units: int
     promise: Budget
@@ -49,15 +55,15 @@ class Together:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan(ABC):
-    """What a question will do and cost, decided before anything is spent.
+    """Every step and the price of a question, decided before anything is spent.
 
     Attributes:
         query: The question.
-        spend: What the caller allows.
-        price: What is charged, never more.
-        stage: What an engine is asked.
+        spend: The caller's limit.
+        price: The charge, never more than the spend.
+        stage: The exact question for an engine.
         together: A promise to several units changed together; None for a promise to one.
-        bounding: How much one unit counts for; None where nothing is bounded.
+        bounding: The bounds of one unit's contribution; None if nothing is bounded.
     """
 
     kind: ClassVar[str]  # in digests
@@ -73,26 +79,28 @@ class Plan(ABC):
 
     @property
     def digest(self) -> str:
-        """Equal for plans that would do the same, across processes and versions of this library."""
+        """The identity of the plan: equal for plans with the same effect, across processes and versions of this library."""
         units = {} if self.together is None else {"units_together": self.together.units}
         return digest_of(self.kind, self.stage, self.record() | units)
 
     @abstractmethod
     def record(self) -> dict[str, object]:
-        """What decides the answer beside the stage, in the words of digests."""
+        """Everything that decides the answer beside the stage, in the words of digests."""
 
     @abstractmethod
     def losses(self) -> Composition:
-        """What everything noisy reveals together, first stages included: the price covers this curve."""
+        """The privacy loss of everything noisy together, first stages included. The price covers this curve."""
 
     @abstractmethod
     def mechanisms(self) -> Iterator[tuple[str, object]]:
-        """Everything that draws noise or shapes it, by the name of its place."""
+        """Everything that draws or shapes noise, by the name of its place."""
 
     @property
     @abstractmethod
     def objective(self) -> float:
-        """What shares of a series minimise: the stated errors added, in units of one row's largest contribution."""
+        """The quantity that shares of a series minimise: the sum of the stated errors, in units of one row's largest
+        contribution.
+        """
 
     # What a release of it looks like
 
@@ -103,42 +111,68 @@ class Plan(ABC):
 
     @property
     def group_types(self) -> Mapping[str, ColumnType]:
-        """Types of those that are columns of the table; what is not named here is text."""
+        """The types of the group columns that are columns of the table; all others are text."""
         return {name: self.stage.table.schema[name] for name in self.stage.group_columns}
 
     @property
     @abstractmethod
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """The name of each statistic of the release, in order, and what it is."""
+        """The name and the description of each statistic of the release, in order."""
 
     @property
     def after(self) -> PostProcessing:
-        """What is done to the release, for nothing."""
+        """The steps on the release, at no cost."""
         return NOTHING
 
     @property
     def public_rows(self) -> int:
-        """How many rows a release over public groups has; 0 where that is not known, or surely few."""
+        """The number of rows of a release over public groups; 0 if it is unknown, or surely small."""
         return 0
 
     # The run
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """What an engine is asked, all with one salt, so that a unit is kept in the same groups in all answers."""
+        """The exact questions for an engine. One salt serves all, so that a unit is kept in one set of groups for all
+        answers.
+        """
         return (self.stage,)
 
     @abstractmethod
     def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
-        """Exact answers, one for each of `stages`, with fresh noise."""
+        """Add fresh noise to exact answers.
+
+        Args:
+            answers: The exact answers, one for each of `stages`.
+            source: The source of noise.
+
+        Returns:
+            The noisy answer.
+        """
 
     def answer(self, engine: Engine, source: Source) -> NoisyAnswer:
-        """Ask an engine, and add noise. First stages, where there are any, are over."""
+        """Ask an engine, and add noise. First stages have been resolved before.
+
+        Args:
+            engine: The engine.
+            source: The source of noise and of the salt.
+
+        Returns:
+            The noisy answer.
+        """
         salt = source.bits(SALT_BITS)
         return self.noised([engine.aggregate(stage, salt=salt) for stage in self.stages], source)
 
     def resolve(self, engine: Engine, source: Source) -> "tuple[Plan, tuple[Choice, ...]]":
-        """The plan at the bounds that its first stages choose, and their choices, the first one first."""
+        """Run the first stages.
+
+        Args:
+            engine: The engine.
+            source: The source of noise and of the salt.
+
+        Returns:
+            The plan at the chosen bounds, and the choices, the first one first.
+        """
         del engine, source
         return self, ()
 
@@ -149,7 +183,7 @@ class Plan(ABC):
         """The error of each statistic at the confidence of releases, known before anything is spent."""
 
     def explain(self) -> Explained:
-        """The walk of the plan, from its source to its price, as a tree."""
+        """The steps of the plan, from its source to its price, as a tree."""
         return Explained(
             f"release of {self.stage.table.name!r}: {self.price}",
             (
@@ -162,7 +196,7 @@ class Plan(ABC):
 
     @abstractmethod
     def _explained(self) -> tuple[Explained, ...]:
-        """What follows the source and its conditions in the tree."""
+        """The nodes after the source and its conditions."""
 
     def _explain_promise(self) -> tuple[Explained, ...]:
         if self.together is None:
@@ -173,7 +207,7 @@ class Plan(ABC):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the release must know of its bars, bounds and units, one sentence or two each."""
+        """Caveats about bars, bounds and units for a reader of the release, one or two sentences each."""
         if self.together is None:
             return self._notes()
         promise = f"The guarantee is for up to {self.together.units} units changed together"
@@ -181,10 +215,10 @@ class Plan(ABC):
 
     @abstractmethod
     def _notes(self) -> tuple[str, ...]:
-        """What this kind of plan adds to the notes."""
+        """The notes that this kind of plan adds."""
 
     def question(self) -> dict[str, Any]:
-        """What is asked, as data."""
+        """The question, as data."""
         stage = self.stage
         if stage.keys is None:
             keys = "discovered privately, their failure probability charged"
@@ -201,25 +235,25 @@ class Plan(ABC):
 
     @abstractmethod
     def _statistics(self) -> dict[str, Any]:
-        """The statistics asked, and over what."""
+        """The statistics, and the groups or answers that they are over."""
 
     @abstractmethod
     def bounds(self) -> list[dict[str, str]]:
-        """Each bound that limits one unit, its value, and where it comes from."""
+        """Each bound that limits one unit, with its value and origin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryPlan(Plan):
     """The plan of a `Query`: noisy measures of groups, from which its statistics are computed.
 
-    With first stages, all else is as at the largest bounds that they may choose: the price is the whole one, and errors are the
-    worst.
+    A plan with first stages is at the largest bounds that they may choose: the price is the whole one, and errors are
+    the worst.
 
     Attributes:
-        bounding: How much one unit counts for.
-        why: How the spend was shared, in words.
+        bounding: The bounds of one unit's contribution.
+        why: The reasons for the split of the spend, in words.
         error: The objective that the shares minimise.
-        first_stages: What chooses bounds, in turn: those of values before those of contributions.
+        first_stages: The stages that choose bounds, in turn: bounds of values before those of contributions.
     """
 
     query: Query
@@ -235,40 +269,50 @@ class QueryPlan(Plan):
 
     @property
     def after(self) -> PostProcessing:
-        """What is done to the release, for nothing."""
+        """The steps on the release, at no cost."""
         return self.query.after
 
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
-        """The name of each statistic of the release, in order, and what it is."""
-        return tuple((label, str(asked)) for name, asked in self.outputs.items() for label in asked.labels(name))
+        """The name and the description of each statistic of the release, in order."""
+        return tuple(
+            (label, str(statistic)) for name, statistic in self.outputs.items() for label in statistic.labels(name)
+        )
 
     @property
     def objective(self) -> float:
-        """The error, or where bounds are chosen privately that in the middle of the search."""
+        """The error, or with private bounds the error in the middle of the search."""
         return self.first_stages[0].objective(self) if self.first_stages else self.error
 
     def record(self) -> dict[str, object]:
         """The statistics, the measures, and the first stages."""
-        form = {"asked": {name: asked.record for name, asked in self.outputs.items()}} | self._measured()
+        form = {"asked": {name: statistic.record for name, statistic in self.outputs.items()}} | self._measured()
         for stage in self.first_stages:
             form |= stage.record(self)
         return form
 
     @abstractmethod
     def _measured(self) -> dict[str, object]:
-        """What is measured, with which noise, in the words of digests."""
+        """The measures and their noise, in the words of digests."""
 
     def losses(self) -> Composition:
-        """What everything noisy reveals together, first stages included: the price covers this curve."""
+        """The privacy loss of everything noisy together, first stages included. The price covers this curve."""
         return compose([*self._losses(), *(stage.losses() for stage in self.first_stages)])
 
     @abstractmethod
     def _losses(self) -> list[Composition]:
-        """What each measure reveals."""
+        """The privacy loss of each measure."""
 
     def resolve(self, engine: Engine, source: Source) -> "tuple[Plan, tuple[Choice, ...]]":
-        """The plan at the bounds that its first stages choose, and their choices, the first one first."""
+        """Run the first stages.
+
+        Args:
+            engine: The engine.
+            source: The source of noise and of the salt.
+
+        Returns:
+            The plan at the chosen bounds, and the choices, the first one first.
+        """
         if not self.first_stages:
             return self, ()
         choice = self.first_stages[0].choose(self, engine, source)
@@ -277,10 +321,26 @@ class QueryPlan(Plan):
 
     @abstractmethod
     def error_within(self, bounds: ContributionBounds, loss: "Loss", importance: Mapping[str, Number]) -> float:
-        """The expected error at other bounds than the plan's, in rows: mean absolute noise, and what is lost."""
+        """The expected error at other bounds than the plan's: mean absolute noise plus loss.
+
+        Args:
+            bounds: The candidate bounds.
+            loss: The expected loss under them.
+            importance: The relative importance of each statistic's error, by name. Default 1.
+
+        Returns:
+            The expected error, in rows.
+        """
 
     def loss_in_words(self, expected_groups: int) -> str:
-        """What an answer loses where a privately chosen bound binds, "" for statistics of one group each."""
+        """The loss of an answer if a private bound binds.
+
+        Args:
+            expected_groups: The expected number of groups.
+
+        Returns:
+            A clause, or "" for statistics of one group each.
+        """
         del expected_groups
         return ""
 
@@ -306,12 +366,12 @@ class QueryPlan(Plan):
             yield Explained(f"clip {column.column} to {column.bounds}", nodes(steps))
 
     def _explain_trees(self) -> Iterator[Explained]:
-        """What is counted by cell."""
+        """The counts by cell."""
         return iter(())
 
     @abstractmethod
     def _explain_noise(self) -> tuple[Explained, ...]:
-        """What is measured with which noise, and what is computed from it."""
+        """The measures with their noise, and the statistics computed from them."""
 
     def _explain_bounds(self) -> tuple[Explained, ...]:
         bounding = self.bounding
@@ -348,38 +408,38 @@ class QueryPlan(Plan):
 
     @abstractmethod
     def _notes_of_answers(self) -> tuple[str, ...]:
-        """What a reader must know of how answers are computed."""
+        """The notes about how answers are computed."""
 
     def _statistics(self) -> dict[str, Any]:
-        return {"statistics": {name: str(asked) for name, asked in self.outputs.items()}} | self._over_groups()
+        return {"statistics": {name: str(statistic) for name, statistic in self.outputs.items()}} | self._over_groups()
 
     def _over_groups(self) -> dict[str, Any]:
-        """What is asked over the groups in place of them, as data."""
+        """The answers in place of groups, as data."""
         return {}
 
     def bounds(self) -> list[dict[str, str]]:
-        """Each bound that limits one unit, its value, and where it comes from."""
+        """Each bound that limits one unit, with its value and origin."""
         table = self.stage.table
         if table.unit_name == "(each row)":
-            found = [{"what": "max_rows_per_group", "value": "1", "origin": "each row is its own unit"}]
+            bounds = [{"what": "max_rows_per_group", "value": "1", "origin": "each row is its own unit"}]
         else:
             names = ("max_rows_per_group", "max_groups") if self.bounding.norm is None else ("norm",)
-            found = [{"what": name, "value": str(getattr(self.bounding, name)), "origin": _GIVEN} for name in names]
-        for name, asked in self.outputs.items():
-            for column, clip in asked.clip_bounds(table).items():
-                origin = _origin(table, column, getattr(asked, "bounds", None))
-                found.append({"what": f"{name}: {column}", "value": str(clip), "origin": origin})
-        return found
+            bounds = [{"what": name, "value": str(getattr(self.bounding, name)), "origin": _GIVEN} for name in names]
+        for name, statistic in self.outputs.items():
+            for column, clip in statistic.clip_bounds(table).items():
+                origin = _origin(table, column, getattr(statistic, "bounds", None))
+                bounds.append({"what": f"{name}: {column}", "value": str(clip), "origin": origin})
+        return bounds
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What candidate bounds are expected to lose, by group.
+    """The expected loss under candidate bounds, for one group.
 
     Attributes:
-        rows: Rows of a group.
-        units: Units of a group.
-        growth: All rows over those that are kept: by how much the noise of a mean grows.
+        rows: The lost rows of a group.
+        units: The lost units of a group.
+        growth: All rows over the kept ones: the factor by which the noise of a mean grows.
     """
 
     rows: float
@@ -389,11 +449,11 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(ABC):
-    """What a first stage chose.
+    """The choice of a first stage.
 
     Attributes:
         before: The plan at the largest bounds.
-        plan: The plan at the chosen ones.
+        plan: The plan at the chosen bounds.
     """
 
     before: QueryPlan
@@ -402,50 +462,88 @@ class Choice(ABC):
     @property
     @abstractmethod
     def words(self) -> tuple[str, ...]:
-        """What a reader must know of the choice."""
+        """The notes about the choice."""
 
 
 class FirstStage(ABC):
-    """What chooses bounds with noise before the question is asked: a part of the plan's price.
+    """A stage that chooses bounds with noise before the question is asked. The plan's price includes it.
 
-    Its noisy answers are free to use, so the bounds that follow are post-processing: adaptive composition.
+    Its noisy answers are free to use, so choosing bounds by them is post-processing: adaptive composition.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def record(self, plan: QueryPlan) -> dict[str, object]:
-        """What makes the same question another plan, in the words of digests."""
+        """Everything that distinguishes the plan from one without this stage, in the words of digests.
+
+        Args:
+            plan: The plan.
+
+        Returns:
+            JSON data.
+        """
 
     @abstractmethod
     def losses(self) -> Composition:
-        """What its noisy answers reveal."""
+        """The privacy loss of its noisy answers."""
 
     @abstractmethod
     def mechanisms(self) -> Iterator[tuple[str, object]]:
-        """What draws its noise, by the name of its place."""
+        """Everything that draws its noise, by the name of its place."""
 
     @abstractmethod
     def objective(self, plan: QueryPlan) -> float:
-        """The plan's error in the middle of the search."""
+        """The plan's error in the middle of the search.
+
+        Args:
+            plan: The plan at the largest bounds.
+
+        Returns:
+            The expected error, in units of one row's largest contribution.
+        """
 
     @abstractmethod
     def explanation(self, plan: QueryPlan) -> Explained:
-        """What is chosen, how, and by what."""
+        """The choice, its method and its criterion.
+
+        Args:
+            plan: The plan at the largest bounds.
+
+        Returns:
+            One node of the explanation.
+        """
 
     @abstractmethod
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
-        """Ask an engine, add noise, and choose bounds by that."""
+        """Ask an engine, add noise, and choose bounds from the noisy answer.
+
+        Args:
+            plan: The plan at the largest bounds.
+            engine: The engine.
+            source: The source of noise and of the salt.
+
+        Returns:
+            The choice.
+        """
 
     @abstractmethod
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
-        """Where a bound of `QueryPlan.bounds` comes from, None where it is not chosen here."""
+        """The origin of a bound of `QueryPlan.bounds`.
+
+        Args:
+            plan: The plan.
+            bound: The name of the bound.
+
+        Returns:
+            A clause; None if this stage does not choose the bound.
+        """
 
 
-def _origin(table: Table, column: str, given: Bounds | None) -> str:
-    if given is None and column not in table.columns:
+def _origin(table: Table, column: str, bounds: Bounds | None) -> str:
+    if bounds is None and column not in table.columns:
         return "follows from the declared bounds of each column in it"
-    if given is None or given == table.columns.get(column):
+    if bounds is None or bounds == table.columns.get(column):
         return "declared: by the data's owner, with the table"
     return _GIVEN
 

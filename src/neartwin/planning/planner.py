@@ -1,4 +1,4 @@
-"""From a question and what may be spent to a plan. Reads no row and no file."""
+"""The planner: from a question and a spend to a plan. It reads no row and no file."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,22 +23,25 @@ def plan(
     importance: Mapping[str, Number] | None = None,
     group_size: int = 1,
 ) -> Plan:
-    """Decide everything that a release will do, and its price.
+    """Decide every step of a release, and its price.
 
     Args:
         query: The question.
-        spend: In any currency that composes: pure, approx, zcdp, rdp or gdp. The noise is the one native to it.
-        limits: How much one unit may count for: see `nt.limits`. Wanted wherever a unit could have more than one row or
-            group, and never guessed.
-        importance: How much the error of each statistic matters, by name; 1 by default. See
+        spend: A budget in any currency that composes: pure, approx, zcdp, rdp or gdp. The noise is native to it.
+        limits: The most that one unit may count for (`nt.limits`). Required if a unit could have several rows or
+            groups.
+        importance: The relative importance of each statistic's error, by name. Default 1; see
             `neartwin.planning.allocation`.
-        group_size: How many units changed together are promised the spend. One alone is promised, and the account charged,
-            what the group theorems leave for it: see `neartwin.accounting.groups`.
+        group_size: The number of units changed together that the spend protects. The account is charged the implied
+            cost of one unit: see `neartwin.accounting.groups`.
+
+    Returns:
+        The plan.
 
     Raises:
-        QueryError: for a limit that is missing.
-        ParameterError: for a limit that makes no sense for this question.
-        PrivacyError: for what the spend cannot pay at all; unknown groups need a delta.
+        QueryError: A limit is missing.
+        ParameterError: A limit makes no sense for this question.
+        PrivacyError: The spend cannot pay for the question at all; unknown groups need a delta.
     """
     limits = limits or Limits()
     if group_size != 1:

@@ -1,10 +1,11 @@
-"""Several questions in one plan: their stages compose as one, under one price that is reserved before the first is asked.
+"""Several questions in one plan. Their stages compose as one, under one price that is reserved before the first is asked.
 
-Shares of the spend minimise the sum of the questions' stated errors, each of which falls like 1/x in its share x of epsilon,
-or like the root of 1/x in its share of rho or mu squared: x in proportion to the root of the error, or to its power 2/3. An
-(epsilon, delta) spend is tried both ways: epsilons and deltas added, and all questions with normal noise whose mu^2 add up to
-that of (epsilon, delta) as a whole. A choice of the most common values states how far its winners may be from the best; a tuned
-bound is taken at the root of its limit, the middle of its search by octaves.
+Shares of the spend minimise the sum of the questions' stated errors. An error falls like 1/x in its share x of epsilon,
+or like the root of 1/x in its share of rho or mu squared. So x is in proportion to the root of the error, or to its
+power 2/3. An (epsilon, delta) spend is tried two ways. One adds epsilons and deltas. The other gives all questions
+normal noise, whose mu^2 add up to that of (epsilon, delta) as a whole. A choice of the most common values states how
+far its winners may be from the best. A private limit is taken at the root of its end, the middle of its search by
+octaves.
 """
 
 import hashlib
@@ -28,7 +29,13 @@ from neartwin.queries.query import Query, TopK
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesPlan:
-    """The plans of several questions about one population, paid together. price: of all of them."""
+    """The plans of several questions about one population, paid together.
+
+    Attributes:
+        parts: The plans.
+        price: The price of all of them.
+        why: The reasons for the split, in words.
+    """
 
     parts: tuple[Plan, ...]
     price: Budget
@@ -36,11 +43,11 @@ class SeriesPlan:
 
     @property
     def digest(self) -> str:
-        """Equal for series that would do the same."""
+        """The identity of the series: equal for series with the same effect."""
         return hashlib.sha256(" ".join(["series", *(part.digest for part in self.parts)]).encode()).hexdigest()
 
     def losses(self) -> Composition:
-        """What all parts reveal together: the price covers this curve."""
+        """The privacy loss of all parts together. The price covers this curve."""
         return compose([part.losses() for part in self.parts])
 
 
@@ -56,13 +63,16 @@ def plan_series(
 
     Args:
         queries: The questions, all about one table.
-        spend: What they may cost together.
-        limits: As of `plan`, the same for all; a question takes those that it can have.
-        importance: Of each statistic's error, by name, in whichever question it is.
-        group_size: 1; another is for one question.
+        spend: The price of all together.
+        limits: As for `plan`; each question takes those that fit it.
+        importance: The relative importance of each statistic's error, by name, in whichever question it is. Default 1.
+        group_size: Must be 1; another size is for one question.
+
+    Returns:
+        The plan.
 
     Raises:
-        QueryError: for questions about different tables, for a `group_size` and for clip bounds that are chosen privately.
+        QueryError: The questions are about different tables, or there is a `group_size` or a private range.
     """
     limits = limits or Limits()
     if group_size != 1 or any(isinstance(query, Query) and private_range_of(query) for query in queries):
@@ -71,22 +81,26 @@ def plan_series(
         raise QueryError("a series needs at least one question")
     if len({query.table.name for query in queries}) > 1:
         raise QueryError("the questions of a series are about one table")
-    told = [{name: value for name, value in (importance or {}).items() if name in _names(query)} for query in queries]
-    unknown = set(importance or {}) - {name for part in told for name in part}
+    importances = [
+        {name: value for name, value in (importance or {}).items() if name in _names(query)} for query in queries
+    ]
+    unknown = set(importance or {}) - {name for part in importances for name in part}
     if unknown:
         raise QueryError(f"importance: {min(unknown)!r} is no statistic of these questions")
     discovered = sum(_discovers(query) for query in queries)
 
-    def planned(shares: Sequence[Fraction], whole: Budget) -> tuple[Plan, ...]:
-        spends = [share_of(whole, share, delta=_delta(whole, share, discovered)) for share in shares]
-        return tuple(_planned(query, part, own, limits) for query, part, own in zip(queries, spends, told, strict=True))
+    def planned(shares: Sequence[Fraction], shared: Budget) -> tuple[Plan, ...]:
+        spends = [share_of(shared, share, delta=_delta(shared, share, discovered)) for share in shares]
+        return tuple(
+            _planned(query, part, own, limits) for query, part, own in zip(queries, spends, importances, strict=True)
+        )
 
     options = []
-    for whole, price, name in _ways(spend, discovers=discovered > 0):
-        even = planned([Fraction(1, len(queries))] * len(queries), whole)
-        power = 0.5 if isinstance(whole, Pure | Approx) else 2 / 3
+    for shared, price, name in _ways(spend, discovers=discovered > 0):
+        even = planned([Fraction(1, len(queries))] * len(queries), shared)
+        power = 0.5 if isinstance(shared, Pure | Approx) else 2 / 3
         by_error = shares_of([part.objective for part in even], power)[-1]
-        best = min(even, planned(by_error, whole), key=_error)
+        best = min(even, planned(by_error, shared), key=_error)
         worth = f"shares by error, which add up to {_error(best):.4g}; an even split would to {_error(even):.4g}"
         paid = price or total_of([part.price for part in best], spend)
         options.append(SeriesPlan(parts=best, price=paid, why=f"{name}: {worth}"))
@@ -108,9 +122,11 @@ def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number
     if keys is not None:
         none["max_discovered_groups"] = None
     if keys is not None and len(keys) == 1:
-        none["max_groups"] = None  # there is one group to be in
-    if "max_rows_per_group" in limits.private and all(asked.counts_units for asked in query.aggregates.values()):
-        none["max_rows_per_group"] = None  # a unit counts once, whatever its rows
+        none["max_groups"] = None  # there is one group
+    if "max_rows_per_group" in limits.private and all(
+        statistic.counts_units for statistic in query.aggregates.values()
+    ):
+        none["max_rows_per_group"] = None  # a unit counts once, however many rows it has
     return plan(query, spend=spend, importance=importance, limits=replace(limits, **none))
 
 
@@ -119,13 +135,13 @@ def _error(parts: Sequence[Plan]) -> float:
 
 
 def _ways(spend: Budget, *, discovers: bool) -> list[tuple[Budget, Budget | None, str]]:
-    """What the parts share, and what is charged: None for the sum of their prices."""
+    """The budgets that the parts share, each with its charge (None for the sum of the parts' prices) and its name."""
     if not isinstance(spend, Approx):
         return [(spend, None, "one currency")]
     normal = gdp_of(spend, discovers=discovers)
     return [(spend, None, "epsilons and deltas added"), (normal, spend, "normal noise, composed as a whole")]
 
 
-def _delta(whole: Budget, share: Fraction, discovered: int) -> Fraction:
-    """What a part gets of delta: its share of what adds up, else an equal part for each question that discovers groups."""
-    return delta_of(whole) * share if isinstance(whole, Approx) else delta_of(whole) / max(1, discovered)
+def _delta(shared: Budget, share: Fraction, discovered: int) -> Fraction:
+    """A part's delta: its share of what adds up, else an equal part for each question that discovers groups."""
+    return delta_of(shared) * share if isinstance(shared, Approx) else delta_of(shared) / max(1, discovered)

@@ -1,4 +1,4 @@
-"""Arithmetic of what plans spend. What adds up is epsilon, delta, rho, or mu squared; each function keeps the currency."""
+"""Arithmetic of spends. Epsilon, delta, rho and mu squared add up; each function keeps the currency."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,24 +14,32 @@ NO_DELTA = Fraction(0)
 
 
 def delta_of(spend: Budget) -> Fraction:
-    """The delta of a spend, 0 where it has none."""
+    """The delta of a spend; 0 if it has none."""
     delta: Fraction = getattr(spend, "delta", NO_DELTA)
     return delta
 
 
 def without_delta(spend: Budget) -> Budget:
-    """The spend of noise that cannot fail: zCDP, RDP and GDP need no delta of their own for it."""
+    """The spend of noise that cannot fail: zCDP, RDP and GDP need no delta for it."""
     return replace(spend, delta=NO_DELTA) if isinstance(spend, Zcdp | Rdp | Gdp) else spend
 
 
 def share_of(spend: Budget, share: Fraction, *, delta: Fraction) -> Budget:
-    """A share of what adds up, with a given delta; shares compose adaptively to the spend.
+    """A share of a spend, with a given delta. Shares compose adaptively to the spend.
+
+    Args:
+        spend: The spend.
+        share: The share of epsilon, rho or mu squared.
+        delta: The delta of the share.
+
+    Returns:
+        The share; mu is rounded down.
+
+    Raises:
+        PrivacyError: The currency does not add up.
 
     >>> share_of(Zcdp(Fraction(1, 2), Fraction(0)), Fraction(1, 4), delta=Fraction(0))
     Zcdp(rho=Fraction(1, 8), delta=Fraction(0, 1))
-
-    Raises:
-        PrivacyError: For a currency that does not add up.
     """
     match spend:
         case Pure(epsilon=epsilon):
@@ -48,7 +56,17 @@ def share_of(spend: Budget, share: Fraction, *, delta: Fraction) -> Budget:
 
 
 def split_budget(spend: Budget, share: Fraction) -> tuple[Budget, Budget]:
-    """Two spends that compose to one, adaptively: the first gets this share of what adds up, the second the rest and delta.
+    """Split a spend into two that compose to it adaptively.
+
+    Args:
+        spend: The spend.
+        share: The first part's share of epsilon, rho or mu squared.
+
+    Returns:
+        The first part, without a delta, and the rest with the whole delta.
+
+    Raises:
+        PrivacyError: The currency does not add up.
 
     >>> split_budget(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
     (Pure(epsilon=Fraction(1, 4)), Approx(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000)))
@@ -57,7 +75,15 @@ def split_budget(spend: Budget, share: Fraction) -> tuple[Budget, Budget]:
 
 
 def total_of(prices: Sequence[Budget], spend: Budget) -> Budget:
-    """Prices of one currency added. mu is rounded up, but not above that of the spend that the prices are shares of."""
+    """The sum of prices of one currency. mu is rounded up, but not above the mu of the spend.
+
+    Args:
+        prices: The prices, at least one.
+        spend: The spend of which the prices are shares.
+
+    Returns:
+        The sum.
+    """
     delta = sum(map(delta_of, prices), NO_DELTA)
     match prices[0]:
         case Zcdp():
@@ -73,17 +99,31 @@ def total_of(prices: Sequence[Budget], spend: Budget) -> Budget:
 
 
 def gdp_of(spend: Approx, *, discovers: bool) -> Gdp:
-    """G_mu (x) f_{0,d}, with d = delta/2 for groups that are discovered, and the rest of delta for G_mu's tail."""
+    """The Gaussian privacy G_mu (x) f_{0,d} within an (epsilon, delta) spend.
+
+    Args:
+        spend: The spend.
+        discovers: Whether groups are discovered, for which d is half of delta. The rest of delta covers G_mu's tail.
+
+    Returns:
+        mu, rounded down, and d.
+    """
     failure = spend.delta / 2 if discovers else NO_DELTA
     mu = Fraction(float(mu_of(spend.epsilon, (spend.delta - failure) / (1 - failure)).lower))
     return Gdp(positive(mu=mu), failure)
 
 
 def mu_squared_of(spend: Budget) -> Fraction:
-    """What a spend leaves for normal noise: mu squared.
+    """The mu^2 for normal noise within a spend, exact.
+
+    Args:
+        spend: The spend.
+
+    Returns:
+        mu^2.
 
     Raises:
-        PrivacyError: For pure and approximate privacy.
+        PrivacyError: The spend is pure or approximate privacy.
     """
     match spend:
         case Gdp(mu=mu):

@@ -73,14 +73,20 @@ from neartwin.tables.types import Key
 
 K = TypeVar("K")
 
-MOST_ROWS = 2**24  # of a unit in a group, weighted down to it as by rows_per_group
+MOST_ROWS = 2**24  # the most rows of a unit in a group; more are weighted down to it
 LARGEST = 2**20  # norm, in rows
-SALT_BITS = 64  # of fresh randomness a release
+SALT_BITS = 64  # fresh random bits a release
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """How one measure counts in the norm: an entry v has length |v| times / over. parts: of a step, that it is handed out in."""
+    """The length of one measure in the norm: an entry v has length |v| times / over.
+
+    Attributes:
+        times: The numerator.
+        over: The denominator.
+        parts: The parts of a step in which the clipped entry counts.
+    """
 
     times: int
     over: int
@@ -94,7 +100,12 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class NormClip:
-    """The limit, and the coordinate of each measure by name."""
+    """The clip of a unit's vector.
+
+    Attributes:
+        limit: The largest length.
+        coordinates: The coordinate of each measure, by name.
+    """
 
     limit: int
     coordinates: Mapping[str, Coordinate]
@@ -113,12 +124,12 @@ class NormClip:
         ({('a', 'n'): 300, ('b', 'n'): 400}, {('a', 'n'): 300, ('b', 'n'): -400})
         """
         squared = sum(self._length(name, value) ** 2 for (_, name), value in entries.items())
-        whole = {place: value * self.coordinates[place[1]].parts for place, value in entries.items()}
+        unscaled = {place: value * self.coordinates[place[1]].parts for place, value in entries.items()}
         if squared <= self.limit**2:
-            return whole
+            return unscaled
         root = isqrt(squared - 1) + 1
-        sizes = {place: abs(value) * self.limit // root for place, value in whole.items()}
-        return {place: size if whole[place] >= 0 else -size for place, size in sizes.items()}
+        sizes = {place: abs(value) * self.limit // root for place, value in unscaled.items()}
+        return {place: size if unscaled[place] >= 0 else -size for place, size in sizes.items()}
 
     def _length(self, name: str, value: int) -> int:
         one = self.coordinates[name]
@@ -128,19 +139,24 @@ class NormClip:
 HashableKey = TypeVar("HashableKey", bound=Hashable)
 
 FINE = 2**10  # F
-_UNIT_BITS = 25  # about, of the limit in parts
-_LEAST_BITS = 10  # of the parts of a row
+_UNIT_BITS = 25  # approximate bits of the limit in parts
+_LEAST_BITS = 10  # the least bits of a row's parts
 
 
 @dataclass(frozen=True, slots=True)
 class CellClip:
-    """limit: of a unit's length, in parts. widths: cells of a node, level by level, of which the last is 1."""
+    """The clip of a unit's counts by group and node of a tree.
+
+    Attributes:
+        limit: The largest length, in parts.
+        widths: The cells of a node, level by level; the last is 1.
+    """
 
     limit: int
     widths: tuple[int, ...]
 
     def most(self, parts: int) -> int:
-        """The largest squared length, in rows, at which every value counts whole."""
+        """The largest squared length, in rows, at which every value has full weight."""
         return self.limit**2 // parts**2
 
     def weight(self, counts: Mapping[tuple[HashableKey, int], int], parts: int) -> int:
@@ -169,14 +185,24 @@ class CellClip:
 
 
 def parts_for(norm: Fraction) -> int:
-    """Parts of a row, so fine that truncating a weight loses next to nothing."""
+    """The parts of a row, so fine that truncating a weight loses next to nothing."""
     return 1 << max(_LEAST_BITS, _UNIT_BITS - math.ceil(norm).bit_length())
 
 
 def cell_clip(norm: Fraction, tree: CountTree) -> CellClip:
-    """A unit with `norm` values, all in one cell of one group, is just within; each is counted in every level.
+    """The clip at which a unit with `norm` values, all in one cell of one group, is just within.
 
-    Errors: `ParameterError` for a norm so large that the engines' exact sums would not hold it.
+    Each value is counted in every level.
+
+    Args:
+        norm: The norm, in rows.
+        tree: The tree.
+
+    Returns:
+        The clip.
+
+    Raises:
+        ParameterError: The norm is so large that the engines' exact sums would overflow.
 
     >>> cell_clip(Fraction(3), CountTree(cells=100, branching=10)).widths
     (10, 1)
@@ -241,7 +267,7 @@ class Stage:
     rows_per_group: int
     groups_per_unit: int | None
     rows_per_unit: int | None = None
-    discovery_groups: int | None = None  # then only groups with a finder are answered
+    discovery_groups: int | None = None  # if given, only groups with a finder are answered
     octaves: tuple[int, ...] = ()
     split: str | None = None
     parts: int = 1
@@ -252,9 +278,12 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Exact numbers by group and cell, where they are not 0: three columns of one length.
+    """Exact nonzero counts by group and cell: three int64 columns of one length.
 
-    group: position in the keys; cell: in whole steps from the lowest, 0 and up; count: int64, all of them.
+    Attributes:
+        group: The position of the group in the keys.
+        cell: The cell, in whole steps from the lowest, from 0.
+        count: The exact count.
     """
 
     group: NDArray[np.int64]
@@ -281,13 +310,13 @@ class Aggregates:
 
 
 class Engine(Protocol):
-    """Runs stages. Implementations are final and hold no state of a stage."""
+    """The interface of an engine, which runs stages. Implementations are final and hold no state of a stage."""
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Answer a stage exactly.
 
         Args:
-            stage: the question, without noise.
+            stage: The question, without noise.
             salt: `SALT_BITS` fresh secret bits. They order the groups of a unit, and stay out of logs and text.
 
         Returns:

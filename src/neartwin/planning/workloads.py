@@ -1,9 +1,8 @@
-"""Planning a linear workload: which sums of groups to measure, with which noise, so that the mean error bar is least.
+"""Plans of linear workloads: the measured sums of groups and their noise, so that the mean error bar is least.
 
-Each strategy's change by one unit is that of `neartwin.mechanisms.linear.workloads`, in units of one row's largest
-contribution; noise
-of the spend's kind is scaled to it, and every answer's bar follows before a row is read. All strategies and, for an
-(epsilon, delta) spend, both kinds of noise are tried.
+`neartwin.mechanisms.linear.workloads` bounds each strategy's change by one unit, in units of one row's largest
+contribution. Noise of the spend's kind is scaled to it, and every answer's bar follows before a row is read. The
+planner tries all strategies and, for an (epsilon, delta) spend, both kinds of noise.
 """
 
 import hashlib
@@ -55,20 +54,21 @@ _ONE_ESTIMATE = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadPlan(LinearPlan):
-    """The plan of a `Query` for a linear workload: a strategy's sums of groups are measured with noise, and all answers follow.
+    """The plan of a `Query` for a linear workload: it measures a strategy's sums of groups with noise, and all answers
+    follow.
 
     Attributes:
-        asked: The workload as it was asked.
+        workload: The workload of the question.
         resolved: Its queries over the public keys.
-        strategy: The sums of groups that are measured.
-        measure: Of those sums, in parts of a step.
-        bars: (queries,) half-widths in steps at the confidence of releases. `error` is their mean, in units of one row's largest
-            contribution.
+        strategy: The measured sums of groups.
+        measure: The measure of those sums, in parts of a step.
+        bars: (queries,) half-widths in steps at the confidence of releases. `error` is their mean, in units of one
+            row's largest contribution.
     """
 
     kind = "workload"
 
-    asked: Workload
+    workload: Workload
     resolved: Resolved
     strategy: Strategy
     measure: Measure
@@ -76,22 +76,22 @@ class WorkloadPlan(LinearPlan):
 
     @property
     def group_columns(self) -> tuple[str, ...]:
-        """Those of the workload's answers."""
+        """The columns of the workload's answers."""
         return tuple(name for name, _ in self.resolved.columns)
 
     @property
     def group_types(self) -> dict[str, ColumnType]:
-        """Types of those that are columns of the table; what is not named here is text."""
+        """The types of the columns of answers that are columns of the table; all others are text."""
         return self.resolved.typed(self.stage.table.schema)
 
     @property
     def groups_counted(self) -> float:
-        """The mean over the answers."""
+        """The number of groups that an answer counts on average."""
         return self.resolved.queries.counted()
 
     def _measured(self) -> dict[str, object]:
         return {
-            "workload": self.asked.record(),
+            "workload": self.workload.record(),
             "strategy": self.strategy.name,
             "measure": self.measure.mechanism.record,
             "parts": self.measure.parts,
@@ -101,12 +101,12 @@ class WorkloadPlan(LinearPlan):
         return [self.measure.losses()]
 
     def mechanisms(self) -> Iterator[tuple[str, object]]:
-        """The noise, and the sums that it is added to."""
+        """The noise, and the sums to which it is added."""
         yield "measure", self.measure.mechanism
         yield "strategy", self.strategy
 
     def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
-        """Noise on what the strategy measures, and the workload's answers from that."""
+        """Add noise to the strategy's sums, and compute the workload's answers from them."""
         (exact,) = (answers[0].values[name] for name in self.stage.measures)
         sums = self.strategy.measured(exact).astype(object) * (self.measure.parts // entry_parts(self.stage))
         noisy = self.measure.mechanism.noisy(sums, source=source)
@@ -127,14 +127,14 @@ class WorkloadPlan(LinearPlan):
             f"{len(self.strategy.table):,} sums are measured ({self.strategy.name}): {self.measure.noise_in_words}"
         )
         choice = Explained("how it was chosen", nodes(*self.why))
-        answers = f"{len(self.resolved.keys):,} answers ({self.asked}), by least squares from those, consistent"
+        answers = f"{len(self.resolved.keys):,} answers ({self.workload}), by least squares from those, consistent"
         return (
             Explained(measured, (Explained(self.measure.sensitivity.why), choice)),
             Explained(answers, nodes("{} = {}".format(*self.statistic))),
         )
 
     def loss_in_words(self, expected_groups: int) -> str:
-        """What a norm is chosen by."""
+        """The criterion by which a norm is chosen."""
         return f"an answer, on average, counts {self.groups_counted:,.4g} of {expected_groups:,} groups"
 
     def _notes_of_answers(self) -> tuple[str, ...]:
@@ -142,13 +142,13 @@ class WorkloadPlan(LinearPlan):
 
     def _over_groups(self) -> dict[str, Any]:
         """The workload, with the digest of its record."""
-        record = json.dumps(self.asked.record(), sort_keys=True).encode()
-        return {"workload": str(self.asked), "workload_sha256": hashlib.sha256(record).hexdigest()}
+        record = json.dumps(self.workload.record(), sort_keys=True).encode()
+        return {"workload": str(self.workload), "workload_sha256": hashlib.sha256(record).hexdigest()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A strategy with the noise that a price pays for. bars: (queries,) in steps."""
+    """A strategy with the noise that a price pays for, and its bars: (queries,) in steps."""
 
     strategy: Strategy
     measure: Measure
@@ -164,14 +164,27 @@ class _Candidate:
         return f"{self.strategy.name}, {kind}: bars of ± {self.error:,.4g} steps on average"
 
 
-def plan_workload(query: Query, asked: Workload, base: GroupPlan, spend: Budget) -> WorkloadPlan:
-    """The plan of a workload. base: of the same groups alone, whose statement and bounds it has."""
+def plan_workload(query: Query, workload: Workload, base: GroupPlan, spend: Budget) -> WorkloadPlan:
+    """Plan a linear workload.
+
+    Args:
+        query: The query.
+        workload: The workload.
+        base: The plan of the same groups alone, whose statement and bounds this plan takes.
+        spend: The spend.
+
+    Returns:
+        The plan with the least mean bar.
+
+    Raises:
+        QueryError: The noise is too wide to be drawn.
+    """
     groups, norm = query.groups, base.bounding.norm
-    resolved = asked.resolved(groups.columns, groups.keys)
+    resolved = workload.resolved(groups.columns, groups.keys)
     size, unit = row_of(base)
-    found = strategies(resolved.queries, prefixes=asked.kind == "prefixes")
+    options = strategies(resolved.queries, prefixes=workload.kind == "prefixes")
     candidates: list[_Candidate] = []
-    for strategy in found[:1] if norm is not None else found:  # of which each cell alone is the first
+    for strategy in options[:1] if norm is not None else options:  # the first strategy is each cell alone
         spread = np.sqrt(resolved.queries.variances(strategy.h))
         change = _within_caps(strategy, query, base, size) if norm is None else _within_norm(base)
         for way, price in ways(spend, norm=norm):
@@ -188,7 +201,7 @@ def plan_workload(query: Query, asked: Workload, base: GroupPlan, spend: Budget)
         spend=spend,
         price=best.price,
         stage=base.stage,
-        asked=asked,
+        workload=workload,
         resolved=resolved,
         strategy=best.strategy,
         measure=best.measure,
@@ -200,7 +213,7 @@ def plan_workload(query: Query, asked: Workload, base: GroupPlan, spend: Budget)
 
 
 def _within_caps(strategy: Strategy, query: Query, base: GroupPlan, size: int) -> Sensitivity:
-    """In steps. All measured sums are one cell: what is known is how far they move together."""
+    """The sensitivity in steps. All measured sums are one cell, because only their joint change is known."""
     contribution, (cell,) = _contribution(query, base), base.measures.values()
     l1 = l1_change(strategy.table, contribution) * size
     why = f"{cell.sensitivity.why}, each in the sums that hold its groups"
@@ -208,7 +221,7 @@ def _within_caps(strategy: Strategy, query: Query, base: GroupPlan, size: int) -
 
 
 def _within_norm(base: GroupPlan) -> Sensitivity:
-    """Of each group alone, in the parts that a norm's groups come in."""
+    """The sensitivity of each group alone, in the parts of a norm's groups."""
     (cell,) = base.measures.values()
     reach = norm_contribution(base)
     return Sensitivity(reach.l1, reach.cell(1), reach.groups, cell.sensitivity.why, reach.l2_squared(1))
@@ -226,11 +239,11 @@ def _contribution(query: Query, base: GroupPlan) -> Contribution:
 
 
 def _measure(name: str, change: Sensitivity, way: Budget, entry: int) -> tuple[Measure, float]:
-    """The measure of a strategy's sums, and how far a sum of its noise with weights of length 1 is from 0, in parts.
+    """The measure of a strategy's sums, and the reach of a sum of its noise with weights of length 1, in parts.
 
-    An answer errs by sum R_i z_i, |R|^2 = q^T H q, with z drawn in parts of a step, `entry` of which the groups come in: a normal
-    or Laplace draw, rounded by half a part or by less than one (a geometric draw is the floor of an exponential one). So rounding
-    adds at most |R|_1 <= sqrt(m) |R| parts.
+    An answer errs by sum R_i z_i, with |R|^2 = q^T H q and z drawn in parts of a step. The groups come in `entry` of
+    these parts. A normal draw is rounded by half a part. A Laplace draw is rounded by less than one, because a
+    geometric draw is the floor of an exponential one. So rounding adds at most |R|_1 <= sqrt(m) |R| parts.
     """
     noise: Noise
     if isinstance(way, Pure):
@@ -247,5 +260,5 @@ def _measure(name: str, change: Sensitivity, way: Budget, entry: int) -> tuple[M
 
 
 def _parts(scale: float) -> int:
-    """Parts of a step in which noise of so many steps is drawn."""
+    """The parts of a step in which noise of so many steps is drawn."""
     return 1 << max(0, math.ceil(math.log2(FINE / scale)))

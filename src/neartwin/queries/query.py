@@ -226,14 +226,14 @@ class Groups:
         columns: The group columns.
         keys: The public keys; None if they are discovered privately.
         margins: The asked margins, as places of columns.
-        asked: Linear queries over the groups, in place of the groups; or None.
+        linear_workload: Linear queries over the groups, in place of the groups; or None.
     """
 
     rows: Rows
     columns: tuple[str, ...]
     keys: tuple[Key, ...] | None
     margins: tuple[tuple[int, ...], ...] = ()
-    asked: Workload | None = None
+    linear_workload: Workload | None = None
 
     def marginals(self, *margins: Sequence[str]) -> "Groups":
         """Ask for margins of the groups, in place of the groups. Each list of columns gives one group a combination of its
@@ -251,7 +251,7 @@ class Groups:
         Raises:
             QueryError: A margin is not allowed, or keys are missing.
         """
-        if self.asked is not None:
+        if self.linear_workload is not None:
             raise QueryError("marginals and a workload are two questions: ask one of them")
         return replace(self, margins=margins_of(self.columns, self.keys, margins))
 
@@ -280,7 +280,7 @@ class Groups:
             raise QueryError("marginals and a workload are two questions: ask one of them")
         found = asked if isinstance(asked, Workload) else weighted(asked)
         found.resolved(self.columns, self.keys)
-        return replace(self, asked=found)
+        return replace(self, linear_workload=found)
 
     def agg(self, **aggregates: Statistic) -> "Query":
         """Statistics of each group, named by the keyword.
@@ -312,7 +312,7 @@ class Groups:
             taken = {*aggregates, *self.columns}
             if labels != (name,) and (taken & set(labels)):
                 raise QueryError(f"{name}={aggregate} releases {labels}, and one of these is taken; rename it")
-            if self.margins or self.asked is not None:
+            if self.margins or self.linear_workload is not None:
                 linear_alone(aggregates, aggregate.is_linear)
                 self._named_apart(name)
             aggregate.check(self.rows.table)
@@ -321,8 +321,10 @@ class Groups:
 
     def _named_apart(self, name: str) -> None:
         """Refuse a statistic that is called what the answers to a workload are named by."""
-        if self.asked is not None and name in dict(self.asked.resolved(self.columns, self.keys).columns):
-            raise QueryError(f"{name!r} is a column of {self.asked}; give the statistic another name")
+        if self.linear_workload is not None and name in dict(
+            self.linear_workload.resolved(self.columns, self.keys).columns
+        ):
+            raise QueryError(f"{name!r} is a column of {self.linear_workload}; give the statistic another name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,8 +355,8 @@ class Query:
     def released(self) -> dict[str, ColumnType]:
         """The columns of the release, and their types. HAVING and ORDER BY can name them."""
         groups = self.groups
-        if groups.asked is not None:
-            found = dict(groups.asked.resolved(groups.columns, groups.keys).typed(self.table.schema))
+        if groups.linear_workload is not None:
+            found = dict(groups.linear_workload.resolved(groups.columns, groups.keys).typed(self.table.schema))
         else:
             found = {name: self.table.schema[name] for name in groups.columns}
         for name, asked in self.aggregates.items():

@@ -30,7 +30,7 @@ from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryEr
 from neartwin.exact import WholeNumbers
 from neartwin.ledger import Account, Stored
 from neartwin.planning.allocation import CONFIDENCE
-from neartwin.planning.groups import GroupPlan, Kept, Split, by_group, sort_key
+from neartwin.planning.groups import GroupPlan, ReleasedGroups, Split, by_group, sort_key
 from neartwin.planning.plan import Choice, NoisyAnswer, Plan
 from neartwin.planning.stage import SALT_BITS, Aggregates, Cells, Engine
 from neartwin.queries.query import NOTHING
@@ -57,10 +57,12 @@ def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator
         for name, split in plan.splits.items()
     }
     given = (
-        engine.batches(plan.stage, salt=salt, groups=GROUPS_AT_ONCE) if plan.stage.measures else iter([plan.unasked()])
+        engine.batches(plan.stage, salt=salt, groups=GROUPS_AT_ONCE)
+        if plan.stage.measures
+        else iter([plan.without_measures()])
     )
     for aggregates in given:
-        for first, kept in plan.kept(aggregates, source).parts(most):
+        for first, kept in plan.released_groups(aggregates, source).parts(most):
             leaves = {name: reader.leaves(kept, first) for name, reader in readers.items()}
             yield plan.noisy(kept, leaves, source)
 
@@ -84,7 +86,7 @@ class _CellReader:
         self._held: _Held | None = None
         self._passed: _Rank = ()
 
-    def leaves(self, kept: Kept, first: int) -> WholeNumbers:
+    def leaves(self, kept: ReleasedGroups, first: int) -> WholeNumbers:
         """(groups, cells) exact counts for a part of the groups that begins at `first`; what comes before it is passed over."""
         found = np.zeros((len(kept.keys), self._cells), dtype=np.int64)
         if not self._public and kept.keys:

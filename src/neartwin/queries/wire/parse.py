@@ -259,8 +259,8 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
             form["group_by"] = list(groups.columns)
             if groups.keys is not None:
                 form["keys"] = [[_plain(value) for value in key] for key in groups.keys]
-            if groups.asked is not None:
-                form["workload"] = workload_form(groups.asked, _plain)
+            if groups.linear_workload is not None:
+                form["workload"] = workload_form(groups.linear_workload, _plain)
             if groups.margins:
                 form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
         form |= {} if question.after == NOTHING else {"after": after_form(question.after)}
