@@ -1,15 +1,15 @@
 """The one certified arithmetic: balls of Arb, whose errors are proved, and floats rounded outward from them.
 
-A formula is written once, as a function of exact parameters that computes with balls (`flint.arb`: a midpoint and a radius,
-with every elementary and error function). `bounds` evaluates it at 128 bits, then at more, until the two floats around the
-result are next to one another; so a formula may cancel, and no error analysis stands beside it. `root` inverts a monotone
-one. Exact parameters make exact cases: a formula compares them with plain `if`.
+A formula is written once, as a function of exact parameters that computes with balls. A ball (`flint.arb`) has a midpoint
+and a radius, and every elementary and error function. `bounds` evaluates the formula at 128 bits. It takes more bits
+until the two floats around the result are neighbours. So a formula may cancel and needs no error analysis. `root` inverts
+a monotone formula. A formula compares its exact parameters with plain `if`.
 
 >>> bounds(lambda x: ball(x).exp() - 1 - ball(x), Fraction(1, 10**40))
 (5e-81, 5.000000000000001e-81)
 
-python-flint has one working precision a process. A lock is held while it is raised, and it is put back after; threads and
-forks are safe. FLINT is loaded by the first ball (30 ms), not by the import of this module.
+python-flint has one working precision a process. A lock is held while it is raised, and it is restored afterwards. Threads
+and forks are safe. The first ball loads FLINT in 30 ms; the import of this module does not.
 """
 
 import math
@@ -50,14 +50,14 @@ def _flint() -> ModuleType:
 
 
 def ball(value: "Exact | arb") -> "arb":
-    """The number as a ball: of radius 0 for an integer or a float, of one rounding for a fraction."""
+    """The number as a ball. An integer or a float has radius 0, and a fraction that of one rounding."""
     make = _flint().arb
     exact: arb = make(value.numerator) / value.denominator if isinstance(value, Fraction) else make(value)
     return exact
 
 
 def infinite(value: "Exact | arb") -> bool:
-    """Whether an exact number is one of the two infinities; a fraction beyond all floats is not."""
+    """Whether an exact number is infinite. A fraction beyond all floats is not."""
     return isinstance(value, float) and math.isinf(value)
 
 
@@ -68,7 +68,16 @@ def pi() -> "arb":
 
 
 def floats(value: "arb | Exact") -> tuple[float, float]:
-    """The floats around a ball, rounded outward; both infinities where it is undefined. Call it within `bounds` alone."""
+    """The floats around a ball, rounded outward. They are the two infinities where the ball is undefined.
+
+    Call it within `bounds` alone, because it changes the working precision.
+
+    Args:
+        value: A ball, or an exact number.
+
+    Returns:
+        The lower and the upper end.
+    """
     if isinstance(value, float):
         return value, value
     if isinstance(value, (int, Fraction)):
@@ -86,13 +95,28 @@ def floats(value: "arb | Exact") -> tuple[float, float]:
 
 
 def bounds(formula: Formula, *arguments: Any) -> tuple[float, float]:
-    """The floats around formula(*arguments), next to one another unless its own balls are wide at every precision."""
+    """The floats around formula(*arguments).
+
+    Args:
+        formula: A function of exact parameters that gives a ball or an exact number.
+        arguments: Its arguments.
+
+    Returns:
+        The lower and the upper end. They are neighbours unless the formula's own balls are wide at every precision.
+    """
     return all_bounds(lambda: [formula(*arguments)])[0]
 
 
 def all_bounds(formulas: Callable[[], "Sequence[arb | Exact]"]) -> list[tuple[float, float]]:
-    """The same for several values that one function computes at once."""
-    found: list[tuple[float, float]] = []
+    """The floats around several values that one function computes at once.
+
+    Args:
+        formulas: A function without parameters that gives the values.
+
+    Returns:
+        The lower and the upper end of each value, as `bounds` gives them.
+    """
+    ends: list[tuple[float, float]] = []
     width = math.inf
     with _LOCK:
         context = _flint().ctx
@@ -100,29 +124,37 @@ def all_bounds(formulas: Callable[[], "Sequence[arb | Exact]"]) -> list[tuple[fl
         try:
             for bits in PRECISIONS:
                 context.prec = bits
-                found = [floats(value) for value in formulas()]
+                ends = [floats(value) for value in formulas()]
                 wide = [
-                    high - low for low, high in found if math.nextafter(math.nextafter(low, math.inf), math.inf) < high
+                    high - low for low, high in ends if math.nextafter(math.nextafter(low, math.inf), math.inf) < high
                 ]
                 if not wide or 2 * max(wide) > width:  # two steps: around a float
                     break
                 width = max(wide)
         finally:
             context.prec = before
-    return found
+    return ends
 
 
 def precision() -> int:
-    """The bits that a formula is asked for."""
+    """The present working precision, in bits."""
     return int(_flint().ctx.prec)
 
 
 def elementwise(
     formula: Formula, *arguments: Any, method: str, least: float = -math.inf, most: float = math.inf
 ) -> Certified:
-    """A formula at exact scalars, or at each place of exact arrays (of `read`), which broadcast.
+    """Certified bounds of a formula at exact scalars, or at each place of exact arrays.
 
-    formula: a function of exact scalars. method: the theorem, for the reader. least, most: known ends of its values.
+    Args:
+        formula: A function of exact scalars.
+        arguments: Exact numbers or arrays from `read`. Arrays are broadcast.
+        method: The theorem, for the reader.
+        least: The least possible value.
+        most: The largest possible value.
+
+    Returns:
+        The bounds, with the shape of the broadcast arguments.
     """
     return each(lambda *point: bounds(formula, *point), *arguments, method=method, least=least, most=most)
 
@@ -162,10 +194,14 @@ def quotient(numerator: Any, denominator: Any) -> Any:
 
 
 def read(**named: Numeric) -> Any:
-    """A caller's number as an exact one, and lists or arrays of numbers as object arrays of exact ones; NaN is refused.
+    """Read a caller's number as an exact one, or a list or array as an object array of exact numbers.
 
-    A scalar, and each element of a list, is the decimal it prints as (`exact.rational`). A NumPy array of floats is taken at
-    face value.
+    Args:
+        named: One value by its name. A scalar, and each element of a list, stands for the decimal it prints as
+            (`exact.rational`). A NumPy array of floats stands for its binary values.
+
+    Raises:
+        ParameterError: The value holds NaN or something else than numbers.
     """
     ((name, value),) = named.items()
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiu":
@@ -217,15 +253,15 @@ def root(
     """Floats around the zero of a falling function.
 
     Args:
-        formula: the function, of a float.
-        low: finite; both answers where the zero lies below.
-        high: finite; both answers where the zero lies above.
-        guess: near the zero. One that is right to the last places saves eight evaluations of ten.
-        rtol: half width, relative to the guess, at which a proved bracket around it is taken as it is.
+        formula: The function, of a float.
+        low: The finite lower end of the search. It is both answers where the zero lies below.
+        high: The finite upper end of the search. It is both answers where the zero lies above.
+        guess: A number near the zero. A guess that is right to the last places saves 80 % of the evaluations.
+        rtol: The half width, relative to the guess, at which a proved bracket around the guess is the answer.
 
     Returns:
-        (a, b), proved: the function is not below 0 at a, nor above 0 at b. Neighbours, unless rtol was met or the
-        signs between stay open.
+        The proved bracket (a, b): the function is not below 0 at a, nor above 0 at b. They are neighbours, unless
+        rtol was met or the signs between stay open.
     """
     if guess is not None and low < guess < high:
         step = first = max(2 * math.ulp(guess), rtol * abs(guess))
@@ -296,7 +332,7 @@ def erfcx(x: "arb") -> "arb":
 
 
 def binomial_cdf(count: int, last: int, p: "arb") -> "arb":
-    """Pr[at most `last` successes in `count` trials of probability p], an incomplete beta function."""
+    """Pr[at most `last` successes in `count` trials of probability p], by an incomplete beta function."""
     if last < 0:
         return ball(0)
     return ball(1) if last >= count else (1 - p).beta_lower(count - last, last + 1, 1)
@@ -314,5 +350,5 @@ def legendre_rule(count: int) -> "tuple[list[float], list[arb]]":
 
 
 def exceeds(one: Callable[[], "arb"], other: Callable[[], "arb"]) -> bool:
-    """Whether one value is above another, decided by as many bits as it takes; also where 8192 bits leave it open."""
+    """Whether one value is above another, at up to 8192 bits. The answer is yes where these leave it open."""
     return _sign(lambda _: one() - other(), 0.0)[0] >= 0

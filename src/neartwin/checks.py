@@ -1,6 +1,6 @@
-"""Checks at the door, one line each: `positive(scale=scale)` returns the value or raises `ParameterError`.
+"""Checks of parameters, one line each: `positive(scale=scale)` returns the value or raises `ParameterError`.
 
-Each takes exactly one keyword, whose name is the name in the message.
+Each check takes exactly one keyword. Its name is the name in the message.
 """
 
 import math
@@ -125,7 +125,7 @@ def open_probability(**named: N) -> N:
 
 
 def integer(*, at_least: int, **named: int) -> int:
-    """A whole number not below `at_least`; NumPy integers are taken, booleans and floats are not.
+    """A whole number not below `at_least`. NumPy integers are taken; booleans and floats are not.
 
     >>> integer(at_least=1, rows_per_unit=0)
     Traceback (most recent call last):
@@ -155,8 +155,13 @@ def several(**named: object) -> tuple[object, ...]:
     return tuple(values)
 
 
-def made_of(kind: type[T], said: str, **named: object) -> T:
-    """A value of one class. said: what that is, in words.
+def made_of(kind: type[T], description: str, **named: object) -> T:
+    """A value of one class.
+
+    Args:
+        kind: The class.
+        description: The class in words, for the refusal.
+        named: One value by its name.
 
     >>> made_of(Fraction, "a fraction", share=0.5)
     Traceback (most recent call last):
@@ -164,7 +169,7 @@ def made_of(kind: type[T], said: str, **named: object) -> T:
     """
     name, value = _one(named)
     if not isinstance(value, kind):
-        raise ParameterError(name, value, f"must be {said}")
+        raise ParameterError(name, value, f"must be {description}")
     return value
 
 
@@ -193,14 +198,14 @@ def text(*, at_least: int, at_most: int, **named: str) -> str:
 
 
 def needed(extra: str, *modules: str) -> list[Any]:
-    """The modules of an extra, imported.
+    """Import the modules of an extra.
 
     Args:
-        extra: Its name in `pip install "neartwin[...]"`.
-        modules: Their full names.
+        extra: The extra's name in `pip install "neartwin[...]"`.
+        modules: The modules' full names.
 
     Raises:
-        ParameterError: for a module that is missing, or lacks a library of the system.
+        ParameterError: A module is missing, or lacks a library of the system.
 
     >>> [module.__name__ for module in needed("web", "json", "html.parser")]
     ['json', 'html.parser']

@@ -1,4 +1,4 @@
-"""Domains of parameters: a caller's numbers, read exactly, each of which must lie in one.
+"""Domains of parameters. A domain reads a caller's numbers exactly and refuses those outside it.
 
 >>> POSITIVE(mu="0.1")
 Fraction(1, 10)
@@ -19,8 +19,8 @@ class Domain:
 
     Attributes:
         holds: Whether one exact number lies in the domain.
-        rule: What a refusal says.
-        remedy: What to do instead.
+        rule: The rule in the words of a refusal.
+        remedy: The remedy in a refusal, or "".
     """
 
     holds: Callable[[Any], bool]

@@ -1,7 +1,7 @@
 """Exact parameters in, certified intervals out.
 
-A number that decides privacy is a `Fraction`; a number that a reader relies on is an `Interval` whose ends are rounded
-outward; nothing in between is ever a bare float.
+A number that decides privacy is a `Fraction`. A number that a reader relies on is an `Interval`, whose ends are rounded
+outward. Neither is ever a bare float.
 """
 
 import math
@@ -27,9 +27,15 @@ SHORT = 40  # letters of a number whose value is remembered
 
 
 def rational(**named: Number) -> Fraction:
-    """The exact value a caller wrote: decimal text and floats are read as the decimals they print as.
+    """The exact value of a caller's number. A float stands for the decimal that it prints as.
 
-    `0.1` means one tenth, not the nearest binary fraction: ten spends of 0.1 fill a budget of 1 to the last digit.
+    `0.1` means one tenth, not the nearest binary fraction. So ten spends of 0.1 fill a budget of 1 to the last digit.
+
+    Args:
+        named: One number by its name.
+
+    Raises:
+        ParameterError: The value is no finite number.
 
     >>> rational(epsilon=0.1), rational(delta="1e-6"), rational(share="1/3")
     (Fraction(1, 10), Fraction(1, 1000000), Fraction(1, 3))
@@ -51,7 +57,7 @@ def rational(**named: Number) -> Fraction:
 
 @lru_cache(maxsize=1024)
 def _written(text: str) -> Fraction:
-    """The value of a short text; most are asked about again and again."""
+    """The value of a short text. It is cached, because the same texts recur."""
     return Fraction(text)
 
 
@@ -79,7 +85,7 @@ def float_above(value: Fraction) -> float:
 
 
 def floats_around(value: Fraction) -> tuple[float, float]:
-    """Both."""
+    """The pair (float_below(value), float_above(value))."""
     below = float_below(value)
     top, bottom = (0, 1) if math.isinf(below) else below.as_integer_ratio()
     exact = below == math.inf or (below > -math.inf and top * value.denominator == value.numerator * bottom)
@@ -87,12 +93,12 @@ def floats_around(value: Fraction) -> tuple[float, float]:
 
 
 def ceil_to(value: Fraction, step: Fraction) -> int:
-    """The least whole number of steps that is not below the value; for prices, which round up."""
+    """The least whole number of steps that is not below the value. Prices are rounded up with it."""
     return math.ceil(value / step)
 
 
 def root_above(value: Fraction, bits: int = 64) -> Fraction:
-    """A rational at least the square root, above it by at most 2**-bits; exact where the root is rational.
+    """An upper bound of the square root, too large by at most 2**-bits. It is exact where the root is rational.
 
     >>> root_above(Fraction(9, 4)), root_above(Fraction(2)) > Fraction("1.4142135623730950488")
     (Fraction(3, 2), True)
@@ -106,7 +112,7 @@ def root_above(value: Fraction, bits: int = 64) -> Fraction:
 
 
 def root_below(value: Fraction, bits: int = 64) -> Fraction:
-    """A rational at most the square root, below it by at most 2**-bits; exact where the root is rational."""
+    """A lower bound of the square root, too small by at most 2**-bits. It is exact where the root is rational."""
     above = root_above(value, bits)
     bits += max(0, value.denominator.bit_length() - value.numerator.bit_length()) // 2
     return above if above * above == value else max(Fraction(0), above - Fraction(1, 1 << bits))
@@ -114,9 +120,12 @@ def root_below(value: Fraction, bits: int = 64) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Estimate(Generic[T_co]):
-    """A value that no theorem stands behind. It is no `Interval` and no number: nothing that asks for a guarantee takes it.
+    """A value without a theorem. It is no `Interval` and no number, so no function that needs a guarantee takes it.
 
-    value: the estimate, a number or a curve. method: where it comes from. error: what is known about its error, in words.
+    Attributes:
+        value: The estimate, a number or a curve.
+        method: The method of the estimate.
+        error: The known facts about its error, in words.
 
     >>> Estimate(1.0, method="central limit").value
     1.0
@@ -132,10 +141,15 @@ class Estimate(Generic[T_co]):
 
 @dataclass(frozen=True, slots=True)
 class Interval(Generic[End]):
-    """A number known to lie in [lower, upper], ends included; for arrays, elementwise.
+    """A number in [lower, upper], ends included. For arrays this holds elementwise.
 
-    lower, upper: floats, or float arrays of one shape; infinities allowed, NaN refused. `method` names the route that
-    certified it.
+    Attributes:
+        lower: The lower end, a float or a float array. Infinities are allowed, and NaN is refused.
+        upper: The upper end, of the same shape.
+        method: The method that certified the interval.
+
+    Raises:
+        ParameterError: The lower end exceeds the upper one, or an end is NaN.
 
     >>> Interval(0.25, 0.5).width
     0.25

@@ -1,11 +1,18 @@
-"""Public names of a package that are imported at first use, so that who needs one family loads one."""
+"""Public names of a package that are imported at first use. So a caller of one family loads only that family."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
 def late(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """The `__getattr__` and `__dir__` of a package (PEP 562). homes: the module of each public name.
+    """Make the `__getattr__` and `__dir__` of a package (PEP 562).
+
+    Args:
+        package: The package's name.
+        homes: The module of each public name.
+
+    Returns:
+        The function that finds a name, and the function that lists all names.
 
     >>> find, names = late("example", {"sqrt": "math"})
     >>> find("sqrt")(9.0), names()

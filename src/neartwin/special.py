@@ -1,7 +1,7 @@
-"""SciPy's special functions of arrays, each loaded by its first call: to load SciPy takes 0.1 s, longer than a count does.
+"""SciPy's special functions of arrays. The first call loads each, because SciPy takes 0.1 s to load.
 
-A plain count or histogram never calls one. Of single numbers, `math` has erf and erfc, and `statistics.NormalDist` the
-normal quantile.
+A plain count or histogram never calls one. For single numbers, `math` has erf and erfc, and `statistics.NormalDist` has
+the normal quantile.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 else:
 
     def _late(name: str) -> Callable[..., Any]:
-        found = None
+        function = None
 
-        def call(*given: object) -> object:
-            nonlocal found
-            if found is None:
-                found = getattr(import_module("scipy.special"), name)
-            return found(*given)
+        def call(*arguments: object) -> object:
+            nonlocal function
+            if function is None:
+                function = getattr(import_module("scipy.special"), name)
+            return function(*arguments)
 
         return call
 

@@ -142,4 +142,4 @@ def test_an_analyst_sees_what_is_the_analysts_own_and_no_one_elses(client, direc
 @pytest.mark.parametrize("days", [0, -1])
 def test_a_token_has_an_end_in_the_future(days):
     with pytest.raises(ValueError, match="days"):
-        made_tokens.made("ada", "analyst", days=days)
+        made_tokens.new_token("ada", "analyst", days=days)

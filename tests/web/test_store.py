@@ -49,7 +49,7 @@ def test_a_new_store_has_the_tables_that_the_code_reads_and_their_version(store)
 def test_what_was_registered_minted_and_served_is_there_for_the_next_process(store, place):  # noqa: F811 - a fixture
     dataset = Dataset(name="p", place="postgresql://reader:secret@host/db", table="p", unit="id", budget=pure(1))
     store.register(dataset, by="carol")
-    token, kept, _ = tokens.made("ada", "analyst", project="census")
+    token, kept, _ = tokens.new_token("ada", "analyst", project="census")
     store.add_token(token, kept, by="carol")
     for _ in range(2):
         store.serve("ada", "p", 7)
@@ -97,7 +97,7 @@ CHANGES = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_policy_or_token_that_was_changed_by_hand_is_found(store, change):
     store.register(Dataset(name="p", place="p.parquet", unit="id", budget=pure(1)), by="carol")
-    token, kept, _ = tokens.made("ada", "analyst")
+    token, kept, _ = tokens.new_token("ada", "analyst")
     store.add_token(token, kept, by="carol")
     assert store.faults() == ()
     by_hand(store, change)
@@ -106,7 +106,7 @@ def test_a_policy_or_token_that_was_changed_by_hand_is_found(store, change):
 
 
 def test_a_revoked_token_that_was_made_live_again_by_hand_is_found(store):
-    token, kept, _ = tokens.made("ada", "analyst")
+    token, kept, _ = tokens.new_token("ada", "analyst")
     store.add_token(token, kept, by="carol")
     store.revoke(token.id, by="carol")
     assert store.faults() == ()

@@ -1,7 +1,12 @@
-"""The terminal: the same verbs as the Python face. Data goes to stdout, talk to stderr.
+"""The terminal, with the verbs of the Python interface. Data goes to stdout, messages to stderr.
 
-Exit codes: 0 done, 2 a wrong call or a refused question, 3 the budget does not suffice, 4 a check found something wrong,
-1 a fault of ours.
+Exit codes:
+
+- 0: success.
+- 1: an unexpected error in neartwin.
+- 2: a wrong call, or a refused question.
+- 3: the budget does not suffice.
+- 4: a check found a fault.
 """
 
 import click

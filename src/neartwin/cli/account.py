@@ -1,4 +1,4 @@
-"""`neartwin account`: the privacy of what was done, from one line, for people who only need a number."""
+"""`neartwin account`: the privacy of mechanisms used together, from one line, for people who only need a number."""
 
 import json
 import math
@@ -42,7 +42,7 @@ def account(
     as_json: bool,
     plot: str | None,
 ) -> None:
-    """The privacy of mechanisms used together, certified.
+    """Compute the privacy of mechanisms used together, certified.
 
     \b
       neartwin account "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10" --delta 1e-6
@@ -63,17 +63,17 @@ def account(
       a + b, 10 * a        a and b together; a ten times, with fresh noise
       parallel(a, b)       each on its own part of the people
       sampled(a, rate)     a on a secret random sample
-      group(a, size)       what a group of people is promised
+      group(a, size)       the guarantee for a group of people
 
-    Every number is an interval that surely holds the true one; the guarantee is its upper end.
+    Every number is an interval that holds the true one. The guarantee is its upper end.
     """  # noqa: D301 - click reads \b
-    whole = cost(parse(expression), neighbours=neighbours)
-    answers = _answers(whole, deltas or (() if epsilons else ("1e-6",)), epsilons)
+    total = cost(parse(expression), neighbours=neighbours)
+    answers = _answers(total, deltas or (() if epsilons else ("1e-6",)), epsilons)
     if plot is not None:
-        _draw(whole, expression, Path(plot))
+        _draw(total, expression, Path(plot))
     if as_json:
         click.echo(
-            json.dumps({"expression": expression, "neighbours": neighbours} | answers | {"curve": _curve(whole)})
+            json.dumps({"expression": expression, "neighbours": neighbours} | answers | {"curve": _curve(total)})
         )
         return
     rows = [
@@ -85,16 +85,16 @@ def account(
     click.echo(f"best guess whether someone is in the data, from 50 %: at most {min(best, 100.0):g} %", err=True)
 
 
-def _answers(whole: Cost, deltas: tuple[str, ...], epsilons: tuple[str, ...]) -> dict[str, Any]:
-    answers = [_answer(f"epsilon at delta = {delta}", whole.epsilon(delta)) for delta in deltas]
-    answers += [_answer(f"delta at epsilon = {eps}", whole.delta(_number(eps))) for eps in epsilons]
-    advantage = _answer("attacker's advantage", whole.advantage())
+def _answers(total: Cost, deltas: tuple[str, ...], epsilons: tuple[str, ...]) -> dict[str, Any]:
+    answers = [_answer(f"epsilon at delta = {delta}", total.epsilon(delta)) for delta in deltas]
+    answers += [_answer(f"delta at epsilon = {eps}", total.delta(_number(eps))) for eps in epsilons]
+    advantage = _answer("attacker's advantage", total.advantage())
     return {"answers": [*answers, advantage], "advantage": {key: advantage[key] for key in ("lower", "upper")}}
 
 
-def _answer(question: str, found: Interval[float]) -> dict[str, Any]:
-    ends = {"lower": _finite(found.lower), "upper": _finite(found.upper)}
-    return {"question": question} | ends | {"method": found.method}
+def _answer(question: str, interval: Interval[float]) -> dict[str, Any]:
+    ends = {"lower": _finite(interval.lower), "upper": _finite(interval.upper)}
+    return {"question": question} | ends | {"method": interval.method}
 
 
 def _finite(value: float) -> float | str:
@@ -116,17 +116,17 @@ def _levels() -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0, 1, 101)]))
 
 
-def _curve(whole: Cost) -> dict[str, list[float]]:
+def _curve(total: Cost) -> dict[str, list[float]]:
     alpha = _levels()
-    found = whole.tradeoff(alpha)
-    return {"alpha": alpha.tolist(), "lower": found.lower.tolist(), "upper": found.upper.tolist()}
+    bounds = total.tradeoff(alpha)
+    return {"alpha": alpha.tolist(), "lower": bounds.lower.tolist(), "upper": bounds.upper.tolist()}
 
 
-def _draw(whole: Cost, expression: str, path: Path) -> None:
+def _draw(total: Cost, expression: str, path: Path) -> None:
     from neartwin.report.svg import BLIND, Figure, Line
 
     alpha = _levels()
-    bounds = whole.tradeoff(alpha)
+    bounds = total.tradeoff(alpha)
     lines = (
         BLIND,
         Line("guarantee", alpha, bounds.lower),

@@ -1,4 +1,4 @@
-"""`neartwin ask`: a question to a service, as `query` is one to a file of one's own."""
+"""`neartwin ask`: a question to a service, with the options of `neartwin query`."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @options.out_option
 @report_errors
 def ask(
-    *, url: str, dataset: str, sql: str, token: str, preview: bool, as_json: bool, out: str | None, **asked: Any
+    *, url: str, dataset: str, sql: str, token: str, preview: bool, as_json: bool, out: str | None, **arguments: Any
 ) -> None:
     """Ask a service's data set a SQL question; the service pays for it from your allotment.
 
@@ -41,9 +41,9 @@ def ask(
     from neartwin.client import connect
 
     account = connect(url, _token(token)).open(dataset)
-    clip = read_range(asked["private_range"] or None)
-    queries = [with_private_range(_question(account, part, asked["keys"]), clip) for part in statements(sql)]
-    proposal = account.plan_series(queries, **options.arguments_of_plan(asked))
+    clip = read_range(arguments["private_range"] or None)
+    queries = [with_private_range(_question(account, part, arguments["keys"]), clip) for part in statements(sql)]
+    proposal = account.plan_series(queries, **options.arguments_of_plan(arguments))
     if preview:
         click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")
         return
@@ -51,7 +51,7 @@ def ask(
 
 
 def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | TopK:
-    """One statement's question; of the keys, those of its own columns, by default those that the data set declares."""
+    """The question of one statement. Its keys are the given ones of its columns, or else the declared ones."""
     grouped, columns = grouped_rows(sql, account.rows, tables=account.tables)
     given = options.keys(keys, dict(grouped.table.schema))
     if isinstance(given, dict):

@@ -1,4 +1,4 @@
-"""`neartwin attack reconstruct`: everybody's secret bit from counts, and from private counts nothing."""
+"""`neartwin attack reconstruct`: rebuilds everybody's secret bit from counts, and fails on private counts."""
 
 import json
 import sys
@@ -23,12 +23,24 @@ _ROOTS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0)
 
 
 def women() -> Bits:
-    """Whether each of 61,395 workers of the Current Population Survey is a woman (Stock and Watson's CPSSW8)."""
+    """For each of 61,395 workers of the Current Population Survey, whether she is a woman.
+
+    Returns:
+        The bits, shape (61395,).
+
+    Source: the data set CPSSW8 of Stock and Watson, in the R package AER.
+    """
     return np.asarray(_from_r("AER", "CPSSW8")["gender"] == "female", np.int8)
 
 
 def hypertensive() -> Bits:
-    """Whether each of 12,454 patients of a liver cohort was diagnosed with hypertension (Allen et al. 2018, nafld3)."""
+    """For each of 12,454 patients of a liver cohort, whether hypertension was diagnosed.
+
+    Returns:
+        The bits, shape (12454,).
+
+    Source: Allen et al. 2018, the data set nafld3 in the R package survival.
+    """
     diagnosed = (_from_r("survival", "nafld3")["event"] == "htn").groupby(_from_r("survival", "nafld3")["id"]).any()
     return np.asarray(diagnosed.sort_index(), np.int8)
 
@@ -42,7 +54,7 @@ def _from_r(package: str, item: str) -> Any:
 
 @click.group()
 def attack() -> None:
-    """Attacks that private answers must withstand, and others do not."""
+    """Attack answers to many counts, private ones among them."""
 
 
 @attack.command()
@@ -66,8 +78,9 @@ def attack() -> None:
 def reconstruct(*, as_json: bool, picture: str | None, **options: Any) -> None:
     """Rebuild everybody's bit from counts over random subsets (Dinur and Nissim 2003).
 
-    First from answers with a bounded error, where it works below an error of about sqrt(people); then from releases that
-    neartwin makes with a whole budget of epsilon or mu, where no attacker can err less than the theorem says.
+    The first answers have a bounded error. The attack works where that error is below about sqrt(people). The other
+    answers are releases by neartwin, with a whole budget of epsilon or mu. A theorem bounds the error of every attacker
+    on them from below.
     """
     attempts = _attempts(**options)
     if picture:
@@ -76,7 +89,7 @@ def reconstruct(*, as_json: bool, picture: str | None, **options: Any) -> None:
         reconstruction_figure(attempts["bounded"], attempts["epsilon"], attempts["mu"]).draw().save(picture)
         stderr.print(f"picture: {picture}", markup=False)
     if as_json:
-        click.echo(json.dumps({name: [asdict(attempt) for attempt in made] for name, made in attempts.items()}))
+        click.echo(json.dumps({name: [asdict(attempt) for attempt in group] for name, group in attempts.items()}))
         return
     _show(attempts)
 
@@ -91,18 +104,18 @@ def _attempts(
     seed: int,
     **file: Any,
 ) -> dict[str, list[Attempt]]:
-    """By kind of answer: bounded errors, then real releases by epsilon and by mu."""
+    """The attempts by kind of answer: bounded errors, then releases by epsilon and by mu."""
     secret = _secret(people, demo, **file)
     root = float(np.sqrt(people if secret is None else len(secret)))
     settings: list[tuple[str, Any, float]] = [("bounded", bounded_noise, share * root) for share in _ROOTS]
     settings += [("epsilon", released(pure), float(Fraction(text))) for text in epsilon]
     settings += [("mu", released(gdp), float(Fraction(text))) for text in mu]
-    found: dict[str, list[Attempt]] = {"bounded": [], "epsilon": [], "mu": []}
-    for name, made, setting in _watched(settings):
-        found[name] += sweep(
-            made, [setting], _ATTACKERS, people=people, queries=queries, repeats=3, seed=seed, secret=secret
+    attempts: dict[str, list[Attempt]] = {"bounded": [], "epsilon": [], "mu": []}
+    for name, answers, setting in _watched(settings):
+        attempts[name] += sweep(
+            answers, [setting], _ATTACKERS, people=people, queries=queries, repeats=3, seed=seed, secret=secret
         )
-    return found
+    return attempts
 
 
 def _watched(settings: list[tuple[str, Any, float]]) -> Any:

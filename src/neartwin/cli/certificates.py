@@ -1,6 +1,6 @@
-"""`neartwin certificate`: what a release promised, signed by the ledger's owner, and checked by anyone without the ledger.
+"""`neartwin certificate`: a release's guarantee, signed by the ledger's owner. Anyone checks it without the ledger.
 
-Exit codes of `verify`: 0 all that was asked holds, 4 something does not.
+Exit codes of `verify`: 0 where every check holds, 4 where one does not.
 """
 
 import json
@@ -32,7 +32,7 @@ NOT_VALID = 4
 
 @click.group()
 def certificate() -> None:
-    """Signed certificates of releases."""
+    """Show, export and verify signed certificates of releases."""
 
 
 _KEY = click.option(
@@ -60,13 +60,13 @@ def key(ledger: str, signing_key: str | None) -> None:
 @report_errors
 def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_json: bool) -> None:
     """Show the certificate of the release that was paid for at a ledger POSITION (`neartwin ledger show` lists them)."""
-    made = _issued(ledger, position, signing_key, part)
+    issued = _issued(ledger, position, signing_key, part)
     if as_json:
-        click.echo(made.to_json(), nl=False)
+        click.echo(issued.to_json(), nl=False)
         return
     from neartwin.report.certificate import lines
 
-    click.echo("\n".join(lines(made)))
+    click.echo("\n".join(lines(issued)))
 
 
 @certificate.command()
@@ -81,18 +81,18 @@ def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_j
 @report_errors
 def export(*, ledger: str, position: int, out: str, signing_key: str | None, part: int, about: str | None) -> None:
     """Write a certificate to a file: .json, .html, or .yaml for the OpenDP deployments registry (with --about)."""
-    made, target = _issued(ledger, position, signing_key, part), Path(out)
+    issued, target = _issued(ledger, position, signing_key, part), Path(out)
     match target.suffix:
         case ".json":
-            made.save(target)
+            issued.save(target)
         case ".html":
             from neartwin.report.certificate import page
 
-            target.write_text(page(made), encoding="utf-8")
+            target.write_text(page(issued), encoding="utf-8")
         case ".yaml" | ".yml":
             from neartwin.report.opendp_registry import registry_yaml
 
-            target.write_text(registry_yaml(made, _about(about)), encoding="utf-8")
+            target.write_text(registry_yaml(issued, _about(about)), encoding="utf-8")
         case _:
             raise ParameterError("out", out, "must end in .json, .html or .yaml")
     stderr.print(f"wrote {target}", markup=False)
@@ -110,27 +110,27 @@ def verify(
     *, file: str, public: str, newest: str | None, ledger: str | None, values: str | None, as_json: bool
 ) -> None:
     """Check a certificate's FILE against its owner's public key: no network, no ledger, no data. Exit code 4 if not valid."""
-    known = PublicKey.parse(public)
-    head = None if newest is None else _head(newest, known)
+    owner_key = PublicKey.parse(public)
+    head = None if newest is None else _head(newest, owner_key)
     text = read_bytes(file)
     document = None if values is None else read_bytes(values)
     if ledger is None:
-        found = check(text, known, newest=head, release=document)
+        verdict = check(text, owner_key, newest=head, release=document)
     else:
         with Book.existing(ledger) as book:
-            found = check(text, known, newest=head, ledger=book, release=document)
-    flaws = [{"kind": flaw.kind, "message": flaw.message} for flaw in found.flaws]
+            verdict = check(text, owner_key, newest=head, ledger=book, release=document)
+    flaws = [{"kind": flaw.kind, "message": flaw.message} for flaw in verdict.flaws]
     if as_json:
-        head_text = None if found.certificate is None else str(head_of(found.certificate))
-        click.echo(json.dumps({"valid": found.valid, "flaws": flaws, "head": head_text}))
-    elif found.certificate is not None and found.valid:
-        body = found.certificate.body
+        head_text = None if verdict.certificate is None else str(head_of(verdict.certificate))
+        click.echo(json.dumps({"valid": verdict.valid, "flaws": flaws, "head": head_text}))
+    elif verdict.certificate is not None and verdict.valid:
+        body = verdict.certificate.body
         click.echo(
-            f"valid: {body['guarantee']['says']}, of {body['population']!r}, at head {head_of(found.certificate)}"
+            f"valid: {body['guarantee']['says']}, of {body['population']!r}, at head {head_of(verdict.certificate)}"
         )
     else:
         click.echo("\n".join(f"not valid, {flaw['kind']}: {flaw['message']}" for flaw in flaws))
-    if not found.valid:
+    if not verdict.valid:
         sys.exit(NOT_VALID)
 
 

@@ -1,4 +1,4 @@
-"""`neartwin ledger`: what was spent, on what, and what is left."""
+"""`neartwin ledger`: the accounts of a ledger, their history, and its verification, export and import."""
 
 import json
 import sys
@@ -12,12 +12,12 @@ from neartwin.cli.options import json_option
 from neartwin.cli.output import report_errors, show_table, stderr
 from neartwin.ledger import Account, Book, Fault, Head
 
-NOT_WHOLE = 4  # the exit code of a ledger that is not
+NOT_WHOLE = 4  # the exit code of a ledger with a fault
 
 
 @click.group()
 def ledger() -> None:
-    """The durable record of what was spent."""
+    """Show, verify, export and import the durable record of spending."""
 
 
 @ledger.command()
@@ -66,16 +66,16 @@ def verify(*, path: str, heads: tuple[str, ...], as_json: bool) -> None:
     Where a service keeps its data sets and tokens beside the ledger, they are compared with the curators' recorded acts.
     Exit code 4 when anything is wrong. A certificate's signature is checked by `neartwin certificate verify`.
     """
-    kept = [_head(text) for text in heads]
+    known_heads = [_head(text) for text in heads]
     with Book.existing(path) as book:
         verdict = book.verify()
         faults = list(verdict.faults)
         faults += _of_service(path)
-        for head in kept:
+        for head in known_heads:
             faults += [fault for fault in book.verify(head).faults if fault not in faults]
     if as_json:
-        found = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in faults]
-        click.echo(json.dumps({"whole": not faults, "head": str(verdict.head), "faults": found}))
+        rows = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in faults]
+        click.echo(json.dumps({"whole": not faults, "head": str(verdict.head), "faults": rows}))
     else:
         click.echo("\n".join(map(str, faults)) or str(verdict))
     if faults:
@@ -103,9 +103,9 @@ def restore(archive: str, path: str, head: str) -> None:
 
     Import only where the old ledger is gone: two living copies of one ledger are two budgets for the same people.
     """
-    kept = _head(head) if head else None
+    known_head = _head(head) if head else None
     with Book.restored(archive, path) as book:
-        verdict = book.verify(kept)
+        verdict = book.verify(known_head)
     click.echo(str(verdict.head))
     if not verdict.whole:
         stderr.print(str(verdict), markup=False)
@@ -113,7 +113,7 @@ def restore(archive: str, path: str, head: str) -> None:
 
 
 def _of_service(path: str) -> tuple[Fault, ...]:
-    """What is wrong with a service's tables in the same database, which must not be migrated by looking at them."""
+    """The faults of a service's tables in the same database. Reading does not migrate them."""
     from neartwin.ledger.store import Database
     from neartwin.web.store import integrity
 

@@ -1,6 +1,6 @@
-"""Options that several commands share, and the small languages in which they are written.
+"""Options that several commands share, and their syntax.
 
-Languages: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`.
+Examples of the syntax: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`.
 """
 
 import re
@@ -74,7 +74,7 @@ spend_options = together(
 
 
 def arguments_of_plan(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of `account.plan` from `spend_options`, and of TOML the table `limits`."""
+    """The keyword arguments of `account.plan`, from the values of `spend_options` or of a TOML file."""
     return {
         "spend": budget_in(given["spend"], "spend"),
         "limits": limits(dict(given)),
@@ -84,11 +84,14 @@ def arguments_of_plan(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def joinable(given: Mapping[str, Any], unit: str) -> list[JoinableTable]:
-    """The tables to join, without their keys, which need their types.
+    """The tables to join. Their keys are left out, because keys need the types of columns.
 
     Args:
-        given: The `table_options`. Types and bounds of these tables are written NAME.column=...
+        given: The values of `table_options`. Types and bounds of these tables are written NAME.column=...
         unit: The column of the units, which has one name in all tables.
+
+    Raises:
+        ParameterError: A text is not NAME=place.
     """
     found = []
     declared, bounded = pairs(given["types"], "types"), bounds(given["bounds"])
@@ -110,7 +113,7 @@ def joinable(given: Mapping[str, Any], unit: str) -> list[JoinableTable]:
 
 
 def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
-    """Public bounds by column: `amount=0:200`, or with a step `amount=0:200:0.5`."""
+    """Read public bounds by column: `amount=0:200`, or with a step `amount=0:200:0.5`."""
     found = {}
     for column, text in pairs(texts, "bounds").items():
         ends = text.split(":")
@@ -121,7 +124,7 @@ def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
 
 
 def unit(text: str) -> str | RowUnit | tuple[str, Grouping]:
-    """The unit: a column, `each row`, or what a column names within a period, as releases write it.
+    """Read a unit as releases write it: a column, `each row`, or a column's values within one period.
 
     >>> unit("customer in one week of at")
     ('customer', Grouping(name='at_week', of='at', around="date_trunc('week', {})"))
@@ -135,20 +138,31 @@ def unit(text: str) -> str | RowUnit | tuple[str, Grouping]:
     return column, date(of) if word == "day" else date_part(f"{word} start", of)
 
 
-def limits(told: dict[str, Any]) -> Limits:
-    """Limits of the single options, which are taken out of those told, and of `limits`: one text or a table of TOML.
+def limits(given: dict[str, Any]) -> Limits:
+    """Read limits from single options and from `limits`.
+
+    Args:
+        given: The options by name. Limits are removed from it. `limits` is one text, or a table of TOML.
 
     >>> print(limits({"rows": 20, "limits": "max-groups=3", "spend": "epsilon=1"}))
     nt.limits(max_groups=3, rows=20)
     """
-    whole = told.pop("limits", None) or {}
-    found = Limits.parse(whole) if isinstance(whole, str) else Limits.from_dict(whole)
-    single = {name: told.pop(name) for name in known_names() if told.get(name) is not None}
+    text = given.pop("limits", None) or {}
+    found = Limits.parse(text) if isinstance(text, str) else Limits.from_dict(text)
+    single = {name: given.pop(name) for name in known_names() if given.get(name) is not None}
     return replace(found, **Limits.from_dict(single).given)
 
 
 def keys(texts: tuple[str, ...], schema: Mapping[str, ColumnType]) -> Any:
-    """Public keys: `town=Ulm,Bonn` a column (their product is taken), `cds=1:5` a range with both ends, or a file's path."""
+    """Read public keys.
+
+    Args:
+        texts: `town=Ulm,Bonn` for a column, `cds=1:5` for a range with both ends, or one path of a file.
+        schema: The types of the columns.
+
+    Returns:
+        The keys by column, whose product is taken, or the path, or None for no text.
+    """
     if not texts:
         return None
     if len(texts) == 1 and "=" not in texts[0]:
@@ -157,13 +171,13 @@ def keys(texts: tuple[str, ...], schema: Mapping[str, ColumnType]) -> Any:
 
 
 def own(others: list[str], found: dict[str, T]) -> dict[str, T]:
-    """What is told of the first table's columns: names that do not start with another table's."""
+    """The entries of the first table's columns: the names that do not start with another table's name."""
     theirs = tuple(f"{table}." for table in others)
     return {name: value for name, value in found.items() if not name.startswith(theirs)}
 
 
 def of(table: str, found: dict[str, T]) -> dict[str, T]:
-    """What is told of another table's columns, by their own names.
+    """The entries of another table's columns, by their own names.
 
     >>> of("towns", {"towns.rent": "number", "age": "integer"})
     {'rent': 'number'}
@@ -172,7 +186,7 @@ def of(table: str, found: dict[str, T]) -> dict[str, T]:
 
 
 def pairs(texts: tuple[str, ...] | list[str], name: str) -> dict[str, str]:
-    """`name=value` texts as a mapping."""
+    """Read `name=value` texts as a mapping. `name` is the option's name in a refusal."""
     found = {}
     for text in texts:
         key, sign, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""How the terminal speaks: data on stdout, talk on stderr, errors in one shape with one exit code each."""
+"""Output of the terminal: data on stdout, messages on stderr, errors in one shape with one exit code each."""
 
 import functools
 import json
@@ -40,13 +40,13 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int, title: str | None = None) -> None:
-    """A table on stdout, on lines as long as it needs where they go to a file.
+    """Print a table on stdout. In a file its lines are as long as it needs.
 
     Args:
-        header: Names of the columns.
-        rows: Of one cell a column.
-        texts: How many columns, from the left, are texts; the others are numbers.
-        title: A line above.
+        header: The names of the columns.
+        rows: The rows, with one cell a column.
+        texts: The number of text columns, from the left. The others are numbers.
+        title: A line above the table.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
     for place, name in enumerate(header):
@@ -57,7 +57,7 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: i
 
 
 def show_release(release: Release, *, as_json: bool) -> None:
-    """The release as JSON, or as a table with its promise."""
+    """Print a release as JSON, or as a table with its guarantee."""
     if as_json:
         click.echo(release.to_json())
         return
@@ -72,9 +72,12 @@ def show_release(release: Release, *, as_json: bool) -> None:
 
 
 def show_releases(releases: Sequence[Release], *, as_json: bool, out: str | None) -> None:
-    """One release as `show_release` shows it; several as one JSON document, or one below the other.
+    """Print one release as `show_release` does, or several as one JSON document or one below the other.
 
-    out: a file to write it to as well; of several, each to a file with its number.
+    Args:
+        releases: The releases.
+        as_json: Whether to print JSON.
+        out: A file to write the release to as well. Each of several goes to a file with its number.
     """
     if len(releases) > 1 and as_json:
         click.echo(json.dumps({"releases": [json.loads(release.to_json()) for release in releases]}))

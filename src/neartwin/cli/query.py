@@ -1,4 +1,4 @@
-"""`neartwin query`, `plan` and `release`: questions from SQL on the command line, or from a TOML file."""
+"""`neartwin query`, `plan` and `release`: questions in SQL, on the command line or in a TOML file."""
 
 import json
 import tomllib
@@ -23,7 +23,7 @@ from neartwin.statistics.clipping import read_range
 from neartwin.web.datasets import KINDS
 
 Options = Mapping[str, Any]
-_asked = options.together(
+_question_options = options.together(
     click.argument("data"),
     click.argument("sql"),
     click.option("--ledger", required=True, help="The ledger's file; made if it is missing."),
@@ -35,22 +35,22 @@ _asked = options.together(
 
 
 @click.command()
-@_asked
+@_question_options
 @options.out_option
 @click.option("--table-out", help="Write a release too large for memory to a new Parquet file, some groups at a time.")
 @report_errors
-def query(*, as_json: bool, out: str | None, table_out: str | None, **asked: Any) -> None:
+def query(*, as_json: bool, out: str | None, table_out: str | None, **arguments: Any) -> None:
     """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing.
 
     Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
     """
-    inner = explained_sql(asked["sql"])
-    with open_ledger(asked["ledger"]) as book:
+    inner = explained_sql(arguments["sql"])
+    with open_ledger(arguments["ledger"]) as book:
         if inner is not None:
-            explained = str(_proposal(book, asked | {"sql": inner}).explain())
+            explained = str(_proposal(book, arguments | {"sql": inner}).explain())
             click.echo(json.dumps({"explain": explained}) if as_json else explained)
             return
-        proposal = _proposal(book, asked)
+        proposal = _proposal(book, arguments)
         if table_out is not None:
             _write(proposal, table_out, as_json=as_json)
             return
@@ -83,13 +83,13 @@ def _waiting() -> AbstractContextManager[object]:
 
 
 @click.command()
-@_asked
+@_question_options
 @click.option("--standin", help="A file of public or synthetic rows of the same columns, to try the question on.")
 @report_errors
-def plan(*, as_json: bool, standin: str | None, **asked: Any) -> None:
-    """Show what a question would do and cost. Free: it reads no private row and spends nothing."""
-    with open_ledger(asked["ledger"]) as book:
-        proposal = _proposal(book, asked)
+def plan(*, as_json: bool, standin: str | None, **arguments: Any) -> None:
+    """Show the plan and the cost of a question. This reads no private row and spends nothing."""
+    with open_ledger(arguments["ledger"]) as book:
+        proposal = _proposal(book, arguments)
         preview, explained = proposal.preview(), proposal.explain()
         tried = None if standin is None else _alone(proposal, "--standin tries one question").preview_on(standin)
     if as_json:
@@ -115,23 +115,31 @@ def release(context: click.Context, *, file: str, as_json: bool, out: str | None
     context.invoke(query, as_json=as_json, out=out, **_read(Path(file)))
 
 
-def _proposal(book: Ledger, asked: Options) -> Proposal | SeriesProposal:
-    names = [name for kind in KINDS for name in options.pairs(asked[kind], kind)]
+def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
+    names = [name for kind in KINDS for name in options.pairs(arguments[kind], kind)]
     rows = open_table(
-        asked["data"],
-        unit=options.unit(asked["unit"]),
-        types=options.own(names, options.pairs(asked["types"], "types")),
-        columns=options.own(names, options.bounds(asked["bounds"])),
-        **{name: asked[name] for name in ("name", "table", "neighbours")},
+        arguments["data"],
+        unit=options.unit(arguments["unit"]),
+        types=options.own(names, options.pairs(arguments["types"], "types")),
+        columns=options.own(names, options.bounds(arguments["bounds"])),
+        **{name: arguments[name] for name in ("name", "table", "neighbours")},
     )
-    given = options.arguments_of_plan(asked)
-    account = book.open(rows, budget_in(asked["budget"], "budget") if asked["budget"] else given["spend"])
-    joinable = options.joinable(asked, str(rows.table.unit))
+    plan_arguments = options.arguments_of_plan(arguments)
+    account = book.open(
+        rows, budget_in(arguments["budget"], "budget") if arguments["budget"] else plan_arguments["spend"]
+    )
+    joinable = options.joinable(arguments, str(rows.table.unit))
     tables = {other.name: other.opened(rows.table.name, rows.table.neighbours) for other in joinable}
-    found = series_from_sql(asked["sql"], rows, keys=lambda schema: options.keys(asked["keys"], schema), tables=tables)
-    clip = read_range(asked["private_range"] or None)
-    queries = [with_private_range(one, clip) for one in found]
-    return account.plan_series(queries, **given) if len(queries) > 1 else account.plan(queries[0], **given)
+    parsed = series_from_sql(
+        arguments["sql"], rows, keys=lambda schema: options.keys(arguments["keys"], schema), tables=tables
+    )
+    clip = read_range(arguments["private_range"] or None)
+    queries = [with_private_range(one, clip) for one in parsed]
+    return (
+        account.plan_series(queries, **plan_arguments)
+        if len(queries) > 1
+        else account.plan(queries[0], **plan_arguments)
+    )
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`neartwin explain-risk`: what a guarantee allows an attacker, in words, and which noise keeps him to a wanted risk."""
+"""`neartwin explain-risk`: a guarantee as an attacker's chances, in words, and the noise for a largest risk."""
 
 import json
 from dataclasses import asdict
@@ -43,27 +43,27 @@ def explain_risk(
 ) -> None:
     """Say in plain words what a guarantee allows an attacker.
 
-    The guarantee is that of a RELEASE saved as .json, or given by its numbers. With --advantage or --caught: the other way
-    round, the noise that keeps him to a wanted risk.
+    The guarantee is that of a RELEASE saved as .json, or is given by its numbers. With --advantage or --caught, the answer
+    is the noise that keeps an attacker to that risk.
     """
     if advantage is not None or caught is not None:
-        _show_noise(_kept(advantage, caught, false_alarms), as_json=as_json)
+        _show_noise(_noise_needed(advantage, caught, false_alarms), as_json=as_json)
         return
-    found = _given(release, **guarantee)
-    claim = claim_of(found)
+    promised = _guarantee_of(release, **guarantee)
+    claim = claim_of(promised)
     if picture:
         from neartwin.report.figures import risk_figure
 
-        risk_figure(claim.floor, str(found.promise)).draw().save(picture)
+        risk_figure(claim.floor, str(promised.promise)).draw().save(picture)
         stderr.print(f"picture: {picture}", markup=False)
-    rows = risks(claim.floor, population=population, neighbours=Neighbours(found.neighbours))
+    rows = risks(claim.floor, population=population, neighbours=Neighbours(promised.neighbours))
     if as_json:
-        click.echo(json.dumps({"guarantee": str(found.promise), "risks": [asdict(row) for row in rows]}))
+        click.echo(json.dumps({"guarantee": str(promised.promise), "risks": [asdict(row) for row in rows]}))
         return
-    _show_risks(str(found), rows)
+    _show_risks(str(promised), rows)
 
 
-def _given(release: str | None, **numbers: str) -> Guarantee:
+def _guarantee_of(release: str | None, **numbers: str) -> Guarantee:
     given = [name for name in ("epsilon", "mu", "rho") if numbers[name]]
     if len(given) + bool(release) != 1:
         raise ParameterError(
@@ -82,7 +82,7 @@ def _show_risks(name: str, rows: tuple[Risk, ...]) -> None:
         click.echo(f"- {row.words}")
 
 
-def _kept(advantage: float | None, caught: float | None, false_alarms: float) -> Keeping:
+def _noise_needed(advantage: float | None, caught: float | None, false_alarms: float) -> Keeping:
     if advantage is not None and caught is not None:
         raise ParameterError("caught", caught, "must be given without --advantage", remedy="ask for one of them")
     if advantage is not None:
@@ -90,14 +90,14 @@ def _kept(advantage: float | None, caught: float | None, false_alarms: float) ->
     return keeping(lambda curve: float(power_at(curve, false_alarms)[0]), at_most=float(caught or 0))
 
 
-def _show_noise(kept: Keeping, *, as_json: bool) -> None:
-    noise = {"gaussian_noise": kept.gaussian_noise, "laplace_noise": kept.laplace_noise}
+def _show_noise(needed: Keeping, *, as_json: bool) -> None:
+    noise = {"gaussian_noise": needed.gaussian_noise, "laplace_noise": needed.laplace_noise}
     if as_json:
-        click.echo(json.dumps({"mu": kept.mu, "epsilon": kept.epsilon} | noise))
+        click.echo(json.dumps({"mu": needed.mu, "epsilon": needed.epsilon} | noise))
         return
     click.echo(
-        f"mu at most {kept.mu:.6g}: Gaussian noise of standard deviation {kept.gaussian_noise:.6g} on a count of people"
+        f"mu at most {needed.mu:.6g}: Gaussian noise of standard deviation {needed.gaussian_noise:.6g} on a count of people"
     )
     click.echo(
-        f"epsilon at most {kept.epsilon:.6g}: Laplace noise of standard deviation {kept.laplace_noise:.6g} on one"
+        f"epsilon at most {needed.epsilon:.6g}: Laplace noise of standard deviation {needed.laplace_noise:.6g} on one"
     )

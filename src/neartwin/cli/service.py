@@ -45,8 +45,8 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 
     https = arguments["https"] or bool(arguments["certificate"])
     with DataDirectory(directory, ledger) as opened, opened.served_alone():
-        if shown := opened.first_token():
-            stderr.print(f"curator's token, shown this once: {shown}", markup=False)
+        if token_text := opened.first_token():
+            stderr.print(f"curator's token, shown this once: {token_text}", markup=False)
         if not https and arguments["host"] not in {"127.0.0.1", "localhost", "::1"}:
             stderr.print("tokens travel unencrypted: put a proxy with https before it, or give --certificate and --key")
         settings = Settings(workers=arguments["workers"], https=https, warm=True)
@@ -127,9 +127,9 @@ def token(*, name: str, directory: str, ledger: str, role: str, project: str, da
     from neartwin.web.data_directory import CONSOLE, DataDirectory
 
     with DataDirectory(directory, ledger) as opened:
-        made, shown = opened.mint(name, role, by=CONSOLE, project=project, days=days)
-    stderr.print(f"{role} {name}, until {made.expires}; it is shown this once:", markup=False)
-    click.echo(shown)
+        record, token_text = opened.mint(name, role, by=CONSOLE, project=project, days=days)
+    stderr.print(f"{role} {name}, until {record.expires}; it is shown this once:", markup=False)
+    click.echo(token_text)
 
 
 def _absolute(place: str) -> str:

@@ -14,10 +14,10 @@ from neartwin.errors import AccessError, BudgetError, NeartwinError, ParameterEr
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """A token goes to the address that was given, and to no other."""
+    """Follows no redirect, so that a token goes to the given address alone."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow nothing."""
+        """Follow no redirect."""
 
 
 _OPENER = build_opener(_NoRedirects)
@@ -25,7 +25,13 @@ _OPENER = build_opener(_NoRedirects)
 
 @dataclass(frozen=True, slots=True)
 class HttpClient:
-    """An address and a token. seconds: how long one answer may take."""
+    """A service's address with a token.
+
+    Attributes:
+        address: http://host:port or https://host.
+        token: The token, never shown.
+        seconds: The longest wait for one answer.
+    """
 
     address: str
     token: str = field(repr=False)
@@ -61,11 +67,26 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, object] | None = None,
     ) -> bytes:
-        """The answer's bytes. Raises the error that the service tells, or `AccessError` (503) where none answers."""
+        """Send a request.
+
+        Args:
+            method: The HTTP method.
+            path: The parts of the path below /v1, unquoted.
+            body: The JSON body, or None.
+            headers: More headers.
+            query: The parameters of the address.
+
+        Returns:
+            The bytes of the answer.
+
+        Raises:
+            NeartwinError: The service refused. The class is that of the service's error.
+            AccessError: Status 503, where no service answers.
+        """
         place = "/".join(quote(part, safe="") for part in path)
-        asked = "&".join(f"{quote(name)}={quote(str(value))}" for name, value in (query or {}).items())
+        parameters = "&".join(f"{quote(name)}={quote(str(value))}" for name, value in (query or {}).items())
         request = Request(  # noqa: S310 - http and https alone, checked above
-            f"{self.address.rstrip('/')}/v1/{place}" + (f"?{asked}" if asked else ""),
+            f"{self.address.rstrip('/')}/v1/{place}" + (f"?{parameters}" if parameters else ""),
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"} | dict(headers or {}),
@@ -83,7 +104,12 @@ class HttpClient:
 
 
 def error_of(status: int, content: bytes) -> NeartwinError:
-    """The error that an answer tells, as its own class."""
+    """The error of an answer, in its own class.
+
+    Args:
+        status: The HTTP status of the answer.
+        content: The body of the answer.
+    """
     try:
         body = json.loads(content)
         return (
@@ -94,7 +120,11 @@ def error_of(status: int, content: bytes) -> NeartwinError:
 
 
 def raised(body: Mapping[str, Any], status: int = 422) -> NeartwinError:
-    """An error from its data, with the message it had and the parts that its class has.
+    """An error from its data, with its message and the parts of its class.
+
+    Args:
+        body: The error as data.
+        status: The HTTP status of an `AccessError`.
 
     >>> raised({"error": "QueryError", "message": "one SELECT statement is wanted, and nothing else"})
     QueryError('one SELECT statement is wanted, and nothing else')
@@ -102,14 +132,14 @@ def raised(body: Mapping[str, Any], status: int = 422) -> NeartwinError:
     kind = getattr(errors, str(body.get("error")), NeartwinError)
     if not (isinstance(kind, type) and issubclass(kind, NeartwinError)):
         kind = NeartwinError
-    made: NeartwinError = kind.__new__(kind)
-    made.args = (str(body.get("message", "the service refused")),)
-    if isinstance(made, ParameterError | AccessError):
-        made.name, made.rule, made.remedy = (str(body.get(part, "")) for part in ("name", "rule", "remedy"))
-        made.value = str(body.get("value", ""))
-    if isinstance(made, AccessError):
-        made.status = status
-    if isinstance(made, BudgetError):
-        made.pool, made.remedies = str(body["pool"]), (str(body.get("remedy", "")),)
-        made.requested, made.remaining = Fraction(body["requested"]), Fraction(body["remaining"])
-    return made
+    error: NeartwinError = kind.__new__(kind)
+    error.args = (str(body.get("message", "the service refused")),)
+    if isinstance(error, ParameterError | AccessError):
+        error.name, error.rule, error.remedy = (str(body.get(part, "")) for part in ("name", "rule", "remedy"))
+        error.value = str(body.get("value", ""))
+    if isinstance(error, AccessError):
+        error.status = status
+    if isinstance(error, BudgetError):
+        error.pool, error.remedies = str(body["pool"]), (str(body.get("remedy", "")),)
+        error.requested, error.remaining = Fraction(body["requested"]), Fraction(body["remaining"])
+    return error

@@ -1,4 +1,4 @@
-"""A service as its analysts see it: data sets, accounts, proposals and releases, as if they were local.
+"""A service for its analysts: its data sets, accounts, proposals and releases have the verbs of local ones.
 
 ```
 account = nt.open_ledger("budget.db").open(nt.table("purchases.parquet", unit="customer_id"), nt.pure(1))   # local
@@ -64,7 +64,11 @@ def connect(url: str, token: str, *, seconds: float = 60) -> "Service":
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service's data sets, within the curator's policy."""
+    """A service's data sets, within the curator's policy.
+
+    Attributes:
+        http: The connection.
+    """
 
     http: HttpClient
 
@@ -135,11 +139,11 @@ class ServedAccount:
     def declared_keys(self, rows: Rows) -> dict[str, tuple[object, ...]]:
         """The declared public keys of the columns of rows, with those of joined tables, by their names in the rows."""
         names = {_source(other): name for name, other in self.tables.items()}
-        found = dict(self.keys)
+        keys = dict(self.keys)
         for join in rows.table.joins:
             theirs = self.table_keys.get(names.get(join.source, ""), {})
-            found |= {new: theirs[old] for new, old in join.columns.items() if old in theirs}
-        return found
+            keys |= {new: theirs[old] for new, old in join.columns.items() if old in theirs}
+        return keys
 
     @property
     def remaining(self) -> dict[str, Fraction]:
@@ -289,8 +293,8 @@ class ServedAccount:
         return Certificate.from_json(self.http.send("GET", (*place, "certificate"), query={"part": part}))
 
     def _ask(self, proposal: ServedProposal, headers: Mapping[str, str]) -> Json:
-        asked = proposal._ask  # noqa: SLF001 - of this file
-        job: Json = self.http.post("datasets", self.name, "releases", body=asked, headers=headers, wait=_WAIT)
+        body = proposal._ask  # noqa: SLF001 - of this file
+        job: Json = self.http.post("datasets", self.name, "releases", body=body, headers=headers, wait=_WAIT)
         return job
 
 
@@ -326,17 +330,17 @@ def _source(other: Rows | OtherTable) -> object:
 def _tables(
     address: str, body: Json
 ) -> tuple[Mapping[str, Rows | OtherTable], Mapping[str, Mapping[str, tuple[object, ...]]]]:
-    """The tables to join and what is declared public of them, by name."""
-    found: dict[str, Rows | OtherTable] = {}
+    """The tables to join, and their declared public keys, by name."""
+    tables: dict[str, Rows | OtherTable] = {}
     for other in body.get("tables", ()):
         name, columns = other["name"], other["columns"]
         source = ServedTable(address, f"{body['name']}#{name}")
         if other["kind"] == "same_unit":
-            found[name] = Rows(_table(source, body, columns, other["unit"]))
+            tables[name] = Rows(_table(source, body, columns, other["unit"]))
         else:
             kind = JoinKind.PUBLIC if other["kind"] == "public" else JoinKind.OWNED
-            found[name] = OtherTable(kind=kind, name=name, source=source, declared=frozenset(), **_public(columns))
-    return MappingProxyType(found), MappingProxyType({other["name"]: _keys(other) for other in body.get("tables", ())})
+            tables[name] = OtherTable(kind=kind, name=name, source=source, declared=frozenset(), **_public(columns))
+    return MappingProxyType(tables), MappingProxyType({other["name"]: _keys(other) for other in body.get("tables", ())})
 
 
 def _keys(body: Json) -> Mapping[str, tuple[object, ...]]:
@@ -347,7 +351,7 @@ def _keys(body: Json) -> Mapping[str, tuple[object, ...]]:
 
 
 def _key(kind: str, value: object) -> object:
-    """JSON has no dates: their text is what came."""
+    """A key from its JSON value. Dates come as text, because JSON has no dates."""
     return date.fromisoformat(value) if kind == ColumnType.DATE and isinstance(value, str) else value
 
 

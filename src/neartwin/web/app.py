@@ -36,7 +36,12 @@ _REFUSALS = {
 
 
 def create_app(directory: DataDirectory, settings: Settings | None = None) -> FastAPI:
-    """The application of an opened data directory, which its opener closes. Workers start with it and end with it."""
+    """Make the application of a data directory. Its workers start and end with the application.
+
+    Args:
+        directory: The opened data directory. The caller closes it.
+        settings: The settings of the service, or None for the defaults.
+    """
     chosen = settings or Settings()
 
     @asynccontextmanager
@@ -69,7 +74,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
 
 
 def _tell_how_to_sign(app: FastAPI) -> None:
-    """Put the bearer token into the OpenAPI document; what needs none says so."""
+    """Put the bearer token into the OpenAPI document, except for the two routes without one."""
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
@@ -78,7 +83,7 @@ def _tell_how_to_sign(app: FastAPI) -> None:
 
 
 def service(directory: DataDirectory, settings: Settings) -> Service:
-    """The parts of a running service."""
+    """Build the parts of a running service."""
     workers = Workers(
         count=settings.workers,
         place=str(directory.place),

@@ -1,5 +1,7 @@
-"""Who is asking, and how often. Bearer tokens for programs; for browsers a cookie, which only reads unless a secret
-of the session comes with the request too.
+"""Authentication and rate limits.
+
+Programs send a bearer token. Browsers send a cookie. A request by cookie that changes something must also carry the
+session's secret.
 """
 
 import secrets
@@ -30,10 +32,13 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Someone at the door whose token is live.
+    """The owner of a live token, who sends a request.
 
     Attributes:
-        name, role, project, expires: Of the token.
+        name: The owner's name.
+        role: "curator", "analyst" or "auditor".
+        project: The owner's project, or "".
+        expires: The end of the token, UTC, ISO 8601.
         csrf: The session's secret, or "" for a bearer token.
     """
 
@@ -56,7 +61,12 @@ class Caller:
 
 @dataclass(slots=True)
 class RateLimiter:
-    """At most so many requests at once and so many a second, by whoever asks; forgets those who were away longest."""
+    """A token bucket for each caller. It forgets the callers that were away longest.
+
+    Attributes:
+        burst: The most requests at once.
+        per_second: The requests per second after a burst.
+    """
 
     burst: float
     per_second: float
@@ -64,7 +74,11 @@ class RateLimiter:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self, who: str) -> None:
-        """Count one request; `AccessError` (429) when there were too many."""
+        """Count one request.
+
+        Raises:
+            AccessError: Status 429, after too many requests.
+        """
         now = time.monotonic()
         with self._lock:
             left, then = self._left.pop(who, (self.burst, now))
@@ -78,29 +92,41 @@ class RateLimiter:
 
 
 class Authenticator:
-    """Turns a request into a `Caller`, or refuses it: one refusal for every token that does not open the door."""
+    """Turns a request into a `Caller`. Every invalid token meets the same refusal."""
 
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
-        """The store holds tokens and sessions; rates are this process's own, for they protect its machine."""
+        """Tokens and sessions are in the store. Rates belong to this process, because they protect its machine."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
         self._rates = RateLimiter(burst, per_second)
         self._unproved = RateLimiter(burst, per_second)  # by address
 
-    def by_token(self, shown: str, address: str) -> Token:
-        """The live token behind a text."""
-        identity, secret = tokens.parts(shown)
-        found = self._store.token(identity) if identity else None
-        if found is None or not self._memory.knows(secret, found[1]):
+    def by_token(self, token_text: str, address: str) -> Token:
+        """The live token that a text stands for.
+
+        Args:
+            token_text: The text, as the caller sent it.
+            address: The caller's network address, which limits the rate of wrong texts.
+
+        Raises:
+            AccessError: Status 401 for a text without a live token, 429 after too many requests.
+        """
+        identity, secret = tokens.parts(token_text)
+        record = self._store.token(identity) if identity else None
+        if record is None or not self._memory.knows(secret, record[1]):
             self._unproved.take(address)  # before the costly check, so that guessing cannot keep the machine busy
-            if not self._memory.right(secret, found[1] if found else None):
+            if not self._memory.right(secret, record[1] if record else None):
                 raise unauthenticated()
-        if found is None or not found[0].live(datetime.now(UTC)):
+        if record is None or not record[0].live(datetime.now(UTC)):
             raise unauthenticated()
-        self._rates.take(found[0].id)
-        return found[0]
+        self._rates.take(record[0].id)
+        return record[0]
 
     def sign_in(self, token: Token) -> tuple[str, str]:
-        """A new session of a token's owner: the cookie's value, and the secret that must come with what changes things."""
+        """Start a session of a token's owner.
+
+        Returns:
+            The cookie's value, and the secret that must come with every request that changes something.
+        """
         cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
         self._store.start_session(_digest(cookie), token.id, ends)
@@ -111,17 +137,21 @@ class Authenticator:
         self._store.end_session(_digest(cookie))
 
     def by_cookie(self, cookie: str) -> Caller:
-        """The owner of a session whose token is still live."""
+        """The owner of a session whose token is live.
+
+        Raises:
+            AccessError: Status 401 without such a session, 429 after too many requests.
+        """
         identity = self._store.session(_digest(cookie)) if cookie else None
-        found = self._store.token(identity) if identity else None
-        if found is None or not found[0].live(datetime.now(UTC)):
+        record = self._store.token(identity) if identity else None
+        if record is None or not record[0].live(datetime.now(UTC)):
             raise unauthenticated()
-        self._rates.take(found[0].id)
-        return Caller.of(found[0], _csrf(cookie))
+        self._rates.take(record[0].id)
+        return Caller.of(record[0], _csrf(cookie))
 
 
 def unauthenticated() -> AccessError:
-    """The one refusal for whoever has no live token."""
+    """The refusal of a caller without a live token."""
     return AccessError(401, "token", "", "must be one that is live", remedy="ask the curator for a token")
 
 
@@ -135,13 +165,22 @@ def _csrf(cookie: str) -> str:
 
 
 def caller_of(request: Request, sent: str) -> Caller:
-    """Who sends a request. sent: the secret of the session that came with it, or ""."""
+    """The caller that sends a request.
+
+    Args:
+        request: The request.
+        sent: The session's secret that came with it, or "".
+
+    Raises:
+        AccessError: Status 401 without a live token or session, 403 without the session's secret, 429 after too many
+            requests.
+    """
     authenticator: Authenticator = request.app.state.service.authenticator
-    scheme, _, shown = request.headers.get("authorization", "").partition(" ")
+    scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
     if scheme:
         if scheme.lower() != "bearer":
             raise unauthenticated()
-        return Caller.of(authenticator.by_token(shown.strip(), request.client.host if request.client else ""))
+        return Caller.of(authenticator.by_token(token_text.strip(), request.client.host if request.client else ""))
     caller = authenticator.by_cookie(request.cookies.get(COOKIE, ""))
     if request.method not in _SAFE:
         same_site = request.headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
@@ -161,7 +200,14 @@ async def _secret_sent(request: Request) -> str:
 
 
 def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
-    """A dependency: the caller, if the role is one of these; `AccessError` (401, 403) otherwise."""
+    """A dependency that gives the caller.
+
+    Args:
+        roles: The roles that are allowed.
+
+    Returns:
+        A function that raises `AccessError`: status 401 without a live token, 403 for another role.
+    """
 
     async def allowed(request: Request) -> Caller:
         caller = await run_in_threadpool(caller_of, request, await _secret_sent(request))

@@ -28,14 +28,26 @@ CONSOLE = "console"  # who acts from the machine's own terminal
 
 
 class DataDirectory:
-    """A service's data directory; a context manager. Any number of processes may have it open.
+    """A service's data directory, a context manager. Any number of processes may have it open.
 
-    place: the directory, readable by its owner alone. A SQLite ledger lies in it, or `ledger` is a postgresql:// URL.
-    files: the folder in it whose files a curator may register by name over HTTP.
+    Attributes:
+        place: The directory, readable by its owner alone.
+        files: The folder in it whose files a curator may register by name over HTTP.
+        ledger_place: The ledger's file in the directory, or a postgresql:// URL.
+        ledger: The opened ledger.
+        store: The service's tables in the ledger's database.
     """
 
     def __init__(self, place: str | os.PathLike[str], ledger: str = "") -> None:
-        """Open, and make what is missing."""
+        """Open the directory, and make missing parts.
+
+        Args:
+            place: The directory.
+            ledger: A postgresql:// URL, or "" for a SQLite file in the directory.
+
+        Raises:
+            LedgerError: The directory cannot be made.
+        """
         self.place = Path(place).absolute()
         self.files = self.place / "data"
         try:
@@ -58,13 +70,17 @@ class DataDirectory:
         self.close()
 
     def close(self) -> None:
-        """Give the database back."""
+        """Close the database connections."""
         self.store.close()
         self.ledger.close()
 
     @contextmanager
     def served_alone(self) -> Iterator[None]:
-        """Hold the directory as its one service: rates and jobs live in that process. `LedgerError` where another has it."""
+        """Hold the directory as its one service, because rates and jobs live in that process.
+
+        Raises:
+            LedgerError: Another process serves the directory.
+        """
         handle = os.open(self.place / "serving.lock", os.O_CREAT | os.O_RDWR, 0o600)
         try:
             if not _locked(handle):
@@ -78,48 +94,63 @@ class DataDirectory:
 
     @property
     def books(self) -> records.Book:
-        """The records themselves."""
+        """The ledger's records."""
         return self.ledger.books
 
     @property
     def owner_key(self) -> Path:
-        """Where the private key lies that signs certificates: beside the ledger's file, else in the directory."""
+        """The file of the private key that signs certificates: beside the ledger's file, else in the directory."""
         return self.place / ("owner.key" if "://" in self.ledger_place else "budget.db.key")
 
     def first_token(self) -> str:
-        """A curator's token where nobody has a token yet, to be shown once; "" where somebody has."""
+        """The text of a first curator's token, to be shown once. It is "" if somebody has a token already."""
         return "" if self.store.tokens() else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
 
     def mint(self, name: str, role: str, *, by: str, project: str = "", days: int = 90) -> tuple[tokens.Token, str]:
-        """A new token and the text that is shown once."""
-        token, kept, shown = tokens.made(name, role, project=project, days=days)
-        self.store.add_token(token, kept, by=by)
-        return token, shown
+        """Make a token and store its hash.
+
+        Args:
+            name: The owner's name.
+            role: "curator", "analyst" or "auditor".
+            by: The curator who makes it, for the record.
+            project: The owner's project, or "".
+            days: The days until it expires.
+
+        Returns:
+            The token, and its text that is shown once.
+        """
+        token, token_hash, token_text = tokens.new_token(name, role, project=project, days=days)
+        self.store.add_token(token, token_hash, by=by)
+        return token, token_text
 
     def dataset(self, name: str) -> Dataset:
-        """A registered data set; one refusal for all that is none."""
-        found = self.store.dataset(name)
-        if found is None:
+        """A registered data set.
+
+        Raises:
+            AccessError: Status 404 for a name that is not registered.
+        """
+        registered = self.store.dataset(name)
+        if registered is None:
             raise unknown(name)
-        return found
+        return registered
 
     def rows(self, dataset: Dataset) -> Rows:
-        """The rows of a data set; its schema is read once for each registration."""
+        """The rows of a data set. Its schema is read once for each registration."""
         return self._opened(dataset)[0]
 
     def tables(self, dataset: Dataset) -> Tables:
-        """The tables that may be joined to a data set, by the names that SQL calls them."""
+        """The tables that may be joined to a data set, by their names in SQL."""
         return self._opened(dataset)[1]
 
     def _opened(self, dataset: Dataset) -> tuple[Rows, Tables]:
-        written = dataset.to_json()
+        registration = dataset.to_json()
         with self._lock:
             known = self._tables.get(dataset.name)
-        if known is not None and known[0] == written:
+        if known is not None and known[0] == registration:
             return known[1:]
         rows, tables = dataset.rows(), dataset.others()
         with self._lock:
-            self._tables[dataset.name] = (written, rows, tables)
+            self._tables[dataset.name] = (registration, rows, tables)
         return rows, tables
 
     def account(self, dataset: Dataset) -> Account:
@@ -127,7 +158,17 @@ class DataDirectory:
         return Account(self.books.account(dataset.name), self.rows(dataset).table)
 
     def register(self, dataset: Dataset, *, by: str) -> None:
-        """Open the account of a data set and add it. The table is opened first: a wrong one changes nothing."""
+        """Open the account of a data set and add the data set. The table is opened first, so a wrong one changes nothing.
+
+        Args:
+            dataset: The data set.
+            by: The curator who registers it, for the record.
+
+        Raises:
+            LedgerError: The name is registered already.
+            SchemaError: A declared column is missing.
+            ParameterError: A rule's amount could never be paid.
+        """
         if self.store.dataset(dataset.name) is not None:
             raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
         rows, tables = dataset.rows(), dataset.others()
@@ -143,19 +184,38 @@ class DataDirectory:
         self.store.register(dataset, by=by)
 
     def file(self, name: str) -> Path:
-        """A file of the folder `files` by its bare name, which must be one of those that are there."""
+        """The path of a file of the folder `files`, by its bare name.
+
+        Raises:
+            ParameterError: The folder has no such file.
+        """
         if name not in {entry.name for entry in self.files.iterdir() if entry.is_file()}:
             raise ParameterError("file", name, "is not in the service's folder of data", remedy="put it there first")
         return self.files / name
 
     def checked_policy(self, name: str, policy: tuple[Rule, ...]) -> Dataset:
-        """The data set with other rules, whose columns must be there and whose amounts payable. Changes nothing."""
+        """The data set with other rules, checked and not stored.
+
+        Raises:
+            SchemaError: A rule names a missing column.
+            ParameterError: A rule's amount could never be paid.
+        """
         changed = replace(self.dataset(name), policy=policy)
         _known_columns(changed, self.rows(changed), self.tables(changed))
         return changed
 
     def set_policy(self, name: str, policy: tuple[Rule, ...], *, by: str, instead_of: Dataset | None = None) -> Dataset:
-        """Change who may ask what. instead_of: what the change was made against; `LedgerError` if that changed meanwhile."""
+        """Replace the rules of a data set.
+
+        Args:
+            name: The data set.
+            policy: The new rules, in order.
+            by: The curator who changes them, for the record.
+            instead_of: The data set that the curator saw, or None for any.
+
+        Raises:
+            LedgerError: The data set is no longer `instead_of`.
+        """
         changed = self.checked_policy(name, policy)
         self.store.set_policy(changed, by=by, instead_of=instead_of)
         return changed
@@ -166,27 +226,38 @@ class DataDirectory:
         return [*self.rows(dataset).table.schema, *theirs]
 
     def allot(self, name: str, holder: str, target: Budget, *, by: str) -> records.Allotment:
-        """Set what one holder may spend of a data set."""
+        """Set the amount that one holder may spend of a data set.
+
+        Args:
+            name: The data set.
+            holder: "analyst:NAME" or "project:NAME".
+            target: The amount.
+            by: The curator who sets it, for the record.
+        """
         return self.books.account(self.dataset(name).name).allot(holder, target, by=by)
 
     def certificate(self, account: Account, position: int, part: int = 1) -> Certificate:
-        """The signed certificate of a release, with the ledger's head of this moment.
+        """The signed certificate of a release, with the present head of the ledger.
 
         Args:
-            account: That paid for it.
-            position: Of the record that paid for it or settled it.
-            part: Of a series, which of its questions, from 1.
+            account: The account that paid for the release.
+            position: The position of the record that paid for it or settled it.
+            part: The number of the question in a series, from 1.
         """
         return certify(release_in(account.book.answer(position).document, part), self.books, key=self.owner_key)
 
     def verify(self, head: records.Head | None = None) -> records.Verdict:
-        """Whether every record is whole, and data sets, policies and tokens are what the recorded acts made them."""
+        """Verify all records, and compare data sets, policies and tokens with the recorded acts.
+
+        Args:
+            head: A head that was kept elsewhere, which finds a rollback.
+        """
         verdict = self.books.verify(head)
         return replace(verdict, faults=(*verdict.faults, *self.store.faults()))
 
 
 def _locked(handle: int) -> bool:
-    """Whether this process got the lock of a file; where the system has no such locks, the port alone keeps two apart."""
+    """Whether this process got the lock of a file. Without such locks in the system, only the port keeps two apart."""
     try:
         import fcntl
     except ImportError:
@@ -199,7 +270,7 @@ def _locked(handle: int) -> bool:
 
 
 def payers_of(name: str, project: str) -> tuple[str, ...]:
-    """Whose allotments an analyst's release is paid from.
+    """The holders of the allotments that an analyst's release is paid from.
 
     >>> payers_of("ada", "census")
     ('analyst:ada', 'project:census')
@@ -208,19 +279,19 @@ def payers_of(name: str, project: str) -> tuple[str, ...]:
 
 
 def ensure_allotments(account: records.Account, rule: Rule, asker: str) -> None:
-    """Give an analyst who was allotted nothing what the rule says, if it says anything."""
+    """Give an analyst without an allotment the rule's allotment, if the rule has one."""
     if rule.allotment is not None and asker not in {part.holder for part in account.allotments()}:
         account.allot(asker, rule.allotment)
 
 
 def _known_columns(dataset: Dataset, rows: Rows, tables: Tables) -> None:
     theirs = {f"{name}.{column}" for name, other in tables.items() for column in schema_of(other)}
-    wanted: Mapping[str, list[str]] = {
+    named_columns: Mapping[str, list[str]] = {
         "keys": list(dataset.keys),
         "columns": [name for rule in dataset.policy for name in rule.columns or ()],
         "group_columns": [name for rule in dataset.policy for name in rule.group_columns or ()],
     }
-    for what, names in wanted.items():
+    for what, names in named_columns.items():
         for name in names:
             if name not in theirs:
                 rows.table.has(name, what)
@@ -229,13 +300,13 @@ def _known_columns(dataset: Dataset, rows: Rows, tables: Tables) -> None:
 
 
 def _payable(dataset: Dataset, rule: Rule) -> None:
-    """Amounts of a rule that could never be paid would refuse every release: they are refused now."""
+    """Refuse a rule's amount that could never be paid, because it would refuse every release."""
     from neartwin.accounting.filters import filter_for
 
     own = filter_for(dataset.budget)
     if rule.allotment is not None and filter_for(rule.allotment).kind != own.kind:
-        wanted = f"must be of the budget's own kind, as {dataset.budget} is"
-        raise ParameterError("allotment", str(rule.allotment), wanted)
+        requirement = f"must be of the budget's own kind, as {dataset.budget} is"
+        raise ParameterError("allotment", str(rule.allotment), requirement)
     if rule.max_spend is not None:
         try:
             own.price(rule.max_spend)

@@ -1,6 +1,6 @@
-"""What a curator registered: a data set with all that is public of it, and the rules of who may ask what.
+"""Registered data sets: their public facts, and the rules that say who may ask which questions.
 
-A data set's place (a path or a database URL) stands here and nowhere in a request or an answer.
+The place of a data set (a path or a database URL) stands here. It is in no request and in no answer.
 """
 
 import json
@@ -30,9 +30,17 @@ _MOST_KEYS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinableTable:
-    """A table to be joined. unit: of a table of the same units, its column of them. keys, bounds: declared public, by column.
+    """A table that questions may join.
 
-    place: a path or database URL, never shown.
+    Attributes:
+        name: The name that SQL calls it by, an identifier.
+        kind: One of `KINDS`.
+        place: A path or a database URL, never shown.
+        table: The table's name in a database.
+        unit: The column of the units, for a "same_unit" table.
+        types: Declared types, by column.
+        bounds: Declared public bounds, by column.
+        keys: Declared public keys, by column.
     """
 
     name: str
@@ -58,24 +66,29 @@ class JoinableTable:
             raise ParameterError("unit", self.unit, rule)
 
     def opened(self, population: str, neighbours: str) -> Rows | OtherTable:
-        """The table as questions join it; reads names and types, never a row. population: of the data set beside."""
+        """Open the table for joins. This reads names and types, never a row.
+
+        Args:
+            population: The population of the data set that it is joined to.
+            neighbours: The neighbour relation of that data set.
+        """
         more: dict[str, Any] = {"table": self.table, "types": self.types, "columns": self.bounds}
         if self.kind == "same_unit":
             return open_table(self.place, unit=self.unit, name=population, neighbours=neighbours, **more)
         return (public_table if self.kind == "public" else owned_by)(self.place, name=self.name, **more)
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON that `from_dict` reads back; holds the place."""
+        """As data that `from_dict` reads back. It holds the place."""
         return {name: getattr(self, name) for name in ("name", "kind", "place", "table", "unit")} | _declared(self)
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> "JoinableTable":
-        """The table that `as_dict` wrote, or that a curator sent."""
+        """The table of data that `as_dict` wrote or a curator sent."""
         return cls(**{**body, **_read_declared(body)})
 
 
 def _declared(part: "JoinableTable | Dataset") -> dict[str, Any]:
-    """What is declared public of a table, as JSON."""
+    """A table's declared types, bounds and keys, as JSON."""
     return {
         "types": dict(part.types),
         "bounds": {name: bounds_text(ends) for name, ends in part.bounds.items()},
@@ -91,7 +104,7 @@ def _read_declared(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def bounds_text(bounds: Bounds) -> list[str]:
-    """Low, high and step as exact text.
+    """The low end, the high end and the step as exact text.
 
     >>> bounds_text(as_bounds(0, 200))
     ['0', '200', '1/100']
@@ -132,11 +145,11 @@ class Rule:
         text(who=self.who, at_least=1, at_most=200)
 
     def fits(self, analyst: str, project: str) -> bool:
-        """Whether the rule is about this asker."""
+        """Whether the rule is about this analyst or project."""
         return self.who in {"*", f"analyst:{analyst}"} | ({f"project:{project}"} if project else set())
 
     def as_dict(self) -> dict[str, Any]:
-        """As JSON that `from_dict` reads back."""
+        """As data that `from_dict` reads back."""
         body = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
         for name in ("max_spend", "allotment"):
             target = getattr(self, name)
@@ -145,7 +158,11 @@ class Rule:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> "Rule":
-        """The rule that `as_dict` wrote, or a curator."""
+        """The rule of data that `as_dict` or a curator wrote.
+
+        Raises:
+            ParameterError: A field is unknown, or its value has another type.
+        """
         if unknown := sorted(set(body) - set(cls.__dataclass_fields__)):
             known = ", ".join(cls.__dataclass_fields__)
             raise ParameterError("rule", unknown[0], "is unknown", remedy=f"known are {known}")
@@ -160,10 +177,10 @@ class Rule:
         return cls(**parts)
 
 
-def _amount(written: Mapping[str, Any] | str | None, name: str) -> Budget | None:
-    if not written:
+def _amount(value: Mapping[str, Any] | str | None, name: str) -> Budget | None:
+    if not value:
         return None
-    return budget_in(written, name) if isinstance(written, str) else budget_of(written, name)
+    return budget_in(value, name) if isinstance(value, str) else budget_of(value, name)
 
 
 _TYPES: Mapping[str, tuple[type, ...]] = {  # of a rule's fields in JSON and TOML; the others are true or false
@@ -188,8 +205,19 @@ OPEN = Rule()
 class Dataset:
     """A registered data set.
 
-    place: a path or database URL, never shown. bounds, keys: declared public, by column. about: for readers. tables: those
-    that questions may join.
+    Attributes:
+        name: The name of the data set and of its population.
+        place: A path or a database URL, never shown.
+        table: The table's name in a database.
+        unit: The column of the units, or `EACH_ROW_NAME`.
+        neighbours: "add_remove" or "replace_one".
+        types: Declared types, by column.
+        bounds: Declared public bounds, by column.
+        keys: Declared public keys, by column.
+        budget: The whole budget of the units.
+        about: A sentence for analysts.
+        policy: The rules, of which the first that fits decides.
+        tables: The tables that questions may join.
     """
 
     name: str
@@ -215,7 +243,7 @@ class Dataset:
             raise ParameterError("tables", names, "must have distinct names, by which SQL refers to them")
 
     def rows(self) -> Rows:
-        """The table's rows; reads names and types, never a row."""
+        """Open the table's rows. This reads names and types, never a row."""
         return open_table(
             self.place,
             unit=ROW if self.unit == EACH_ROW_NAME else self.unit,
@@ -227,7 +255,7 @@ class Dataset:
         )
 
     def others(self) -> dict[str, Rows | OtherTable]:
-        """The tables that questions may join, by the names that SQL calls them."""
+        """The tables that questions may join, by their names in SQL."""
         return {side.name: side.opened(self.name, self.neighbours) for side in self.tables}
 
     def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
@@ -236,13 +264,13 @@ class Dataset:
         return next((side for side in self.tables if side.name == table), self), own
 
     def declared_keys(self, table: Table, tables: Mapping[str, Rows | OtherTable]) -> dict[str, Values]:
-        """The keys that are declared of the columns of joined rows, by their names in the rows."""
+        """The declared public keys of the columns of joined rows, by their names in the rows."""
         origins = origins_of(table, tables)
         parts = {column: self.part(column, origins) for column in (*self.keys, *origins)}
         return {column: part.keys[own] for column, (part, own) in parts.items() if own in part.keys}
 
     def rule_for(self, analyst: str, project: str) -> Rule | None:
-        """The first rule that fits the asker."""
+        """The first rule that fits the analyst, or None."""
         return next((rule for rule in self.policy if rule.fits(analyst, project)), None)
 
     def to_json(self) -> str:
@@ -266,14 +294,14 @@ class Dataset:
 
 
 def keys_in(text: str, kind: ColumnType | None) -> list[object]:
-    """Public keys as people write them: with commas between, or 1:12 for a range of whole numbers.
+    """Read public keys as people write them: with commas between, or 1:12 for a range of whole numbers.
 
     Args:
         text: One or more keys.
         kind: The type of their column.
 
     Raises:
-        ParameterError: for a text that is no key of that type.
+        ParameterError: The text holds no keys of that type.
 
     >>> keys_in("1:3", ColumnType.INTEGER), keys_in("Ulm, Bonn", ColumnType.TEXT)
     ([1, 2, 3], ['Ulm', 'Bonn'])
@@ -298,22 +326,22 @@ def keys_in(text: str, kind: ColumnType | None) -> list[object]:
 
 
 def plain(value: object) -> object:
-    """A key as JSON has it."""
+    """A key as a JSON value. Dates become text."""
     return value if value is None or isinstance(value, bool | int | str) else str(value)
 
 
 def origins_of(table: Table, tables: Mapping[str, Rows | OtherTable]) -> Origins:
-    """Where columns of joined rows come from, of tables that are known by name."""
+    """The origin of each joined column: its table's name and its own name there. Other tables are left out."""
     known = {source_of(other): name for name, other in tables.items()}
     joins = [join for join in table.joins if join.source in known]
     return {new: (known[join.source], old) for join in joins for new, old in join.columns.items()}
 
 
 def source_of(other: Rows | OtherTable) -> Source:
-    """Where the rows of a table to join lie."""
+    """The source of a joinable table's rows."""
     return other.table.source if isinstance(other, Rows) else other.source
 
 
 def schema_of(other: Rows | OtherTable) -> Mapping[str, Any]:
-    """Its columns with their types."""
+    """The columns of a joinable table, with their types."""
     return other.table.schema if isinstance(other, Rows) else other.schema

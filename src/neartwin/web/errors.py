@@ -1,4 +1,4 @@
-"""Errors as HTTP answers: one shape for all, the same as the terminal's `--json`, and nothing private in any."""
+"""Errors as HTTP answers. All have the shape of the terminal's `--json`, and none holds a private value."""
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -25,7 +25,7 @@ def status_of(error: NeartwinError) -> int:
 
 
 def as_dict(error: NeartwinError) -> dict[str, str]:
-    """The error as data, long values of the caller's cut."""
+    """The error as data. Long values of the caller are cut."""
     return {
         name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in error.as_dict().items()
     }
@@ -43,7 +43,7 @@ class UnexpectedError(NeartwinError):
 
 
 def install(app: FastAPI) -> None:
-    """Give an application these answers."""
+    """Register the handlers that turn errors into these answers."""
 
     async def refused(_: Request, error: Exception) -> Response:
         if not isinstance(error, NeartwinError):

@@ -1,4 +1,4 @@
-"""Releases under way, as their askers see them: queued, running, done. Nothing else is told, for speed may be data."""
+"""Releases under way, as analysts see them: queued, running or done. No more is shown, because speed may be data."""
 
 import secrets
 import threading
@@ -19,7 +19,16 @@ _KEPT_SECONDS = 3600
 
 @dataclass(slots=True)
 class Job:
-    """One release under way. outcome: what the worker said, once the state is "done"."""
+    """One release under way.
+
+    Attributes:
+        id: The public name of the job.
+        owner: The analyst who asked.
+        state: "queued", "running" or "done".
+        outcome: The worker's outcome, once the job is done.
+        ended: The monotonic time of its end, in seconds.
+        future: The worker's future.
+    """
 
     id: str
     owner: str
@@ -30,17 +39,26 @@ class Job:
 
 
 class Jobs:
-    """The releases that this process was asked for. They end with it; their answers do not."""
+    """The jobs of this process. They end with it; the ledger keeps their answers."""
 
     def __init__(self, workers: Workers, *, seconds: float) -> None:
-        """seconds: the most that a release may run."""
+        """Start without jobs.
+
+        Args:
+            workers: The processes that run releases.
+            seconds: The longest run of a release.
+        """
         self._workers, self._seconds = workers, seconds
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._by_key: dict[tuple[str, str, str], str] = {}
         self._lock = threading.Lock()
 
     def submit(self, task: Mapping[str, Any]) -> Job:
-        """Have a release made. A request sent again under its key while the first is under way gets the first's job."""
+        """Start a release. A second request under the key of one under way gets that one's job.
+
+        Raises:
+            AccessError: Status 429 where too many tasks wait.
+        """
         owner, key = str(task["analyst"]), str(task["key"])
         place = (owner, str(task["dataset"]), key)
         with self._lock:
@@ -58,12 +76,16 @@ class Jobs:
             with self._lock:
                 self._jobs.pop(job.id, None)
             raise
-        future.add_done_callback(lambda found: _end(job, found.result()))
+        future.add_done_callback(lambda finished: _end(job, finished.result()))
         job.future = future  # after the callback, so that whoever waits for it finds the job done
         return job
 
     def get(self, identity: str, owner: str) -> Job:
-        """A job of this owner; one refusal for all that is none."""
+        """A job of this owner.
+
+        Raises:
+            AccessError: Status 404 for another owner's job and for one that does not exist, in the same words.
+        """
         with self._lock:
             job = self._jobs.get(identity)
         if job is None or job.owner != owner:

@@ -1,4 +1,4 @@
-"""What surrounds every request: a limit on its body, and headers that tell browsers what a page may do."""
+"""Layers around every request: a limit on its body, and headers that tell browsers what a page may do."""
 
 import asyncio
 import logging
@@ -27,14 +27,19 @@ HEADERS = {
 
 
 class SecurityHeaders:
-    """Adds the security headers; answers are not kept by caches, files of the pages excepted."""
+    """Adds the security headers. Caches may keep the pages' files and no other answer."""
 
     def __init__(self, app: ASGIApp, *, https: bool) -> None:
-        """https: whether browsers reach the service by https alone."""
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            https: Whether browsers reach the service by https alone.
+        """
         self._app, self._https = app, https
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and add to what comes back."""
+        """Pass the request on, and add headers to the answer."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -54,10 +59,10 @@ class SecurityHeaders:
 
 
 class UnexpectedErrors:
-    """Turns a fault of ours into the one answer for it; the log gets the kind of the fault, never its text or values."""
+    """Turns an unexpected exception into one uniform answer. The log gets its type, never its text."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Wraps the routes."""
+        """Wrap an application."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,19 +83,25 @@ class UnexpectedErrors:
 
 
 class BodyLimit:
-    """Refuses a body above a size: at once where the request says its size, else while it is being read."""
+    """Refuses a body above a size: at once where the request says its size, else while it is read."""
 
     def __init__(self, app: ASGIApp, *, most: int, seconds: float) -> None:
-        """most: in bytes. seconds: the longest wait for a next part of it."""
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            most: The largest body, in bytes.
+            seconds: The longest wait for the next part of a body.
+        """
         self._app, self._most, self._seconds = app, most, seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Read the body, at most so much of it, and pass the request on."""
+        """Read the body up to its limit, and pass the request on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        said = dict(scope["headers"]).get(b"content-length", b"0")
-        if not said.isdigit() or int(said[:20]) > self._most:
+        content_length = dict(scope["headers"]).get(b"content-length", b"0")
+        if not content_length.isdigit() or int(content_length[:20]) > self._most:
             await self._refuse(scope, receive, send)
             return
         parts, size, more = [], 0, True
@@ -109,8 +120,8 @@ class BodyLimit:
             if size > self._most:
                 await self._refuse(scope, receive, send)
                 return
-        whole: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
-        waiting = [whole]
+        body_message: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+        waiting = [body_message]
 
         async def again() -> Message:
             return waiting.pop() if waiting else await receive()

@@ -1,4 +1,4 @@
-"""Whether a plan is what its asker may ask: judged from the plan's own stage, so SQL and JSON forms meet one judge."""
+"""Decides whether an analyst may ask a plan. It reads the plan's stages, so SQL and JSON forms meet one judge."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -17,7 +17,16 @@ from neartwin.web.datasets import Dataset, Origins, Rule, origins_of, source_of
 
 
 def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
-    """The rule that decides for an asker; `AccessError` (404, as for a data set that is not there) when there is none."""
+    """The rule that decides for an analyst.
+
+    Args:
+        dataset: The data set.
+        analyst: The analyst's name.
+        project: The analyst's project, or "".
+
+    Raises:
+        AccessError: No rule fits. The refusal is that of a data set that does not exist.
+    """
     rule = dataset.rule_for(analyst, project)
     if rule is None:
         raise unknown(dataset.name)
@@ -25,7 +34,7 @@ def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
 
 
 def unknown(name: str) -> AccessError:
-    """One refusal for a data set that is not there and for one that the asker may not see."""
+    """The refusal for a data set that does not exist and for one that the analyst may not see."""
     return AccessError(404, "dataset", name, "is not one that you may ask", remedy="list yours at /v1/datasets")
 
 
@@ -36,9 +45,17 @@ def check(
     accounts: Filter,
     tables: Mapping[str, Rows | OtherTable] | None = None,
 ) -> None:
-    """Raise `AccessError` (403) for the first thing that the rule does not allow, in any stage of the plan or series.
+    """Check every stage of a plan or series against a rule.
 
-    tables: those that may be joined, by name. Their columns are called TABLE.column by rules.
+    Args:
+        dataset: The data set.
+        rule: The analyst's rule. It names columns of joined tables TABLE.column.
+        plan: The plan.
+        accounts: The filter of the account, which prices the plan.
+        tables: The tables that may be joined, by name.
+
+    Raises:
+        AccessError: Status 403, for the first part that the rule does not allow.
     """
     known = {source_of(other): name for name, other in (tables or {}).items()}
     for stage in stages_of(plan):
@@ -61,7 +78,7 @@ def check(
 
 
 def stages_of(part: object) -> tuple[Stage, ...]:
-    """Every stage anywhere in a plan, pilots and splits of any kind included: whatever asks the data is judged."""
+    """Every stage anywhere in a plan, those of pilots and splits included. Only stages ask the data."""
     if isinstance(part, Stage):
         return (part,)
     if isinstance(part, Mapping):
@@ -124,7 +141,7 @@ def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Origins) -> None:
 
 
 def _same(value: object) -> tuple[str, str]:
-    """A key as text with its type; a date and its text are the same, for JSON has no dates."""
+    """A key as text with its type. A date equals its text, because JSON has no dates."""
     return ("str" if not isinstance(value, bool | int | None) else type(value).__name__, str(value))
 
 

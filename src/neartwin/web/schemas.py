@@ -1,4 +1,7 @@
-"""What requests and answers look like, with examples. The OpenAPI document is made from here; amounts are exact text."""
+"""Requests and answers of the HTTP interface, with examples. The OpenAPI document is made from here.
+
+Amounts are exact text, such as "0.1" or "1/3".
+"""
 
 from fractions import Fraction
 from typing import Annotated, Any, Literal
@@ -21,12 +24,12 @@ Amounts = dict[str, Exact]  # by pool
 
 
 def _closed(*examples: dict[str, Any]) -> ConfigDict:
-    """Fields that are not known are refused. examples: of the whole, for the OpenAPI document."""
+    """The configuration of a model that refuses unknown fields. The examples go into the OpenAPI document."""
     return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)} if examples else None)
 
 
 class RequestModel(BaseModel):
-    """A request: fields that are not known are refused."""
+    """A request. Unknown fields are refused."""
 
     model_config = _closed()
 
@@ -35,7 +38,7 @@ _REFUSAL = BudgetError("epsilon", Fraction(1, 2), Fraction(1, 4), ("spend at mos
 
 
 class Fault(BaseModel):
-    """Every error has this shape, the same as the terminal's `--json`; parts that it has no use for are empty."""
+    """The shape of every error, which is also that of the terminal's `--json`. Parts without content are empty."""
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"example": dict[str, Any](_REFUSAL.as_dict())})
     code: str
@@ -51,14 +54,19 @@ Whole = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class PrivateRange(RequestModel):
-    """Clip bounds that the plan chooses privately within those given, for a share of the spend: `nt.private_range(...)`."""
+    """Clip bounds that the plan chooses privately within those given: `nt.private_range(...)`.
+
+    Attributes:
+        share: The share of the spend that the choice costs.
+        groups: The expected number of groups.
+    """
 
     share: Written | StrictFloat = "1/10"
     groups: Whole | None = None
 
 
 class Question(RequestModel):
-    """A question as SQL, as parts, or as a choice: give one of sql, statistics, most_common. All come to the same plan."""
+    """A question as SQL, as parts, or as a choice. Give one of `sql`, `statistics` and `most_common`."""
 
     model_config = _closed(
         {
@@ -92,13 +100,17 @@ class Question(RequestModel):
 
 
 class PrivateLimit(PrivateRange):
-    """A limit that the plan chooses privately, for a share of the spend: `nt.private_limit(...)`."""
+    """A limit that the plan chooses privately, for a share of the spend: `nt.private_limit(...)`.
+
+    Attributes:
+        at_most: The largest limit that may be chosen.
+    """
 
     at_most: Annotated[int, Field(ge=1, le=10**6)] = 1024
 
 
 class Limits(RequestModel):
-    """The most that one unit counts for: `nt.limits(...)`."""
+    """The limits of one unit's contribution: `nt.limits(...)`."""
 
     max_rows_per_group: Whole | PrivateLimit | None = None
     max_groups: Whole | PrivateLimit | None = None
@@ -108,11 +120,17 @@ class Limits(RequestModel):
 
 
 class Ask(RequestModel):
-    """A question, what its release may cost, and the most that one unit counts for.
+    """A question with the spend of its release and its limits.
 
-    importance: of each statistic's error, by name. private_range: of clip bounds of all sums and means of the question.
+    Several questions are a series. They share one price, and all are answered or none.
 
-    Several questions are a series: they share one price, and all are answered, or none.
+    Attributes:
+        question: The question, or the questions of a series.
+        spend: The most that the release may cost, as amounts by name.
+        limits: The limits of one unit's contribution.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+        group_size: The number of units that the spend protects together. Default 1.
+        private_range: The private choice of clip bounds, for all sums and means of the question.
     """
 
     model_config = _closed(
@@ -131,14 +149,14 @@ class Ask(RequestModel):
 
 
 class Tree(BaseModel):
-    """A plan as a tree in which every number says why."""
+    """A plan as a tree of lines. Each line gives the reason for its number."""
 
     line: str
     under: list["Tree"]
 
 
 class Preview(BaseModel):
-    """Cost, expected error, and the budget before and after, by pool. Free: it follows from the plan alone."""
+    """The price, the expected errors, and the budget before and after, by pool. It follows from the plan and is free."""
 
     price: dict[str, str]
     before: dict[str, str]
@@ -149,7 +167,14 @@ class Preview(BaseModel):
 
 
 class Plan(Preview):
-    """What a release would do and cost. question: its canonical parts, whichever way it was asked; questions: of a series."""
+    """The plan of a release, with its preview.
+
+    Attributes:
+        digest: The digest of the plan, equal for plans that do the same.
+        explanation: The plan as a tree of reasons.
+        question: The canonical parts of the question.
+        questions: The canonical parts of each question of a series.
+    """
 
     digest: str
     explanation: Tree
@@ -158,9 +183,15 @@ class Plan(Preview):
 
 
 class JobState(BaseModel):
-    """A release under way: queued, running, done. position: of its record in the ledger. release or error when done.
+    """A release under way.
 
-    releases: all those of a series, the first of which is `release`.
+    Attributes:
+        job: The public name of the job.
+        state: "queued", "running" or "done".
+        position: The position of the release's record in the ledger.
+        release: The release, or the first release of a series.
+        releases: All releases of a series.
+        error: The error, where the release failed.
     """
 
     job: str
@@ -172,7 +203,13 @@ class JobState(BaseModel):
 
 
 class ReleaseAnswer(BaseModel):
-    """A stored release, served for nothing. release: as `Release.from_json` reads it. parts: how many a series has."""
+    """A stored release, which is served at no cost.
+
+    Attributes:
+        position: The position of its record in the ledger.
+        release: The release as `Release.from_json` reads it.
+        parts: The number of releases in a series, or 1.
+    """
 
     position: int
     release: dict[str, Any]
@@ -187,14 +224,14 @@ class Target(RequestModel):
 
 
 class Raise(Target):
-    """New caps of an account, and why."""
+    """New caps of an account, with the reason."""
 
     model_config = _closed({"target": {"epsilon": "2"}, "reason": "approved by the board"})
     reason: Annotated[str, Field(max_length=1_000)] = ""
 
 
 class Allotment(BaseModel):
-    """What one holder may spend of a data set, by pool."""
+    """The amounts that one holder may spend of a data set and has spent, by pool."""
 
     holder: str
     cap: Annotated[Amounts, Field(validation_alias="caps")]
@@ -202,7 +239,7 @@ class Allotment(BaseModel):
 
 
 class Entry(BaseModel):
-    """One record of the ledger, as `neartwin.ledger.Entry` has it."""
+    """One record of the ledger. The fields are those of `neartwin.ledger.Entry`."""
 
     position: int
     hash: str
@@ -221,14 +258,20 @@ class Entry(BaseModel):
 
 
 class Head(RequestModel):
-    """A head that was kept elsewhere, or "" for none."""
+    """A head of the ledger that the caller kept elsewhere, or ""."""
 
     model_config = _closed({"head": ""})
     head: Annotated[str, Field(max_length=100)] = ""
 
 
 class LedgerFault(BaseModel):
-    """What is wrong with a record, or with what a record made. position: of the record, or 0."""
+    """A fault of the ledger.
+
+    Attributes:
+        kind: The kind of fault.
+        position: The position of the record at fault, or 0.
+        message: The fault in words.
+    """
 
     kind: str
     position: int
@@ -236,7 +279,13 @@ class LedgerFault(BaseModel):
 
 
 class Verdict(BaseModel):
-    """What verifying the whole ledger found."""
+    """The result of a verification of the whole ledger.
+
+    Attributes:
+        whole: Whether there is no fault.
+        head: The newest head.
+        faults: All faults.
+    """
 
     whole: bool
     head: Exact
@@ -244,7 +293,7 @@ class Verdict(BaseModel):
 
 
 class TokenWish(RequestModel):
-    """A token to be made. days: until it expires."""
+    """A token to be made. It expires after `days` days."""
 
     model_config = _closed({"name": "ada", "role": "analyst", "project": "census", "days": 90})
     name: Name
@@ -254,7 +303,7 @@ class TokenWish(RequestModel):
 
 
 class NewToken(BaseModel):
-    """A new token. token: its text, shown this once."""
+    """A new token. Its text, `token`, is shown this once."""
 
     id: str
     name: str
@@ -267,7 +316,7 @@ class NewToken(BaseModel):
 
 
 class Me(BaseModel):
-    """Who the caller is. csrf: for a browser's session, what must come with whatever changes something."""
+    """The caller. A browser's session has a secret, `csrf`, that must come with every request that changes something."""
 
     name: str
     role: Role
@@ -277,14 +326,14 @@ class Me(BaseModel):
 
 
 class SignIn(RequestModel):
-    """A token, for a session in a browser."""
+    """The token that starts a session in a browser."""
 
     model_config = _closed({"token": "nt_0123456789abcdef_..."})
     token: Annotated[str, Field(max_length=500)]
 
 
 class Act(BaseModel):
-    """What a curator did, as the ledger's chain has it."""
+    """A curator's act, as the ledger records it."""
 
     position: int
     hash: str
@@ -309,7 +358,15 @@ KeysByColumn = Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_
 
 
 class Column(BaseModel):
-    """A column that the caller may use. bounds: declared [low, high, step]; keys: declared public values."""
+    """A column that the caller may use.
+
+    Attributes:
+        name: The column's name.
+        type: The column's type.
+        bounds: The declared low end, high end and step, or None.
+        keys: The declared public values, or None.
+        groupable: Whether the caller may group by the column.
+    """
 
     name: str
     type: str
@@ -319,7 +376,18 @@ class Column(BaseModel):
 
 
 class RuleModel(RequestModel):
-    """One rule of a policy: the first that fits an asker decides. who: "*", "analyst:NAME" or "project:NAME"."""
+    """One rule of a policy. The first rule that fits an analyst decides.
+
+    Attributes:
+        who: "*", "analyst:NAME" or "project:NAME".
+        columns: The usable columns; None for all.
+        group_columns: The columns to group by; None for all.
+        discover: Whether groups may be discovered privately.
+        own_keys: Whether keys other than the declared ones may be used.
+        own_bounds: Whether bounds other than the declared ones may be used.
+        max_spend: The largest price of one release, or None.
+        allotment: The allotment of an analyst without one, at the first release; or None.
+    """
 
     who: Text = "*"
     columns: list[Text] | None = None
@@ -332,7 +400,14 @@ class RuleModel(RequestModel):
 
 
 class JoinableTableAnswer(BaseModel):
-    """A table that questions may join. kind: whose rows it holds. unit: of a table of the same units, its column of them."""
+    """A table that questions may join.
+
+    Attributes:
+        name: The table's name in SQL.
+        kind: "public", "same_unit" or "owned".
+        unit: The column of the units, of a "same_unit" table.
+        columns: The columns that the caller may use.
+    """
 
     name: str
     kind: Literal["public", "same_unit", "owned"]
@@ -341,7 +416,22 @@ class JoinableTableAnswer(BaseModel):
 
 
 class DatasetAnswer(BaseModel):
-    """A data set with all that is public of it. remaining: what the caller may still spend, by pool."""
+    """A data set with its public facts.
+
+    Attributes:
+        name: The name of the data set.
+        about: A sentence for analysts.
+        unit: The column of the protected units.
+        neighbours: "add_remove" or "replace_one".
+        rule: The composition rule of the account.
+        budget: The caps of the account, by pool.
+        spent: The amount that all analysts have spent, by pool.
+        remaining: The amount that the caller may still spend, by pool.
+        promise: The guarantee of the whole budget, in words.
+        columns: The columns that the caller may use.
+        tables: The tables that questions may join.
+        allowed: The caller's rule, or None for a curator or auditor.
+    """
 
     name: str
     about: str
@@ -358,7 +448,7 @@ class DatasetAnswer(BaseModel):
 
 
 class TableRequest(RequestModel):
-    """A table in a file of the service's folder `data`, by its bare name, and what is declared public of it."""
+    """A table in a file of the service's folder `data`, with its declared public facts. `file` is the bare file name."""
 
     name: Name
     file: Name
@@ -369,7 +459,7 @@ class TableRequest(RequestModel):
 
 
 class JoinableTableRequest(TableRequest):
-    """A table to be joined: public, of the same units, or owned by key."""
+    """A table that questions may join. It is public, holds rows of the same units, or holds rows owned by key."""
 
     kind: Literal["public", "same_unit", "owned"]
     unit: Text = ""

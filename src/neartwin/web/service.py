@@ -14,12 +14,20 @@ from neartwin.web.workers import Workers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """How a service runs; nothing here changes privacy.
+    """How a service runs. Nothing here changes privacy.
 
-    workers: processes. release_seconds, plan_seconds: the most that one task may run. body_bytes, body_seconds: of a
-    request. burst, per_second: requests of one token. waiting: tasks that may wait for a process. https: whether browsers
-    come by https, which marks cookies as secure. patience: the most seconds that a request for a release waits for it.
-    warm: start the processes at once, and not at their first task.
+    Attributes:
+        workers: The number of worker processes.
+        release_seconds: The longest run of a release.
+        plan_seconds: The longest run of a plan or preview.
+        body_bytes: The largest body of a request.
+        body_seconds: The longest wait for the next part of a body.
+        burst: The most requests of one token at once.
+        per_second: The requests of one token per second.
+        waiting: The most tasks that may wait for a process.
+        https: Whether browsers reach the service by https alone. Cookies are then marked as secure.
+        patience: The most seconds that a request waits for its release.
+        warm: Whether the processes start at once, instead of at their first task.
     """
 
     workers: int = 2
@@ -37,7 +45,15 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What runs."""
+    """A running service.
+
+    Attributes:
+        directory: The opened data directory.
+        settings: The settings.
+        authenticator: Turns requests into callers.
+        workers: The pool of worker processes.
+        jobs: The releases under way.
+    """
 
     directory: DataDirectory
     settings: Settings
@@ -46,28 +62,32 @@ class Service:
     jobs: Jobs
 
     async def ask(self, task: dict[str, Any]) -> dict[str, Any]:
-        """Have a plan or preview made by a worker; its refusal is raised."""
+        """Have a worker make a plan or a preview.
+
+        Raises:
+            RefusedError: The worker refused the task.
+        """
         import asyncio
 
         future = self.workers.submit(task, seconds=self.settings.plan_seconds)
         outcome = await asyncio.wrap_future(future)
         if "refused" in outcome:
             raise RefusedError(outcome)
-        done: dict[str, Any] = outcome["done"]
-        return done
+        result: dict[str, Any] = outcome["done"]
+        return result
 
 
 class RefusedError(AccessError):
-    """What a worker refused, passed on as it is."""
+    """A worker's refusal, passed on unchanged."""
 
     def __init__(self, outcome: dict[str, Any]) -> None:
-        """The outcome holds the error as data and its status."""
+        """Read the outcome, which holds the error as data and its status."""
         self.body: dict[str, str] = outcome["refused"]
         parts = {name: self.body.get(name, "") for name in ("name", "value", "rule")}
         super().__init__(outcome["status"], **parts)
 
     def as_dict(self) -> dict[str, str]:
-        """As the worker said it."""
+        """The error as the worker reported it."""
         return self.body
 
 

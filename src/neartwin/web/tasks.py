@@ -1,4 +1,4 @@
-"""One question: from its JSON form to a plan, a preview or a release. Runs in worker processes, whose end harms nobody.
+"""Turns one question from its JSON form into a plan, a preview or a release. This runs in worker processes.
 
 A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ..., "spend": ..., "analyst": ...}` gives
 `{"done": ...}` or `{"refused": ..., "status": ...}`.
@@ -33,7 +33,15 @@ DECLARED = "declared"  # instead of keys: the public keys of the data set
 
 
 def outcome(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
-    """What a task comes to. Never raises, but for what ends the process."""
+    """Run a task.
+
+    Args:
+        directory: The opened data directory.
+        task: The task, as JSON data.
+
+    Returns:
+        The result or the refusal, as JSON data. An unexpected exception becomes a uniform refusal.
+    """
     try:
         return {"done": _DOERS[task["do"]](directory, task)}
     except NeartwinError as refusal:
@@ -87,7 +95,7 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
 
 
 def _after(proposal: Proposal | SeriesProposal) -> Json:
-    """What the question does to its noisy answer, for nothing: the stored release is without it."""
+    """The question's free post-processing. The stored release is without it."""
     query = proposal.plan.query if isinstance(proposal, Proposal) else None
     return after_form(query.after) if isinstance(query, Query) else {}
 
@@ -100,7 +108,7 @@ def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Propos
     rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
     account, tables = directory.account(dataset), directory.tables(dataset)
     clip = read_range(task.get("private_range"))
-    told: Json = {
+    arguments: Json = {
         "spend": budget_of(task["spend"], "spend"),
         "limits": Limits.from_dict(task.get("limits") or {}),
         "importance": task.get("importance") or None,
@@ -108,21 +116,28 @@ def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Propos
     }
 
     def query(form: Mapping[str, Any]) -> Query | TopK:
-        return with_private_range(asked(dataset, account.rows, form, tables), clip)
+        return with_private_range(question_from(dataset, account.rows, form, tables), clip)
 
     if isinstance(task["question"], list):
-        series = account.plan_series([query(one) for one in task["question"]], **told)
+        series = account.plan_series([query(one) for one in task["question"]], **arguments)
         check(dataset, rule, series.plan, account.book.filter, tables)
         return series, rule
-    proposal = account.plan(query(task["question"]), **told)
+    proposal = account.plan(query(task["question"]), **arguments)
     check(dataset, rule, proposal.plan, account.book.filter, tables)
     return proposal, rule
 
 
-def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others) -> Query | TopK:
-    """The question of a form.
+def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others) -> Query | TopK:
+    """Read the question of a form.
 
-    Its keys may be "declared": those that the data set says are public. Keys of a column may be text, as typed on a page.
+    Args:
+        dataset: The data set.
+        rows: Its rows.
+        form: The wire form. Its keys may be "declared", for the data set's own, or texts by column, as typed on a page.
+        tables: The tables that the question may join, by name.
+
+    Raises:
+        QueryError: A column has no declared keys, or the form is no question.
     """
     keys = form.get("keys")
     typed = keys if isinstance(keys, Mapping) and any(isinstance(values, str) for values in keys.values()) else None
@@ -130,8 +145,8 @@ def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others)
         return question_of(form, rows, tables)
     table, columns = _grouped(form, rows, tables)
     if typed is not None:
-        given = {name: keys_in(text, table.schema.get(name)) for name, text in typed.items()}
-        return question_of({**form, "keys": given}, rows, tables)
+        typed_keys = {name: keys_in(text, table.schema.get(name)) for name, text in typed.items()}
+        return question_of({**form, "keys": typed_keys}, rows, tables)
     if not columns:
         return question_of({**form, "keys": None}, rows, tables)
     declared = dataset.declared_keys(table, tables)
@@ -145,16 +160,25 @@ def asked(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables: Others)
 
 
 def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table, tuple[str, ...]]:
-    """The joined table and the columns that a question groups by, or chooses values of."""
+    """The joined table, and the columns that a question groups by or chooses values of."""
     if isinstance(form.get("sql"), str):
-        found, columns = grouped_rows(form["sql"], rows, tables=tables)
-        return found.table, columns
+        joined, columns = grouped_rows(form["sql"], rows, tables=tables)
+        return joined.table, columns
     probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
     return probe.table, () if isinstance(probe, TopK) else probe.groups.columns
 
 
 def replayed(account: Account, position: int, part: int) -> Json:
-    """The stored release of a reservation, for nothing; of a series, one of them and how many there are."""
+    """The stored release of a reservation, at no cost.
+
+    Args:
+        account: The account that paid for it.
+        position: The position of its record.
+        part: The number of the question in a series, from 1.
+
+    Returns:
+        The position, the release, and the number of releases in the series, as JSON data.
+    """
     document = account.book.answer(position).document
     release = release_in(document, part)
     body = {"position": release.provenance.position, "release": json.loads(release.to_json())}

@@ -1,7 +1,9 @@
-"""Tokens: who one is. Made by a curator, shown once, kept as an Argon2 hash, with an end, and revocable at any time.
+"""Tokens: a token says who its owner is.
 
-A token is `nt_ID_SECRET`. The ID finds the record; the SECRET, 256 random bits, is what is hashed. Verifying a secret costs
-milliseconds and megabytes by design; a process remembers for a minute, as keyed digests, which secrets were right.
+A curator makes a token. It is shown once and stored as an Argon2 hash. It expires, and can be revoked at any time.
+
+A token is `nt_ID_SECRET`. The ID finds the record. The SECRET has 256 random bits and is hashed. To verify a secret
+takes milliseconds and megabytes by design. A process remembers the right secrets for a minute, as keyed digests.
 """
 
 import hashlib
@@ -43,16 +45,30 @@ class Token:
     revoked: str = ""
 
     def live(self, now: datetime) -> bool:
-        """Whether it still opens the door."""
+        """Whether the token is neither expired nor revoked at this moment."""
         return not self.revoked and datetime.fromisoformat(self.expires) > now
 
 
-def made(name: str, role: str, *, project: str = "", days: int = 90) -> tuple[Token, str, str]:
-    """A new token: its record, its Argon2 hash, and the text that is shown once.
+def new_token(name: str, role: str, *, project: str = "", days: int = 90) -> tuple[Token, str, str]:
+    """Make a token.
 
-    >>> token, kept, shown = made("ada", "analyst")
-    >>> shown.startswith(f"nt_{token.id}_"), kept.startswith("$argon2id$"), shown.split("_")[2] in kept
-    (True, True, False)
+    Args:
+        name: The owner's name, 1 to 100 characters.
+        role: One of `ROLES`.
+        project: The owner's project, or "".
+        days: The days until it expires, from 1.
+
+    Returns:
+        The token's record, its Argon2 hash, and the text that is shown once.
+
+    Raises:
+        ParameterError: An argument breaks its rule.
+
+    >>> token, token_hash, token_text = new_token("ada", "analyst")
+    >>> token_text.startswith(f"nt_{token.id}_"), token_hash.startswith("$argon2id$")
+    (True, True)
+    >>> token_text.split("_")[2] in token_hash
+    False
     """
     text(name=name, at_least=1, at_most=100)
     text(project=project, at_least=0, at_most=100)
@@ -71,16 +87,16 @@ def made(name: str, role: str, *, project: str = "", days: int = 90) -> tuple[To
     return token, _hasher().hash(secret), f"nt_{identity}_{secret}"
 
 
-def parts(shown: str) -> tuple[str, str]:
-    """The ID and the secret of a token's text; both empty for what is none."""
-    words = shown.split("_")
+def parts(token_text: str) -> tuple[str, str]:
+    """The ID and the secret of a token's text. Both are empty where the text is no token."""
+    words = token_text.split("_")
     if len(words) != 3 or words[0] != "nt" or not 0 < len(words[1]) <= 64 or not 0 < len(words[2]) <= 256:
         return "", ""
     return words[1], words[2]
 
 
 class VerifiedSecrets:
-    """Which secrets were right a moment ago, as digests under a key of this process alone."""
+    """The secrets that were right in the last minute, as digests under a key of this process alone."""
 
     def __init__(self) -> None:
         """Nothing yet."""
@@ -89,24 +105,24 @@ class VerifiedSecrets:
         self._lock = threading.Lock()
         self._decoy = ""
 
-    def knows(self, secret: str, kept: str) -> bool:
-        """Whether the secret was right for this hash a moment ago."""
+    def knows(self, secret: str, token_hash: str) -> bool:
+        """Whether the secret was right for this hash in the last minute."""
         now = datetime.now(UTC)
         with self._lock:
-            return self._right.get(self._digest(secret, kept), now) > now
+            return self._right.get(self._digest(secret, token_hash), now) > now
 
-    def right(self, secret: str, kept: str | None) -> bool:
-        """Whether the secret is the one behind the hash. Without a hash it takes as long and says no."""
-        if not (_verified(kept or self._some_hash(), secret) and kept is not None):
+    def right(self, secret: str, token_hash: str | None) -> bool:
+        """Whether the secret is the one behind the hash. Without a hash the answer is no, and takes as long."""
+        if not (_verified(token_hash or self._some_hash(), secret) and token_hash is not None):
             return False
         with self._lock:
-            self._right[self._digest(secret, kept)] = datetime.now(UTC) + timedelta(seconds=_MEMORY_SECONDS)
+            self._right[self._digest(secret, token_hash)] = datetime.now(UTC) + timedelta(seconds=_MEMORY_SECONDS)
             while len(self._right) > _REMEMBERED:
                 self._right.popitem(last=False)
         return True
 
-    def _digest(self, secret: str, kept: str) -> bytes:
-        return hmac.new(self._key, f"{kept}|{secret}".encode("utf-8", "replace"), hashlib.sha256).digest()
+    def _digest(self, secret: str, token_hash: str) -> bytes:
+        return hmac.new(self._key, f"{token_hash}|{secret}".encode("utf-8", "replace"), hashlib.sha256).digest()
 
     def _some_hash(self) -> str:
         self._decoy = self._decoy or str(_hasher().hash(secrets.token_hex(32)))
@@ -119,10 +135,10 @@ def _hasher() -> Any:
     return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)  # OWASP's least for argon2id
 
 
-def _verified(kept: str, secret: str) -> bool:
+def _verified(token_hash: str, secret: str) -> bool:
     from argon2.exceptions import Argon2Error, InvalidHashError
 
     try:
-        return bool(_hasher().verify(kept, secret))
+        return bool(_hasher().verify(token_hash, secret))
     except (Argon2Error, InvalidHashError):
         return False

@@ -1,6 +1,7 @@
-"""What a worker process runs: `python -m neartwin.web.worker`. Tasks come in as lines of JSON, outcomes go out the same way.
+"""The program of a worker process: `python -m neartwin.web.worker`.
 
-The first line names the data directory. Nothing is written elsewhere: what an engine says on its way may be data.
+It reads tasks from standard input and writes outcomes to standard output, each as one line of JSON. The first line names
+the data directory. Other output is discarded, because an engine's messages may hold data.
 """
 
 import json

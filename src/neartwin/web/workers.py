@@ -27,15 +27,20 @@ class _Task:
 
 
 class Workers:
-    """So many processes, each with a thread here that feeds it one task at a time."""
+    """A pool of processes. Each has a thread here that feeds it one task at a time."""
 
     def __init__(self, *, count: int, place: str, ledger: str, waiting: int, warm: bool) -> None:
-        """place, ledger: of the data directory that each opens for itself. waiting: the most tasks that may wait.
+        """Start the threads.
 
-        warm: start every process now, and not at its first task.
+        Args:
+            count: The number of processes.
+            place: The data directory, which each process opens for itself.
+            ledger: The place of its ledger.
+            waiting: The most tasks that may wait.
+            warm: Whether every process starts now, instead of at its first task.
         """
         self._warm = warm
-        self._house = json.dumps({"place": place, "ledger": ledger}) + "\n"
+        self._opening_line = json.dumps({"place": place, "ledger": ledger}) + "\n"
         self._tasks: queue.Queue[_Task | None] = queue.Queue(maxsize=waiting)
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._closed = False
@@ -45,26 +50,35 @@ class Workers:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The processes of this moment."""
+        """The ids of the processes that run now."""
         return tuple(process.pid for process in list(self._processes.values()))
 
     def submit(
         self, task: Mapping[str, Any], *, seconds: float, started: Callable[[], None] = lambda: None
     ) -> "Future[Json]":
-        """Have a task done; the future holds its outcome and never an exception.
+        """Queue a task.
 
-        seconds: the most it may run. started: called when a process takes it. `AccessError` (429) when too many wait.
+        Args:
+            task: The task, as JSON data.
+            seconds: The longest time that it may run.
+            started: A function that is called when a process takes the task.
+
+        Returns:
+            A future of the outcome. It never holds an exception.
+
+        Raises:
+            AccessError: Status 429 where too many tasks wait.
         """
-        made = _Task(task, seconds, started=started)
+        queued = _Task(task, seconds, started=started)
         try:
-            self._tasks.put_nowait(made)
+            self._tasks.put_nowait(queued)
         except queue.Full:
             rule = f"must be at most {self._tasks.maxsize}"
             raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment") from None
-        return made.future
+        return queued.future
 
     def close(self) -> None:
-        """End all processes; what is under way is lost, and its budget with it."""
+        """End all processes. Tasks under way are lost, and their budget stays spent."""
         self._closed = True
         for _ in self._threads:
             with contextlib.suppress(queue.Full):
@@ -104,14 +118,14 @@ class Workers:
         except OSError:
             return None  # no memory or no more processes: the task is lost, the next one tries again
         self._processes[number] = process
-        if _exchange(process, self._house, _START_SECONDS) is not None and not self._closed:
+        if _exchange(process, self._opening_line, _START_SECONDS) is not None and not self._closed:
             return process
         _end(process)
         return None
 
 
 def lost(task: Mapping[str, Any]) -> Json:
-    """The outcome of a task whose process died or took too long: the same for every cause."""
+    """The outcome of a task whose process died or took too long. It is the same for every cause."""
     fault: NeartwinError = ExecutionError()
     if task.get("do") != "release":
         remedy = "ask a smaller question, or ask again in a moment"

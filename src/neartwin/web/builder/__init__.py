@@ -1,8 +1,8 @@
 """The fields of the question page, which write one SQL text.
 
-The fields write SQL, and SQL is never read back into fields. What they cannot say is said in the SQL.
+SQL is never read back into fields. A question beyond the fields is written as SQL.
 
 - `fields`   the fields as typed.
 - `sql`      the SQL text that they write.
-- `options`  what stands beside the text: keys, limits, weights, spend.
+- `options`  the keys, limits, importance and spend, which stand beside the text.
 """

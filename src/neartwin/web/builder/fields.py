@@ -1,4 +1,4 @@
-"""The fields of the question page as typed text. Nothing here is checked: the judge of SQL checks what they write."""
+"""The fields of the question page as typed text. Nothing here is checked, because the SQL parser checks their text."""
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ _ARGUMENTS = {"[": "edges", "0.": "rank", "y": "second"}  # the field for what a
 
 
 def _functions() -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Each function of SQL that asks a statistic: the word of this page, its name and its fields, in order."""
+    """Each SQL function of a statistic: its word on the page, its name and its fields, in order."""
     yield "count", "COUNT", ("column",)
     yield "count_distinct_units", "COUNT", ()
     for spelled in SPELLINGS:
@@ -79,18 +79,19 @@ GROUP_LABELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticFields:
-    """One statistic.
+    """The fields of one statistic.
 
     Attributes:
-        ask: a name in `FIELDS`.
-        column: the column, or an expression of one row.
-        second: the other column of a covariance, correlation or line; the features of a regression, with commas.
-        low, high: clip bounds; an empty one is the declared bound.
-        fill: the value that NULL counts as; empty leaves NULL out.
-        rank: of a quantile; several with commas.
-        edges: of a histogram, with commas.
-        k: how many most common values.
-        name: in the answer.
+        ask: A name in `FIELDS`.
+        column: The column, or an expression of one row.
+        second: The other column of a covariance, correlation or line, or the features of a regression with commas.
+        low: The lower clip bound; "" for the declared bound.
+        high: The upper clip bound; "" for the declared bound.
+        fill: The value that replaces NULL; "" leaves NULL out.
+        rank: The rank of a quantile; several with commas.
+        edges: The edges of a histogram, with commas.
+        k: The number of most common values.
+        name: The statistic's name in the answer.
     """
 
     ask: str = "count"
@@ -106,13 +107,20 @@ class StatisticFields:
 
     @property
     def shows(self) -> tuple[str, ...]:
-        """The fields that the statistic uses."""
+        """The names of the fields that the statistic uses."""
         return FIELDS.get(self.ask, _VALUE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFields:
-    """One computed group. of: a column or an expression. way: a name in `GROUP_LABELS`. edges: of bins, with commas."""
+    """The fields of one computed group column.
+
+    Attributes:
+        of: A column or an expression.
+        way: A name in `GROUP_LABELS`.
+        edges: The edges of bins, with commas.
+        name: The group column's name in the answer.
+    """
 
     of: str = ""
     way: str = BINS
@@ -120,7 +128,11 @@ class GroupFields:
     name: str = ""
 
     def grouping(self) -> Grouping:
-        """The group column; `ParameterError` for edges that do not rise and for a missing column."""
+        """The group column.
+
+        Raises:
+            ParameterError: The column is missing, or the edges do not rise.
+        """
         if not self.of:
             raise ParameterError("group", "", "must name a column", remedy="choose one, or remove the group")
         if self.way == EXPRESSION:
@@ -142,24 +154,45 @@ class GroupFields:
 class AskFields:
     """All fields of the question page.
 
-    The fields up to `written` write the SQL text. The others stand beside it, whoever wrote it.
+    The fields up to `written` write the SQL text. The others stand beside it, also beside a text edited by hand.
 
     Attributes:
-        statistics: what is asked of each group.
-        groups: columns to group by.
-        computed_groups: computed group columns, after them.
-        margins: lists of group columns, with semicolons between, whose values together make the groups.
-        over: a name in `WORKLOADS`. descending: "on" where windows begin with the largest key. before, behind: groups on
-            each side of a moving sum. lengths: of runs.
-        sql: the SQL text, or the wire JSON of a question.
-        written: the text that the fields wrote; another `sql` was edited by hand.
-        digest: of the plan that was previewed.
-        keys: a name in `KEYS`. given: public keys by column, as `town: Ulm, Bonn; age: 1:9`.
-        private_rows, private_groups: "on" where the limit is chosen privately, up to the one given.
-        private_range: "on" where clip bounds are chosen privately, within those given.
-        importance: relative importance of each statistic's error, as `rows = 1, total = 2`.
-        size: rows of the made-up group on which errors are drawn.
-        key: of the request; a second click under it never pays twice.
+        statistics: The statistics of each group.
+        where: The condition on rows.
+        groups: The columns to group by.
+        computed_groups: The computed group columns, which follow them.
+        margins: Lists of group columns with semicolons between; the values of each list make groups.
+        over: A name in `WORKLOADS`.
+        descending: "on" where windows begin with the largest key.
+        before: The groups before each in a moving sum.
+        behind: The groups after each in a moving sum.
+        lengths: The lengths of runs of groups.
+        having: A condition on released values.
+        order_by: The order of the answer.
+        limit: The most groups shown.
+        offset: The groups skipped.
+        sql: The SQL text, or the wire JSON of a question.
+        written: The text that the fields wrote. A different `sql` was edited by hand.
+        digest: The digest of the previewed plan.
+        keys: A name in `KEYS`.
+        given: Public keys by column, as `town: Ulm, Bonn; age: 1:9`.
+        max_rows_per_group: The most rows of a unit that count in one group.
+        max_groups: The most groups of a unit that count.
+        private_rows: "on" where the limit of rows is chosen privately, up to the given one.
+        private_groups: "on" where the limit of groups is chosen privately, up to the given one.
+        private_share: The share of the spend for private choices.
+        expected_groups: The expected number of groups, for private choices.
+        rows: The most rows of a unit in all groups together.
+        norm: The norm of a unit's whole vector, in rows.
+        max_discovered_groups: The number of its groups that a unit helps to discover.
+        group_size: The number of units that the spend protects together.
+        private_range: "on" where clip bounds are chosen privately, within the given ones.
+        importance: The relative importance of each statistic's error, as `rows = 1, total = 2`.
+        currency: A name in `CURRENCIES`.
+        amount: The spend in that currency.
+        delta: The delta of the spend.
+        size: The rows of the made-up group on which errors are drawn.
+        key: The idempotency key of the request. A second click under it never pays twice.
     """
 
     statistics: tuple[StatisticFields, ...] = (StatisticFields(),)
@@ -206,7 +239,7 @@ class AskFields:
 
     @property
     def choice(self) -> StatisticFields | None:
-        """The most common values, where they are asked: a question of its own."""
+        """The fields of a question for most common values, which stands alone; else None."""
         return next((one for one in self.statistics if one.ask == "most_common"), None)
 
     @property
@@ -219,7 +252,7 @@ _PLAIN = {one.name for one in fields(AskFields)} - {"statistics", "groups", "com
 
 
 def read(sent: Mapping[str, list[str]]) -> AskFields:
-    """The fields that a browser sent."""
+    """The fields of a form that a browser sent, each with all its values."""
 
     def one(name: str) -> str:
         return sent.get(name, [""])[0].replace("\r\n", "\n").strip()[:10_000]
@@ -239,12 +272,12 @@ def read(sent: Mapping[str, list[str]]) -> AskFields:
 
 
 def start(dataset: Dataset, groupable: list[str], rule: str) -> AskFields:
-    """A first question that can be asked as it stands: the number of units, by a column with declared keys if there is one.
+    """A first question, ready to ask: the number of units, by a column with declared keys where there is one.
 
     Args:
-        dataset: that is asked.
-        groupable: columns that the asker may group by.
-        rule: the account's composition rule, in whose native currency the spend is.
+        dataset: The data set.
+        groupable: The columns that the analyst may group by.
+        rule: The account's composition rule, which decides the currency of the spend.
     """
     keyed = [column for column in groupable if column in dataset.keys]
     unit = "count_distinct_units" if dataset.unit != EACH_ROW_NAME else "count"

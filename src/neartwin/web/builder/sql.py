@@ -1,4 +1,4 @@
-"""The fields as one SQL text. It is written piece by piece and not parsed: the judge of SQL reads all of it."""
+"""Writes the fields as one SQL text. The text is not parsed here, because the SQL parser reads all of it."""
 
 import re
 from collections.abc import Sequence
@@ -11,52 +11,57 @@ from neartwin.web.builder.fields import FUNCTIONS, AskFields, StatisticFields
 from neartwin.web.datasets import Dataset
 
 
-def sql(asked: AskFields, dataset: Dataset) -> str:
-    """The SQL text of the fields. Errors: `ParameterError` and `QueryError` for fields that write none."""
-    names = [_quoted(name) for name in asked.names]
-    computed = dict(zip(names[len(asked.groups) :], asked.computed_groups, strict=True))
-    if asked.choice is not None:
-        return _choice(asked, asked.choice, dataset)
-    statistics = [(_over(asked, _statistic(one, dataset), names), name) for name, one in named(asked)]
-    shown = [] if asked.over == "ranges" else names[: len(asked.groups)]
+def sql(form: AskFields, dataset: Dataset) -> str:
+    """The SQL text of the fields.
+
+    Raises:
+        ParameterError: A field is missing or has no valid value.
+        QueryError: The fields are no single question.
+    """
+    names = [_quoted(name) for name in form.names]
+    computed = dict(zip(names[len(form.groups) :], form.computed_groups, strict=True))
+    if form.choice is not None:
+        return _choice(form, form.choice, dataset)
+    statistics = [(_over(form, _statistic(one, dataset), names), name) for name, one in named(form)]
+    shown = [] if form.over == "ranges" else names[: len(form.groups)]
     expressions = {name: group.grouping().text(_schema(group.of)) for name, group in computed.items()}
-    shown += [] if asked.over == "ranges" else [f"{text} AS {name}" for name, text in expressions.items()]
-    grouped = [expressions[name] if asked.over == "ranges" and name in expressions else name for name in names]
+    shown += [] if form.over == "ranges" else [f"{text} AS {name}" for name, text in expressions.items()]
+    grouped = [expressions[name] if form.over == "ranges" and name in expressions else name for name in names]
     lines = ["SELECT", _indented([*shown, *(f"{text} AS {_quoted(name)}" for text, name in statistics)])]
-    lines += _from(asked, dataset)
-    if names and asked.margins:
-        sets = [", ".join(_quoted(name.strip()) for name in part.split(",")) for part in asked.margins.split(";")]
+    lines += _from(form, dataset)
+    if names and form.margins:
+        sets = [", ".join(_quoted(name.strip()) for name in part.split(",")) for part in form.margins.split(";")]
         lines.append(f"GROUP BY GROUPING SETS ({', '.join(f'({one})' for one in sets)})")
     elif names:
         lines.append(f"GROUP BY {', '.join(grouped)}")
-    clauses = {"HAVING": asked.having, "ORDER BY": asked.order_by, "LIMIT": asked.limit, "OFFSET": asked.offset}
+    clauses = {"HAVING": form.having, "ORDER BY": form.order_by, "LIMIT": form.limit, "OFFSET": form.offset}
     return "\n".join([*lines, *(f"{clause} {text}" for clause, text in clauses.items() if text)])
 
 
-def named(asked: AskFields) -> list[tuple[str, StatisticFields]]:
-    """Each statistic with its name; the default name says the statistic and its column."""
-    found: dict[str, StatisticFields] = {}
-    for one in asked.statistics:
+def named(form: AskFields) -> list[tuple[str, StatisticFields]]:
+    """Each statistic with its name. The default name holds the statistic and its column."""
+    by_name: dict[str, StatisticFields] = {}
+    for one in form.statistics:
         alone = {"count": "" if one.column else "rows", "count_distinct_units": "units"}.get(one.ask)
         plain = alone or re.sub(r"\W+", "_", f"{one.ask}_{one.column}")
         name, place = one.name or plain, 2
-        while name in found:
+        while name in by_name:
             name, place = f"{one.name or plain}_{place}", place + 1
-        found[name] = one
-    return list(found.items())
+        by_name[name] = one
+    return list(by_name.items())
 
 
-def _choice(asked: AskFields, choice: StatisticFields, dataset: Dataset) -> str:
-    """The most common values: SELECT shows the winners alone."""
-    if len(asked.statistics) > 1 or asked.names:
+def _choice(form: AskFields, choice: StatisticFields, dataset: Dataset) -> str:
+    """The SQL text of a question for most common values."""
+    if len(form.statistics) > 1 or form.names:
         raise QueryError("the most common values are a question of their own: remove other statistics and groups")
     column = _value(choice.column)
     ranked = [f"GROUP BY {column}", f"ORDER BY COUNT(DISTINCT {_quoted(dataset.unit)}) DESC", f"LIMIT {choice.k or 1}"]
-    return "\n".join(["SELECT", f"  {column}", *_from(asked, dataset), *ranked])
+    return "\n".join(["SELECT", f"  {column}", *_from(form, dataset), *ranked])
 
 
-def _from(asked: AskFields, dataset: Dataset) -> list[str]:
-    return [f"FROM {_quoted(dataset.name)}", *([f"WHERE {asked.where}"] if asked.where else [])]
+def _from(form: AskFields, dataset: Dataset) -> list[str]:
+    return [f"FROM {_quoted(dataset.name)}", *([f"WHERE {form.where}"] if form.where else [])]
 
 
 def _statistic(one: StatisticFields, dataset: Dataset) -> str:
@@ -77,7 +82,7 @@ def _statistic(one: StatisticFields, dataset: Dataset) -> str:
 
 
 def _clipped(one: StatisticFields, dataset: Dataset) -> str:
-    """The value, with its fill and its own bounds around it."""
+    """The value expression, with its fill and its own bounds around it."""
     value, declared = _value(one.column), dataset.bounds.get(one.column)
     if one.fill and "fill" in one.shows:
         value = f"COALESCE({value}, {one.fill})"
@@ -89,20 +94,20 @@ def _clipped(one: StatisticFields, dataset: Dataset) -> str:
     return f"clip({value}, {ends[0]}, {ends[1]})"
 
 
-def _over(asked: AskFields, statistic: str, names: Sequence[str]) -> str:
-    """The statistic of each group, summed over the groups as the fields say."""
-    if not (asked.over and names):
+def _over(form: AskFields, statistic: str, names: Sequence[str]) -> str:
+    """The statistic of each group, or its sum over groups where the fields ask for one."""
+    if not (form.over and names):
         return statistic
-    down = " DESC" if asked.descending else ""
-    match asked.over:
+    down = " DESC" if form.descending else ""
+    match form.over:
         case "prefixes":
             return f"SUM({statistic}) OVER (ORDER BY {names[0]}{down})"
         case "moving":
-            frame = f"ROWS BETWEEN {asked.before or 0} PRECEDING AND {asked.behind or 0} FOLLOWING"
+            frame = f"ROWS BETWEEN {form.before or 0} PRECEDING AND {form.behind or 0} FOLLOWING"
             return f"SUM({statistic}) OVER (ORDER BY {names[0]}{down} {frame})"
         case "ranges":
-            return f"RANGES({statistic}{f', [{asked.lengths}]' if asked.lengths else ''})"
-    raise ParameterError("over", asked.over[:50], "must be prefixes, moving or ranges, or empty for each group alone")
+            return f"RANGES({statistic}{f', [{form.lengths}]' if form.lengths else ''})"
+    raise ParameterError("over", form.over[:50], "must be prefixes, moving or ranges, or empty for each group alone")
 
 
 def _indented(items: Sequence[str]) -> str:
@@ -117,7 +122,7 @@ def _value(text: str) -> str:
 
 
 def _schema(text: str) -> dict[str, ColumnType]:
-    """The column that a text is; none for an expression."""
+    """A schema with the column that the text names. It is empty for an expression."""
     return {text: ColumnType.OTHER} if re.fullmatch(r"[^\W\d][\w ]*", text) else {}
 
 

@@ -1,13 +1,13 @@
-"""The browser's pages, rendered here, usable without scripts, from nothing but this package's own files.
+"""The browser's pages. They work without scripts and load only this package's own files.
 
-- `layout`     how a page is rendered, and how a refusal looks.
+- `layout`     renders pages and refusals.
 - `signin`     signing in and out.
 - `datasets`   data sets, their budgets, history.
-- `ask`        the question page: preview while one types, release.
+- `ask`        the question page, with a preview while the analyst types.
 - `answers`    releases and their certificates.
 - `admin`      policy, allotments, spending over time, tokens, the ledger: for curators and auditors.
-- `policy`     the policy as a form: reviewed, then changed.
-- `budget`     what amounts of an account mean: epsilon, mu, best guess, curve.
+- `policy`     the policy as a form, with a review before each change.
+- `budget`     the meaning of an account's amounts: epsilon, mu, best guess, curve.
 """
 
 from fastapi import APIRouter

@@ -1,4 +1,4 @@
-"""For curators and auditors: who may ask what, who spent how much and when, tokens, and the ledger."""
+"""Pages for curators and auditors: policy, allotments, spending over time, tokens, and the ledger."""
 
 import json
 from datetime import datetime
@@ -34,7 +34,7 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
 def _admin(
     name: str, request: Request, caller: Caller, running: Running, fault: dict[str, str] | None = None
 ) -> Response:
-    found = running.directory.dataset(name)
+    registered = running.directory.dataset(name)
     account = running.directory.books.account(name)
     records = entries(name, caller, running)
     return page(
@@ -43,8 +43,8 @@ def _admin(
         status=422 if fault else 200,
         caller=caller,
         title=f"Policy and spending of {name}",
-        dataset=found,
-        budget=account_budget(running.directory, found),
+        dataset=registered,
+        budget=account_budget(running.directory, registered),
         holders=account.allotments(),
         spending=_spending(account),
         refusals=[entry for entry in records if entry["kind"] == "refuse"][:10],
@@ -55,7 +55,7 @@ def _admin(
 
 @router.post("/data/{name}/allot")
 async def allot(name: Named, request: Request, caller: Curator, running: Running) -> Response:
-    """Set what an analyst or a project may spend."""
+    """Set the amount that an analyst or a project may spend."""
     sent = await form_fields(request)
 
     def act() -> None:
@@ -64,7 +64,7 @@ async def allot(name: Named, request: Request, caller: Curator, running: Running
             raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
         running.directory.allot(name, holder, budget_in(first(sent, "target"), "amount"), by=caller.name)
 
-    return await _done(name, request, caller, running, act)
+    return await _perform(name, request, caller, running, act)
 
 
 @router.post("/data/{name}/cap")
@@ -76,13 +76,13 @@ async def cap(name: Named, request: Request, caller: Curator, running: Running) 
         target, reason = first(sent, "target"), first(sent, "reason")
         if not reason:
             raise ParameterError("reason", reason, "must be given", remedy="it stays in the ledger permanently")
-        found = running.directory.dataset(name).name
-        running.directory.books.raise_cap(found, budget_in(target, "budget"), reason, by=caller.name)
+        population = running.directory.dataset(name).name
+        running.directory.books.raise_cap(population, budget_in(target, "budget"), reason, by=caller.name)
 
-    return await _done(name, request, caller, running, act)
+    return await _perform(name, request, caller, running, act)
 
 
-async def _done(name: str, request: Request, caller: Caller, running: Running, act: Any) -> Response:
+async def _perform(name: str, request: Request, caller: Caller, running: Running, act: Any) -> Response:
     try:
         await run_in_threadpool(act)
     except NeartwinError as refusal:
@@ -98,7 +98,7 @@ def people(request: Request, caller: Overseer, running: Running) -> Response:
 
 @router.post("/people")
 async def new_token(request: Request, caller: Curator, running: Running) -> Response:
-    """Make a token and show it, this once."""
+    """Make a token, and show it this once."""
     sent = await form_fields(request)
     days = first(sent, "days", "90")
     owner = first(sent, "name")
@@ -110,59 +110,59 @@ async def new_token(request: Request, caller: Curator, running: Running) -> Resp
         return running.directory.mint(owner, first(sent, "role"), days=int(days), **more)[1]
 
     try:
-        found: dict[str, Any] = {"shown": await run_in_threadpool(mint), "owner": owner}
+        outcome: dict[str, Any] = {"new_token": await run_in_threadpool(mint), "owner": owner}
     except NeartwinError as refusal:
-        found = {"fault": as_dict(refusal), "status": status_of(refusal)}
-    return await run_in_threadpool(_people, request, caller, running, **found)
+        outcome = {"fault": as_dict(refusal), "status": status_of(refusal)}
+    return await run_in_threadpool(_people, request, caller, running, **outcome)
 
 
 @router.post("/people/{identity}/revoke")
 def revoke(identity: str, caller: Curator, running: Running) -> Response:
-    """End a token now."""
+    """Revoke a token."""
     running.directory.store.revoke(identity, by=caller.name)
     return RedirectResponse("/people", 303)
 
 
 @router.get("/ledger")
 def ledger(request: Request, caller: Overseer, running: Running) -> Response:
-    """The head of the ledger, and what curators did."""
+    """The head of the ledger, and the curators' acts."""
     return _ledger(request, caller, running)
 
 
 @router.post("/ledger")
 async def verify(request: Request, caller: Overseer, running: Running) -> Response:
-    """Whether the records are whole, and hold a head that was kept elsewhere."""
-    kept = first(await form_fields(request), "head")
+    """Verify all records. A head that was kept elsewhere finds a rollback."""
+    known_head = first(await form_fields(request), "head")
     try:
-        head = Head.parse(kept) if kept else None
+        head = Head.parse(known_head) if known_head else None
         verdict = await run_in_threadpool(running.directory.verify, head)
     except NeartwinError as refusal:
-        return _ledger(request, caller, running, kept=kept, fault=as_dict(refusal))
-    return _ledger(request, caller, running, kept=kept, verdict=verdict)
+        return _ledger(request, caller, running, known_head=known_head, fault=as_dict(refusal))
+    return _ledger(request, caller, running, known_head=known_head, verdict=verdict)
 
 
-def _ledger(request: Request, caller: Caller, running: Running, **found: Any) -> Response:
-    values = {"verdict": None, "kept": "", "fault": None} | found
+def _ledger(request: Request, caller: Caller, running: Running, **changed: Any) -> Response:
+    values = {"verdict": None, "known_head": "", "fault": None} | changed
     head = str(running.directory.books.head())
     return page(request, "ledger.html", caller=caller, title="Ledger", head=head, acts=_acts(running), **values)
 
 
 def _acts(running: Running) -> list[dict[str, Any]]:
-    """What curators did lately, newest first, in words and as it is recorded."""
-    shown = list(reversed(running.directory.books.acts()))[:50]
+    """The curators' newest 50 acts, newest first, in words and as recorded."""
+    newest = list(reversed(running.directory.books.acts()))[:50]
     return [
         {
             "position": act.position,
             "time": act.time[:16].replace("T", " "),
             "who": act.who,
-            "said": _said(act.what, json.loads(act.body)),
+            "words": _act_words(act.what, json.loads(act.body)),
             "body": act.body,
         }
-        for act in shown
+        for act in newest
     ]
 
 
-_SAID = {
+_ACT_WORDS = {
     "token": "made a token for {name}, {role}, until {expires:.10}",
     "revoke": "revoked the token {id}",
     "register": "registered {dataset} with a policy of rules for {whom}",
@@ -172,21 +172,21 @@ _SAID = {
 }
 
 
-def _said(what: str, body: dict[str, Any]) -> str:
-    if what not in _SAID:
+def _act_words(what: str, body: dict[str, Any]) -> str:
+    if what not in _ACT_WORDS:
         return f"{what}: " + ", ".join(f"{name} {value}" for name, value in body.items() if name != "digest")
     whom = ", ".join(rule["who"] for rule in body.get("policy", ())) or "nobody"
-    return _SAID[what].format(whom=whom, **body)
+    return _ACT_WORDS[what].format(whom=whom, **body)
 
 
-def _people(request: Request, caller: Caller, running: Running, *, status: int = 200, **found: Any) -> Response:
-    values = {"shown": "", "owner": "", "fault": None} | found
+def _people(request: Request, caller: Caller, running: Running, *, status: int = 200, **changed: Any) -> Response:
+    values = {"new_token": "", "owner": "", "fault": None} | changed
     tokens = sorted(running.directory.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
     return page(request, "people.html", status=status, caller=caller, title="People", tokens=tokens, **values)
 
 
 def _spending(account: books.Account) -> Drawing | None:
-    """Each analyst's spending over time, as shares of the account's tightest pool; None before the first."""
+    """Each analyst's spending over time, as a share of the account's tightest pool. None before the first release."""
     caps = {pool: cap for pool, cap in account.caps.items() if cap}
     pool = max(caps, key=lambda name: account.spent[name] / caps[name])
     paid = [entry for entry in account.history() if entry.kind == "reserve"]

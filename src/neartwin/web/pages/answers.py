@@ -33,7 +33,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     after: AfterJson = "",
     part: Part = 1,
 ) -> Response:
-    """A release that was paid for. after: HAVING, ORDER BY and LIMIT on what was released, for nothing."""
+    """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
     account = readable(running.directory, name, position, caller)
     stored = account.book.answer(position)
     answer = _shaped(_part(stored.document, part), after)
@@ -76,18 +76,18 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
 ) -> Response:
     """The certificate of a release, with the hazards checklist."""
     account = readable(running.directory, name, position, caller)
-    made = running.directory.certificate(account, position, part)
-    title = f"Certificate of answer {made.body['ledger']['reserved']}"
-    facts: dict[str, Any] = certificate_facts(made) | {"of_part": f"?part={part}" if part > 1 else ""}
+    issued = running.directory.certificate(account, position, part)
+    title = f"Certificate of answer {issued.body['ledger']['reserved']}"
+    facts: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}
     return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **facts)
 
 
 def _part(document: bytes, part: int) -> Release:
-    """One of the releases of a document: of a series there are several."""
-    found = release_in(document, part)
-    if not isinstance(found, Release):
-        raise AccessError(404, "release", found.place, "is a table that was written there", remedy="read it there")
-    return found
+    """One release of a stored document. A series has several."""
+    stored = release_in(document, part)
+    if not isinstance(stored, Release):
+        raise AccessError(404, "release", stored.place, "is a table that was written there", remedy="read it there")
+    return stored
 
 
 def _shaped(answer: Release, after: str) -> Release:

@@ -1,7 +1,7 @@
-"""The question page: fields write SQL, with cost, errors and curve while one types.
+"""The question page: its fields write SQL, and it shows cost, errors and curve while the analyst types.
 
-One address renders it all: a browser without scripts sends the whole form, one with scripts does so while its user types
-and puts the parts of the answer in place. Nothing here reads a row until "release", which pays for the plan that was previewed.
+One address renders the page. A browser without scripts sends the whole form. With scripts it does so while the analyst
+types, and puts the parts of the answer in place. No row is read before "release", which pays for the previewed plan.
 """
 
 import asyncio
@@ -46,7 +46,14 @@ SIZES = (10, 100, 1_000, 10_000, 100_000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The columns that the asker may use, by what they can be used for."""
+    """The columns that the analyst may use.
+
+    Attributes:
+        usable: All of them.
+        groupable: Those to group by.
+        numeric: Those with numbers.
+        dated: Those with dates or times.
+    """
 
     usable: list[str]
     groupable: list[str]
@@ -56,98 +63,98 @@ class Columns:
 
 @router.get("/data/{name}/ask")
 async def blank(name: Named, request: Request, caller: Asker, running: Running) -> Response:
-    """A first question, previewed."""
-    found, columns = await run_in_threadpool(_opened, running, name, caller)
-    asked = replace(
-        start(found, columns.groupable, running.directory.books.account(name).filter.kind),
+    """The page with a first question and its preview."""
+    dataset, columns = await run_in_threadpool(_opened, running, name, caller)
+    form = replace(
+        start(dataset, columns.groupable, running.directory.books.account(name).filter.kind),
         key=secrets.token_urlsafe(12),
     )
-    return await _page(request, running, caller, (found, columns, asked))
+    return await _page(request, running, caller, (dataset, columns, form))
 
 
 @router.post("/data/{name}/ask")
 async def ask(name: Named, request: Request, caller: Asker, running: Running) -> Response:
-    """The page for the fields that were sent; with the release button, the release of what was previewed."""
+    """The page for the sent fields. The release button releases the previewed plan."""
     sent = await form_fields(request)
-    found, columns = await run_in_threadpool(_opened, running, name, caller)
+    dataset, columns = await run_in_threadpool(_opened, running, name, caller)
     action = first(sent, "action")
-    asked = _after_button(read(sent), action)
+    form = _after_button(read(sent), action)
     refusal: dict[str, str] | None = None
     if action == "release" and caller.role == "analyst":
-        asked, refusal = _written(asked, found)
-        answer = refusal or await _release(running, caller, found, asked)
+        form, refusal = _written(form, dataset)
+        answer = refusal or await _release(running, caller, dataset, form)
         if isinstance(answer, Response):
             return answer
         refusal = answer
-        asked = replace(asked, key=secrets.token_urlsafe(12))  # a second try is a new request
-    return await _page(request, running, caller, (found, columns, asked), refusal)
+        form = replace(form, key=secrets.token_urlsafe(12))  # a second try is a new request
+    return await _page(request, running, caller, (dataset, columns, form), refusal)
 
 
-def _written(asked: AskFields, found: Dataset) -> tuple[AskFields, dict[str, str] | None]:
-    """The SQL text of the fields, unless it was edited by hand, and why there is none."""
-    if asked.by_hand:
-        return replace(asked, written=""), None
-    if asked.keys == "declared" and any(name not in found.keys for name in asked.groups):
-        asked = replace(asked, keys="discover")
+def _written(form: AskFields, dataset: Dataset) -> tuple[AskFields, dict[str, str] | None]:
+    """The fields with their SQL text, unless it was edited by hand, and the refusal of fields without a text."""
+    if form.by_hand:
+        return replace(form, written=""), None
+    if form.keys == "declared" and any(name not in dataset.keys for name in form.groups):
+        form = replace(form, keys="discover")
     try:
-        text = sql(asked, found)
+        text = sql(form, dataset)
     except NeartwinError as fault:
-        return asked, as_dict(fault)
-    return replace(asked, sql=text, written=text), None
+        return form, as_dict(fault)
+    return replace(form, sql=text, written=text), None
 
 
-def _after_button(asked: AskFields, action: str) -> AskFields:
-    """The fields after a button that adds, removes or spends; any other leaves them."""
+def _after_button(form: AskFields, action: str) -> AskFields:
+    """The fields after a button that adds, removes or spends. Any other button leaves them as they are."""
     verb, _, value = action.partition(":")
-    statistics, groups = asked.statistics, asked.computed_groups
+    statistics, groups = form.statistics, form.computed_groups
     if action == "add" and len(statistics) < MAX_STATISTICS:
-        return replace(asked, statistics=(*statistics, StatisticFields()))
+        return replace(form, statistics=(*statistics, StatisticFields()))
     if verb == "remove" and len(statistics) > 1:
-        return replace(asked, statistics=tuple(one for place, one in enumerate(statistics) if value != str(place)))
+        return replace(form, statistics=tuple(one for place, one in enumerate(statistics) if value != str(place)))
     if action == "add-group" and len(groups) < MAX_COMPUTED_GROUPS:
-        return replace(asked, computed_groups=(*groups, GroupFields()))
+        return replace(form, computed_groups=(*groups, GroupFields()))
     if verb == "remove-group":
-        return replace(asked, computed_groups=tuple(one for place, one in enumerate(groups) if value != str(place)))
+        return replace(form, computed_groups=tuple(one for place, one in enumerate(groups) if value != str(place)))
     if action == "fields":
-        return replace(asked, sql="", written="")
-    return replace(asked, amount=value) if verb == "spend" else asked
+        return replace(form, sql="", written="")
+    return replace(form, amount=value) if verb == "spend" else form
 
 
 @router.get("/jobs/{identity}")
 async def job(identity: str, request: Request, caller: Analyst, running: Running) -> Response:
-    """A release under way: waits a moment, then leads to the answer or says how it stands."""
-    found = running.jobs.get(identity, caller.name)
-    if found.future is not None:
-        await asyncio.wait({asyncio.wrap_future(found.future)}, timeout=min(2, running.settings.patience))
-    if found.state != "done":
+    """A release under way. This waits at most 2 s, then redirects to the answer or shows the state."""
+    pending = running.jobs.get(identity, caller.name)
+    if pending.future is not None:
+        await asyncio.wait({asyncio.wrap_future(pending.future)}, timeout=min(2, running.settings.patience))
+    if pending.state != "done":
         again = address("jobs", identity)
-        return page(request, "job.html", status=202, caller=caller, title="Working", state=found.state, again=again)
-    if "refused" in found.outcome:
+        return page(request, "job.html", status=202, caller=caller, title="Working", state=pending.state, again=again)
+    if "refused" in pending.outcome:
         return page(
             request,
             "refused.html",
             status=409,
             caller=caller,
             title="That did not work",
-            fault=found.outcome["refused"],
+            fault=pending.outcome["refused"],
         )
-    release = found.outcome["done"]
+    release = pending.outcome["done"]
     population = release["release"]["provenance"]["account"]
     after = "?" + urlencode({"after": json.dumps(release["after"])}) if release["after"] else ""
     return RedirectResponse(address("data", population, "releases", release["position"]) + after, 303)
 
 
-async def _release(running: Running, caller: Caller, found: Dataset, asked: AskFields) -> Response | dict[str, str]:
-    """Where to look for the release, or why it was refused.
+async def _release(running: Running, caller: Caller, dataset: Dataset, form: AskFields) -> Response | dict[str, str]:
+    """A redirect to the release's job, or the refusal.
 
     The worker refuses a plan whose digest is not the previewed one. The page's key and the question make the request's
     key: a second click never pays twice, and another question is another request.
     """
     try:
-        task = _task("release", found, caller, asked) | {"digest": asked.digest}
+        task = _task("release", dataset, caller, form) | {"digest": form.digest}
     except NeartwinError as fault:
         return as_dict(fault)
-    key = hashlib.sha256(json.dumps([asked.key, task], sort_keys=True).encode()).hexdigest()[:32]
+    key = hashlib.sha256(json.dumps([form.key, task], sort_keys=True).encode()).hexdigest()[:32]
     one = running.jobs.submit(task | {"key": key})
     if one.future is not None:
         await asyncio.wait({asyncio.wrap_future(one.future)}, timeout=running.settings.patience)
@@ -158,59 +165,59 @@ async def _release(running: Running, caller: Caller, found: Dataset, asked: AskF
 
 
 def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:
-    found, rule = visible(running.directory, name, caller)
-    schema = running.directory.rows(found).table.schema
+    dataset, rule = visible(running.directory, name, caller)
+    schema = running.directory.rows(dataset).table.schema
     usable = [column for column in schema if rule is None or rule.columns is None or column in rule.columns]
-    asked = {column: schema[column] for column in usable if column != found.unit}
+    others = {column: schema[column] for column in usable if column != dataset.unit}
     grouped = None if rule is None else rule.group_columns
-    return found, Columns(
+    return dataset, Columns(
         usable=usable,
-        groupable=[one for one, kind in asked.items() if kind in GROUPABLE and (grouped is None or one in grouped)],
-        numeric=[one for one, kind in asked.items() if kind in NUMERIC],
-        dated=[one for one, kind in asked.items() if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}],
+        groupable=[one for one, kind in others.items() if kind in GROUPABLE and (grouped is None or one in grouped)],
+        numeric=[one for one, kind in others.items() if kind in NUMERIC],
+        dated=[one for one, kind in others.items() if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}],
     )
 
 
-def _task(do: str, found: Dataset, caller: Caller, asked: AskFields) -> dict[str, Any]:
-    written = {"question": options.question(asked), "spend": options.spend(asked), **options.limits(asked)}
-    return task_of(do, found.name, caller, written)
+def _task(do: str, dataset: Dataset, caller: Caller, form: AskFields) -> dict[str, Any]:
+    written = {"question": options.question(form), "spend": options.spend(form), **options.limits(form)}
+    return task_of(do, dataset.name, caller, written)
 
 
 async def _page(
     request: Request,
     running: Running,
     caller: Caller,
-    what: tuple[Dataset, Columns, AskFields],
+    subject: tuple[Dataset, Columns, AskFields],
     refusal: dict[str, str] | None = None,
 ) -> Response:
-    found, columns, asked = what
+    dataset, columns, form = subject
     plan: dict[str, Any] | None = None
     price: dict[str, Fraction] | None = None
-    asked, unwritten = _written(asked, found)
+    form, unwritten = _written(form, dataset)
     refusal = refusal or unwritten
     if unwritten is None:
         try:
-            plan = await running.ask(_task("plan", found, caller, asked))
+            plan = await running.ask(_task("plan", dataset, caller, form))
             price = {pool: Fraction(b) - Fraction(plan["after"][pool]) for pool, b in plan["before"].items()}
         except NeartwinError as fault:
             refusal = refusal or as_dict(fault)
-    budget = await run_in_threadpool(account_budget, running.directory, found, price)
-    own = await run_in_threadpool(own_allotments, running.directory, found, caller)
-    left = await run_in_threadpool(payable, running.directory, found, caller)
+    budget = await run_in_threadpool(account_budget, running.directory, dataset, price)
+    own = await run_in_threadpool(own_allotments, running.directory, dataset, caller)
+    left = await run_in_threadpool(payable, running.directory, dataset, caller)
     return page(
         request,
         "ask.html",
         caller=caller,
-        title=f"Ask {found.name}",
-        dataset=found,
+        title=f"Ask {dataset.name}",
+        dataset=dataset,
         columns=columns,
-        asked=asked,
-        released=[*asked.names, *(name for name, _ in named(asked))],
+        form=form,
+        released=[*form.names, *(name for name, _ in named(form))],
         fields=fields,
         sizes=SIZES,
         plan=plan,
         price=[f"{pool} {short(amount)}" for pool, amount in (price or {}).items() if amount],
-        errors=[] if plan is None else _errors(plan, found, asked.size),
+        errors=[] if plan is None else _errors(plan, dataset, form.size),
         budget=budget,
         own=own,
         affordable=price is not None and all(amount <= left[pool] for pool, amount in price.items()),
@@ -219,7 +226,12 @@ async def _page(
 
 
 def _ways_out(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:
-    """A refusal with what is missing, the ways out, and the epsilon that fits. left: what the asker can pay, by pool."""
+    """A refusal with the missing amount, the ways out, and the epsilon that fits.
+
+    Args:
+        refusal: The error as data.
+        left: The amounts that the analyst can pay, by pool.
+    """
     ways = [way for way in refusal.get("remedy", "").split("; or ") if way]
     missing, fitting = "", ""
     if "requested" in refusal:
@@ -231,13 +243,13 @@ def _ways_out(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, A
     return refusal | {"ways": ways, "missing": missing, "fits": fitting}
 
 
-def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, Any]]:
-    """Each statistic's error, drawn on a made-up group of so many rows where its value can be made up."""
+def _errors(plan: dict[str, Any], dataset: Dataset, size: str) -> list[dict[str, Any]]:
+    """Each statistic's error, drawn on a made-up group of `size` rows where the bounds give it a value."""
     rows = int(size) if size in {str(one) for one in SIZES} else 1_000
     drawn = []
     for place, error in enumerate(plan["errors"]):
         part = plan["question"].get("statistics", {}).get(error["name"], {})
-        value = _made_up(part, found, rows)
+        value = _made_up(part, dataset, rows)
         shown = {"name": error["name"], "says": error["says"], "picture": "", "share": ""}
         if value is not None:
             exact = error["half_width"]
@@ -250,11 +262,11 @@ def _errors(plan: dict[str, Any], found: Dataset, size: str) -> list[dict[str, A
     return drawn
 
 
-def _made_up(part: dict[str, Any], found: Dataset, rows: int) -> float | None:
-    """A value that a group of so many rows could have, from the declared bounds alone; None where they say none."""
+def _made_up(part: dict[str, Any], dataset: Dataset, rows: int) -> float | None:
+    """A value that a group of `rows` rows could have, from the declared bounds alone; None without bounds."""
     if part.get("ask") in {"count", "count_distinct_units"}:
         return float(rows)
-    declared = found.bounds.get(str(part.get("column")))
+    declared = dataset.bounds.get(str(part.get("column")))
     if part.get("ask") not in {"sum", "mean"} or declared is None:
         return None
     middle = float(declared.low + declared.high) / 2

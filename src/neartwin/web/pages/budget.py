@@ -1,6 +1,6 @@
-"""What amounts of an account mean to people: epsilon at the stated delta, mu, the best guess, the curve. Reads no row.
+"""The meaning of an account's amounts: epsilon at a stated delta, mu, the best guess, the trade-off curve.
 
-For an account's amounts there is one promise (`Filter.promise`); everything here is a certified view of it.
+An account's amounts have one promise (`Filter.promise`). Every number here is a certified view of it. No row is read.
 """
 
 from collections.abc import Mapping
@@ -22,13 +22,21 @@ from neartwin.report.figures import tradeoff_chart
 from neartwin.report.svg import BLIND, Drawing, Line, dial
 from neartwin.web.pages.layout import digits_up, percent_up
 
-STATED = Fraction(1, 10**6)  # the delta at which epsilon is told where an account has none of its own
+STATED = Fraction(1, 10**6)  # the delta of the shown epsilon, for an account without a delta of its own
 Amounts = Mapping[str, Fraction]
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """One line of the budget's table: amounts in the account's own pools, and what they promise."""
+    """One line of the budget's table.
+
+    Attributes:
+        name: The line's label.
+        amounts: The amounts, by pool.
+        epsilon: Their epsilon at the stated delta, rounded up.
+        mu: Their mu, rounded up, or "none".
+        guess: The chance of an attacker's best guess, rounded up.
+    """
 
     name: str
     amounts: Amounts
@@ -39,7 +47,14 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetView:
-    """An account with or without a plan, ready to be shown. delta: at which epsilon is told."""
+    """An account's budget, with or without a plan, ready to be shown.
+
+    Attributes:
+        meanings: The lines of the table.
+        dial: The drawing of shares spent and planned.
+        curves: The drawing of trade-off curves.
+        delta: The delta of the shown epsilons.
+    """
 
     meanings: tuple[Meaning, ...]
     dial: Drawing
@@ -48,7 +63,14 @@ class BudgetView:
 
 
 def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None = None) -> BudgetView:
-    """The budget of an account; plan: what one more release would take of it, by pool."""
+    """The budget of an account.
+
+    Args:
+        account: The account's filter.
+        caps: The caps, by pool.
+        spent: The spent amounts, by pool.
+        plan: The price of one more release, by pool, or None.
+    """
     more = plan or dict.fromkeys(caps, Fraction(0))
     left = {pool: max(Fraction(0), cap - spent[pool] - more[pool]) for pool, cap in caps.items()}
     delta = caps.get("delta") or STATED
@@ -67,15 +89,17 @@ def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None 
 
 
 def shares(caps: Amounts, amounts: Amounts) -> dict[str, float]:
-    """Each pool's share of its cap, pools without a cap left out."""
+    """Each pool's share of its cap. Pools without a cap are left out."""
     return {pool: float(amounts[pool] / cap) for pool, cap in caps.items() if cap}
 
 
 def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> Drawing:
-    used, wanted = shares(caps, spent), shares(caps, more)
-    tightest = max(used, key=lambda pool: used[pool] + wanted[pool])
-    title = f"Budget: {used[tightest]:.1%} spent" + (f", {wanted[tightest]:.1%} for this plan" if planned else "")
-    return dial(spent=used[tightest], plan=wanted[tightest], name="dial", title=title)
+    used, planned_shares = shares(caps, spent), shares(caps, more)
+    tightest = max(used, key=lambda pool: used[pool] + planned_shares[pool])
+    title = f"Budget: {used[tightest]:.1%} spent" + (
+        f", {planned_shares[tightest]:.1%} for this plan" if planned else ""
+    )
+    return dial(spent=used[tightest], plan=planned_shares[tightest], name="dial", title=title)
 
 
 def _meaning(account: Filter, name: str, amounts: Amounts, delta: Fraction) -> Meaning:
@@ -84,7 +108,7 @@ def _meaning(account: Filter, name: str, amounts: Amounts, delta: Fraction) -> M
 
 
 def promise(account: Filter, amounts: Amounts) -> Budget:
-    """What amounts promise together, by the account's rule."""
+    """The promise of amounts together, by the account's composition rule."""
     return account.promise(tuple(int(amounts[pool.name] / pool.unit) for pool in account.pools))
 
 
@@ -94,9 +118,9 @@ def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
     if isinstance(promised, Pure):
         epsilon = above(promised.epsilon)
     else:
-        found = Fraction(guarantee.whole().epsilon(delta).upper) if guarantee.delta < delta else None
+        converted = Fraction(guarantee.whole().epsilon(delta).upper) if guarantee.delta < delta else None
         own = promised.epsilon if isinstance(promised, Approx) and promised.delta <= delta else None
-        known = [one for one in (found, own) if one is not None]
+        known = [one for one in (converted, own) if one is not None]
         epsilon = above(min(known)) if known else NONE
     try:
         mu = above(root_above(prices.by_mu(promised)["mu_squared"])) if any(_amounts(promised)) else "0"
@@ -111,7 +135,7 @@ def _amounts(promised: Budget) -> list[Any]:
 
 @lru_cache(maxsize=4096)
 def _curve(promised: Budget) -> tuple[FloatArray, FloatArray]:
-    """False alarms and the least missed detections."""
+    """The curve's false positive rates and least false negative rates."""
     if not any(_amounts(promised)):
         return BLIND.x, BLIND.y
     points = curve(Guarantee.of(promised, unit="unit", neighbours="add_remove"))

@@ -1,4 +1,4 @@
-"""Data sets, what is public of them, what their budget means, and what was asked of them."""
+"""Pages of data sets: their public facts, the meaning of their budget, and their history."""
 
 from fractions import Fraction
 from typing import Any
@@ -35,17 +35,17 @@ def datasets(request: Request, caller: Anyone, running: Running) -> Response:
 @router.get("/data/{name}")
 def dataset(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
     """One data set."""
-    found, rule = visible(running.directory, name, caller)
+    registered, rule = visible(running.directory, name, caller)
     return page(
         request,
         "dataset.html",
         caller=caller,
         title=name,
         one=api_dataset(name, caller, running),
-        relation=_RELATIONS[found.neighbours],
+        relation=_RELATIONS[registered.neighbours],
         rule=rule,
-        budget=account_budget(running.directory, found),
-        own=own_allotments(running.directory, found, caller),
+        budget=account_budget(running.directory, registered),
+        own=own_allotments(running.directory, registered, caller),
         entries=entries(name, caller, running)[:8],
     )
 
@@ -58,28 +58,31 @@ def history(name: Named, request: Request, caller: Anyone, running: Running) -> 
 
 
 def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> BudgetView:
-    """What the account of a data set has spent and has left, with or without a plan."""
+    """The budget of a data set's account. `plan` is the price of one more release, by pool, or None."""
     account = directory.books.account(dataset.name)
     return budget(account.filter, account.caps, account.spent, plan)
 
 
 def own_allotments(directory: DataDirectory, dataset: Dataset, caller: Caller) -> list[books.Allotment]:
-    """What was allotted to the caller and the caller's project."""
+    """The allotments of the caller and the caller's project."""
     account = directory.books.account(dataset.name)
     return [part for part in account.allotments() if part.holder in own_holders(caller)]
 
 
 def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
-    """What the caller can pay now, by pool: the least of the account and of each allotment that would pay beside it."""
+    """The amount that the caller can pay now, by pool.
+
+    It is the least of the account's remaining amount and that of each allotment that pays too.
+    """
     account = directory.books.account(dataset.name)
     left, parts = account.remaining, {part.holder: part.remaining for part in account.allotments()}
     if caller.role != "analyst":
         return left
     rule = dataset.rule_for(caller.name, caller.project)
-    given = None if rule is None else rule.allotment
+    first_allotment = None if rule is None else rule.allotment
     holder = f"analyst:{caller.name}"
-    if holder not in parts and given is not None:  # what the first release will give
-        pools = zip(account.filter.pools, account.filter.price(given), strict=True)
+    if holder not in parts and first_allotment is not None:  # what the first release will give
+        pools = zip(account.filter.pools, account.filter.price(first_allotment), strict=True)
         parts[holder] = {pool.name: amount * pool.unit for pool, amount in pools}
     for name in own_holders(caller):
         limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
@@ -88,7 +91,7 @@ def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[
 
 
 def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
-    """The records of a data set that the caller may see, newest first, in words."""
+    """The records of a data set that the caller may see, in words, newest first."""
     newest_first = reversed(api_history(name, caller, running))
     return [_row(entry) for entry in newest_first if entry.kind != "act" or entry.description in _WHAT]
 

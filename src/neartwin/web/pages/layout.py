@@ -1,4 +1,4 @@
-"""How a page is made: templates with every value escaped, and refusals as pages that say what to do."""
+"""Renders pages: templates with every value escaped, and refusals as pages with a remedy."""
 
 import hashlib
 import math
@@ -27,13 +27,13 @@ _TITLES = {401: "Please sign in", 403: "Not allowed", 404: "Not here", 402: "Not
 
 
 class PageRoute(APIRoute):
-    """A route whose refusals are pages; a stranger is led to the sign-in page."""
+    """A route whose refusals are pages. A caller without a token is sent to the sign-in page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Wrap the handler."""
+        """The handler, with its refusals turned into pages."""
         handle = super().get_route_handler()
 
-        async def shown(request: Request) -> Response:
+        async def pages_for_refusals(request: Request) -> Response:
             try:
                 return await handle(request)
             except NeartwinError as refusal:
@@ -48,11 +48,11 @@ class PageRoute(APIRoute):
                 }
                 return page(request, "refused.html", status=422, fault=fault, title=_title(422))
 
-        return shown
+        return pages_for_refusals
 
 
 def to_signin(request: Request) -> Response:
-    """Lead to the sign-in page, and forget a cookie that opens nothing."""
+    """Send the browser to the sign-in page, and delete its cookie."""
     answer = RedirectResponse("/signin" + ("?ended=1" if request.cookies.get(COOKIE) else ""), 303)
     answer.delete_cookie(COOKIE, path="/")
     return answer
@@ -61,7 +61,15 @@ def to_signin(request: Request) -> Response:
 def page(
     request: Request, template: str, *, status: int = 200, caller: Caller | None = None, **values: Any
 ) -> HTMLResponse:
-    """A template as an answer. caller: who is signed in; decides the links at the top."""
+    """Render a template.
+
+    Args:
+        request: The request.
+        template: The template's file name.
+        status: The HTTP status.
+        caller: The caller who is signed in, or None. It decides the links at the top.
+        values: The template's variables.
+    """
     common = {"caller": caller, "path": request.url.path, "asset": asset, "host": str(request.base_url).rstrip("/")}
     return HTMLResponse(environment().get_template(template).render(**common, **values), status)
 
@@ -72,18 +80,18 @@ async def form_fields(request: Request) -> dict[str, list[str]]:
 
 
 def first(form: Mapping[str, list[str]], name: str, default: str = "") -> str:
-    """The first value of a field, without blanks around it."""
+    """The first value of a field, stripped of blanks, or the default."""
     return form.get(name, [default])[0].strip()
 
 
 def address(*parts: object) -> str:
-    """A path of the service from names, each quoted."""
+    """A path of the service, made from quoted parts."""
     return "/" + "/".join(quote(str(part), safe="") for part in parts)
 
 
 @lru_cache(maxsize=32)
 def asset(name: str) -> str:
-    """A file's address, which changes with its contents, so that browsers may keep it."""
+    """The address of a static file. It changes with the file's contents, so browsers may cache it."""
     mark = hashlib.sha256((_STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/static/{name}?v={mark}"
 
@@ -91,10 +99,10 @@ def asset(name: str) -> str:
 @lru_cache(maxsize=1)
 def environment() -> Environment:
     """The templates of this folder and of the reports."""
-    made = templates("neartwin.web.pages", "neartwin.report")
-    made.filters["short"] = short
-    made.globals["address"] = address
-    return made
+    jinja = templates("neartwin.web.pages", "neartwin.report")
+    jinja.filters["short"] = short
+    jinja.globals["address"] = address
+    return jinja
 
 
 def _title(status: int) -> str:
@@ -102,7 +110,7 @@ def _title(status: int) -> str:
 
 
 def short(amount: object) -> str:
-    """An exact amount in at most six digits; never 0 for what is not.
+    """An exact amount in at most six digits. Only 0 is shown as 0.
 
     >>> short("1/3"), short("0"), short(Fraction(1, 10**7)), short("12345678")
     ('0.333333', '0', '1e-07', '12,345,678')
@@ -114,7 +122,7 @@ def short(amount: object) -> str:
 
 
 def percent_up(share: float) -> str:
-    """A share as a percentage, rounded up to a tenth: it is a bound.
+    """An upper bound of a share as a percentage, rounded up to a tenth.
 
     >>> percent_up(0.73106), percent_up(0.5)
     ('73.2 %', '50 %')
@@ -123,7 +131,7 @@ def percent_up(share: float) -> str:
 
 
 def digits_up(value: str) -> str:
-    """A certified decimal in four digits, rounded up; words stay.
+    """A certified decimal in four digits, rounded up. Words are unchanged.
 
     >>> digits_up("0.333333333334"), digits_up("none"), digits_up("2")
     ('0.3334', 'none', '2')

@@ -1,7 +1,7 @@
-"""The policy of a data set as a form: rules in their order, what would change shown first, and only then changed.
+"""The policy of a data set as a form. The page shows the changes for review before it makes them.
 
-One address, stateless: every button sends the whole form. What is confirmed is what was reviewed, by digests: of the rules that
-were shown, and of the policy that they were shown against, so that two curators cannot overwrite each other unseen.
+There is one address without state: every button sends the whole form. A confirmation carries two digests. One is of the
+reviewed rules. The other is of the policy that they replace, so two curators cannot overwrite each other unseen.
 """
 
 import json
@@ -56,7 +56,12 @@ def _read(sent: Sent, place: int) -> Typed:
 
 
 def changed(rules: tuple[Typed, ...], action: str) -> tuple[Typed, ...]:
-    """The rules after a button of the form: add, remove:N, up:N; any other leaves them."""
+    """The rules after a button of the form.
+
+    Args:
+        rules: The rules.
+        action: "add", "remove:N" or "up:N". Any other leaves the rules as they are.
+    """
     verb, _, written = action.partition(":")
     at = int(written) if written.isascii() and written.isdigit() else -1
     if verb == "add" and len(rules) < MOST_RULES:
@@ -70,34 +75,34 @@ def changed(rules: tuple[Typed, ...], action: str) -> tuple[Typed, ...]:
 
 @router.get("/data/{name}/policy")
 def policy(name: Named, request: Request, caller: Curator, running: Running) -> Response:
-    """The rules as they are, to be changed."""
-    found = running.directory.dataset(name)
-    return _form(request, caller, running, found, tuple(map(typed, found.policy)), base=digest(found.policy))
+    """The form with the present rules."""
+    dataset = running.directory.dataset(name)
+    return _form(request, caller, running, dataset, tuple(map(typed, dataset.policy)), base=digest(dataset.policy))
 
 
 @router.post("/data/{name}/policy")
 async def change(name: Named, request: Request, caller: Curator, running: Running) -> Response:
-    """The form again after a button of it, what would change for "review", the change itself for "confirm"."""
+    """Show the form again after a button. "review" shows the changes, and "confirm" makes them."""
     sent = await form_fields(request)
     return await run_in_threadpool(_change, name, request, caller, running, sent)
 
 
 def _change(name: str, request: Request, caller: Caller, running: Running, sent: Sent) -> Response:
     action, base = first(sent, "action"), first(sent, "base")
-    found, rules = running.directory.dataset(name), changed(read(sent), first(sent, "action"))
+    dataset, rules = running.directory.dataset(name), changed(read(sent), first(sent, "action"))
     if action not in {"review", "confirm"}:
-        return _form(request, caller, running, found, rules, base=base)
+        return _form(request, caller, running, dataset, rules, base=base)
     try:
-        wanted = tuple(map(Rule.from_dict, rules))
-        running.directory.checked_policy(name, wanted)
-        if base != digest(found.policy):
+        new_rules = tuple(map(Rule.from_dict, rules))
+        running.directory.checked_policy(name, new_rules)
+        if base != digest(dataset.policy):
             raise _meanwhile(name)
-        if action == "confirm" and first(sent, "reviewed") == digest(wanted):
-            running.directory.set_policy(name, wanted, by=caller.name, instead_of=found)
+        if action == "confirm" and first(sent, "reviewed") == digest(new_rules):
+            running.directory.set_policy(name, new_rules, by=caller.name, instead_of=dataset)
             return RedirectResponse(address("data", name, "office"), 303)
     except NeartwinError as refusal:
-        return _form(request, caller, running, found, rules, base=digest(found.policy), fault=refusal)
-    return _form(request, caller, running, found, rules, base=base, wanted=wanted)
+        return _form(request, caller, running, dataset, rules, base=digest(dataset.policy), fault=refusal)
+    return _form(request, caller, running, dataset, rules, base=base, new_rules=new_rules)
 
 
 def _meanwhile(name: str) -> AccessError:
@@ -118,7 +123,15 @@ _CALLED = {
 
 
 def differences(before: tuple[Rule, ...], after: tuple[Rule, ...]) -> list[tuple[int, str]]:
-    """What changes, in words, each with the place of its rule afterwards; a rule is known by whom it is for."""
+    """The changes between two policies, in words. A rule is identified by its `who`.
+
+    Args:
+        before: The old rules.
+        after: The new rules.
+
+    Returns:
+        Pairs of the rule's place among the new rules, or -1, and the change.
+    """
     known = {rule.who: rule for rule in before}
     changes = []
     for place, rule in enumerate(after):
@@ -133,8 +146,8 @@ def differences(before: tuple[Rule, ...], after: tuple[Rule, ...]) -> list[tuple
     changes += [
         (-1, f"the rule for {rule.who} is gone") for rule in before if rule.who not in {one.who for one in after}
     ]
-    kept = [rule.who for rule in before if rule.who in {one.who for one in after}]
-    if kept != [rule.who for rule in after if rule.who in known]:
+    common = [rule.who for rule in before if rule.who in {one.who for one in after}]
+    if common != [rule.who for rule in after if rule.who in known]:
         changes.append((-1, "the order of the rules: the first that fits decides"))
     return changes
 
@@ -148,38 +161,38 @@ def _shown(name: str, value: object) -> str:
 
 
 def digest(rules: tuple[Rule, ...]) -> str:
-    """Equal for equal policies."""
+    """The digest of a policy, equal for equal policies."""
     return records.digest(records.canonical([rule.as_dict() for rule in rules]))
 
 
 def _form(
-    request: Request, caller: Caller, running: Running, found: Dataset, rules: tuple[Typed, ...], *, base: str,
-    wanted: tuple[Rule, ...] | None = None, fault: NeartwinError | None = None,
+    request: Request, caller: Caller, running: Running, dataset: Dataset, rules: tuple[Typed, ...], *, base: str,
+    new_rules: tuple[Rule, ...] | None = None, fault: NeartwinError | None = None,
 ) -> Response:  # fmt: skip
     return page(
         request,
         "policy.html",
         status=status_of(fault) if fault else 200,
         caller=caller,
-        title=f"Policy of {found.name}",
-        dataset=found,
+        title=f"Policy of {dataset.name}",
+        dataset=dataset,
         rules=rules,
-        columns=running.directory.policy_columns(found),
+        columns=running.directory.policy_columns(dataset),
         base=base,
-        wanted=wanted,
-        differences=[] if wanted is None else differences(found.policy, wanted),
-        same=wanted is not None and digest(wanted) == digest(found.policy),
-        reviewed="" if wanted is None else digest(wanted),
+        new_rules=new_rules,
+        differences=[] if new_rules is None else differences(dataset.policy, new_rules),
+        same=new_rules is not None and digest(new_rules) == digest(dataset.policy),
+        reviewed="" if new_rules is None else digest(new_rules),
         fault=None if fault is None else as_dict(fault),
         most=MOST_RULES,
-        code=_code(str(request.base_url).rstrip("/"), found, wanted or found.policy),
+        code=_code(str(request.base_url).rstrip("/"), dataset, new_rules or dataset.policy),
     )
 
 
-def _code(host: str, found: Dataset, rules: tuple[Rule, ...]) -> dict[str, str]:
-    """The same policy as a request and as a file."""
+def _code(host: str, dataset: Dataset, rules: tuple[Rule, ...]) -> dict[str, str]:
+    """A policy as an HTTP request and as a TOML file."""
     plain = [_plain(rule) for rule in rules]
-    place = shlex.quote(f"{host}{address('v1', 'datasets', found.name, 'policy')}")
+    place = shlex.quote(f"{host}{address('v1', 'datasets', dataset.name, 'policy')}")
     body = shlex.quote(json.dumps({"rules": plain}, indent=1, ensure_ascii=False))
     http = "\n".join(
         (
@@ -193,7 +206,7 @@ def _code(host: str, found: Dataset, rules: tuple[Rule, ...]) -> dict[str, str]:
 
 
 def _plain(rule: Rule) -> dict[str, Any]:
-    """What differs from a rule that allows all, and whom it is about."""
+    """The fields of a rule that differ from a rule that allows all, and its `who`."""
     given = rule.as_dict()
     defaults = Rule().as_dict()
     return {name: value for name, value in given.items() if name == "who" or value != defaults[name]}
@@ -215,6 +228,6 @@ def _written(target: Budget | None) -> str:
 
 
 def _decimal(exact: str) -> str:
-    """A fraction as the decimal that it is, where it is a short one."""
+    """A fraction as a decimal of at most 12 digits where that is exact; else unchanged."""
     shown = f"{float(Fraction(exact)):.12g}"
     return shown if Fraction(shown) == Fraction(exact) else exact

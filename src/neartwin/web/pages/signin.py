@@ -1,4 +1,4 @@
-"""Signing in with a token, and out. The token goes into a form once and is never shown again."""
+"""Sign-in with a token, and sign-out. The token goes into a form once and is never shown again."""
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
@@ -15,20 +15,20 @@ router = APIRouter(route_class=PageRoute)
 
 @router.get("/")
 def home(_: Anyone) -> Response:
-    """Where one begins."""
+    """The start: the data sets."""
     return RedirectResponse("/data", 303)
 
 
 @router.get("/signin")
 def signin(request: Request, ended: str = "") -> Response:
-    """The form. Needs no token."""
+    """The sign-in form. It needs no token."""
     note = "Your session ended. Sign in again with your token." if ended else ""
     return page(request, "signin.html", title="Sign in", note=note, fault=None)
 
 
 @router.post("/signin")
 async def sign_in(request: Request, running: Running) -> Response:
-    """Exchange a token for a session."""
+    """Exchange a token for a browser's session."""
     if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
     shown = first(await form_fields(request), "token")

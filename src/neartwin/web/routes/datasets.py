@@ -1,4 +1,4 @@
-"""Data sets: what is public of them, their rules, and who was allotted what."""
+"""Routes of data sets: their public facts, their rules, and their allotments."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -21,7 +21,11 @@ Holder = Annotated[str, Path(max_length=200)]
 
 
 def visible(directory: DataDirectory, name: str, caller: Caller) -> tuple[Dataset, Rule | None]:
-    """A data set that the caller may see, and an analyst's rule; `AccessError` (404) otherwise."""
+    """A data set that the caller may see, with an analyst's rule.
+
+    Raises:
+        AccessError: Status 404. The caller may not see the data set, or it does not exist.
+    """
     dataset = directory.dataset(name)
     return dataset, None if caller.sees_all else rule_for(dataset, caller.name, caller.project)
 
@@ -29,11 +33,11 @@ def visible(directory: DataDirectory, name: str, caller: Caller) -> tuple[Datase
 @router.get("/datasets")
 def datasets(caller: Anyone, running: Running) -> list[schemas.DatasetAnswer]:
     """The data sets that the caller may see."""
-    found = running.directory.store.datasets()
-    rules = [None if caller.sees_all else one.rule_for(caller.name, caller.project) for one in found]
+    registered = running.directory.store.datasets()
+    rules = [None if caller.sees_all else one.rule_for(caller.name, caller.project) for one in registered]
     return [
         _answer(running.directory, one, caller, rule)
-        for one, rule in zip(found, rules, strict=True)
+        for one, rule in zip(registered, rules, strict=True)
         if rule is not None or caller.sees_all
     ]
 
@@ -52,8 +56,8 @@ def register(wish: schemas.Registration, caller: Curator, running: Running) -> s
 @router.get("/datasets/{name}")
 def dataset(name: Named, caller: Anyone, running: Running) -> schemas.DatasetAnswer:
     """One data set with its public schema: names, types, declared bounds and keys of the columns the caller may use."""
-    found, rule = visible(running.directory, name, caller)
-    return _answer(running.directory, found, caller, rule)
+    registered, rule = visible(running.directory, name, caller)
+    return _answer(running.directory, registered, caller, rule)
 
 
 @router.get("/datasets/{name}/policy")
@@ -64,32 +68,32 @@ def policy(name: Named, _: Overseer, running: Running) -> schemas.Policy:
 
 @router.put("/datasets/{name}/policy")
 def set_policy(name: Named, wish: schemas.Policy, caller: Curator, running: Running) -> schemas.Policy:
-    """Change who may ask what. It holds from the next question on."""
+    """Replace the rules of a data set. They hold from the next question on."""
     rules = tuple(Rule.from_dict(rule.model_dump()) for rule in wish.rules)
     return _policy(running.directory.set_policy(name, rules, by=caller.name))
 
 
 @router.get("/datasets/{name}/allotments", response_model=list[schemas.Allotment])
 def allotments(name: Named, caller: Anyone, running: Running) -> list[books.Allotment]:
-    """What was allotted to whom; an analyst sees what is the analyst's own and the project's."""
-    found, _ = visible(running.directory, name, caller)
-    parts = running.directory.books.account(found.name).allotments()
+    """The allotments of a data set. An analyst sees those of the analyst and the project."""
+    registered, _ = visible(running.directory, name, caller)
+    parts = running.directory.books.account(registered.name).allotments()
     return [part for part in parts if caller.sees_all or part.holder in own_holders(caller)]
 
 
 @router.put("/datasets/{name}/allotments/{holder}", response_model=schemas.Allotment)
 def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> books.Allotment:
-    """Set what "analyst:NAME" or "project:NAME" may spend; what was spent stays."""
+    """Set the amount that "analyst:NAME" or "project:NAME" may spend. Spent amounts stay spent."""
     Rule(who=holder)  # its own check of what a holder is
     return running.directory.allot(name, holder, budget_of(wish.target, "target"), by=caller.name)
 
 
 @router.put("/datasets/{name}/cap")
 def raise_cap(name: Named, wish: schemas.Raise, caller: Curator, running: Running) -> schemas.DatasetAnswer:
-    """Raise the budget of a data set: a record for ever, after which the guarantee is the weaker one of the new cap."""
-    found = running.directory.dataset(name)
-    running.directory.books.raise_cap(found.name, budget_of(wish.target, "target"), wish.reason, by=caller.name)
-    return _answer(running.directory, found, caller, None)
+    """Raise the budget of a data set. The record is permanent, and the guarantee is then the weaker one of the new cap."""
+    registered = running.directory.dataset(name)
+    running.directory.books.raise_cap(registered.name, budget_of(wish.target, "target"), wish.reason, by=caller.name)
+    return _answer(running.directory, registered, caller, None)
 
 
 def own_holders(caller: Caller) -> set[str]:

@@ -1,4 +1,4 @@
-"""Who one is: sessions and tokens, and whether the service answers at all."""
+"""Routes of people: sessions and tokens; and the health of the service."""
 
 from dataclasses import asdict
 from importlib.metadata import version
@@ -18,7 +18,7 @@ TokenId = Annotated[str, Path(max_length=100)]
 
 @router.get("/health", tags=["service"])
 def health(running: Running) -> schemas.Health:
-    """Whether the service and its database answer. Needs no token."""
+    """Whether the service and its database answer. This needs no token."""
     running.directory.books.head()
     return schemas.Health(status="ok", version=version("neartwin"))
 
@@ -34,14 +34,14 @@ def sign_in(wish: schemas.SignIn, request: Request, response: Response, running:
 
 @router.delete("/session", tags=["people"], status_code=204)
 def sign_out(_: Anyone, request: Request, response: Response, running: Running) -> None:
-    """End a browser's session: its cookie opens nothing any more."""
+    """End a browser's session. Its cookie is then invalid."""
     running.authenticator.sign_out(request.cookies.get(COOKIE, ""))
     response.delete_cookie(COOKIE, path="/")
 
 
 @router.get("/me", tags=["people"], response_model=schemas.Me)
 def me(caller: Anyone) -> Caller:
-    """Who the caller is, in which role, and until when."""
+    """The caller's name, role and project, and the end of the token."""
     return caller
 
 
@@ -53,19 +53,19 @@ def tokens(_: Overseer, running: Running) -> tuple[Token, ...]:
 
 @router.post("/tokens", tags=["people"], status_code=201)
 def mint(wish: schemas.TokenWish, caller: Curator, running: Running) -> schemas.NewToken:
-    """Make a token. Its text is in this answer and nowhere else."""
+    """Make a token. Only this answer holds its text."""
     token, shown = running.directory.mint(wish.name, wish.role, by=caller.name, project=wish.project, days=wish.days)
     return schemas.NewToken.model_validate(asdict(token) | {"token": shown})
 
 
 @router.delete("/tokens/{identity}", tags=["people"], status_code=204)
 def revoke(identity: TokenId, caller: Curator, running: Running) -> None:
-    """End a token now, with the sessions made from it."""
+    """Revoke a token, and end the sessions that it started."""
     if not running.directory.store.revoke(identity, by=caller.name):
         raise AccessError(404, "token", identity, "is not one of this service", remedy="list them at /v1/tokens")
 
 
 def set_cookie(response: Response, cookie: str, *, https: bool) -> None:
-    """The one way in which a session's cookie is set."""
+    """Set a session's cookie. Every cookie is set here."""
     flags: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": https, "path": "/"}
     response.set_cookie(COOKIE, cookie, **flags)

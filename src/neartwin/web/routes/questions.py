@@ -1,4 +1,4 @@
-"""Questions: plan and preview, which are free, and releases, which are paid before a row is read."""
+"""Routes of questions. Plans and previews are free. Releases are paid before a row is read."""
 
 import asyncio
 from typing import Annotated, Any
@@ -28,13 +28,13 @@ JobId = Annotated[str, Path(max_length=100)]
 
 @router.post("/datasets/{name}/plan")
 async def plan(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -> schemas.Plan:
-    """What a release would do and cost, with its preview. Free: reads no row and spends nothing."""
+    """Plan a release and preview its cost and errors. This reads no row and spends nothing."""
     return schemas.Plan.model_validate(await running.ask(_task("plan", name, ask, caller)))
 
 
 @router.post("/datasets/{name}/preview")
 async def preview(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -> schemas.Preview:
-    """Cost, expected error, and the budget after. Free."""
+    """Preview the cost, the expected errors and the budget after. This reads no row and spends nothing."""
     return schemas.Preview.model_validate(await running.ask(_task("plan", name, ask, caller)))
 
 
@@ -48,7 +48,7 @@ async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from 
     key: Key = "",
     wait: Seconds = 0,
 ) -> schemas.JobState:
-    """Pay, ask, add noise, answer: a job, done at once where it can wait for it. A settled answer is served for nothing."""
+    """Start a release as a job. It pays, asks, adds noise and answers. A stored answer is served at no cost."""
     await run_in_threadpool(visible, running.directory, name, caller)
     job = running.jobs.submit(_task("release", name, ask, caller) | {"key": key})
     return await _state(job, min(wait, running.settings.patience), response)
@@ -58,19 +58,26 @@ async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from 
 async def job(
     identity: JobId, caller: Analyst, running: Running, response: Response, wait: Seconds = 0
 ) -> schemas.JobState:
-    """How far a release is: queued, running or done. Nothing else is told, for speed may be data."""
-    found = running.jobs.get(identity, caller.name)
-    return await _state(found, min(wait, running.settings.patience), response)
+    """The state of a release: queued, running or done. No more is shown, because speed may be data."""
+    submitted = running.jobs.get(identity, caller.name)
+    return await _state(submitted, min(wait, running.settings.patience), response)
 
 
 def _task(do: str, name: str, ask: schemas.Ask, caller: Caller) -> dict[str, Any]:
     return task_of(do, name, caller, ask.model_dump(exclude_none=True))
 
 
-def task_of(do: str, dataset: str, caller: Caller, asked: dict[str, Any]) -> dict[str, Any]:
-    """A task of a worker. asked: the question, what it may cost, and the limits."""
+def task_of(do: str, dataset: str, caller: Caller, body: dict[str, Any]) -> dict[str, Any]:
+    """Make a worker's task.
+
+    Args:
+        do: "plan" or "release".
+        dataset: The data set's name.
+        caller: The caller.
+        body: The question, the spend and the limits.
+    """
     analyst = caller.name if caller.role == "analyst" else ""
-    return {"do": do, "dataset": dataset, "analyst": analyst, "project": caller.project} | asked
+    return {"do": do, "dataset": dataset, "analyst": analyst, "project": caller.project} | body
 
 
 async def _state(job: Job, wait: float, response: Response) -> schemas.JobState:

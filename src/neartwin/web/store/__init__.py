@@ -1,4 +1,4 @@
-"""What a service remembers beside the ledger, in the ledger's own database: data sets, tokens, sessions, who was served."""
+"""The service's tables in the ledger's database: data sets, tokens, sessions, and the releases served to each analyst."""
 
 from neartwin.web.store.store import Store
 

@@ -1,4 +1,4 @@
-"""Whether data sets, policies and tokens are what the chained acts made them: who changes a table by hand leaves no act."""
+"""Compares data sets, policies and tokens with the chained acts. A change of a table by hand leaves no act."""
 
 import json
 from dataclasses import asdict
@@ -14,34 +14,34 @@ from neartwin.web.tokens import Token
 _TOKEN = ("id", "name", "role", "project", "created", "expires")
 
 
-def token_digest(token: Token, kept: str) -> str:
-    """Of all that a token is, its hash included, and not whether it was revoked: that is an act of its own."""
-    return _of_token(asdict(token), kept)
+def token_digest(token: Token, token_hash: str) -> str:
+    """The digest of a token and its hash. Its revocation is left out, because that is an act of its own."""
+    return _of_token(asdict(token), token_hash)
 
 
 def faults(page: Reading) -> tuple[Fault, ...]:
-    """What differs; nothing where this database serves nobody."""
+    """The differences between the tables and the acts. There are none in a database without a service."""
     if not sa.inspect(page.connection).has_table(schema.dataset.name):
         return ()
-    datasets, tokens, revoked = _made(page)
-    found = _compared(
+    datasets, tokens, revoked = _recorded_state(page)
+    differences = _compared(
         "data set",
         datasets,
         {row.name: records.digest(row.body) for row in page.connection.execute(sa.select(schema.dataset))},
     )
     rows = {row.id: row for row in page.connection.execute(sa.select(schema.token))}
-    found += _compared("token", tokens, {name: _of_token(row._mapping, row.hash) for name, row in rows.items()})  # noqa: SLF001 - its public name
+    differences += _compared("token", tokens, {name: _of_token(row._mapping, row.hash) for name, row in rows.items()})  # noqa: SLF001 - its public name
     for name, row in rows.items():
         if bool(row.revoked) != (name in revoked):
             words = "is live, and was revoked" if name in revoked else "is revoked, and nobody did that"
-            found.append(Fault("service", tokens.get(name, (0, ""))[0], f"token {name!r} {words}"))
-    return tuple(found)
+            differences.append(Fault("service", tokens.get(name, (0, ""))[0], f"token {name!r} {words}"))
+    return tuple(differences)
 
 
 Standing = dict[str, tuple[int, str]]  # by name: the record of the newest act about it, and the digest that it left
 
 
-def _made(page: Reading) -> tuple[Standing, Standing, set[str]]:
+def _recorded_state(page: Reading) -> tuple[Standing, Standing, set[str]]:
     datasets: Standing = {}
     tokens: Standing = {}
     revoked: set[str] = set()
@@ -56,17 +56,19 @@ def _made(page: Reading) -> tuple[Standing, Standing, set[str]]:
     return datasets, tokens, revoked
 
 
-def _compared(what: str, made: Standing, there: dict[str, str]) -> list[Fault]:
-    found = [Fault("service", at, f"{what} {name!r} is missing") for name, (at, _) in made.items() if name not in there]
+def _compared(what: str, recorded: Standing, there: dict[str, str]) -> list[Fault]:
+    differences = [
+        Fault("service", at, f"{what} {name!r} is missing") for name, (at, _) in recorded.items() if name not in there
+    ]
     for name, digest in there.items():
-        at, wanted = made.get(name, (0, ""))
-        if not wanted:
-            found.append(Fault("service", 0, f"{what} {name!r} was put in: no act made it"))
-        elif digest != wanted:
-            found.append(Fault("service", at, f"{what} {name!r} is other than record {at} left it"))
-    return found
+        at, expected = recorded.get(name, (0, ""))
+        if not expected:
+            differences.append(Fault("service", 0, f"{what} {name!r} was put in: no act made it"))
+        elif digest != expected:
+            differences.append(Fault("service", at, f"{what} {name!r} is other than record {at} left it"))
+    return differences
 
 
-def _of_token(row: Any, kept: str) -> str:
+def _of_token(row: Any, token_hash: str) -> str:
     first, *rest = (row[name] for name in _TOKEN)
-    return records.digest(records.canonical([first, kept, *rest]))
+    return records.digest(records.canonical([first, token_hash, *rest]))

@@ -1,7 +1,7 @@
-"""Reading and writing what a service remembers.
+"""Reads and writes the service's tables.
 
-Each act of a curator is chained into the ledger's records in the transaction that does it, with a digest of what it made:
-`integrity` compares the two, so that a policy or a token that was changed by hand is found.
+The transaction of a curator's act also chains the act into the ledger's records, with a digest of the changed row.
+`integrity` compares the two, and so finds a policy or a token that was changed by hand.
 """
 
 import json
@@ -28,10 +28,10 @@ _SESSIONS = 20  # of one token at a time; a new one ends the oldest
 
 
 class Store:
-    """The service's tables in a ledger's database, which must be there. Any number of processes may have it open."""
+    """The service's tables in an existing ledger's database. Any number of processes may have it open."""
 
     def __init__(self, where: str) -> None:
-        """Open, and migrate to the newest tables."""
+        """Open the database, and migrate to the newest tables."""
         self._database = Database(where, start=None)
         with self._database.connection(writes=False) as connection:
             version = migrate.version(connection, schema.VERSIONS)
@@ -44,7 +44,7 @@ class Store:
                     stamp(page.connection, schema.VERSIONS, schema.HEAD)
 
     def close(self) -> None:
-        """Give all connections back."""
+        """Close all connections."""
         self._database.close()
 
     def datasets(self) -> tuple[Dataset, ...]:
@@ -54,14 +54,22 @@ class Store:
             return tuple(Dataset.from_dict(json.loads(body)) for body in rows)
 
     def dataset(self, name: str) -> Dataset | None:
-        """A data set by name."""
+        """A data set by name, or None."""
         with self._database.connection(writes=False) as connection:
-            wanted = sa.select(schema.dataset.c.body).where(schema.dataset.c.name == name)
-            body = connection.execute(wanted).scalar_one_or_none()
+            statement = sa.select(schema.dataset.c.body).where(schema.dataset.c.name == name)
+            body = connection.execute(statement).scalar_one_or_none()
         return None if body is None else Dataset.from_dict(json.loads(body))
 
     def register(self, dataset: Dataset, *, by: str) -> None:
-        """Add a data set; `LedgerError` if the name is taken."""
+        """Add a data set.
+
+        Args:
+            dataset: The data set.
+            by: The curator, for the record.
+
+        Raises:
+            LedgerError: The name is taken.
+        """
         with self._database.write() as page:
             connection = page.connection
             taken = connection.execute(sa.select(schema.dataset.c.name).where(schema.dataset.c.name == dataset.name))
@@ -71,7 +79,16 @@ class Store:
             _note(page, by, "register", _registration(dataset))
 
     def set_policy(self, dataset: Dataset, *, by: str, instead_of: Dataset | None = None) -> None:
-        """Write a data set's changed rules. instead_of: what must stand there still; `LedgerError` where it does not."""
+        """Store a data set's changed rules.
+
+        Args:
+            dataset: The data set with its new rules.
+            by: The curator, for the record.
+            instead_of: The data set that must still be stored, or None for any.
+
+        Raises:
+            LedgerError: The stored data set is no longer `instead_of`.
+        """
         with self._database.write() as page:
             here = schema.dataset.c.name == dataset.name
             stands = page.connection.execute(sa.select(schema.dataset.c.body).where(here)).scalar_one_or_none()
@@ -87,22 +104,22 @@ class Store:
         return tuple(_token(row) for row in rows)
 
     def token(self, identity: str) -> tuple[Token, str] | None:
-        """A token with its hash."""
+        """A token with its hash, or None."""
         with self._database.connection(writes=False) as connection:
             row = connection.execute(sa.select(schema.token).where(schema.token.c.id == identity)).one_or_none()
         return None if row is None else (_token(row), row.hash)
 
-    def add_token(self, token: Token, kept: str, *, by: str) -> None:
-        """Keep a new token by its hash."""
+    def add_token(self, token: Token, token_hash: str, *, by: str) -> None:
+        """Store a new token and its hash. `by` is the curator, for the record."""
         with self._database.write() as page:
-            page.connection.execute(sa.insert(schema.token).values(**asdict(token), hash=kept))
-            shown: dict[str, object] = {
+            page.connection.execute(sa.insert(schema.token).values(**asdict(token), hash=token_hash))
+            public_fields: dict[str, object] = {
                 name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")
             }
-            _note(page, by, "token", shown | {"digest": integrity.token_digest(token, kept)})
+            _note(page, by, "token", public_fields | {"digest": integrity.token_digest(token, token_hash)})
 
     def revoke(self, identity: str, *, by: str) -> bool:
-        """End a token now; False where there is none."""
+        """Revoke a token, and end its sessions. `by` is the curator. Returns whether the token exists."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._database.write() as page:
             connection = page.connection
@@ -115,7 +132,7 @@ class Store:
             return there.scalar_one_or_none() is not None
 
     def faults(self) -> tuple[Fault, ...]:
-        """Data sets, policies and tokens that are other than the chained acts made them."""
+        """The data sets, policies and tokens that differ from the chained acts."""
         with self._database.read() as page:
             return integrity.faults(page)
 
@@ -141,8 +158,8 @@ class Store:
         """The token behind a session that has not ended."""
         table, now = schema.session, datetime.now(UTC).isoformat(timespec="seconds")
         with self._database.connection(writes=False) as connection:
-            wanted = sa.select(table.c.token).where(table.c.digest == digest, table.c.ends > now)
-            return connection.execute(wanted).scalar_one_or_none()
+            statement = sa.select(table.c.token).where(table.c.digest == digest, table.c.ends > now)
+            return connection.execute(statement).scalar_one_or_none()
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
@@ -155,7 +172,7 @@ class Store:
             connection.execute(sa.insert(schema.served).values(values))  # refused where it is written already
 
     def was_served(self, analyst: str, account: str, position: int) -> bool:
-        """Whether an analyst was."""
+        """Whether an analyst was served the release of a reservation."""
         with self._database.connection(writes=False) as connection:
             table = schema.served.c
             here = sa.and_(table.analyst == analyst, table.account == account, table.position == position)
