@@ -125,7 +125,7 @@ def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(s
         served.open("orders")
     with pytest.raises(QueryError, match="not read by one engine"):
         account.rows.join(nt.public_table(pa.table({"who": [1], "town": ["Ulm"]})), on={"customer_id": "who"})
-    with pytest.raises(AccessError, match="must be one that is live"):
+    with pytest.raises(AccessError, match="must be a live token"):
         nt.connect(served.http.address, "nt_0_0").datasets()
     with pytest.raises(AccessError, match="does not answer"):
         nt.connect("http://127.0.0.1:9", "nt_0_0").datasets()

@@ -69,4 +69,4 @@ def _token(given: str) -> str:
         return Path(given).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         remedy = "give --token FILE, or set NEARTWIN_TOKEN"
-        raise ParameterError("token", "", "is not there", remedy=remedy) from None
+        raise ParameterError("token", "", "is missing", remedy=remedy) from None

@@ -128,7 +128,7 @@ def _watched(settings: list[tuple[str, Any, float]]) -> Any:
 
 def _secret(people: int, demo: str | None, *, data: str | None, column: str) -> Bits | None:
     if demo is not None and data is not None:
-        raise ParameterError("demo", demo, "and data are two choices; give one of them")
+        raise ParameterError("demo", demo, "must be given without --data")
     if demo is not None:
         return SECRETS[demo]()[:people]
     return None if data is None else _of_file(Path(data), column, people)

@@ -113,10 +113,12 @@ def error_of(status: int, content: bytes) -> NeartwinError:
     try:
         body = json.loads(content)
         return (
-            raised(body, status) if isinstance(body, dict) else AccessError(status, "answer", "", "is no error of ours")
+            raised(body, status)
+            if isinstance(body, dict)
+            else AccessError(status, "answer", "", "is not an error of neartwin")
         )
     except ValueError:
-        return AccessError(status, "answer", "", "is no answer of a neartwin service", remedy="check the url")
+        return AccessError(status, "answer", "", "is not from a neartwin service", remedy="check the url")
 
 
 def raised(body: Mapping[str, Any], status: int = 422) -> NeartwinError:

@@ -152,7 +152,7 @@ class Authenticator:
 
 def unauthenticated() -> AccessError:
     """The refusal of a caller without a live token."""
-    return AccessError(401, "token", "", "must be one that is live", remedy="ask the curator for a token")
+    return AccessError(401, "token", "", "must be a live token", remedy="ask the curator for a token")
 
 
 def _digest(cookie: str) -> str:

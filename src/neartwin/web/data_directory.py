@@ -190,7 +190,7 @@ class DataDirectory:
             ParameterError: The folder has no such file.
         """
         if name not in {entry.name for entry in self.files.iterdir() if entry.is_file()}:
-            raise ParameterError("file", name, "is not in the service's folder of data", remedy="put it there first")
+            raise ParameterError("file", name, "is not in the service's folder data", remedy="put the file there first")
         return self.files / name
 
     def checked_policy(self, name: str, policy: tuple[Rule, ...]) -> Dataset:

@@ -169,7 +169,7 @@ class Rule:
         parts = dict(body)
         for name, value in body.items():
             if not _readable(name, value):
-                raise ParameterError(f"rule {name}", value, "is of another kind than it must be", remedy=_KINDS)
+                raise ParameterError(f"rule {name}", value, "has the wrong type", remedy=_KINDS)
             if name in {"columns", "group_columns"} and value is not None:
                 parts[name] = tuple(value)
             if name in {"max_spend", "allotment"}:
@@ -197,7 +197,7 @@ def _readable(name: str, value: object) -> bool:
     return isinstance(value, _TYPES.get(name, (bool,))) and all(isinstance(one, str) for one in parts)
 
 
-_KINDS = "who is text, columns a list of texts, discover true or false, max_spend text such as epsilon=0.1"
+_KINDS = "who is text, columns is a list of texts, discover is true or false, max_spend is text such as epsilon=0.1"
 OPEN = Rule()
 
 

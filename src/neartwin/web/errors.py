@@ -32,14 +32,14 @@ def as_dict(error: NeartwinError) -> dict[str, str]:
 
 
 class UnexpectedError(NeartwinError):
-    """A fault of ours. Its text is the same for every cause, for the cause may be data."""
+    """An unexpected error. Its text is the same for every cause, because the cause may be data."""
 
     code = "NT-900"
     exit_code = 1
 
     def __init__(self) -> None:
         """One text for every cause."""
-        super().__init__("the service failed; nothing was served, and the ledger says what was spent; tell the curator")
+        super().__init__("the service failed and served nothing; the ledger shows the spending; tell the curator")
 
 
 def install(app: FastAPI) -> None:
@@ -56,13 +56,15 @@ def install(app: FastAPI) -> None:
         first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
         name = ".".join(str(part) for part in first["loc"]) or "request"
         value = str(first.get("input", ""))[:SHOWN]
-        refusal = AccessError(422, name, value, f"is not what is wanted: {first['msg']}", remedy="see /openapi.json")
+        refusal = AccessError(422, name, value, f"is not valid: {first['msg']}", remedy="see /openapi.json")
         return JSONResponse(as_dict(refusal) | {"code": "NT-100", "error": "ParameterError"}, 422)
 
     async def elsewhere(_: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
             raise error
-        rule = {404: "is not here", 405: "is not taken here"}.get(error.status_code, "is refused")
+        rule = {404: "has an unknown address", 405: "has a method that its address does not take"}.get(
+            error.status_code, "is refused"
+        )
         refusal = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
         return JSONResponse(as_dict(refusal), error.status_code, dict(error.headers or {}))
 

@@ -13,8 +13,8 @@ from neartwin.errors import AccessError
 from neartwin.web.workers import Workers
 
 Json = dict[str, Any]
-_KEPT = 2_000  # finished jobs that are remembered; the ledger has their answers for ever
-_KEPT_SECONDS = 3600
+_MOST_FINISHED = 2_000  # jobs that are remembered; the ledger keeps their answers
+_FINISHED_SECONDS = 3600
 
 
 @dataclass(slots=True)
@@ -90,14 +90,16 @@ class Jobs:
             job = self._jobs.get(identity)
         if job is None or job.owner != owner:
             remedy = "ask the question again: an answer that was paid for costs nothing"
-            raise AccessError(404, "job", identity, "is not one of yours, or was forgotten", remedy=remedy)
+            raise AccessError(
+                404, "job", identity, "is not one of your jobs, or ended more than an hour ago", remedy=remedy
+            )
         return job
 
     def _forget(self) -> None:
         now = time.monotonic()
-        old = [job.id for job in self._jobs.values() if job.state == "done" and now - job.ended > _KEPT_SECONDS]
+        old = [job.id for job in self._jobs.values() if job.state == "done" and now - job.ended > _FINISHED_SECONDS]
         finished = [job.id for job in self._jobs.values() if job.state == "done"]
-        for identity in {*old, *finished[: max(0, len(finished) - _KEPT)]}:
+        for identity in {*old, *finished[: max(0, len(finished) - _MOST_FINISHED)]}:
             self._jobs.pop(identity, None)
         self._by_key = {place: job for place, job in self._by_key.items() if job in self._jobs}
 

@@ -46,7 +46,7 @@ def outcome(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
         return {"done": _DOERS[task["do"]](directory, task)}
     except NeartwinError as refusal:
         return {"refused": as_dict(refusal), "status": status_of(refusal)}
-    except Exception:  # noqa: BLE001 - a fault of ours, whose text may hold a value
+    except Exception:  # noqa: BLE001 - unexpected, and its text may hold a value
         return {"refused": as_dict(UnexpectedError()), "status": 500}
 
 
@@ -79,7 +79,9 @@ def _written_question(proposal: Proposal | SeriesProposal, tables: Others) -> Js
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     proposal, rule = _proposal(directory, task)
     if task.get("digest", proposal.plan.digest) != proposal.plan.digest:
-        raise ParameterError("preview", task["digest"][:16], "must be that of the question: it changed since")
+        raise ParameterError(
+            "preview", task["digest"][:16], "is of an earlier question: it changed since", remedy="preview it again"
+        )
     account, analyst, project = proposal.account, task["analyst"], task["project"]
     payers = payers_of(analyst, project)
     ensure_allotments(account.book, rule, payers[0])

@@ -75,7 +75,7 @@ async def cap(name: Named, request: Request, caller: Curator, running: Running) 
     def act() -> None:
         target, reason = first(sent, "target"), first(sent, "reason")
         if not reason:
-            raise ParameterError("reason", reason, "must be given", remedy="it stays in the ledger permanently")
+            raise ParameterError("reason", reason, "must be given", remedy="write why; the ledger keeps the reason")
         population = running.directory.dataset(name).name
         running.directory.books.raise_cap(population, budget_in(target, "budget"), reason, by=caller.name)
 
