@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from neartwin.accounting.expressions import NAMES, parse
 from neartwin.accounting.usage import cost, for_group, parallel, subsample
+from neartwin.accounting.usage_parser import NAMES, parse
 from neartwin.errors import ParameterError
 from neartwin.losses import (
     Approx,

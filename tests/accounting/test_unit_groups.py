@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 import neartwin as nt
 from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
-from neartwin.accounting.groups import of_one, of_units
 from neartwin.accounting.guarantee import Guarantee
+from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.cli import main
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace

@@ -5,7 +5,7 @@ from itertools import chain, combinations
 
 import pytest
 
-from neartwin.audit.exact import exact_law, exact_violation
+from neartwin.audit.verification import exact_law, exact_violation
 from neartwin.errors import ParameterError
 
 P = {"a": F(1, 2), "b": F(3, 10), "c": F(1, 5)}

@@ -5,9 +5,9 @@ import pytest
 
 from neartwin.audit.claims import EpsilonDelta, claim_gdp, claim_of, claim_pure
 from neartwin.audit.game import audit, examine
+from neartwin.audit.likelihood_scores import columns
 from neartwin.audit.neighbouring_inputs import Twins, answer_patterns, known, searched, table_corners
 from neartwin.audit.runs import Batched, Raised, Transcript, play
-from neartwin.audit.scores import columns
 from neartwin.errors import ParameterError, PrivacyError
 from tests.audit.controls import discrete_laplace
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from neartwin.accounting.expressions import NAMES
+from neartwin.accounting.usage_parser import NAMES
 from neartwin.cli import main
 
 MIX = "laplace(epsilon=0.05) * 50 + gaussian(sigma=10) * 50 + randomized_response(epsilon=0.3) * 20"

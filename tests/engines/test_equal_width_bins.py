@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import neartwin as nt
-from neartwin.engines.sql.expressions import bins_of
+from neartwin.engines.sql.rendering import bins_of
 from neartwin.errors import QueryError
 from neartwin.planning.planner import plan
 from neartwin.tables.expressions import RowExpression

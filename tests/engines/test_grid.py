@@ -9,7 +9,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.engines.sql.expressions import can_leave, is_on_grid
+from neartwin.engines.sql.rendering import can_leave, is_on_grid
 from neartwin.planning.planner import plan
 from neartwin.tables.table import bounds as as_bounds
 

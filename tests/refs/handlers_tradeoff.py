@@ -6,7 +6,7 @@ import mpmath as mp
 
 from neartwin import losses
 from neartwin import tradeoff as c
-from neartwin.tradeoff import classical, limits
+from neartwin.tradeoff import central_limit, classical
 from tests.oracles import tradeoff as oracle
 
 
@@ -20,15 +20,15 @@ def pure(eps, delta=0):
 
 
 def moments_of(curve, name):
-    return middle(getattr(limits.moments(curve), name))
+    return middle(getattr(central_limit.moments(curve), name))
 
 
 def bracket(eps, n, alpha, side):
-    return getattr(limits.berry_esseen([(limits.moments(pure(eps)), int(n))], alpha), side)
+    return getattr(central_limit.berry_esseen([(central_limit.moments(pure(eps)), int(n))], alpha), side)
 
 
 def normal(curve, n, name):
-    return middle(getattr(limits.normalised([(limits.moments(curve), int(n))]), name))
+    return middle(getattr(central_limit.normalised([(central_limit.moments(curve), int(n))]), name))
 
 
 def sampled_gaussian(q, sigma, eps, direction):
@@ -93,7 +93,7 @@ HANDLERS = {
     "tensor_lap_delta": laplace_power,
     "tensor_lap_T": laplace_power_tradeoff,
     "tensor_f0d_G": lambda mu, delta, alpha: middle(c.compose(c.gaussian(mu), pure(0, delta)).beta(alpha)),
-    "clt_poisson_delta": lambda sum_delta: float(limits.poisson_limit(1, sum_delta).value.failure),
+    "clt_poisson_delta": lambda sum_delta: float(central_limit.poisson_limit(1, sum_delta).value.failure),
     "clt_kl_laplace": lambda d: moments_of(c.laplace(d), "kl"),
     "clt_kl_feps": lambda eps: moments_of(pure(eps), "kl"),
     "clt_kappa2_laplace": lambda d: moments_of(c.laplace(d), "kappa2"),
@@ -111,8 +111,8 @@ HANDLERS = {
     "Cp_G": lambda p, mu, alpha: middle(c.subsampled(c.gaussian(mu), p).beta(alpha)),
     "amp_pure": lambda q, eps: middle(c.amplified_epsilon(eps, q)),
     "sgm_delta": sampled_gaussian,
-    "dpsgd_mu_poisson": lambda q, T, sigma: limits.dpsgd_mu_poisson(q, T, sigma).value,
-    "dpsgd_mu_uniform": lambda q, T, sigma: limits.dpsgd_mu_uniform(q, T, sigma).value,
+    "dpsgd_mu_poisson": lambda q, T, sigma: central_limit.dpsgd_mu_poisson(q, T, sigma).value,
+    "dpsgd_mu_uniform": lambda q, T, sigma: central_limit.dpsgd_mu_uniform(q, T, sigma).value,
     "gauss_classical_sigma": lambda eps, delta, D: middle(classical.classical_sigma(eps, delta, D)),
     "gauss_analytic_sigma": lambda eps, delta, D: middle(c.sigma_of(eps, delta, D)),
     "gauss_classical_true_delta": lambda eps, delta: middle(classical.classical_delta(eps, delta)),

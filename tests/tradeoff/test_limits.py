@@ -8,7 +8,7 @@ from neartwin import losses
 from neartwin import tradeoff as c
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval
-from neartwin.tradeoff import limits
+from neartwin.tradeoff import central_limit
 from tests.oracles import tradeoff as oracle
 
 NAMES = ("kl", "kappa2", "kappa3", "centred3", "variance")
@@ -29,7 +29,7 @@ def laplace_truth(shift):
 
 @pytest.mark.parametrize("shift", ["0.001", "0.3", "1", "5", "30"])
 def test_laplace_moments(shift, holds):
-    found = limits.moments(c.laplace(shift))
+    found = central_limit.moments(c.laplace(shift))
     for name, truth in zip(NAMES, laplace_truth(shift), strict=True):
         holds(getattr(found, name), truth, 1e-11)
     d = mp.mpf(shift)
@@ -44,7 +44,7 @@ def test_pure_moments(epsilon, holds):
         t = mp.tanh(e / 2)
         truth = (e * t, e**2, e**3, e**3 * (1 - t**4), e**2 * (1 - t**2))
     for name, value in zip(NAMES, truth, strict=True):
-        holds(getattr(limits.moments(c.epsilon_delta(epsilon)), name), value, 1e-11)
+        holds(getattr(central_limit.moments(c.epsilon_delta(epsilon)), name), value, 1e-11)
 
 
 @pytest.mark.parametrize("mu", ["0.01", "1", "4"])
@@ -55,7 +55,7 @@ def test_gaussian_moments(mu, holds):
         law = lambda x: g(x) * mp.npdf(x, m**2 / 2, m)  # noqa: E731
         return mp.quad(law, [m**2 / 2 - 40 * m, *sorted(cuts), m**2 / 2 + 40 * m])
 
-    found = limits.moments(c.gaussian(mu))
+    found = central_limit.moments(c.gaussian(mu))
     holds(found.kl, m**2 / 2, 1e-11)
     holds(found.kappa2, mean(lambda x: x**2, m**2 / 2), 1e-11)
     holds(found.kappa3, mean(lambda x: abs(x) ** 3, mp.mpf(0), m**2 / 2), 1e-11)
@@ -64,8 +64,8 @@ def test_gaussian_moments(mu, holds):
 
 @pytest.mark.parametrize("curve", [c.laplace(1), c.epsilon_delta("0.7")])
 def test_quadrature_holds_the_closed_form_and_shrinks(curve):
-    exact = limits.moments(curve)
-    coarse, fine = limits.quadrature(curve, 1 << 9), limits.quadrature(curve, 1 << 13)
+    exact = central_limit.moments(curve)
+    coarse, fine = central_limit.quadrature(curve, 1 << 9), central_limit.quadrature(curve, 1 << 13)
     for name in NAMES:
         for found in (coarse, fine):
             interval = getattr(found, name)
@@ -76,13 +76,13 @@ def test_quadrature_holds_the_closed_form_and_shrinks(curve):
 
 def test_finite_pairs_sum_and_agree_with_closed_forms(holds):
     e = mp.mpf(1)
-    found = limits.moments(c.randomized_response(1))
+    found = central_limit.moments(c.randomized_response(1))
     for name, value in zip(NAMES, (e * mp.tanh(e / 2), e**2, e**3), strict=False):
         holds(getattr(found, name), value, 1e-12)
 
 
 def test_unbounded_losses_give_an_infinite_upper_end():
-    found = limits.quadrature(c.subsampled(c.gaussian(1), "0.5"), 1 << 10)
+    found = central_limit.quadrature(c.subsampled(c.gaussian(1), "0.5"), 1 << 10)
     assert found.kappa3.upper == np.inf
     assert found.kappa2.lower > 0
 
@@ -90,9 +90,9 @@ def test_unbounded_losses_give_an_infinite_upper_end():
 @pytest.mark.parametrize("curve", [c.epsilon_delta(1, "0.01"), c.finite_pair([0, 1], ["0.5", "0.5"])])
 def test_moments_need_f_of_0_to_be_1(curve):
     with pytest.raises(ParameterError, match="factor"):
-        limits.moments(curve)
+        central_limit.moments(curve)
     with pytest.raises(ParameterError, match="factor"):
-        limits.quadrature(curve)
+        central_limit.quadrature(curve)
 
 
 def exact_power(curve, n, alpha):
@@ -103,28 +103,31 @@ def exact_power(curve, n, alpha):
 
 @pytest.mark.parametrize(("curve", "n"), [(c.epsilon_delta("0.1"), 100), (c.laplace("0.2"), 60)])
 def test_the_bracket_holds_the_exact_composition(curve, n):
-    factors = [(limits.moments(curve), n)]
-    gamma = limits.normalised(factors).gamma.upper
+    factors = [(central_limit.moments(curve), n)]
+    gamma = central_limit.normalised(factors).gamma.upper
     alpha = np.linspace(gamma + 1e-9, 1 - gamma - 1e-9, 15 if isinstance(curve, c.EpsilonDelta) else 4)
-    found, exact = limits.berry_esseen(factors, alpha), exact_power(curve, n, alpha)
+    found, exact = central_limit.berry_esseen(factors, alpha), exact_power(curve, n, alpha)
     assert np.all(found.lower <= exact.lower)
     assert np.all(exact.upper <= found.upper)
-    estimate = limits.clt(factors).value.beta(alpha)
+    estimate = central_limit.clt(factors).value.beta(alpha)
     assert np.max(np.abs(estimate.lower - exact.lower)) < gamma
 
 
 def test_the_theorems_conditions_are_enforced():
-    few, many = [(limits.moments(c.epsilon_delta("0.1")), 1)], [(limits.moments(c.epsilon_delta("0.1")), 100)]
+    few, many = (
+        [(central_limit.moments(c.epsilon_delta("0.1")), 1)],
+        [(central_limit.moments(c.epsilon_delta("0.1")), 100)],
+    )
     with pytest.raises(ParameterError, match="gamma"):
-        limits.berry_esseen(few, "0.5")
+        central_limit.berry_esseen(few, "0.5")
     for alpha in ("0.05", "0.95"):
         with pytest.raises(ParameterError, match="alpha"):
-            limits.berry_esseen(many, alpha)
-    assert limits.berry_esseen(many, "0.06").upper <= 0.94 + 1e-12
+            central_limit.berry_esseen(many, alpha)
+    assert central_limit.berry_esseen(many, "0.06").upper <= 0.94 + 1e-12
 
 
 def test_an_estimate_is_no_interval_and_no_number():
-    estimate = limits.dpsgd_mu_poisson("0.01", 1000, 1)
+    estimate = central_limit.dpsgd_mu_poisson("0.01", 1000, 1)
     assert not isinstance(estimate, Interval)
     assert not hasattr(estimate, "lower")
     with pytest.raises(TypeError):
@@ -137,7 +140,7 @@ def test_an_estimate_is_no_interval_and_no_number():
 def test_the_poisson_limit_is_approached():
     gaps = []
     alpha = np.linspace(0.05, 0.9, 12)
-    limit = limits.poisson_limit(1, "0.1").value.beta(alpha).lower
+    limit = central_limit.poisson_limit(1, "0.1").value.beta(alpha).lower
     for n in (16, 256, 4096):
         curve = c.epsilon_delta(1 / oracle.Fraction(int(n**0.5)), oracle.Fraction(1, 10 * n))
         gaps.append(np.max(np.abs(c.compose(*[curve] * n).beta(alpha).lower - limit)))
@@ -147,20 +150,23 @@ def test_the_poisson_limit_is_approached():
 
 def test_the_limit_of_a_triangular_array():
     # f_{eps,0} with eps = 1/sqrt(n): sum kl -> 1/2, sum kappa2 -> 1, so G_1
-    assert limits.limit_gaussian("0.5", 1).value == c.gaussian(1)
+    assert central_limit.limit_gaussian("0.5", 1).value == c.gaussian(1)
 
 
 def test_dpsgd_estimates_match_high_precision():
     q, steps, s = mp.mpf("0.004"), mp.mpf(3000), mp.mpf("25")
     poisson = q * mp.sqrt(steps) * mp.sqrt(mp.expm1(1 / s**2))
     inner = mp.exp(1 / s**2) * mp.ncdf(1.5 / s) + 3 * mp.ncdf(-0.5 / s) - 2
-    assert abs(limits.dpsgd_mu_poisson("0.004", 3000, 25).value / poisson - 1) < 1e-14
-    assert abs(limits.dpsgd_mu_uniform("0.004", 3000, 25).value / (mp.sqrt(2 * inner) * q * mp.sqrt(steps)) - 1) < 1e-12
+    assert abs(central_limit.dpsgd_mu_poisson("0.004", 3000, 25).value / poisson - 1) < 1e-14
+    assert (
+        abs(central_limit.dpsgd_mu_uniform("0.004", 3000, 25).value / (mp.sqrt(2 * inner) * q * mp.sqrt(steps)) - 1)
+        < 1e-12
+    )
 
 
 def test_dpsgd_estimates_take_arrays():
     rates, steps = np.array([[0.001], [0.02]]), np.array([1.0, 100, 10_000])
-    for estimate in (limits.dpsgd_mu_poisson, limits.dpsgd_mu_uniform):
+    for estimate in (central_limit.dpsgd_mu_poisson, central_limit.dpsgd_mu_uniform):
         found = estimate(rates, steps, 2).value
         assert found.shape == (2, 3)
         alone = [[estimate(rate, step, 2).value for step in steps] for rate in rates[:, 0]]

@@ -29,9 +29,6 @@ from neartwin.audit.confidence import Event as Event
 from neartwin.audit.confidence import Finding as Finding
 from neartwin.audit.confidence import lower_bound as lower_bound
 from neartwin.audit.confidence import upper_bound as upper_bound
-from neartwin.audit.exact import Violation as Violation
-from neartwin.audit.exact import exact_law as exact_law
-from neartwin.audit.exact import exact_violation as exact_violation
 from neartwin.audit.game import ErrorBand as ErrorBand
 from neartwin.audit.game import audit as audit
 from neartwin.audit.game import band as band
@@ -74,3 +71,6 @@ from neartwin.audit.runs import collected as collected
 from neartwin.audit.runs import in_process as in_process
 from neartwin.audit.runs import play as play
 from neartwin.audit.runs import written as written
+from neartwin.audit.verification import Violation as Violation
+from neartwin.audit.verification import exact_law as exact_law
+from neartwin.audit.verification import exact_violation as exact_violation

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from neartwin.audit.claims import Claim, refutes
+from neartwin.audit.likelihood_scores import Score, seen
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Outputs, Transcript
-from neartwin.audit.scores import Score, seen
 from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational

@@ -17,9 +17,9 @@ import numpy as np
 
 from neartwin.audit.claims import Claim, refutes
 from neartwin.audit.confidence import Event, Finding, lower_bound, upper_bound
+from neartwin.audit.likelihood_scores import Score, learned, seen
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Mechanism, Transcript, play
-from neartwin.audit.scores import Score, learned, seen
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray

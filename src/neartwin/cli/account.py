@@ -9,8 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
-from neartwin.accounting.expressions import parse
 from neartwin.accounting.usage import Cost, cost
+from neartwin.accounting.usage_parser import parse
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_table
 from neartwin.errors import ParameterError

@@ -13,8 +13,8 @@ from neartwin.engines.arrow import ARROW, gathered, gathered_rows, key_table
 from neartwin.engines.duckdb_connections import memory_connection, opened
 from neartwin.engines.sql.bounding import are_many, can_thin
 from neartwin.engines.sql.dialect import KEYS, Dialect, floor_half_up, in_calendar
-from neartwin.engines.sql.expressions import translated
 from neartwin.engines.sql.joins import Place
+from neartwin.engines.sql.rendering import translated
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.tables.table import Join

@@ -26,6 +26,7 @@ from neartwin.mechanisms.local.unary import OptimisedUnary as OptimisedUnary
 from neartwin.mechanisms.local.unary import Rappor as Rappor
 from neartwin.mechanisms.local.unary import SymmetricUnary as SymmetricUnary
 from neartwin.mechanisms.neighbours import Neighbours as Neighbours
+from neartwin.mechanisms.norm_bounds import Change as Change
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
 from neartwin.mechanisms.selection.noisy_max import NoisyMax as NoisyMax
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
@@ -36,4 +37,3 @@ from neartwin.mechanisms.selection.thresholds import OptimalSelection as Optimal
 from neartwin.mechanisms.selection.thresholds import UnitThreshold as UnitThreshold
 from neartwin.mechanisms.selection.top_k import JointTop as JointTop
 from neartwin.mechanisms.selection.top_k import PeeledTop as PeeledTop
-from neartwin.mechanisms.sensitivity import Change as Change

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from neartwin.accounting.budgets import Approx, Budget
-from neartwin.accounting.groups import of_one, of_units
+from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.planning.limits import Limits
@@ -33,7 +33,7 @@ def plan(
         importance: The relative importance of each statistic's error, by name. Default 1; see
             `neartwin.planning.allocation`.
         group_size: The number of units changed together that the spend protects. The account is charged the implied
-            cost of one unit: see `neartwin.accounting.groups`.
+            cost of one unit: see `neartwin.accounting.unit_groups`.
 
     Returns:
         The plan.

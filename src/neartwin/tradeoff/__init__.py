@@ -1,6 +1,6 @@
 """Trade-off functions: what an attacker can do to tell two neighbouring data sets apart, as a value that composes.
 
-Limit theorems stand in `limits`, the classical Gaussian formula in `classical`, tests of two finite laws in `attackers`.
+Limit theorems stand in `central_limit`, the classical Gaussian formula in `classical`, tests of two finite laws in `attackers`.
 """
 
 from neartwin.exact import Estimate as Estimate

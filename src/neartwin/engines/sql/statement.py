@@ -38,8 +38,8 @@ from neartwin.engines.sql.dialect import (
     windowed,
     with_parts,
 )
-from neartwin.engines.sql.expressions import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
+from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, ranking
 from neartwin.planning.stage import Stage
 from neartwin.tables.expressions import RowExpression

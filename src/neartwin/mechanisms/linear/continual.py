@@ -32,7 +32,7 @@ from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.adding import PostProcessed
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.sensitivity import Change
+from neartwin.mechanisms.norm_bounds import Change
 
 
 def intervals_change(*, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> Change:

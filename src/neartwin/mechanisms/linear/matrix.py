@@ -29,7 +29,7 @@ from neartwin.mechanisms.adding import PostProcessed
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.sensitivity import Change
+from neartwin.mechanisms.norm_bounds import Change
 
 _MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bounded by sums
 

@@ -241,7 +241,7 @@ def normalised(factors: Sequence[tuple[Moments, int]]) -> Normalised:
     """Mu and gamma of a composition: each factor's moments with how often it stands.
 
     >>> from neartwin.tradeoff.families import epsilon_delta
-    >>> from neartwin.tradeoff.limits import moments
+    >>> from neartwin.tradeoff.central_limit import moments
     >>> n = normalised([(moments(epsilon_delta("0.1")), 100)])
     >>> bool(n.mu.lower <= 1.0004167187531003 <= n.mu.upper)
     True
@@ -286,7 +286,7 @@ def berry_esseen(factors: Sequence[tuple[Moments, int]], alpha: Argument) -> Int
     Refused where gamma may reach 1/2 or alpha leave [gamma, 1 - gamma].
 
     >>> from neartwin.tradeoff.families import epsilon_delta
-    >>> from neartwin.tradeoff.limits import moments
+    >>> from neartwin.tradeoff.central_limit import moments
     >>> b = berry_esseen([(moments(epsilon_delta("0.1")), 100)], "0.2")
     >>> round(b.lower, 12), round(b.upper, 12)
     (0.308708526905, 0.581338058725)
