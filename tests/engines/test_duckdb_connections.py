@@ -50,10 +50,10 @@ def people(place, engine=None):
 
 def test_a_file_that_was_rewritten_is_read_anew_and_names_do_not_stay(visits):
     assert people(visits) == 3
-    (instance,) = kept._kept.values()
+    (instance,) = kept._instances.values()
     written(visits, 5)
     assert people(visits) == 5
-    assert list(kept._kept.values()) == [instance]
+    assert list(kept._instances.values()) == [instance]
     with kept.memory_connection({}) as connection:
         assert connection.execute("SELECT count(*) FROM duckdb_views() WHERE NOT internal").fetchall() == [(0,)]
         assert connection.execute("SELECT count(*) FROM duckdb_external_file_cache()").fetchall() == [(0,)]
@@ -61,11 +61,11 @@ def test_a_file_that_was_rewritten_is_read_anew_and_names_do_not_stay(visits):
 
 def test_after_an_error_the_next_question_has_a_fresh_one(visits):
     assert people(visits) == 3
-    (instance,) = kept._kept.values()
+    (instance,) = kept._instances.values()
     with pytest.raises(duckdb.Error), kept.memory_connection({}) as connection:
         connection.execute("SELECT nothing FROM nowhere")
     assert people(visits) == 3
-    assert list(kept._kept.values()) != [instance]
+    assert list(kept._instances.values()) != [instance]
 
 
 def test_settings_hold_for_their_own_questions(visits):

@@ -11,7 +11,7 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.engines.spark import SparkEngine, asked
+from neartwin.engines.spark import SparkEngine, stage_frame
 from neartwin.errors import QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.releases import distributed
@@ -210,7 +210,7 @@ def test_the_callers_session_is_left_as_it_was(spark_place, spark):
     rows = spark_place.visits(visits(50), name="visits")
     stage = plan(rows.group_by("town").agg(n=nt.count_distinct_units()), **SURE).stage
     before = (dict(spark.conf.getAll), [view.name for view in spark.catalog.listTables("global_temp")])
-    with asked(stage, SALT) as frame:
+    with stage_frame(stage, SALT) as frame:
         text = frame._jdf.queryExecution().toString()
     assert text.count("RepartitionByExpression") >= 1
     assert str(SALT) not in text

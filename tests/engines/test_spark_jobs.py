@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import neartwin as nt
-from neartwin.engines.spark import asked
+from neartwin.engines.spark import stage_frame
 from neartwin.errors import ExecutionError
 from neartwin.planning.planner import plan
 from neartwin.releases import parquet
@@ -45,7 +45,7 @@ def people(spark):
 
 def shuffles(stage):
     """What rows are moved by, in each exchange of the physical plan, the last first. Broadcasts of keys and salt are none."""
-    with asked(stage, SALT) as frame:
+    with stage_frame(stage, SALT) as frame:
         text = frame._jdf.queryExecution().executedPlan().toString()
     found = re.findall(r"(?<!Broadcast)Exchange (\w+)\(?([^\n]*)", text)
     return [(how, re.findall(r"(\w+)#", columns)[: 1 if how == "hashpartitioning" else 0]) for how, columns in found]

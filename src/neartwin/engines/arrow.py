@@ -93,8 +93,8 @@ def _numbered(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], tuple[Key
     """The number of each row's group, and the groups in the order in which they first appear."""
     codes = np.zeros(len(columns[0]), dtype=np.int64)
     for column in columns:
-        found = column.dictionary_encode(null_encoding="encode")
-        codes = codes * len(found.dictionary) + found.indices.to_numpy()
+        encoded = column.dictionary_encode(null_encoding="encode")
+        codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
         _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty_like(order)
@@ -115,9 +115,9 @@ def _dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) 
         The groups, with 0 for those without rows.
     """
     spread, filled = {}, whole_numbers(places)
-    for name, found in values.items():
-        spread[name] = np.zeros(len(keys), dtype=found.dtype)
-        spread[name][filled] = found
+    for name, numbers in values.items():
+        spread[name] = np.zeros(len(keys), dtype=numbers.dtype)
+        spread[name][filled] = numbers
     return Aggregates(len(keys), keys, spread)
 
 

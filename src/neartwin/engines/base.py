@@ -69,20 +69,46 @@ Answer = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Shelf(Protocol):
-    """The place of a written table: enough of a file system to make it visible at one moment."""
+    """The place of a written table: enough of a file system to make a table visible at one moment."""
 
     def exists(self, place: str) -> bool:
-        """Whether the place exists."""
+        """Whether the place exists.
+
+        Args:
+            place: The path.
+
+        Returns:
+            Whether there is a file or a folder.
+        """
         ...
 
     def digest(self, place: str) -> str:
-        """SHA-256 of a file's content. For a folder, of its data files' digests in the order of their names."""
+        """The SHA-256 of a file's content. For a folder, of its data files' digests in the order of their names.
+
+        Args:
+            place: The path.
+
+        Returns:
+            64 hexadecimal digits.
+        """
         ...
 
     def move(self, place: str, to: str) -> None:
-        """Rename; `to` must not exist."""
+        """Rename a file or folder.
+
+        Args:
+            place: The path.
+            to: The new path, which must not exist.
+
+        Raises:
+            OSError: Another folder has taken the name meanwhile.
+        """
         ...
 
     def remove(self, place: str) -> None:
-        """Remove the place, if it exists."""
+        """Remove the place, if it exists.
+
+        Args:
+            place: The path.
+        """
         ...

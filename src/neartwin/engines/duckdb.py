@@ -67,8 +67,8 @@ class DuckdbDialect(Dialect):
 
     def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
         """Weeks start on Monday."""
-        found = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value])
-        return exp.cast(found, "DATE", dialect="duckdb")
+        first_day = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value])
+        return exp.cast(first_day, "DATE", dialect="duckdb")
 
     def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
         """A difference of dates is a BIGINT."""
@@ -122,11 +122,11 @@ class DuckdbEngine:
         Returns:
             The groups and their exact whole numbers.
         """
-        with self._asked(stage) as (connection, places):
+        with self._opened_places(stage) as (connection, places):
             parameters = _parameters(stage, salt)
             chosen = _thinning(connection, stage, places)
             text = text_of(stage, chosen)
-            if len(stage.keys or ()) == 1:  # the shortest way to the one row that there is
+            if len(stage.keys or ()) == 1:  # the fastest way to read one row
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()
         return gathered(stage, answer)
@@ -138,7 +138,7 @@ class DuckdbEngine:
         if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return
-        with self._asked(stage) as (connection, places):
+        with self._opened_places(stage) as (connection, places):
             parameters = _parameters(stage, salt)
             chosen = _thinning(connection, stage, places)
             text = text_of(stage, chosen, ordered=True)
@@ -146,13 +146,13 @@ class DuckdbEngine:
                 yield gathered(stage, pa.Table.from_batches([batch]))
 
     @contextlib.contextmanager
-    def _asked(self, stage: Stage) -> Iterator[tuple[Any, list[Place]]]:
+    def _opened_places(self, stage: Stage) -> Iterator[tuple[Any, list[Place]]]:
         sources = [stage.table.source, *(join.source for join in stage.table.joins)]
         with opened(sources, needed_columns(stage), self._settings()) as (connection, rows):
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
             try:
-                yield connection, [Place(found, DuckdbDialect()) for found in rows]
+                yield connection, [Place(source_rows, DuckdbDialect()) for source_rows in rows]
             finally:
                 with contextlib.suppress(duckdb.Error):
                     connection.unregister(KEYS)
@@ -193,7 +193,15 @@ def _thinning(connection: Any, stage: Stage, places: list[Place]) -> list[Place]
 
 
 def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
-    """A public table's needed columns, for an engine that cannot reach it. Each has one of six Arrow types."""
+    """A public table's needed columns, for an engine that cannot reach it.
+
+    Args:
+        join: The join of the public table.
+        needed: The names of the columns.
+
+    Returns:
+        The rows; each column has one of six Arrow types.
+    """
     with opened([join.source], [needed], {}) as (connection, (rows,)):
         columns = []
         for name in needed:
@@ -203,8 +211,8 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
                 typed = exp.TryCast(this=typed, to=exp.DataType.build("BIGINT", dialect="duckdb"))
             columns.append(exp.alias_(typed, name, quoted=True))
         text = exp.select(*columns).from_(rows).sql(dialect="duckdb")
-        found: pa.Table = connection.sql(text).to_arrow_table()
-    return found
+        answer: pa.Table = connection.sql(text).to_arrow_table()
+    return answer
 
 
 def places_where(condition: Term, columns: Mapping[str, tuple[ColumnType, Sequence[object]]], rows: int) -> list[int]:
@@ -219,11 +227,11 @@ def places_where(condition: Term, columns: Mapping[str, tuple[ColumnType, Sequen
         The places.
     """
     numbered = {name: exp.column(f"c{i}") for i, name in enumerate(columns)}
-    given = {f"c{i}": pa.array(values, _ARROW[kind]) for i, (kind, values) in enumerate(columns.values())}
-    given["place"] = pa.array(range(rows), pa.int64())
+    literals = {f"c{i}": pa.array(values, _ARROW[kind]) for i, (kind, values) in enumerate(columns.values())}
+    literals["place"] = pa.array(range(rows), pa.int64())
     query = exp.select("place").from_("given").where(translated(condition, numbered, DuckdbDialect())).order_by("place")
     with memory_connection({}) as connection:
-        connection.register("given", pa.table(given))
+        connection.register("given", pa.table(literals))
         return [place for (place,) in connection.execute(query.sql(dialect="duckdb")).fetchall()]
 
 

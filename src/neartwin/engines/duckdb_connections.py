@@ -60,7 +60,7 @@ def opened(
         yield (
             connection,
             [
-                _found(connection, source, needed, f"neartwin_{place}", undone)
+                _register(connection, source, needed, f"neartwin_{place}", undone)
                 for place, (source, needed) in enumerate(zip(local, columns, strict=True))
             ],
         )
@@ -96,10 +96,10 @@ def _silent(connection: Any) -> Any:
     return connection.execute("SET enable_progress_bar = false")
 
 
-def _found(
+def _register(
     connection: Any, source: LocalSource, columns: tuple[str, ...], name: str, undone: contextlib.ExitStack
 ) -> exp.Expr:
-    """What stands in FROM; whatever was named for it is forgotten by `undone`."""
+    """The relation of a source in FROM; `undone` removes every name that it registered."""
     match source:
         case DuckdbConnection(table=table):
             return exp.table_(table, quoted=True)
@@ -137,7 +137,7 @@ def _forgotten(connection: Any, name: str) -> None:
 def _csv(source: CsvFiles) -> str:
     """Every value as text, by options that look at no row; malformed lines are skipped, for an error would tell of them."""
     names = source.names()
-    unnamed = max(names, key=len) + "_"  # of a column without a name: DuckDB wants one
+    unnamed = max(names, key=len) + "_"  # stands for an empty column name, which DuckDB refuses
     columns = ", ".join(f"{_quoted(name or unnamed)}: 'VARCHAR'" for name in names)
     files = ", ".join(map(_quoted, source.paths))
     options = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
@@ -150,16 +150,16 @@ def _arrow(frame: Any, columns: list[str]) -> pa.Table:
         return frame.select(columns)
     if hasattr(frame, "to_arrow"):
         return frame.select(columns).to_arrow()
-    found = {}
+    arrays = {}
     places = {str(name): place for place, name in enumerate(frame.columns)}  # names may be numbers
     for name in columns:
         values = frame.iloc[:, places[name]]
         if values.dtype == object:
             texts = [None if value is None or value != value else str(value) for value in values]  # noqa: PLR0124 - NaN
-            found[name] = pa.array(texts, pa.string())
+            arrays[name] = pa.array(texts, pa.string())
         else:
-            found[name] = pa.Array.from_pandas(values)
-    return pa.table(found)
+            arrays[name] = pa.Array.from_pandas(values)
+    return pa.table(arrays)
 
 
 def _quoted(text: str) -> str:
@@ -167,9 +167,9 @@ def _quoted(text: str) -> str:
 
 
 _FORGETFUL = {"enable_external_file_cache": False}
-_FOLDER = ".tmp"  # where DuckDB works from disk if nothing else is said
+_FOLDER = ".tmp"  # DuckDB's default folder for temporary files
 _lock = threading.Lock()
-_kept: dict[object, Any] = {}  # one at most, by its settings
+_instances: dict[object, Any] = {}  # at most one, by its settings
 
 
 @contextlib.contextmanager
@@ -184,12 +184,12 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     """
     key = tuple(sorted(settings.items()))
     with _lock:
-        instance = _kept.get(key)
+        instance = _instances.get(key)
         if instance is None:
             instance = duckdb.connect(config={**settings, **_FORGETFUL})
             in_utc(instance, "GLOBAL")
-            _kept.clear()
-            _kept[key] = instance
+            _instances.clear()
+            _instances[key] = instance
         connection = instance.cursor()
     try:
         with contextlib.closing(connection):
@@ -197,7 +197,7 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     except duckdb.Error:
         _forget(key, instance)
         raise
-    if Path(str(settings.get("temp_directory", _FOLDER))).is_dir():  # it worked from disk, and clears that when it ends
+    if Path(str(settings.get("temp_directory", _FOLDER))).is_dir():  # it wrote temporary files, which closing deletes
         _forget(key, instance)
         instance.close()
 
@@ -209,23 +209,23 @@ def in_utc(connection: Any, scope: str = "SESSION") -> None:
         connection: The connection.
         scope: 'SESSION' for this cursor, 'GLOBAL' for the instance.
     """
-    with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times that need one
+    with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times with a zone
         connection.execute(f"SET {scope} TimeZone = 'UTC'")
 
 
 def _forget(key: object, instance: Any) -> None:
     with _lock:
-        if _kept.get(key) is instance:
-            del _kept[key]
+        if _instances.get(key) is instance:
+            del _instances[key]
 
 
 def _after_fork() -> None:
     """In the child: start anew. What was inherited is never closed, for that would wait for threads that are not there."""
     global _lock  # noqa: PLW0603 - another thread of the parent may have held it
     _lock = threading.Lock()
-    for instance in _kept.values():
+    for instance in _instances.values():
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(instance))
-    _kept.clear()
+    _instances.clear()
 
 
 if hasattr(os, "register_at_fork"):

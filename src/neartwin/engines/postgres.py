@@ -26,7 +26,7 @@ from neartwin.tables.types import ColumnType
 
 _BATCH = 50_000  # rows a round trip
 _SIGN = 2**63
-_NULL = 0x5A5A_C3C3_9696_0F0F  # marks a hash of NULL; any number with mixed bits
+_NULL = 0x5A5A_C3C3_9696_0F0F  # the hash of NULL: any number with mixed bits
 _WRITTEN = {
     pa.int64(): "bigint",
     pa.string(): "text",
@@ -37,7 +37,7 @@ _WRITTEN = {
 }
 _TYPES = {ColumnType.INTEGER: "BIGINT", ColumnType.BOOLEAN: "BOOLEAN"}
 _SURELY_DOUBLE = {"smallint", "integer", "bigint", "real", "double precision"}
-_LARGEST, _SMALLEST = "1.7976931348623158e308", "2.4703282292062329e-324"  # beyond them a numeric is no double
+_LARGEST, _SMALLEST = "1.7976931348623158e308", "2.4703282292062329e-324"  # a NUMERIC beyond them has no nearest double
 
 
 class PostgresDialect(Dialect):
@@ -47,7 +47,7 @@ class PostgresDialect(Dialect):
 
     name: ClassVar[str] = "postgres"
     thins = False
-    reads_once: ClassVar[bool] = False  # IS NOT DISTINCT FROM is no join that it hashes
+    reads_once: ClassVar[bool] = False  # PostgreSQL does not hash a join by IS NOT DISTINCT FROM
 
     def __init__(self, types: dict[str, str]) -> None:
         """Keeps the types."""
@@ -109,8 +109,8 @@ class PostgresDialect(Dialect):
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """Whole numbers have 64 bits here already."""
-        whole = _bigint(value) if kind is ColumnType.INTEGER else value
-        return _by_bytes(value) if kind is ColumnType.TEXT else whole
+        number = _bigint(value) if kind is ColumnType.INTEGER else value
+        return _by_bytes(value) if kind is ColumnType.TEXT else number
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
         """A part of a date in the calendar, so never infinite."""
@@ -119,8 +119,8 @@ class PostgresDialect(Dialect):
     def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
         """Weeks start on Monday."""
         time = exp.cast(value, "TIMESTAMP", dialect="postgres")
-        found = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), time])
-        return exp.cast(found, "DATE", dialect="postgres")
+        first_day = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), time])
+        return exp.cast(first_day, "DATE", dialect="postgres")
 
     def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
         """A difference of dates is an INTEGER."""
@@ -142,9 +142,9 @@ class PostgresDialect(Dialect):
         """Equalities alone: IS NOT DISTINCT FROM would compare every row with every key."""
         if not nullable:
             return exp.EQ(this=value, expression=key)
-        filled, asked = (exp.func("coalesce", side.copy(), _something(kind)) for side in (value, key))
-        absent, wanted = (exp.paren(side.copy().is_(exp.null())) for side in (value, key))
-        return exp.and_(exp.EQ(this=filled, expression=asked), exp.EQ(this=absent, expression=wanted))
+        filled, filled_key = (exp.func("coalesce", side.copy(), _something(kind)) for side in (value, key))
+        absent, absent_key = (exp.paren(side.copy().is_(exp.null())) for side in (value, key))
+        return exp.and_(exp.EQ(this=filled, expression=filled_key), exp.EQ(this=absent, expression=absent_key))
 
 
 def _by_bytes(value: exp.Expr) -> exp.Expr:
@@ -241,11 +241,11 @@ def _hashed(part: exp.Expr, kind: ColumnType, seed: exp.Expr) -> exp.Expr:
         case ColumnType.DATE:
             value = exp.paren(value - _something(kind))
     if kind is ColumnType.TEXT:
-        found = exp.Anonymous(this="hashtextextended", expressions=[value, seed])
+        digest = exp.Anonymous(this="hashtextextended", expressions=[value, seed])
     else:
-        found = exp.Anonymous(this="hashint8extended", expressions=[_bigint(value), seed])
+        digest = exp.Anonymous(this="hashint8extended", expressions=[_bigint(value), seed])
     mark = exp.case().when(part.is_(exp.null()), _bigint(exp.Literal.number(_NULL))).else_("0")
-    return exp.paren(exp.BitwiseXor(this=found, expression=mark))
+    return exp.paren(exp.BitwiseXor(this=digest, expression=mark))
 
 
 def _bigint(value: exp.Expr) -> exp.Expr:
@@ -305,8 +305,8 @@ def _answers(
         parameters: list[Any] = []
         drawn = _parameter((salt ^ _SIGN) - _SIGN, "bigint", parameters) if salted(stage) else exp.null()
         keys = _public_keys(stage, parameters)
-        asked = statement(stage, _places(stage, connection, parameters), drawn, keys)
-        text = (in_order(asked, stage) if ordered else asked).sql(dialect="postgres")
+        query = statement(stage, _places(stage, connection, parameters), drawn, keys)
+        text = (in_order(query, stage) if ordered else query).sql(dialect="postgres")
         with driver().RawServerCursor(connection, f"neartwin_{secrets.token_hex(8)}") as cursor:
             cursor.execute(text, parameters)
             yield iter(lambda: cursor.fetchmany(rows), [])
@@ -324,8 +324,8 @@ def _places(stage: Stage, connection: Any, parameters: list[Any]) -> list[Place]
             table = typed_rows(stage.table.joins[number - 1], needed)
             types = {column.name: _WRITTEN[column.type] for column in table.schema}
             values = ([None if _has_zero(one) else one for one in column.to_pylist()] for column in table.columns)
-            given = _unnested(types, values, f"given{number}", parameters)
-            places.append(Place(given, PostgresDialect(types)))
+            literals = _unnested(types, values, f"given{number}", parameters)
+            places.append(Place(literals, PostgresDialect(types)))
     return places
 
 

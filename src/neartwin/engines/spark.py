@@ -78,8 +78,8 @@ class SparkDialect(Dialect):
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
         """Weekday() counts from 0 for Monday."""
-        found: exp.Expr = exp.Anonymous(this="weekday" if part == "isodow" else part, expressions=[value])
-        return exp.cast(found + 1 if part == "isodow" else found, "BIGINT", dialect="spark")
+        number: exp.Expr = exp.Anonymous(this="weekday" if part == "isodow" else part, expressions=[value])
+        return exp.cast(number + 1 if part == "isodow" else number, "BIGINT", dialect="spark")
 
     def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
         """Weeks start on Monday."""
@@ -132,7 +132,7 @@ class SparkEngine:
         Returns:
             The groups and their exact whole numbers.
         """
-        with asked(stage, salt) as frame:
+        with stage_frame(stage, salt) as frame:
             answer: pa.Table = frame.toArrow()
         return gathered(stage, answer)
 
@@ -194,12 +194,12 @@ class SparkShelf:
         """SHA-256 of the data files' digests, by name. The workers compute those."""
         from pyspark.sql import functions as f
 
-        found = self._session.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(place)
-        lines = found.select(f.element_at(f.split("path", "/"), -1), f.sha2("content", 256)).collect()
-        return hashlib.sha256("\n".join(f"{name} {made}" for name, made in sorted(lines)).encode()).hexdigest()
+        files = self._session.read.format("binaryFile").option("pathGlobFilter", "*.parquet").load(place)
+        lines = files.select(f.element_at(f.split("path", "/"), -1), f.sha2("content", 256)).collect()
+        return hashlib.sha256("\n".join(f"{name} {digest}" for name, digest in sorted(lines)).encode()).hexdigest()
 
     def move(self, place: str, to: str) -> None:
-        """Rename. It fails if another folder has taken the name meanwhile."""
+        """Rename a folder. It fails if another folder has taken the name meanwhile."""
         files, path = self._at(place)
         _, target = self._at(to)
         if files.exists(target) or not files.rename(path, target):
@@ -217,7 +217,7 @@ class SparkShelf:
 
 
 @contextlib.contextmanager
-def asked(stage: Stage, salt: int) -> Iterator[Any]:
+def stage_frame(stage: Stage, salt: int) -> Iterator[Any]:
     """The DataFrame of a stage's statement, for the life of the context. Nothing has run yet.
 
     Args:
@@ -232,14 +232,16 @@ def asked(stage: Stage, salt: int) -> Iterator[Any]:
 
 
 def _frame(stage: Stage, salt: int, session: Any, undone: contextlib.ExitStack) -> Any:
-    """The same in a session. The salt is a table of one row, so that no text, plan or page of the cluster shows it."""
+    """The DataFrame of a stage's statement. The salt is a table of one row, so that no text, plan or page of the cluster
+    shows it.
+    """
     signed = pa.table({"salt": pa.array([(salt ^ _SIGN) - _SIGN], pa.int64())})
     _named(session.createDataFrame(signed), _SALT, undone)
     if stage.keys is not None and stage.group_columns:
         _named(session.createDataFrame(key_table(stage)), KEYS, undone)
     drawn = exp.select("salt").from_(_SALT).subquery()
-    asked_for = statement(stage, _places(stage, session, undone), drawn)
-    return session.sql(asked_for.sql(dialect="spark"))
+    query = statement(stage, _places(stage, session, undone), drawn)
+    return session.sql(query.sql(dialect="spark"))
 
 
 def _source(stage: Stage) -> SparkFrame:
@@ -259,7 +261,7 @@ def _named(frame: Any, name: str, undone: contextlib.ExitStack) -> None:
 
 
 def _places(stage: Stage, session: Any, undone: contextlib.ExitStack) -> list[Place]:
-    """The tables, seen from our session; rows of public ones that are elsewhere are handed over."""
+    """The tables in our session. Rows of public tables that are elsewhere are copied to it."""
     places = []
     sources = [stage.table.source, *(join.source for join in stage.table.joins)]
     for number, (source, needed) in enumerate(zip(sources, needed_columns(stage), strict=True)):
@@ -276,7 +278,7 @@ def _places(stage: Stage, session: Any, undone: contextlib.ExitStack) -> list[Pl
 
 
 def _session(theirs: Any) -> Any:
-    """A session with the caller's settings, but for those that decide what an expression means."""
+    """A session with the caller's settings, except those that decide an expression's meaning."""
     ours = theirs.newSession()
     for name, value in theirs.conf.getAll.items():
         if name.startswith("spark.sql.") and theirs.conf.isModifiable(name):
@@ -286,12 +288,13 @@ def _session(theirs: Any) -> Any:
     return ours
 
 
-CELLS = 2**19  # of the groups that a worker has in memory at a time
+CELLS = 2**19  # the most cells that a worker holds in memory at a time
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 def together(stage: Stage, splits: Sequence[Stage], session: Any, frame_of: Callable[[Stage], Any]) -> Any:
-    """One row a group: every public group, or each group in the stage's answer.
+    """Join the answers of stages about the same groups: one row for every public group, or each group in the stage's
+    answer.
 
     Args:
         stage: The stage.
@@ -306,23 +309,23 @@ def together(stage: Stage, splits: Sequence[Stage], session: Any, frame_of: Call
     from pyspark.sql import functions as f
 
     names = group_names(stage)
-    found = frame_of(stage) if stage.measures else None
+    frame = frame_of(stage) if stage.measures else None
     if stage.keys is not None:
         public = session.createDataFrame(key_table(stage)).select(POSITION)
-        found = public if found is None else _beside(public, found, names)
-    if found is None:
+        frame = public if frame is None else _beside(public, frame, names)
+    if frame is None:
         raise TypeError("discovered groups have a measure that they are discovered by")
     for i, split in enumerate(splits):
         cells = f.collect_list(f.struct(CELL, "m0")).alias(f"c{i}")
-        found = _beside(found, frame_of(split).groupBy(*names).agg(cells), names)
+        frame = _beside(frame, frame_of(split).groupBy(*names).agg(cells), names)
     if splits:
         rows = max(1, CELLS // max(map(_width, splits)))
         session.conf.set(_BATCH, str(min(rows, int(session.conf.get(_BATCH)))))
-    return found
+    return frame
 
 
 def _beside(left: Any, right: Any, names: Sequence[str]) -> Any:
-    """The rows of the left with what the right has of the same group, which may be NULL."""
+    """The rows of the left table, with the right table's values of each group; these may be NULL."""
     from pyspark.sql import functions as f
 
     other = right.select(

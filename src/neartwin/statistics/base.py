@@ -262,14 +262,14 @@ class Statistic(ABC):
 
     def keywords(self) -> dict[str, Any]:
         """The arguments of its constructor, ready for JSON."""
-        found: dict[str, Any] = {}
+        arguments: dict[str, Any] = {}
         for part in fields(self):  # type: ignore[arg-type]
             value = getattr(self, part.name)
             if isinstance(value, Bounds):
-                found |= {name: str(getattr(value, name)) for name in ("low", "high", "step")}
+                arguments |= {name: str(getattr(value, name)) for name in ("low", "high", "step")}
             elif value is not None:
-                found[part.name] = _plain(value)
-        return found
+                arguments[part.name] = _plain(value)
+        return arguments
 
     def clip_bounds(self, table: Table) -> Mapping[str, Bounds]:
         """The bounds that values are clipped to, by column."""
@@ -330,7 +330,15 @@ class Statistic(ABC):
         return False
 
     def shared_column(self, table: Table, grid: object) -> GridColumn | None:
-        """The column that its sums have on this grid; a mean of the same column takes it."""
+        """The column of this statistic's sums on a grid; a mean of one column takes it instead of its own.
+
+        Args:
+            table: The table.
+            grid: The column with its bounds, step and fill, as a tuple.
+
+        Returns:
+            The column; None if no sum is on the grid.
+        """
         return None
 
 

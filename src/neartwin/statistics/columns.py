@@ -11,7 +11,7 @@ from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import Value, value_of
 from neartwin.tables.table import Bounds, Table, both_ends, bounds
 
-Choice = Number | None  # of an end, a step or a fill; None leaves it to what the table declares
+Choice = Number | None  # an end, a step or a fill; None takes the table's declaration
 
 
 @dataclass(frozen=True, slots=True)

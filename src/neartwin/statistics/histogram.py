@@ -24,7 +24,7 @@ from neartwin.tables.types import NUMERIC, ColumnType
 
 MOST_BINS = 1000
 
-COUNTS = "count"  # the statistic of a histogram's release; the bins stand under its own name
+COUNTS = "count"  # the statistic of a histogram's release; the bins have the histogram's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class Histogram(Statistic):
             raise QueryError(f"histogram of {of.text!r}: it is {of.type}, and a number is wanted")
         search = _Search(as_kind(of.term, ColumnType.NUMBER), of.text, tuple(map(float, self.edges)))
         ends = (search.compared(">=", 0), search.compared("<=", -1))
-        inside, (found, text) = Term("and", ColumnType.BOOLEAN, ends), search.between(0, len(self.edges) - 1)
-        term = Term("case", ColumnType.INTEGER, (inside, found, Term("literal", ColumnType.INTEGER)))
+        inside, (bin_number, text) = Term("and", ColumnType.BOOLEAN, ends), search.between(0, len(self.edges) - 1)
+        term = Term("case", ColumnType.INTEGER, (inside, bin_number, Term("literal", ColumnType.INTEGER)))
         check_bins(term, of.text, len(self.edges) - 1)
         check_term(term)
         low, high = search.edges[0], search.edges[-1]
@@ -178,8 +178,8 @@ def histogram(column: str, edges: Sequence[Number]) -> Histogram:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: edges=[0.0, 0.0] must increase
     """
-    given: tuple[Any, ...] = several(edges=edges)
-    exact = tuple(rational(edge=edge) for edge in given)
+    ends: tuple[Any, ...] = several(edges=edges)
+    exact = tuple(rational(edge=edge) for edge in ends)
     shown = [float(edge) for edge in exact[:20]]
     if not 2 <= len(exact) <= MOST_BINS + 1:
         raise ParameterError("edges", shown, f"must hold 2 to {MOST_BINS + 1} numbers")

@@ -39,7 +39,7 @@ class InterquartileRange(OrderStatistic):
         return values
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
-        """In rows: the values that lie so many rows away are private."""
+        """The error in ranks, because the values so many rows away are private."""
         column, measure, ranks = self.ranks(context)
         ((_, share), *_) = looks(ranks.tree)
         failure = share * (1 - confidence) / 2

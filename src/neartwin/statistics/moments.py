@@ -37,9 +37,9 @@ from neartwin.tables.ranges import Value, value_of
 from neartwin.tables.table import Bounds, Table
 from neartwin.tables.table import bounds as as_bounds
 
-_MOST_STEPS = 50_000  # of a grid that nobody asked for: its squares have a noise that can be drawn
+_MOST_STEPS = 50_000  # steps of a default grid, so that the noise of squares can be drawn
 _LARGEST_GRID = 2**31  # products of two fit 62 bits
-_UNBOUNDED = sys.float_info.max  # the end of a bar that is not proven
+_UNBOUNDED = sys.float_info.max  # the end of a bar without a proof
 
 
 class MomentStatistic(Statistic):
@@ -99,7 +99,7 @@ class MomentStatistic(Statistic):
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """From sums in half-widths of the columns' bounds."""
-        noise, found = self.noise(context), []
+        noise, estimates = self.noise(context), []
         sums = noise.sums
         names, half = self._measures(sums, context), [half_of(sums, place) for place in range(len(sums.columns))]
         number, *totals = (noisy.sums[one].astype(float) / context.measures[one].parts for one in names)
@@ -110,8 +110,8 @@ class MomentStatistic(Statistic):
         }
         all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
         for one, ends in zip(self.labels(name), all_bars, strict=True):
-            found.append(Estimate(one, *(_finite(end).tolist() for end in ends)))
-        return found
+            estimates.append(Estimate(one, *(_finite(end).tolist() for end in ends)))
+        return estimates
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The release's own bars, at sums without noise of columns that do not depend on each other.
@@ -121,7 +121,7 @@ class MomentStatistic(Statistic):
         noise, n = self.noise(context), np.array(GROUP_SIZES, dtype=float)
         first = tuple(n / 4 for _ in noise.sums.columns)
         second = {(i, j): n * (1 / 16 + (i == j) / 4) for i, j in noise.sums.pairs}
-        found = []
+        errors = []
         all_bars = self.bars(MomentSums(noise, n, first, second), 1 - confidence)
         for label, (_, low, high) in zip(self.labels(name), all_bars, strict=True):
             widths = np.clip((high - low) / 2, 0.0, _UNBOUNDED).tolist()
@@ -129,8 +129,8 @@ class MomentStatistic(Statistic):
             proven = [f"± {width:.3g} at n = {size:,}" for size, width in by_size if width < _UNBOUNDED]
             few = [f"no bar is proven at n = {size:,}" for size, width in by_size if width == _UNBOUNDED][-1:]
             says = "about " * bool(proven) + ", ".join([*proven, *few])
-            found.append(ExpectedError(name=label, confidence=confidence, half_width=None, by_size=by_size, says=says))
-        return found
+            errors.append(ExpectedError(name=label, confidence=confidence, half_width=None, by_size=by_size, says=says))
+        return errors
 
 
 def _finite(end: FloatArray) -> FloatArray:
@@ -192,10 +192,10 @@ class _Related(MomentStatistic):
         """The sums of all columns, in one order that does not depend on the statistic."""
         if len(set(self.operands)) != len(self.operands):
             raise QueryError(f"{self} names a column twice")
-        found = {name: moment_column(value_of(table, name, None), None, given=False) for name in self.operands}
-        ordered = sorted(found, key=lambda name: found[name].name)
+        columns = {name: moment_column(value_of(table, name, None), None, given=False) for name in self.operands}
+        ordered = sorted(columns, key=lambda name: columns[name].name)
         places = tuple(map(ordered.index, self.operands))
-        return MomentSet(tuple(found[name] for name in ordered), places, self.pairs(places))
+        return MomentSet(tuple(columns[name] for name in ordered), places, self.pairs(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,10 +434,10 @@ def coefficient(target: str, features: Sequence[str], feature: str = "") -> Coef
     >>> print(coefficient("pay", ["age"], "age"))
     slope of age in regression(pay, [age])
     """
-    whole = regression(target, features)
-    if feature and feature not in whole.features:
-        raise QueryError(f"feature={feature!r} must be one of the features {list(whole.features)}")
-    return Coefficient(whole.target, whole.features, feature)
+    model = regression(target, features)
+    if feature and feature not in model.features:
+        raise QueryError(f"feature={feature!r} must be one of the features {list(model.features)}")
+    return Coefficient(model.target, model.features, feature)
 
 
 def _texts(*columns: str) -> tuple[str, ...]:

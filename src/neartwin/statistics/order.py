@@ -34,10 +34,10 @@ from neartwin.tables.table import Bounds, Table, both_ends
 from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
 
-MOST_CELLS = 2**16  # of a grid: its counts are held for every group
-_GOOD = 1000  # cells of a grid that nobody asked for
+MOST_CELLS = 2**16  # the most cells of a grid: memory holds its counts for every group
+_GOOD = 1000  # cells of a default grid
 _FACTORS = (1, 2, 5)
-_AT_ONCE = 1 << 22  # cells of groups that are worked on together
+_AT_ONCE = 1 << 22  # cells of the groups that one step computes
 
 Split = tuple[FloatArray, FloatArray]
 
@@ -93,18 +93,26 @@ class OrderStatistic(OneColumn):
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """From the tree, some groups at a time."""
         column, measure, ranks = self.ranks(context)
-        place, found = column.bounds, dict[str, list[tuple[FloatArray, ...]]]()
+        place, columns = column.bounds, dict[str, list[tuple[FloatArray, ...]]]()
         for part in _parts(noisy.trees[measure.name], ranks.tree.cells):
             for label, three in self.cells(name, ranks, ranks.tree.split(part), confidence).items():
-                found.setdefault(label, []).append(three)
+                columns.setdefault(label, []).append(three)
         estimates = []
-        for label, parts in found.items():
+        for label, parts in columns.items():
             ends = [np.concatenate([part[i] for part in parts]) for i in range(3)]
             estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends)))
         return estimates
 
     def in_units(self, cells: FloatArray, place: Bounds) -> list[float]:
-        """Numbers of cells as values, within the bounds."""
+        """Numbers of cells as values, within the bounds.
+
+        Args:
+            cells: Numbers of cells from the lower bound, which need not be whole.
+            place: The bounds with the step of a cell.
+
+        Returns:
+            The values, in the column's unit.
+        """
         values = ((cells + place.low_units) * float(place.step)).tolist()
         return [min(max(value, float(place.low)), float(place.high)) for value in values]
 
@@ -148,29 +156,29 @@ class Quantile(OrderStatistic):
         return sum(typical_weight(tree, float(rank)) for rank in self.rank)
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
-        """Quantiles in order."""
-        found, last = dict[str, tuple[FloatArray, ...]](), np.zeros(split[0].shape[0])
+        """The quantiles in order."""
+        columns, last = dict[str, tuple[FloatArray, ...]](), np.zeros(split[0].shape[0])
         for rank, label in zip(self.rank, self.labels(name), strict=True):
             value, low, high = ranks.quantile(split, float(rank), confidence)
             last = np.maximum(last, value)
-            # only values are put in order: a bar that another rank's noise cut would hold less often than it says
-            found[label] = last, np.minimum(low, last), np.maximum(high, last)
-        return found
+            # Only values are sorted. A bar cut by another rank's noise would hold less often than stated.
+            columns[label] = last, np.minimum(low, last), np.maximum(high, last)
+        return columns
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
-        """In rows: the values that lie so many rows away are private."""
+        """The errors in ranks, because the values so many rows away are private."""
         column, measure, ranks = self.ranks(context)
         ((_, share), *_) = looks(ranks.tree)
-        found = []
+        errors = []
         for rank, label in zip(map(float, self.rank), self.labels(name), strict=True):
             width = float(ranks.bars(rank, 1 - share * (1 - confidence)).max()) / measure.parts
-            found.append(by_rank(label, width, f"at most {width:,.0f} values off its rank", column, confidence))
-        return found
+            errors.append(by_rank(label, width, f"at most {width:,.0f} values off its rank", column, confidence))
+        return errors
 
 
 @dataclass(frozen=True, slots=True)
 class Extreme(OrderStatistic):
-    """The end that a column's values certainly reach."""
+    """An end that a column's values certainly reach."""
 
     end: ClassVar[float]  # as a rank
     superlative: ClassVar[str]
@@ -203,8 +211,8 @@ class Minimum(Extreme):
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
         """The reached value; the true one lies between it and the public bound."""
-        reached = np.minimum(ranks.smallest(split, confidence), ranks.tree.cells - 1.0)
-        return {name: (reached, np.zeros_like(reached), reached)}
+        certain = np.minimum(ranks.smallest(split, confidence), ranks.tree.cells - 1.0)
+        return {name: (certain, np.zeros_like(certain), certain)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,8 +225,8 @@ class Maximum(Extreme):
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
         """The reached value; the true one lies between it and the public bound."""
-        reached = np.maximum(ranks.largest(split, confidence), 0.0)
-        return {name: (reached, reached, np.full_like(reached, ranks.tree.cells - 1.0))}
+        certain = np.maximum(ranks.largest(split, confidence), 0.0)
+        return {name: (certain, certain, np.full_like(certain, ranks.tree.cells - 1.0))}
 
 
 def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: float) -> ExpectedError:
@@ -280,12 +288,12 @@ def quantile(
             raise ParameterError("rank", each, "must lie strictly between 0 and 1", remedy=remedy)
     if not ranks or any(a >= b for a, b in pairwise(ranks)):
         raise ParameterError("rank", [float(each) for each in ranks], "must increase, with at least one")
-    found = Quantile(column, *order_grid(column, low, high, step, fill), rank=ranks)
-    if len(set(found.labels(""))) < len(ranks):
+    statistic = Quantile(column, *order_grid(column, low, high, step, fill), rank=ranks)
+    if len(set(statistic.labels(""))) < len(ranks):
         raise ParameterError(
             "rank", [float(each) for each in ranks], "must differ in six digits, by which answers are named"
         )
-    return found
+    return statistic
 
 
 @constructor
@@ -371,14 +379,14 @@ def grid_of(bounds: Bounds, kind: ColumnType, step: Fraction | None, *, given: b
     '[0, 120] in steps of 1'
     """
     if step is not None:
-        found = as_bounds(bounds.low, bounds.high, step)
+        grid = as_bounds(bounds.low, bounds.high, step)
     elif not given and points_of(bounds) <= 4 * _GOOD:
-        found = bounds
+        grid = bounds
     else:
-        found = as_bounds(bounds.low, bounds.high, _step(bounds, whole=kind is ColumnType.INTEGER))
-    if points_of(found) > MOST_CELLS:
-        raise QueryError(f"a grid of {points_of(found):,} points is too fine for quantiles; give a larger step")
-    return found
+        grid = as_bounds(bounds.low, bounds.high, _step(bounds, integral=kind is ColumnType.INTEGER))
+    if points_of(grid) > MOST_CELLS:
+        raise QueryError(f"a grid of {points_of(grid):,} points is too fine for quantiles; give a larger step")
+    return grid
 
 
 def points_of(bounds: Bounds) -> int:
@@ -386,13 +394,13 @@ def points_of(bounds: Bounds) -> int:
     return bounds.high_units - bounds.low_units + 1
 
 
-def _step(bounds: Bounds, *, whole: bool) -> Fraction:
+def _step(bounds: Bounds, *, integral: bool) -> Fraction:
     span = bounds.high - bounds.low
     ends = (bounds.low, bounds.high)
     power = Fraction(10) ** floor(log10(span / _GOOD))
     options = [factor * ten * power for ten in (1, 10) for factor in _FACTORS]
-    for step in [Fraction(1), *options] if whole else options:
-        if all((end / step).denominator == 1 for end in ends) and span / step <= _GOOD and (step >= 1 or not whole):
+    for step in [Fraction(1), *options] if integral else options:
+        if all((end / step).denominator == 1 for end in ends) and span / step <= _GOOD and (step >= 1 or not integral):
             return step
     unit = Fraction(1, lcm(*(end.denominator for end in ends)))
     common = unit * gcd(*(int(end / unit) for end in ends))

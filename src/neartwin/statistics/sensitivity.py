@@ -74,8 +74,16 @@ class Contribution:
 
 
 def of_units(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
-    """The sensitivity of a count of distinct units by group."""
-    return _over_groups(neighbours, reach, whole=1, same=1, why="a unit counts once in a group")
+    """The sensitivity of a count of distinct units by group.
+
+    Args:
+        neighbours: The neighbour relation.
+        reach: The most that one unit contributes.
+
+    Returns:
+        The sensitivity, in units.
+    """
+    return _over_groups(neighbours, reach, largest=1, same=1, why="a unit counts once in a group")
 
 
 def of_count(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
@@ -93,31 +101,34 @@ def of_count(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
     """
     rows = reach.rows_per_group
     why = "one row a unit" if rows == 1 else f"at most {rows} rows a unit in a group"
-    return _in_all(neighbours, reach, _over_groups(neighbours, reach, whole=rows, same=rows, why=why), row=1)
+    return _in_all(neighbours, reach, _over_groups(neighbours, reach, largest=rows, same=rows, why=why), row=1)
 
 
 def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts: int = 1) -> Sensitivity:
     """The sensitivity of counts by group and node. Each level of the tree counts a row once, in parts of a row.
 
-    Each row of a unit may be in another node, or all in one. So absolute sums add up, and a node moves by at most all of them. A
-    unit with m > C values has each counted as floor(C P / m) parts. Since m floor(C P / m) <= C P, it counts for no more than C
-    whole rows.
+    Each row of a unit may be in another node, or all in one. So absolute sums add up, and a node moves by at most all
+    of them. A unit with m > C values has each counted as floor(C P / m) parts. Since m floor(C P / m) <= C P, it counts
+    for no more than C whole rows.
 
     Args:
-        neighbours: The relation.
+        neighbours: The neighbour relation.
         reach: The most that one unit contributes.
         levels: The levels of the tree.
         parts: P, the parts of a row.
+
+    Returns:
+        The sensitivity, in parts of a row.
 
     >>> of_cells(Neighbours.ADD_REMOVE, Contribution(rows_per_group=2, groups_per_unit=3, groups=None), levels=4).l1
     24
     """
     rows, k = reach.rows_per_group, reach.groups_per_unit
     moved = k if neighbours is Neighbours.ADD_REMOVE else 2 * k
-    reached = levels * moved * rows * parts
+    total = levels * moved * rows * parts
     why = f"at most {rows} row{'s' * (rows > 1)} a unit in a group, each in one node of {levels} level{'s' * (levels > 1)}"
     why += f"; {moved} groups" + (f"; in parts of 1/{parts:,}" if parts > 1 else "")
-    return Sensitivity(reached, rows * parts, reached, why)
+    return Sensitivity(total, rows * parts, total, why)
 
 
 def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) -> Sensitivity:
@@ -142,8 +153,8 @@ def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) 
     why = f"a row adds at most max(|low|, |high|) = {size:,} grid steps"
     if rows > 1:
         why += f", {rows} rows a unit in a group"
-    found = _over_groups(neighbours, reach, whole=rows * size, same=rows * max(high - low, size), why=why)
-    return _in_all(neighbours, reach, found, row=size)
+    uncapped = _over_groups(neighbours, reach, largest=rows * size, same=rows * max(high - low, size), why=why)
+    return _in_all(neighbours, reach, uncapped, row=size)
 
 
 def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
@@ -170,31 +181,41 @@ def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:
     )
 
 
-def _in_all(neighbours: Neighbours, reach: Contribution, found: Sensitivity, *, row: int) -> Sensitivity:
-    """The sensitivity where a unit counts for at most T rows in all: each adds at most `row`, so the absolute sum at most T row.
+def _in_all(neighbours: Neighbours, reach: Contribution, uncapped: Sensitivity, *, row: int) -> Sensitivity:
+    """The sensitivity if a unit counts for at most T rows in all. Each row adds at most `row`, so the absolute sum is at
+    most T row.
 
-    A replaced unit takes as much away as it may add. The squared length is at most the absolute sum times the largest cell.
+    A replaced unit removes at most as much as it adds. The squared length is at most the absolute sum times the largest
+    cell.
 
     >>> of_count(Neighbours.ADD_REMOVE, Contribution(rows_per_group=20, groups_per_unit=9, groups=9, rows_per_unit=50)).l2_squared
     1000
     """
     most = reach.rows_per_unit
     if most is None:
-        return found
+        return uncapped
     both = 1 if neighbours is Neighbours.ADD_REMOVE else 2
-    why = f"{found.why}; at most {most} rows a unit in all"
-    return Sensitivity(min(found.l1, both * most * row), found.cell, found.cells, why, found.l2_squared)
+    why = f"{uncapped.why}; at most {most} rows a unit in all"
+    return Sensitivity(min(uncapped.l1, both * most * row), uncapped.cell, uncapped.cells, why, uncapped.l2_squared)
 
 
-def _over_groups(neighbours: Neighbours, reach: Contribution, *, whole: int, same: int, why: str) -> Sensitivity:
-    """whole: the most that a unit adds to one group. same: the most that a group can change that it leaves and enters."""
+def _over_groups(neighbours: Neighbours, reach: Contribution, *, largest: int, same: int, why: str) -> Sensitivity:
+    """The sensitivity over the groups of a unit.
+
+    Args:
+        neighbours: The neighbour relation.
+        reach: The most that one unit contributes.
+        largest: The most that a unit adds to one group.
+        same: The most that a group changes if a replaced unit leaves it and its replacement enters it.
+        why: The reason in words.
+    """
     k, g = reach.groups_per_unit, reach.groups
     if neighbours is Neighbours.ADD_REMOVE:
-        return Sensitivity(k * whole, whole, k, f"{why}; {k} group{'s' * (k > 1)} a unit")
+        return Sensitivity(k * largest, largest, k, f"{why}; {k} group{'s' * (k > 1)} a unit")
     if g is None or g >= 2 * k:
-        squared = max(k * same**2, 2 * k * whole**2)
-        return Sensitivity(2 * k * whole, same, 2 * k, f"{why}; {k} left and {k} entered", squared)
+        squared = max(k * same**2, 2 * k * largest**2)
+        return Sensitivity(2 * k * largest, same, 2 * k, f"{why}; {k} left and {k} entered", squared)
     both, either = 2 * k - g, 2 * (g - k)
     why += f"; of {g} group{'s' * (g > 1)}, {both} left and entered (up to {same:,} each), {either} one of the two"
-    squared = max(k * same**2, both * same**2 + either * whole**2)
-    return Sensitivity(both * same + either * whole, same, g, why, squared)
+    squared = max(k * same**2, both * same**2 + either * largest**2)
+    return Sensitivity(both * same + either * largest, same, g, why, squared)

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from neartwin.statistics.base import Statistic
 
-Named = tuple[str, Statistic]  # by the name that a column without AS gets
+Named = tuple[str, Statistic]  # with the name of a column without AS
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Call:
 
 Reader = Callable[[Call], Named | None]
 FUNCTIONS: dict[str, Reader] = {}
-SPELLINGS: dict[str, None] = {}  # what messages list, in the order of registration
+SPELLINGS: dict[str, None] = {}  # the functions that messages list, in the order of registration
 
 
 def function(*names: str, spelled: str = "") -> Callable[[Reader], Reader]:

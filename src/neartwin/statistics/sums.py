@@ -44,7 +44,7 @@ class _Totalled(OneColumn):
         value, bounds = self.value(context.table), self.value(context.table).bounds
         if not any(other.averages(context.table, value, self.fill) for other in context.statistics):
             return centred(value, bounds, self.fill, 0)
-        for other in context.statistics:  # a variance's sums serve a mean too
+        for other in context.statistics:  # a mean can share a variance's sums
             shared = other.shared_column(context.table, (self.column, *self.grid))
             if shared is not None:
                 return shared
@@ -162,8 +162,8 @@ class Mean(_Totalled):
         _, number = self._measures(column, context)
         reach = float(self._thresholds(column, context, confidence).reach.max())
         b, step = float(number.half_width((1 + confidence) / 2)), float(column.bounds.step)
-        whole = float(column.bounds.high - column.bounds.low)
-        by_size = tuple((n, min(whole, step * reach / (n - b)) if n > b else whole) for n in GROUP_SIZES)
+        span = float(column.bounds.high - column.bounds.low)
+        by_size = tuple((n, min(span, step * reach / (n - b)) if n > b else span) for n in GROUP_SIZES)
         says = "at most " + ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
         return [ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)]
 

@@ -49,12 +49,12 @@ from neartwin.engines.sql.dialect import (
     as_bigint,
     as_double,
     grouped,
+    integer,
     least,
     named,
     part_named,
     real,
     selected,
-    whole,
     windowed,
     with_parts,
 )
@@ -79,9 +79,9 @@ def norm_parts(
     """
     steps: list[exp.Expr] = []
     for i, (name, entry) in enumerate(entries.items()):
-        value = exp.func("coalesce", entry.copy(), whole(0))
+        value = exp.func("coalesce", entry.copy(), integer(0))
         steps += [named(value, f"e{i}"), named(_length(value, clip.coordinates[name], dialect), f"l{i}")]
-    beyond = exp.column("w") > whole(clip.limit**2)
+    beyond = exp.column("w") > integer(clip.limit**2)
     squares: exp.Expr = exp.column("l0") * exp.column("l0")
     for i in range(1, len(entries)):
         squares = squares + exp.column(f"l{i}") * exp.column(f"l{i}")
@@ -119,10 +119,10 @@ def roots(source: str, beyond: exp.Expr, dialect: Dialect) -> Parts:
 
 def _length(value: exp.Expr, one: Coordinate, dialect: Dialect) -> exp.Expr:
     """Ceil(|v| times / over)."""
-    size = dialect.wide(exp.Abs(this=value.copy())) * whole(one.times)
+    size = dialect.wide(exp.Abs(this=value.copy())) * integer(one.times)
     if one.over == 1:
         return size
-    return dialect.weighted(exp.paren(size + whole(one.over - 1)), whole(1), whole(one.over))
+    return dialect.weighted(exp.paren(size + integer(one.over - 1)), integer(1), integer(one.over))
 
 
 def _where(beyond: exp.Expr, value: exp.Expr) -> exp.Expr:
@@ -133,28 +133,30 @@ def _newton(dialect: Dialect) -> exp.Expr:
     """(r + w / r) / 2, both quotients rounded down."""
     guess = exp.column("r")
     return dialect.weighted(
-        exp.paren(dialect.wide(guess) + dialect.weighted(exp.column("w"), whole(1), guess.copy())), whole(1), whole(2)
+        exp.paren(dialect.wide(guess) + dialect.weighted(exp.column("w"), integer(1), guess.copy())),
+        integer(1),
+        integer(2),
     )
 
 
 def _rounded_up() -> exp.Expr:
     q, w = exp.column("q"), exp.column("w")
-    below = exp.paren(q - whole(1))
+    below = exp.paren(q - integer(1))
     case = exp.case().when(below.copy() * below.copy() >= w, below.copy())
-    return case.when(q.copy() * q.copy() >= w.copy(), q.copy()).else_(q + whole(1))
+    return case.when(q.copy() * q.copy() >= w.copy(), q.copy()).else_(q + integer(1))
 
 
 def _clipped(place: int, one: Coordinate, limit: int, beyond: exp.Expr, dialect: Dialect) -> exp.Expr:
-    entry = dialect.wide(exp.column(f"e{place}")) * whole(one.parts)
-    less = dialect.weighted(exp.paren(entry.copy()), whole(limit), exp.column("k"))
+    entry = dialect.wide(exp.column(f"e{place}")) * integer(one.parts)
+    less = dialect.weighted(exp.paren(entry.copy()), integer(limit), exp.column("k"))
     return exp.case().when(beyond.copy(), less).else_(entry)
 
 
-_PLACES = 60  # bits of a whole number that is never negative
-_MOST_GROUPS = 20  # K: beyond, too many places are needed
-_LOOKED_AT = 100_000  # rows
-_LEAST_PAIRS = 1000  # of rows of one unit, to tell anything
-_TIMES = 3  # K: groups of a unit, from which on it pays
+_PLACES = 60  # bits of a whole number of at least 0
+_MOST_GROUPS = 20  # the largest K; above it, too many places are needed
+_SAMPLED_ROWS = 100_000
+_LEAST_PAIRS = 1000  # pairs of rows of one unit that decide anything
+_TIMES = 3  # thinning pays from this many times K groups of a unit
 
 
 def can_thin(stage: Stage) -> bool:
@@ -185,9 +187,9 @@ def thinned(rows: exp.Select, hashed: exp.Expr, groups: int) -> Parts:
     over = exp.Div(this=as_double(hashed), expression=real(2.0**64), typed=True)
     root = exp.Floor(this=exp.Sqrt(this=exp.Sqrt(this=over)) * real(float(_PLACES)))
     place = as_bigint(least(root, real(float(_PLACES - 1))))
-    bit = named(exp.BitwiseLeftShift(this=as_bigint(whole(1)), expression=place), "s")
+    bit = named(exp.BitwiseLeftShift(this=as_bigint(integer(1)), expression=place), "s")
     seen = selected("hashed", "u", named(exp.func("bit_or", exp.column("s")), "m"))
-    few = exp.select(exp.Star()).from_(_counted().subquery()).where(exp.column("before") < whole(groups))
+    few = exp.select(exp.Star()).from_(_counted().subquery()).where(exp.column("before") < integer(groups))
     return {
         "whole": rows,
         "hashed": selected("whole", exp.Star(), bit),
@@ -202,9 +204,9 @@ def _counted() -> exp.Select:
     The random number is of no row, since every s is above 0: it keeps DuckDB from moving the condition on `before` into the
     join, which then finds units of a small range of whole numbers in an array.
     """
-    places = exp.BitwiseAnd(this=exp.column("m"), expression=exp.paren(exp.column("s") - whole(1)))
+    places = exp.BitwiseAnd(this=exp.column("m"), expression=exp.paren(exp.column("s") - integer(1)))
     number = exp.Anonymous(this="bit_count", expressions=[places])
-    counted = exp.case().when(exp.column("s") > whole(0), number).else_(exp.Anonymous(this="random"))
+    counted = exp.case().when(exp.column("s") > integer(0), number).else_(exp.Anonymous(this="random"))
     same = exp.EQ(this=exp.column("u", table="hashed"), expression=exp.column("u", table="seen"))
     columns = exp.Column(this=exp.Star(), table=exp.to_identifier("hashed"))
     return selected("hashed", columns, named(counted, "before")).join(part_named("seen"), on=same)
@@ -223,7 +225,7 @@ def alike(parts: Parts, groups: list[str]) -> exp.Select:
     squares = [exp.Sum(this=exp.column("n")), exp.Sum(this=exp.column("n") * exp.column("n"))]
     of_unit = selected("each", *map(named, squares, "rq"))
     more = {
-        "some": selected("kept", "u", *groups).limit(_LOOKED_AT),
+        "some": selected("kept", "u", *groups).limit(_SAMPLED_ROWS),
         "each": grouped(selected("some", "u", named(exp.Count(this=exp.Star()), "n")), "u", *groups),
         "own": grouped(of_unit, "u"),
     }
@@ -246,7 +248,7 @@ def are_many(pairs: int, same: int, groups: int) -> bool:
     return pairs >= _LEAST_PAIRS and pairs > _TIMES * groups * same
 
 
-PARTS = 1024  # of a unit
+PARTS = 1024  # parts of a unit
 
 
 def contribution_histogram(parts: Parts, stage: Stage, dialect: Dialect) -> exp.Select:
@@ -262,8 +264,8 @@ def contribution_histogram(parts: Parts, stage: Stage, dialect: Dialect) -> exp.
     """
     groups = windowed(exp.Count(this=exp.Star()), "u")
     octaves = [_octave(exp.column(number), stage.octaves) for number in "kn"]
-    cell = octaves[0] * whole(len(stage.octaves)) + octaves[1]
-    share = dialect.weighted(whole(PARTS), exp.Count(this=exp.Star()), exp.column("k"))
+    cell = octaves[0] * integer(len(stage.octaves)) + octaves[1]
+    share = dialect.weighted(integer(PARTS), exp.Count(this=exp.Star()), exp.column("k"))
     more = {
         "counted": selected("units", "u", "n", named(groups, "k")),
         "celled": selected("counted", "u", "k", named(cell, POSITION)),
@@ -275,7 +277,7 @@ def contribution_histogram(parts: Parts, stage: Stage, dialect: Dialect) -> exp.
 
 def _octave(value: exp.Expr, octaves: Sequence[int]) -> exp.Expr:
     """The place of the last octave that begins at the value or below it."""
-    found = exp.case()
+    octave = exp.case()
     for place, beyond in enumerate(octaves[1:]):
-        found = found.when(value.copy() < whole(beyond), whole(place))
-    return exp.paren(found.else_(whole(len(octaves) - 1)))
+        octave = octave.when(value.copy() < integer(beyond), integer(place))
+    return exp.paren(octave.else_(integer(len(octaves) - 1)))

@@ -15,17 +15,15 @@ class Dialect(Protocol):
 
     Attributes:
         name: The name of the dialect in SQLGlot.
-        reads_once: Whether the engine computes a marked part of a statement once.
+        reads_once: Whether the engine computes a part of WITH marked MATERIALIZED once, and hashes NULL-safe equality.
     """
 
-    name: ClassVar[str]  # SQLGlot's
-    reads_once: ClassVar[
-        bool
-    ]  # whether a part of WITH marked MATERIALIZED is computed once, and NULL-safe equality hashes
+    name: ClassVar[str]
+    reads_once: ClassVar[bool]
 
     @property
     def thins(self) -> bool:
-        """Whether rows that no kept group can come from are left out before they are counted: see `bounding`."""
+        """Whether rows are left out before counting if no kept group can contain them: see `bounding`."""
         ...
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
@@ -44,47 +42,131 @@ class Dialect(Protocol):
         ...
 
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:
-        """A finalised hash of the salt and parts, without bias between groups."""
+        """A finalised hash of the salt and parts, without bias between groups.
+
+        Args:
+            salt: The salt, 64 bits.
+            parts: The hashed values with their types.
+
+        Returns:
+            The expression.
+        """
         ...
 
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
-        """MD5 in hexadecimal of the parts' texts with '/' between them; sorts by its bytes, equal on all engines."""
+        """MD5 in hexadecimal of the parts' texts with '/' between them. It sorts by its bytes, and is equal on all
+        engines.
+
+        Args:
+            parts: The texts.
+
+        Returns:
+            The expression.
+        """
         return digest_of(parts)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
-        """Whether a double is NaN."""
+        """Whether a double is NaN.
+
+        Args:
+            value: The double.
+
+        Returns:
+            The condition.
+        """
         return exp.func("isnan", value)
 
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
-        """A sum, difference or product of doubles: infinite if it is too large, and 0 if it is too small."""
+        """A sum, difference or product of doubles: infinite if it is too large, and 0 if it is too small.
+
+        Args:
+            node: The operation.
+
+        Returns:
+            The expression.
+        """
         return node
 
     def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
-        """A double over a nonzero number: infinite if the quotient is too large, and 0 if it is too small."""
+        """A double over a nonzero number: infinite if the quotient is too large, and 0 if it is too small.
+
+        Args:
+            value: The dividend, a double.
+            divisor: The divisor.
+
+        Returns:
+            The expression.
+        """
         return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
 
     def text(self, value: str) -> exp.Expr:
-        """A text as a literal that compares by its bytes."""
+        """A text as a literal that compares by its bytes.
+
+        Args:
+            value: The text.
+
+        Returns:
+            The literal.
+        """
         return exp.Literal.string(value)
 
     def bytewise(self, value: exp.Expr) -> exp.Expr:
-        """A text of `column`, compared and ordered by its bytes if `column` does not ensure that."""
+        """A text of `column`, compared and ordered by its bytes if `column` does not ensure that.
+
+        Args:
+            value: The text.
+
+        Returns:
+            The expression.
+        """
         return value
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
-        """A computed value with the type, order and calendar of `column`."""
+        """A computed value with the type, order and calendar of `column`.
+
+        Args:
+            value: The value.
+            kind: Its type.
+
+        Returns:
+            The expression.
+        """
         ...
 
     def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Year, quarter, month, day, isodow or hour of a date or time, a BIGINT."""
+        """A part of a date or time, a BIGINT.
+
+        Args:
+            part: "year", "quarter", "month", "day", "isodow" or "hour".
+            value: The date or time.
+
+        Returns:
+            The expression.
+        """
         ...
 
     def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
-        """The first day of a date's year, quarter, month or week, a date."""
+        """The first day of a date's period, a date.
+
+        Args:
+            unit: "year", "quarter", "month" or "week".
+            value: The date or time.
+
+        Returns:
+            The expression.
+        """
         ...
 
     def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
-        """A date less another, in days, a BIGINT."""
+        """The difference of two dates in days, a BIGINT.
+
+        Args:
+            value: The date.
+            other: The date that is subtracted.
+
+        Returns:
+            The expression.
+        """
         ...
 
     def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:  # noqa: ARG002 - for those whose round() needs it
@@ -100,64 +182,146 @@ class Dialect(Protocol):
         return floor_half_up(value)
 
     def summed(self, value: exp.Expr) -> exp.Expr:
-        """The exact sum of whole numbers of 64 bits or of earlier sums, in a type of at least 126 bits."""
+        """The exact sum of whole numbers of 64 bits or of earlier sums, in a type of at least 126 bits.
+
+        Args:
+            value: The whole number.
+
+        Returns:
+            The aggregate.
+        """
         ...
 
     def wide(self, value: exp.Expr) -> exp.Expr:
-        """A whole number in the type of `summed`."""
+        """A whole number in the type of `summed`.
+
+        Args:
+            value: The whole number.
+
+        Returns:
+            The expression.
+        """
         ...
 
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
-        """Total * cap / number truncated toward zero, for number > cap, in the type of `summed`."""
+        """The quotient total * cap / number, truncated toward zero, in the type of `summed`.
+
+        Args:
+            total: The total.
+            cap: The cap.
+            number: The number, above the cap.
+
+        Returns:
+            The expression.
+        """
         ...
 
     def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:  # noqa: ARG002
-        """Equality of a group column and a public key, in a form the engine can hash; NULL equals NULL if nullable."""
+        """Equality of a group column and a public key, in a form that the engine can hash.
+
+        Args:
+            value: The group column.
+            key: The column of public keys.
+            kind: Their type.
+            nullable: Whether a key may be NULL; then NULL equals NULL.
+
+        Returns:
+            The condition.
+        """
         return exp.NullSafeEQ(this=value, expression=key) if nullable else exp.EQ(this=value, expression=key)
 
     def by_unit(self, query: exp.Select) -> exp.Select:
-        """The select of rows, with a hint for a distributed engine to bring all rows of a unit `u` together."""
+        """The select of rows, with a hint for a distributed engine to bring all rows of a unit `u` together.
+
+        Args:
+            query: The select.
+
+        Returns:
+            The select with the hint, if the engine needs one.
+        """
         return query
 
 
-Parts = dict[str, exp.Select]  # what stands in a statement's WITH, in order
+Parts = dict[str, exp.Select]  # the common table expressions of a statement, in order
 
 
 def selected(source: str, *columns: str | exp.Expr) -> exp.Select:
-    """SELECT these columns FROM a part of the statement; without columns all. No text is parsed and nothing copied."""
+    """Select columns from a part of the statement. No text is parsed and nothing is copied.
+
+    Args:
+        source: The name of the part.
+        columns: The columns; without any, all.
+
+    Returns:
+        The select.
+    """
     chosen = [exp.column(one) if isinstance(one, str) else one for one in columns] or [exp.Star()]
     return exp.select(*chosen, copy=False).from_(part_named(source), copy=False)
 
 
 def grouped(query: exp.Select, *columns: str) -> exp.Select:
-    """The query with GROUP BY these columns, if there are any."""
+    """The query with GROUP BY these columns, if there are any.
+
+    Args:
+        query: The query.
+        columns: The names of the columns.
+
+    Returns:
+        The query.
+    """
     return query.group_by(*map(exp.column, columns), copy=False)
 
 
 def named(value: exp.Expr, name: str) -> exp.Alias:
-    """A column with a name of its own."""
+    """A value with an alias.
+
+    Args:
+        value: The value.
+        name: The alias.
+
+    Returns:
+        The column.
+    """
     return exp.Alias(this=value, alias=exp.to_identifier(name))
 
 
 def windowed(value: exp.Expr, *columns: str, order: exp.Order | None = None) -> exp.Window:
-    """A value over the rows that have the same in these columns."""
+    """A value over the rows with equal values in these columns.
+
+    Args:
+        value: The aggregate or window function.
+        columns: The columns of PARTITION BY.
+        order: The order within a window.
+
+    Returns:
+        The expression.
+    """
     return exp.Window(this=value, partition_by=list(map(exp.column, columns)), order=order)
 
 
 def part_named(name: str) -> exp.Table:
-    """One of a statement's own tables as a node, because a text would be parsed each time."""
+    """A part of the statement as a table node. A text would be parsed each time."""
     return exp.Table(this=exp.to_identifier(name))
 
 
 def with_parts(last: exp.Select, parts: Parts, *, once: str = "") -> exp.Select:
-    """The whole statement. once: the part that is computed once, however often it is read."""
+    """The statement with its parts as common table expressions.
+
+    Args:
+        last: The final select.
+        parts: The parts, in order.
+        once: The part that is computed once, however often it is read.
+
+    Returns:
+        The statement.
+    """
     for name, part in parts.items():
         alias = exp.TableAlias(this=exp.to_identifier(name))
         last = last.with_(alias, as_=part, materialized=name == once or None, copy=False)
     return last
 
 
-def whole(value: int) -> exp.Expr:
+def integer(value: int) -> exp.Expr:
     """A whole number as a literal."""
     return exp.Neg(this=exp.Literal.number(-value)) if value < 0 else exp.Literal.number(value)
 
@@ -185,12 +349,28 @@ def floor_half_up(value: exp.Expr) -> exp.Expr:
 
 
 def least(first: exp.Expr, second: exp.Expr) -> exp.Expr:
-    """The lesser one; a NULL is ignored."""
+    """The smaller of two values; a NULL is ignored.
+
+    Args:
+        first: One value.
+        second: The other value.
+
+    Returns:
+        The expression.
+    """
     return exp.Least(this=first, expressions=[second], ignore_nulls=True)
 
 
 def greatest(first: exp.Expr, second: exp.Expr) -> exp.Expr:
-    """The greater one; a NULL is ignored."""
+    """The larger of two values; a NULL is ignored.
+
+    Args:
+        first: One value.
+        second: The other value.
+
+    Returns:
+        The expression.
+    """
     return exp.Greatest(this=first, expressions=[second], ignore_nulls=True)
 
 
@@ -205,7 +385,15 @@ def digest_of(parts: list[exp.Expr]) -> exp.Expr:
 
 
 def in_calendar(day: exp.Expr, kind: ColumnType) -> exp.Expr:
-    """A date or time of the years 1 to 9999, else NULL. Others have no parts and do not exist in Python."""
+    """A date or time of the years 1 to 9999, else NULL. Others have no parts and do not exist in Python.
+
+    Args:
+        day: The date or time.
+        kind: Its type.
+
+    Returns:
+        The expression.
+    """
     last = "9999-12-31" if kind is ColumnType.DATE else "9999-12-31 23:59:59.999999"
     ends = [exp.cast(exp.Literal.string(end), kind.value, dialect="duckdb") for end in ("0001-01-01", last)]
     inside = exp.Between(this=day, low=ends[0], high=ends[1])

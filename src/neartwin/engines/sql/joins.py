@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import Dialect, Parts, named, part_named, selected, whole, windowed
+from neartwin.engines.sql.dialect import Dialect, Parts, integer, named, part_named, selected, windowed
 from neartwin.tables.joins import own_columns
 from neartwin.tables.table import How, JoinKind, Table, together
 from neartwin.tables.types import ColumnType
@@ -51,12 +51,12 @@ def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...],
     Returns:
         The names, for each table.
     """
-    wanted = set(columns) | {left for join in table.joins for left, _ in join.on}
+    names = set(columns) | {left for join in table.joins for left, _ in join.on}
     if table.joins:
-        wanted.add(str(table.unit))
-    parts = [wanted & own_columns(table)]
+        names.add(str(table.unit))
+    parts = [names & own_columns(table)]
     parts += [
-        {old for new, old in join.columns.items() if new in wanted} | {right for _, right in join.on}
+        {old for new, old in join.columns.items() if new in names} | {right for _, right in join.on}
         for join in table.joins
     ]
     return tuple(tuple(sorted(part)) for part in parts)
@@ -74,11 +74,11 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
         The expressions, by name.
     """
     needed = needed_parts(table, tuple(aliases))
-    found = {"part0": _part(0, places[0], needed[0], table.schema, table.declared)}
+    rows = {"part0": _part(0, places[0], needed[0], table.schema, table.declared)}
     at = {name: exp.column(f"p0_{i}", table="part0") for i, name in enumerate(needed[0])}
     met: dict[int, _Met] = {}
     for number, join in enumerate(table.joins, start=1):
-        found[f"part{number}"] = _part(number, places[number], needed[number], join.schema, join.declared)
+        rows[f"part{number}"] = _part(number, places[number], needed[number], join.schema, join.declared)
         right = {old: f"p{number}_{i}" for i, old in enumerate(needed[number])}
         name = f"part{number}"
         equal = []
@@ -86,8 +86,8 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
             name = f"owned{number}"
             keys = [(at[left].name, right[column]) for left, column in join.on]
             unit = at[str(table.unit)].name
-            found[f"owner{number}"] = _owner([key for key, _ in keys], unit, places[0].dialect)
-            found[name] = _owned(number, keys, list(right.values()))
+            rows[f"owner{number}"] = _owner([key for key, _ in keys], unit, places[0].dialect)
+            rows[name] = _owned(number, keys, list(right.values()))
             equal.append(at[str(table.unit)].eq(exp.column("owner", table=name)))
         pairs = [(left, at[left], exp.column(right[column], table=name)) for left, column in join.on]
         met[id(join)] = _Met(name, equal, pairs)
@@ -96,7 +96,7 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
     query = selected("part0", *map(named, shown, aliases.values()))
     for group in together(table.joins):
         query = _with_group(query, group[0].how, [met[id(join)] for join in group])
-    return found | {"typed": query}
+    return rows | {"typed": query}
 
 
 def _with_group(query: exp.Select, how: How, group: list["_Met"]) -> exp.Select:
@@ -156,7 +156,7 @@ def _owner(keys: list[str], unit: str, dialect: Dialect) -> exp.Select:
     place = windowed(exp.RowNumber(), *keys, order=exp.Order(expressions=[exp.Ordered(this=item) for item in order]))
     columns = [*map(exp.column, keys), named(exp.column(unit), "owner"), named(place, "place")]
     ranked = exp.select(*columns).from_(claims.subquery("claims"))
-    return exp.select(*keys, "owner").from_(ranked.subquery("ranked")).where(exp.column("place").eq(whole(1)))
+    return exp.select(*keys, "owner").from_(ranked.subquery("ranked")).where(exp.column("place").eq(integer(1)))
 
 
 def _owned(number: int, keys: list[tuple[str, str]], columns: list[str]) -> exp.Select:

@@ -18,7 +18,7 @@ from itertools import pairwise
 
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import Dialect, as_double, greatest, least, real, whole
+from neartwin.engines.sql.dialect import Dialect, as_double, greatest, integer, least, real
 from neartwin.planning.stage import Stage
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import possible_values
@@ -108,8 +108,8 @@ def bins_of(case: Term) -> Bins | None:
     if inside.operation != "and" or [part.operation for part in inside.parts] != [">=", "<="]:
         return None
     (value, low), (same, high) = (part.parts for part in inside.parts)
-    found = _thresholds(tree, value, 0) if value == same and value.kind is ColumnType.NUMBER else None
-    edges = () if found is None else (low.value, *found, high.value)
+    thresholds = _thresholds(tree, value, 0) if value == same and value.kind is ColumnType.NUMBER else None
+    edges = () if thresholds is None else (low.value, *thresholds, high.value)
     rising = all(isinstance(edge, float) for edge in edges) and all(a < b for a, b in pairwise(edges))  # type: ignore[operator] # floats
     return Bins(value, edges) if edges and rising else None  # type: ignore[arg-type] # floats
 
@@ -181,7 +181,7 @@ def _literal(term: Term, dialect: Dialect) -> exp.Expr:
         case bool(value):
             return exp.true() if value else exp.false()
         case int(value):
-            return whole(value)
+            return integer(value)
         case float(value):
             return real(value)
         case str(value):
@@ -257,7 +257,17 @@ def is_on_grid(column: GridColumn) -> bool:
 
 
 def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str]) -> exp.Expr:
-    """The value within its bounds, in steps; anything for NULL and NaN."""
+    """The value within its bounds, in steps; NULL and NaN give any number.
+
+    Args:
+        column: The column with its bounds.
+        place: Its place among the summed columns.
+        stage: The stage.
+        aliases: The names of the columns in the statement.
+
+    Returns:
+        The expression, a double.
+    """
     value, kind = _value(column, place, stage, aliases)
     if kind is ColumnType.INTEGER:
         value = as_double(value)
@@ -271,8 +281,7 @@ def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[st
 
 
 def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> exp.Expr:
-    """A value rounded half up to whole steps, and clipped again in whole numbers if needed. It is total and stays inside
-    the bounds.
+    """The value rounded half up to whole steps. It is total, and clipped again in whole numbers if needed.
 
     Args:
         column: The column.
@@ -291,14 +300,14 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
     else:
         inside = dialect.half_up(exp.column(f"y{place}"), negative=bounds.low < 0)
         if can_leave(bounds):
-            inside = greatest(whole(bounds.low_units), least(whole(bounds.high_units), inside))
+            inside = greatest(integer(bounds.low_units), least(integer(bounds.high_units), inside))
     if column.centre:
-        inside = inside - whole(column.centre)
+        inside = inside - integer(column.centre)
     value, kind = _value(column, place, stage, aliases)
     missing: exp.Expr = value.copy().is_(exp.null())
     if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))
-    return exp.case().when(missing, exp.null() if column.fill is None else whole(column.fill)).else_(inside)
+    return exp.case().when(missing, exp.null() if column.fill is None else integer(column.fill)).else_(inside)
 
 
 def can_leave(bounds: Bounds) -> bool:

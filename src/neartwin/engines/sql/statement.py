@@ -30,11 +30,11 @@ from neartwin.engines.sql.dialect import (
     Parts,
     as_bigint,
     grouped,
+    integer,
     least,
     named,
     part_named,
     selected,
-    whole,
     windowed,
     with_parts,
 )
@@ -45,7 +45,7 @@ from neartwin.planning.stage import Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
-_MOST_ROWS = 2**62  # no unit has more, so a larger cap is this one
+_MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
 
 
 def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
@@ -83,7 +83,7 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     last = selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)).where(*capped, copy=False)
     last = grouped(last, *groups)
     if stage.discovery_groups is not None:
-        last = last.having(_finders(stage.discovery_groups) > whole(0), copy=False)
+        last = last.having(_finders(stage.discovery_groups) > integer(0), copy=False)
     return with_parts(last, parts, once=once)
 
 
@@ -96,15 +96,23 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
     else:
         parts["typed"] = _typed(stage, places[0], aliases)
     for name, added in (("computed", _computed(stage, aliases, dialect)), ("scaled", _scaled(stage, aliases))):
-        if added:  # engines take their time over each step, also over one that adds nothing
+        if added:  # every step costs an engine time, even one that adds nothing
             parts[name] = selected(next(reversed(parts)), exp.Star(), *added)
-    kept = _kept(stage, aliases, dialect, next(reversed(parts)))
-    parts["kept"] = dialect.by_unit(kept) if isinstance(stage.table.unit, str) else kept
+    rows = _kept_rows(stage, aliases, dialect, next(reversed(parts)))
+    parts["kept"] = dialect.by_unit(rows) if isinstance(stage.table.unit, str) else rows
     return parts
 
 
 def first_rows(stage: Stage, places: Sequence[Place]) -> exp.Select:
-    """The statement that says, from the first rows, whether a unit's rows are in one group: see `bounding.alike`."""
+    """The statement that decides, from the first rows, whether a unit's rows are in one group: see `bounding.alike`.
+
+    Args:
+        stage: The stage.
+        places: The tables of the stage.
+
+    Returns:
+        The statement.
+    """
     return alike(_row_parts(stage, places, None), group_names(stage))
 
 
@@ -117,7 +125,9 @@ def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[e
         columns = [*group_names(stage), *(["place"] if source == "ranked" else [])]
         parts |= norm_parts(stage.clip, _entries(stage), source, columns, dialect)
         return []
-    few: list[exp.Expr] = [] if stage.groups_per_unit is None else [exp.column("place") <= whole(stage.groups_per_unit)]
+    few: list[exp.Expr] = (
+        [] if stage.groups_per_unit is None else [exp.column("place") <= integer(stage.groups_per_unit)]
+    )
     if stage.rows_per_unit is None:
         return few
     parts["chosen"] = selected(source).where(*few, copy=False)
@@ -126,22 +136,22 @@ def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[e
 
 
 def _entries(stage: Stage) -> dict[str, exp.Expr]:
-    """What a unit counts for in a group, by measure; the finders apart."""
-    cells, found = _cells(stage), {}
+    """The contribution of a unit to a group, by measure, without the finders."""
+    cells, entries = _cells(stage), {}
     for measure in stage.measures:
         what, _, name = measure.partition(":")
         if what == "units":
-            found[measure] = whole(1)
+            entries[measure] = integer(1)
         elif what == "rows":
-            found[measure] = exp.column("b")
+            entries[measure] = exp.column("b")
         elif what != "finders":
-            found[measure] = exp.column(f"b_{cells[name][1]}" if what == "filled" else f"t_{cells[name][0]}")
-    return found
+            entries[measure] = exp.column(f"b_{cells[name][1]}" if what == "filled" else f"t_{cells[name][0]}")
+    return entries
 
 
 def _within(stage: Stage, dialect: Dialect) -> exp.Select:
     """Rows and totals of a unit with more than T rows over its groups, weighted down to T."""
-    most = whole(min(stage.rows_per_unit or 0, _MOST_ROWS))
+    most = integer(min(stage.rows_per_unit or 0, _MOST_ROWS))
     cells = _cells(stage).values()
     names = dict.fromkeys(["b", *(f"b_{number}" for _, number in cells), *(f"t_{value}" for value, _ in cells)])
     beyond, columns = exp.column("w") > most, list[exp.Expr]()
@@ -154,8 +164,15 @@ def _within(stage: Stage, dialect: Dialect) -> exp.Select:
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
-    """The statement sorted by group, NULL last, in an order that depends on the keys alone. With public keys, only cells
-    are sorted.
+    """The statement sorted by group, NULL last. The order depends on the keys alone; with public keys, only cells are
+    sorted.
+
+    Args:
+        query: The statement.
+        stage: The stage.
+
+    Returns:
+        The sorted statement.
     """
     groups = [exp.Ordered(this=exp.column(name), nulls_first=False) for name in group_names(stage)]
     return query.order_by(*groups) if groups and (stage.keys is None or stage.split is not None) else query
@@ -201,18 +218,18 @@ def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select
     for name, alias in aliases.items():
         value = dialect.column(name, table.schema[name], declared=name in table.declared)
         columns.append(named(by_bytes(value, table, name, dialect), alias))
-    return exp.select(*(columns or [named(whole(1), "one")]), copy=False).from_(place.rows)
+    return exp.select(*(columns or [named(integer(1), "one")]), copy=False).from_(place.rows)
 
 
 def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:
     columns = {name: exp.column(alias) for name, alias in aliases.items()}
-    found: list[exp.Expr] = [
+    expressions: list[exp.Expr] = [
         named(column_of(it.term, columns, dialect), alias) for alias, it in _grouped(stage).items()
     ]
     for i, column in enumerate(stage.grid.values()):
         if column.expression is not None:
-            found.append(named(translated(column.expression.term, columns, dialect), f"v{i}"))
-    return found
+            expressions.append(named(translated(column.expression.term, columns, dialect), f"v{i}"))
+    return expressions
 
 
 def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
@@ -229,7 +246,7 @@ def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.E
     return exp.column(f"d{place}" if name in stage.table.computed else aliases[name])
 
 
-def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, source: str) -> exp.Select:
+def _kept_rows(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, source: str) -> exp.Select:
     at = {name: exp.column(alias) for name, alias in aliases.items()}
     conditions = [translated(condition.term, at, dialect) for condition in stage.conditions]
     columns: list[exp.Expr] = []
@@ -243,7 +260,7 @@ def _kept(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, source: st
         columns.append(exp.column(POSITION, table=KEYS))
     for i, column in enumerate(stage.grid.values()):
         columns.append(named(on_grid(column, i, stage, aliases, dialect), f"x{i}"))
-    query = selected(source, *(columns or [named(whole(1), "one")])).where(*conditions, copy=False)
+    query = selected(source, *(columns or [named(integer(1), "one")])).where(*conditions, copy=False)
     if stage.keys is None or not stage.group_columns:
         return query
     return query.join(part_named(KEYS), on=exp.and_(*_matches(stage, aliases, dialect)), copy=False)
@@ -281,26 +298,26 @@ def _products(stage: Stage) -> exp.Select:
         value: exp.Expr = at[moment.factors[0].name].copy()
         for factor in moment.factors[1:]:
             value = value * at[factor.name]
-        columns.append(named(exp.case().when(present, value - whole(moment.centre)), f"z{i}"))
+        columns.append(named(exp.case().when(present, value - integer(moment.centre)), f"z{i}"))
     return selected("kept", exp.Star(), *columns)
 
 
 def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
-    """What is summed, by name: its column, and the column whose values number as many, which moments of a set share."""
-    asked = {measure.partition(":")[2] for measure in stage.measures}
-    found = {name: (f"x{i}", f"x{i}") for i, name in enumerate(stage.grid) if name in asked}
+    """Each summed name with its column and the column that counts its values, which moments of a set share."""
+    names = {measure.partition(":")[2] for measure in stage.measures}
+    columns = {name: (f"x{i}", f"x{i}") for i, name in enumerate(stage.grid) if name in names}
     shared: dict[tuple[str, ...], str] = {}
     for i, (name, moment) in enumerate(stage.moments.items()):
         present = tuple(column.name for column in moment.present)
-        alone = found.get(present[0]) if len(present) == 1 else None
-        found[name] = (f"z{i}", alone[1] if alone else shared.setdefault(present, f"z{i}"))
-    return found
+        alone = columns.get(present[0]) if len(present) == 1 else None
+        columns[name] = (f"z{i}", alone[1] if alone else shared.setdefault(present, f"z{i}"))
+    return columns
 
 
 def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     groups, cells = group_names(stage), _cells(stage)
     columns: list[exp.Expr] = []
-    if stage.rows_per_group > 1 or stage.octaves:  # else any number of rows is one
+    if stage.rows_per_group > 1 or stage.octaves:  # else any number of rows counts as 1
         columns.append(named(exp.Count(this=exp.Star()), "n"))
     numbers = dict.fromkeys(number for _, number in cells.values())
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
@@ -309,7 +326,7 @@ def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
 
 
 def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
-    cap, cells = whole(min(stage.rows_per_group, _MOST_ROWS)), _cells(stage)
+    cap, cells = integer(min(stage.rows_per_group, _MOST_ROWS)), _cells(stage)
     rows = least(exp.column("n"), cap.copy()) if stage.rows_per_group > 1 else as_bigint(cap.copy())
     columns: list[exp.Expr] = [named(rows, "b")]
     numbers = dict.fromkeys(number for _, number in cells.values())

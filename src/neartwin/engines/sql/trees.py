@@ -24,18 +24,18 @@ from neartwin.engines.sql.dialect import (
     Parts,
     as_bigint,
     grouped,
+    integer,
     least,
     named,
     part_named,
     selected,
-    whole,
     windowed,
     with_parts,
 )
 from neartwin.planning.stage import FINE, CellClip, Stage
 
 CELL = "b"
-_MOST_ROWS = 2**31  # of a cap: times the parts of a row it stays within 62 bits
+_MOST_ROWS = 2**31  # the largest cap: times the parts of a row it has at most 62 bits
 
 
 def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
@@ -71,23 +71,23 @@ def _by_rows(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     parts = {**parts, "sizes": sizes, **_placed(stage, exp.RowNumber(), ranked_by)}
     weighed = selected(next(reversed(parts)), "u", *groups, named(_weight(stage, dialect), "w"))
     parts["weighed"] = weighed.where(*_few(stage), copy=False)
-    kept, others = ({name: exp.column(name, table=part) for name in ("u", *groups)} for part in ("kept", "weighed"))
-    same: list[exp.Expr] = [exp.EQ(this=kept["u"], expression=others["u"])]
+    own, others = ({name: exp.column(name, table=part) for name in ("u", *groups)} for part in ("kept", "weighed"))
+    same: list[exp.Expr] = [exp.EQ(this=own["u"], expression=others["u"])]
     same += [
-        exp.NullSafeEQ(this=kept[name], expression=others[name]) for name in groups
+        exp.NullSafeEQ(this=own[name], expression=others[name]) for name in groups
     ]  # a discovered group may be NULL
-    shown = [named(kept[name].copy(), name) for name in groups]
+    shown = [named(own[name].copy(), name) for name in groups]
     total = named(dialect.summed(exp.column("w")), "m0")
     last = selected("kept", *shown, named(exp.column("x0"), CELL), total).join(
         part_named("weighed"), on=exp.and_(*same)
     )
-    by_cell = last.where(_present("x0")).group_by(*(kept[name].copy() for name in groups), exp.column("x0"))
+    by_cell = last.where(_present("x0")).group_by(*(own[name].copy() for name in groups), exp.column("x0"))
     return with_parts(by_cell, parts, once="kept")
 
 
 def _by_cells(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
     """Counts by unit, group and cell, and what windows over them say."""
-    value = exp.case().when(exp.column(CELL).is_(exp.null()), whole(0)).else_(exp.column("c"))
+    value = exp.case().when(exp.column(CELL).is_(exp.null()), integer(0)).else_(exp.column("c"))
     numbers = [
         named(windowed(dialect.summed(counted), "u", *groups), name)
         for name, counted in (("n", exp.column("c")), ("m", value))
@@ -96,7 +96,7 @@ def _by_cells(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, r
         **parts,
         "cells": _counted_cells(groups),
         "sizes": selected("cells", exp.Star(), *numbers),
-        **_placed(stage, exp.func("dense_rank"), ranked_by),  # one place for all cells of a group
+        **_placed(stage, exp.func("dense_rank"), ranked_by),  # all cells of a group have one place
     }
     weight = exp.column("c") * _weight(stage, dialect)
     weighed = selected(next(reversed(parts)), *groups, CELL, named(weight, "w"))
@@ -111,18 +111,18 @@ def _within_norm(parts: Parts, stage: Stage, clip: CellClip, groups: list[str], 
     that a cell is in; here w is F^2 S.
     """
     (column,) = stage.grid.values()
-    place = exp.paren(exp.column(CELL) - whole(column.low))
+    place = exp.paren(exp.column(CELL) - integer(column.low))
     above = [(i, width) for i, width in enumerate(clip.widths) if width > 1]
-    nodes = [named(dialect.weighted(place.copy(), whole(1), whole(width)), f"d{i}") for i, width in above]
+    nodes = [named(dialect.weighted(place.copy(), integer(1), integer(width)), f"d{i}") for i, width in above]
     counts = [named(windowed(dialect.summed(exp.column("c")), "u", *groups, f"d{i}"), f"n{i}") for i, _ in above]
     one = dialect.wide(exp.column("c"))
     squared = one.copy()
     for i, _ in above:
         squared = squared + exp.column(f"n{i}")
-    length = windowed(exp.Sum(this=one * exp.paren(squared) * whole(FINE**2)), "u")
-    beyond = exp.column("w") > whole(clip.most(stage.parts) * FINE**2)
-    share = dialect.weighted(whole(FINE * clip.limit), whole(1), exp.column("k"))
-    weight = as_bigint(exp.case().when(beyond.copy(), share).else_(whole(stage.parts)))
+    length = windowed(exp.Sum(this=one * exp.paren(squared) * integer(FINE**2)), "u")
+    beyond = exp.column("w") > integer(clip.most(stage.parts) * FINE**2)
+    share = dialect.weighted(integer(FINE * clip.limit), integer(1), exp.column("k"))
+    weight = as_bigint(exp.case().when(beyond.copy(), share).else_(integer(stage.parts)))
     parts = {
         **parts,
         "cells": _counted_cells(groups).where(_present("x0"), copy=False),
@@ -174,12 +174,12 @@ def ranking(ranked_by: list[exp.Expr], rows: exp.Expr | None) -> exp.Order:
 
 def _counted(stage: Stage, rows: exp.Expr) -> exp.Expr | None:
     """For how many rows a unit counts, where that may be more than one."""
-    return least(rows, whole(_cap(stage))) if stage.rows_per_group > 1 else None
+    return least(rows, integer(_cap(stage))) if stage.rows_per_group > 1 else None
 
 
 def _few(stage: Stage) -> list[exp.Expr]:
     """Only the first of a unit's groups, where it may be in too many."""
-    return [] if stage.groups_per_unit is None else [exp.column("place") <= whole(stage.groups_per_unit)]
+    return [] if stage.groups_per_unit is None else [exp.column("place") <= integer(stage.groups_per_unit)]
 
 
 def _cap(stage: Stage) -> int:
@@ -188,7 +188,7 @@ def _cap(stage: Stage) -> int:
 
 def _weight(stage: Stage, dialect: Dialect) -> exp.Expr:
     """P parts, or floor(C P / m) where m > C."""
-    values, cap = exp.column("m"), whole(_cap(stage))
-    share = dialect.weighted(whole(_cap(stage) * stage.parts), whole(1), values.copy())
-    found = exp.case().when(values > cap, share).else_(whole(stage.parts))
-    return as_bigint(found)
+    values, cap = exp.column("m"), integer(_cap(stage))
+    share = dialect.weighted(integer(_cap(stage) * stage.parts), integer(1), values.copy())
+    weight = exp.case().when(values > cap, share).else_(integer(stage.parts))
+    return as_bigint(weight)
