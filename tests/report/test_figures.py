@@ -118,7 +118,7 @@ def test_a_chart_is_saved_as_png_and_pdf(tmp_path):
     try:
         picture = drawing.save(tmp_path / "regions.png")
     except ParameterError:
-        pytest.skip("needs CairoSVG, and Cairo in the system")
+        pytest.skip("no Cairo to draw with: pip install cairosvg, and run tools/browser.sh (Debian: libcairo2)")
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert drawing.save(tmp_path / "regions.pdf").read_bytes().startswith(b"%PDF")
 
