@@ -42,7 +42,7 @@ class AdditiveMechanism(ABC):
 
     @abstractmethod
     def losses(self) -> Composition:
-        """The privacy loss as a factor for composition."""
+        """The privacy loss, for composition."""
 
     def losses_in_cells(self, *, cells: int, cell: int, l1: int) -> Composition:
         """The privacy loss where a unit moves few cells, each by a little.
@@ -77,7 +77,15 @@ class AdditiveMechanism(ABC):
         return noise.add(values, self.sampler.draw(values.shape, source=source))
 
     def half_width(self, confidence: float, count: int = 1) -> int:
-        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence."""
+        """The least t with P(|noise| <= t in all `count` coordinates) >= confidence.
+
+        Args:
+            confidence: The confidence over the noise, in (0, 1).
+            count: The number of coordinates.
+
+        Returns:
+            t, in steps.
+        """
         return self.law.half_width(confidence, count)
 
 
@@ -92,25 +100,25 @@ class PostProcessed:
     each: AdditiveMechanism
 
     def curve(self) -> TradeOff:
-        """That of all noisy numbers together."""
+        """The trade-off of all noisy numbers together."""
         return self.each.curve()
 
     def losses(self) -> Composition:
-        """The losses of all noisy numbers together, as a factor for composition."""
+        """The privacy loss of all noisy numbers together, for composition."""
         return self.each.losses()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaledNoise(AdditiveMechanism):
-    """Noise of a scale, pure for a bound on the absolute sum of changes.
+    """Noise of a scale, which is pure for a bound on the absolute sum of changes.
 
     Attributes:
-        scale: In units of the answer.
+        scale: The scale, in units of the answer.
         sensitivity: D, the L1 sensitivity, a whole number.
     """
 
     kind: ClassVar[str]
-    growth: ClassVar[float] = 1.0  # power of the number of groups of a unit with which its noise grows
+    growth: ClassVar[float] = 1.0  # its noise grows with the number of groups of a unit to this power
 
     scale: Fraction
     sensitivity: int
@@ -121,7 +129,18 @@ class ScaledNoise(AdditiveMechanism):
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, sensitivity: int) -> Self:
-        """The least scale that is epsilon-DP: sensitivity / epsilon, exactly."""
+        """The least scale that is epsilon-DP: sensitivity / epsilon, exactly.
+
+        Args:
+            epsilon: The pure-DP parameter.
+            sensitivity: D, the L1 sensitivity, in steps.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            ParameterError: An argument is not positive, or the sensitivity is not whole.
+        """
         scale = Fraction(integer(at_least=1, sensitivity=sensitivity)) / positive(epsilon=epsilon)
         return cls(scale=scale, sensitivity=sensitivity)
 
@@ -132,7 +151,7 @@ class ScaledNoise(AdditiveMechanism):
 
     @property
     def record(self) -> list[object]:
-        """Its words in digests, for ever: a class may be renamed, these may not."""
+        """Its words in digests. A class may be renamed, these never change."""
         return [str(self.scale), self.sensitivity]
 
     @property
@@ -162,8 +181,8 @@ class SquaredNoise(AdditiveMechanism):
     """
 
     kind: ClassVar[str]
-    growth: ClassVar[float] = 0.5  # power of the number of groups of a unit with which its noise grows
-    record_name: ClassVar[str]  # in digests, for ever: a class may be renamed, this may not
+    growth: ClassVar[float] = 0.5  # its noise grows with the number of groups of a unit to this power
+    record_name: ClassVar[str]  # its name in digests, which never changes
 
     variance: Fraction
     l2_squared: int
@@ -174,7 +193,18 @@ class SquaredNoise(AdditiveMechanism):
 
     @classmethod
     def for_zcdp(cls, *, rho: Fraction, l2_squared: int) -> Self:
-        """The least variance that is rho-zCDP: l2_squared / (2 rho), exactly."""
+        """The least variance that is rho-zCDP: l2_squared / (2 rho), exactly.
+
+        Args:
+            rho: The zCDP parameter.
+            l2_squared: D2, the squared Euclidean sensitivity, in squared steps.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            ParameterError: An argument is not positive, or the sensitivity is not whole.
+        """
         return cls(variance=integer(at_least=1, l2_squared=l2_squared) / (2 * positive(rho=rho)), l2_squared=l2_squared)
 
     @property
@@ -184,7 +214,7 @@ class SquaredNoise(AdditiveMechanism):
 
     @property
     def record(self) -> list[object]:
-        """Its words in digests, for ever."""
+        """Its words in digests, which never change."""
         return [self.record_name, str(self.variance), self.l2_squared]
 
     @property
@@ -211,9 +241,21 @@ class SquaredNoise(AdditiveMechanism):
 
 
 def clipped_whole(values: WholeNumbers, low: int, high: int) -> NDArray[np.int64]:
-    """Whole numbers of any size and kind, clipped into [low, high] within 64 bits: total, whatever the values are."""
-    given = np.asarray(values)
-    if given.dtype.kind not in "iuO" or given.ndim != 1:
-        raise ParameterError("values", f"{given.dtype}{given.shape}", "must be a list of whole numbers")
-    wide = given if given.dtype.kind == "i" else given.astype(object)
+    """Whole numbers of any size and kind, clipped to 64 bits. It is total, whatever the values are.
+
+    Args:
+        values: (n,) whole numbers.
+        low: The lower bound.
+        high: The upper bound.
+
+    Returns:
+        (n,) values in [low, high].
+
+    Raises:
+        ParameterError: The values are not a list of whole numbers.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "iuO" or array.ndim != 1:
+        raise ParameterError("values", f"{array.dtype}{array.shape}", "must be a list of whole numbers")
+    wide = array if array.dtype.kind == "i" else array.astype(object)
     return np.asarray(np.clip(wide, low, high).astype(np.int64))

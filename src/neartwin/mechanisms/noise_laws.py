@@ -71,9 +71,16 @@ class Law(ABC):
         return math.sqrt(self.variance)
 
     def half_width(self, confidence: float, count: int = 1) -> int:
-        """The least t with P(|X_i| <= t for all of `count` independent draws) >= confidence.
+        """The least t with P(|X_i| <= t for all `count` independent draws) >= confidence.
 
-        Exact in law: the allowed tail of one draw is 1 - confidence**(1/count), not (1 - confidence)/count.
+        It is exact in law: the allowed tail of one draw is 1 - confidence**(1/count), not (1 - confidence)/count.
+
+        Args:
+            confidence: The confidence, in (0, 1).
+            count: The number of draws.
+
+        Returns:
+            t, in steps.
         """
         open_probability(confidence=confidence)
         allowed = -math.expm1(math.log(confidence) / integer(at_least=1, count=count)) * (1 - _SLACK)
@@ -88,7 +95,15 @@ class Law(ABC):
         return high
 
     def confidence(self, half_width: int, count: int = 1) -> float:
-        """P(|X_i| <= half_width for all of `count` draws), rounded down: the inverse of `half_width`."""
+        """P(|X_i| <= half_width for all `count` draws), rounded down: the inverse of `half_width`.
+
+        Args:
+            half_width: The half-width, in steps.
+            count: The number of draws.
+
+        Returns:
+            A lower bound on the probability.
+        """
         tail = min(1.0, self.beyond(integer(at_least=0, half_width=half_width)) * (1 + _SLACK))
         return math.exp(count * math.log1p(-tail)) * (1 - _SLACK) if tail < 1 else 0.0
 

@@ -16,12 +16,20 @@ from neartwin.checks import open_probability
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import Law
 
-_SLACK = 1 + 1e-9  # of rounding to doubles
-_MOST_ON_ONE_SIDE = 0.25  # of the rule for Laplace sums; bars at less than 50 % are those at 50 %
+_SLACK = 1 + 1e-9  # covers rounding to doubles
+_MOST_ON_ONE_SIDE = 0.25  # the largest failure that the rule covers: bars below 50 % confidence are those at 50 %
 
 
 def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: float) -> FloatArray:
-    """(n,) t with P(|sum of w_i X_i| <= t) >= confidence, for each column of weights, (laws, n), of which signs do not matter.
+    """Half-widths t with P(|sum of w_i X_i| <= t) >= confidence, one for each column of weights.
+
+    Args:
+        laws: The laws of the X_i.
+        weights: (laws, n) weights; their signs do not matter.
+        confidence: The confidence, in (0, 1).
+
+    Returns:
+        (n,) upper bounds on the least t.
 
     >>> from fractions import Fraction
     >>> from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
@@ -45,19 +53,29 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
     return np.asarray(np.minimum(union, together * _SLACK))
 
 
-_CELLS = 128  # of the first noise's size
+_CELLS = 128  # cells of the first noise's size
 _HALVINGS_OF_TWO = 12
-_ROUNDING = 1e-12  # of numbers that are rounded to doubles
+_ROUNDING = 1e-12  # relative error of numbers rounded to doubles
 
 
 @lru_cache(maxsize=256)
 def half_width_of_two(first: Law, a: float, second: Law, b: float, confidence: float) -> float:
-    """A t with P(|a X + b Y| <= t) >= confidence, about one part in fifty above the least. a, b: above 0.
+    """A t with P(|a X + b Y| <= t) >= confidence, about 2 % above the least.
+
+    Args:
+        first: The law of X.
+        a: The weight of X, above 0.
+        second: The law of Y.
+        b: The weight of Y, above 0.
+        confidence: The confidence, in (0, 1).
+
+    Returns:
+        An upper bound on the least t.
 
     >>> from fractions import Fraction
     >>> from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
     >>> three, four = (RoundedGaussianLaw(Fraction(1000 * size) ** 2) for size in (3, 4))
-    >>> round(half_width_of_two(three, 1.0, four, 1.0, 0.95) / 1000)  # the bar of one of deviation 5 is 9.8
+    >>> round(half_width_of_two(three, 1.0, four, 1.0, 0.95) / 1000)  # one normal variable of deviation 5 has the bar 9.8
     10
     """
     allowed = 1 - open_probability(confidence=confidence)
@@ -78,8 +96,8 @@ def _tail(sizes: tuple[FloatArray, FloatArray], a: float, second: Law, b: float,
     x, beyond = sizes
     near = [_above(second, (t - a * float(one)) / b) for one in x[1:]]
     away = [_above(second, (t + a * float(one)) / b) for one in x[:-1]]
-    given = np.append(np.maximum.accumulate(np.minimum(np.array(near) + away, 1.0)), 1.0)
-    return float(given[0] + beyond[1:] @ np.diff(given))
+    tail = np.append(np.maximum.accumulate(np.minimum(np.array(near) + away, 1.0)), 1.0)
+    return float(tail[0] + beyond[1:] @ np.diff(tail))
 
 
 def _above(law: Law, s: float) -> float:
@@ -93,15 +111,22 @@ def _above(law: Law, s: float) -> float:
 _POINTS = 12
 _STEP = 2 / 3  # in deviations at the saddle
 _LEAST_BEND = 0.05
-_HALVINGS_OF_SADDLE = 12  # for a saddle; any line beside it is as right, if not as short
+_HALVINGS_OF_SADDLE = 12  # of the search for the saddle; any other line is valid too, with a longer bar
 _NEWTON = 6
 _LAPLACE_SLACK = 1 + 3e-4
 
 
 def laplace_quantiles(scales: FloatArray, numbers: FloatArray, failure: float) -> FloatArray:
-    """(n,) t with P(sum > t) = failure. scales, numbers: (n, kinds), so many variables of each scale; 0 < failure <= 1/4.
+    """The t that sums of Laplace variables exceed with probability `failure`, rounded up by 3e-4 for the error of the
+    rule.
 
-    Rounded up by 3e-4, which is more than the rule is off.
+    Args:
+        scales: (n, kinds) scales.
+        numbers: (n, kinds) numbers of variables of each scale.
+        failure: The probability, in (0, 1/4].
+
+    Returns:
+        (n,) upper bounds on t.
 
     >>> laplace_quantiles(np.array([[1.0, 0.0], [1.0, 2.0]]), np.array([[1.0, 0.0], [1.0, 1.0]]), 0.025).round(2)
     array([3.  , 6.55])
@@ -109,11 +134,11 @@ def laplace_quantiles(scales: FloatArray, numbers: FloatArray, failure: float) -
     squares = np.where(numbers > 0, scales**2, 0.0)
     spread = np.sqrt(2 * (numbers * squares).sum(axis=1))
     some = spread > 0
-    found = np.zeros(len(spread))
+    quantiles = np.zeros(len(spread))
     if some.any():
         ones = squares[some] / spread[some, None] ** 2
-        found[some] = spread[some] * _quantiles(ones, numbers[some], failure) * _LAPLACE_SLACK
-    return found
+        quantiles[some] = spread[some] * _quantiles(ones, numbers[some], failure) * _LAPLACE_SLACK
+    return quantiles
 
 
 def _quantiles(squares: FloatArray, numbers: FloatArray, failure: float) -> FloatArray:

@@ -44,19 +44,48 @@ def laplace_tail(t: Numeric) -> Certified:
 
 
 def laplace_scale(*, sensitivity: Numeric, epsilon: Numeric) -> Certified:
-    """Scale b = sensitivity / epsilon, which is also the mean absolute error. Definition 3.3."""
+    """The scale b = sensitivity / epsilon, which is also the mean absolute error.
+
+    Args:
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+
+    Returns:
+        b.
+
+    Source:
+        Dwork, Roth 2014, Definition 3.3.
+    """
     return elementwise(lambda b: b, _scale(sensitivity, epsilon), method="Dwork-Roth Definition 3.3")
 
 
 def laplace_variance(*, sensitivity: Numeric, epsilon: Numeric) -> Certified:
-    """2 b^2."""
+    """The variance of Laplace noise, 2 b^2.
+
+    Args:
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+
+    Returns:
+        The variance.
+    """
     return elementwise(lambda b: 2 * b**2, _scale(sensitivity, epsilon), method="variance of the Laplace law")
 
 
 def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
-    """Radius b ln(k / beta): with probability at least 1 - beta *every* error is smaller.
+    """The radius b ln(k / beta): with probability at least 1 - beta *every* error is smaller.
 
-    Theorem 3.8, by the union bound.
+    Args:
+        count: k, the number of answers.
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+        beta: The failure probability.
+
+    Returns:
+        The radius.
+
+    Source:
+        Theorem 3.8, by the union bound.
 
     >>> laplace_radius(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
     12.20607264...
@@ -65,7 +94,16 @@ def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: 
 
 
 def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
-    """-b ln(1 - (1 - beta)^(1/k)): the radius that the largest error passes with probability exactly beta.
+    """The radius that the largest error exceeds with probability exactly beta: -b ln(1 - (1 - beta)^(1/k)).
+
+    Args:
+        count: k, the number of answers.
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+        beta: The failure probability.
+
+    Returns:
+        The radius.
 
     >>> laplace_radius_exact(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
     12.18053818...
@@ -74,7 +112,20 @@ def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, 
 
 
 def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
-    """Bound k e^(-r/b), at most 1: Theorem 3.8's bound on the probability that some error reaches the radius."""
+    """An upper bound on the probability that some error reaches the radius: k e^(-r/b), at most 1.
+
+    Args:
+        count: k, the number of answers.
+        radius: r.
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+
+    Returns:
+        The bound.
+
+    Source:
+        Theorem 3.8.
+    """
     k, r = integer(at_least=1, count=count), domains.NOT_NEGATIVE(radius=radius)
     return elementwise(
         lambda r, b: k * (-ball(r) / ball(b)).exp(), r, _scale(sensitivity, epsilon), method=UNION, least=0, most=1
@@ -82,7 +133,17 @@ def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilo
 
 
 def laplace_failure_exact(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
-    """1 - (1 - e^(-r/b))^k: the probability itself."""
+    """The exact probability that some error reaches the radius: 1 - (1 - e^(-r/b))^k.
+
+    Args:
+        count: k, the number of answers.
+        radius: r.
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+
+    Returns:
+        The probability.
+    """
     k, r = integer(at_least=1, count=count), domains.NOT_NEGATIVE(radius=radius)
 
     def value(r: Exact, b: Exact) -> "arb | Exact":
@@ -92,7 +153,14 @@ def laplace_failure_exact(*, count: int, radius: Numeric, sensitivity: Numeric, 
 
 
 def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
-    """1 - (1 - beta/k)^k: how often the radius of Theorem 3.8 really fails, at most beta.
+    """The exact probability that the radius of Theorem 3.8 fails: 1 - (1 - beta/k)^k, at most beta.
+
+    Args:
+        count: k, the number of answers.
+        beta: The failure probability of the theorem.
+
+    Returns:
+        The probability.
 
     >>> failure_at_union_radius(count=10_000, beta="0.05").upper
     0.04877069...
@@ -102,17 +170,46 @@ def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
 
 
 def epsilon_for_radius(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
-    """Epsilon sensitivity ln(k / beta) / r: makes Theorem 3.8's radius r; spend at least the upper end."""
+    """The epsilon at which Theorem 3.8's radius is r: sensitivity ln(k / beta) / r. Spend at least the upper end.
+
+    Args:
+        count: k, the number of answers.
+        sensitivity: The L1 sensitivity.
+        radius: r.
+        beta: The failure probability.
+
+    Returns:
+        The epsilon.
+    """
     return _at_quantile(_union_quantile, count, _per_radius(sensitivity, radius), beta, UNION)
 
 
 def epsilon_for_radius_exact(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
-    """The least epsilon whose exact radius is r."""
+    """The least epsilon whose exact radius is r.
+
+    Args:
+        count: k, the number of answers.
+        sensitivity: The L1 sensitivity.
+        radius: r.
+        beta: The failure probability.
+
+    Returns:
+        The epsilon.
+    """
     return _at_quantile(_exact_quantile, count, _per_radius(sensitivity, radius), beta, EXACT)
 
 
 def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
     """The most answers for which Theorem 3.8 promises the radius: floor(beta e^(r/b)); 0 if not even one.
+
+    Args:
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+        radius: r.
+        beta: The failure probability.
+
+    Returns:
+        The number of answers.
 
     >>> count_for_radius(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
     10984
@@ -123,7 +220,16 @@ def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, be
 
 
 def count_for_radius_exact(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
-    """The most answers whose largest error passes the radius with probability at most beta, by the exact law.
+    """The most answers whose largest error exceeds the radius with probability at most beta, by the exact law.
+
+    Args:
+        sensitivity: The L1 sensitivity.
+        epsilon: The pure-DP parameter.
+        radius: r.
+        beta: The failure probability.
+
+    Returns:
+        The number of answers.
 
     >>> count_for_radius_exact(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
     11268
@@ -140,7 +246,17 @@ def _counted(most: tuple[float, float], radius: Number) -> int:
 
 
 def counts_scale(*, queries: int, epsilon: Numeric) -> Certified:
-    """Scale m / epsilon: the noise of each of m counting queries that one person may all change. Example 3.1.
+    """The scale of the noise of each of m counting queries that one person may all change: m / epsilon.
+
+    Args:
+        queries: m.
+        epsilon: The pure-DP parameter of all queries together.
+
+    Returns:
+        The scale.
+
+    Source:
+        Example 3.1.
 
     >>> counts_scale(queries=7, epsilon="0.3").upper
     23.33333333...
@@ -149,9 +265,18 @@ def counts_scale(*, queries: int, epsilon: Numeric) -> Certified:
 
 
 def histogram_radius(*, bins: int, epsilon: Numeric, beta: Numeric, neighbours: Neighbours) -> Certified:
-    """Radius s ln(k / beta) / epsilon, s = 1 under add/remove and 2 under replace-one: all bins at once.
+    """The radius s ln(k / beta) / epsilon of all bins at once, with s = 1 under add/remove and 2 under replace-one.
 
     With probability at least 1 - beta *every* bin's error is smaller.
+
+    Args:
+        bins: k.
+        epsilon: The pure-DP parameter.
+        beta: The failure probability.
+        neighbours: The neighbour relation.
+
+    Returns:
+        The radius.
 
     >>> histogram_radius(bins=100, epsilon=1, beta="0.05", neighbours=Neighbours.REPLACE_ONE).upper
     15.20180491...
@@ -160,7 +285,16 @@ def histogram_radius(*, bins: int, epsilon: Numeric, beta: Numeric, neighbours: 
 
 
 def laplace_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
-    """2 / (epsilon n)^2: the Laplace mechanism on the mean of n bits, n public, replace-one (sensitivity 1/n).
+    """The variance of the Laplace mechanism on the mean of n bits: 2 / (epsilon n)^2.
+
+    n is public, under replace-one, so the sensitivity is 1/n.
+
+    Args:
+        epsilon: The pure-DP parameter.
+        records: n.
+
+    Returns:
+        The variance.
 
     >>> laplace_mean_variance(epsilon="0.2", records=50).upper
     0.02
@@ -195,9 +329,17 @@ def response_mean_variance(*, epsilon: Numeric, records: int) -> Certified:
 
 
 def response_mean(answers: np.ndarray, *, epsilon: Number) -> float:
-    """The debiased mean of randomized responses: unbiased for the mean of the true bits.
+    """The debiased mean of randomized responses, unbiased for the mean of the true bits. Post-processing, at no cost.
 
-    answers: the n noisy bits; post-processing, at no cost.
+    Args:
+        answers: (n,) noisy bits.
+        epsilon: The privacy of each report.
+
+    Returns:
+        The mean.
+
+    Raises:
+        ParameterError: There are no answers, or they are not bits.
 
     >>> round(response_mean(np.array([1, 1, 0, 1]), epsilon=1), 6)
     1.040988
@@ -209,7 +351,15 @@ def response_mean(answers: np.ndarray, *, epsilon: Number) -> float:
 
 
 def chebyshev_radius(*, variance: Numeric, beta: Numeric) -> Certified:
-    """sqrt(variance / beta): passed with probability at most beta, whatever the law of the error."""
+    """The radius that an error exceeds with probability at most beta, whatever its law: sqrt(variance / beta).
+
+    Args:
+        variance: The variance of the error.
+        beta: The failure probability.
+
+    Returns:
+        The radius.
+    """
     squared = quotient(domains.NOT_NEGATIVE(variance=variance), domains.POSITIVE_SHARE(beta=beta))
     return elementwise(lambda x: ball(x).sqrt(), squared, method="Chebyshev")
 
@@ -252,7 +402,14 @@ class Norm(Enum):
 
 
 def length(vector: Sequence[Fraction], norm: Norm) -> Fraction:
-    """The norm of a vector of rationals, exact; an irrational L2 norm rounded up in the 19th place.
+    """The exact norm of a vector of rationals; an irrational L2 norm is rounded up in the 19th place.
+
+    Args:
+        vector: The vector.
+        norm: The norm.
+
+    Returns:
+        The length.
 
     >>> length([Fraction(3), Fraction(-4)], Norm.L2)
     Fraction(5, 1)
@@ -336,7 +493,17 @@ def linear_sensitivity(
 
 
 def database_distance(one: Sequence[Record], two: Sequence[Record]) -> int:
-    """The l1 distance of the two histograms: how many records must be removed and added. Definition 2.3.
+    """The l1 distance of two histograms: the number of records that must be removed and added.
+
+    Args:
+        one: The records of one data set.
+        two: The records of the other.
+
+    Returns:
+        The distance.
+
+    Source:
+        Dwork, Roth 2014, Definition 2.3.
 
     >>> database_distance(["a", "b"], ["b", "c"])
     2
@@ -346,7 +513,15 @@ def database_distance(one: Sequence[Record], two: Sequence[Record]) -> int:
 
 
 def are_neighbours(one: Sequence[Record], two: Sequence[Record], neighbours: Neighbours) -> bool:
-    """Whether two data sets are neighbours, as multisets of records; a data set is no neighbour of itself.
+    """Whether two data sets are neighbours, as multisets of records. A data set is no neighbour of itself.
+
+    Args:
+        one: The records of one data set.
+        two: The records of the other.
+        neighbours: The neighbour relation.
+
+    Returns:
+        True or False.
 
     >>> are_neighbours(["a", "b"], ["a", "c"], Neighbours.REPLACE_ONE)
     True
@@ -369,7 +544,17 @@ def brute_force_sensitivity(
 ) -> Fraction:
     """The largest change over *all* pairs of neighbours with up to `size` records: an oracle for finite domains.
 
-    query: a function of the multiset of records, given as a tuple in no order. Exponential in size.
+    It takes time exponential in `size`.
+
+    Args:
+        query: A function of the multiset of records, which it gets as a tuple in no order.
+        domain: All possible records.
+        size: The most records of a data set.
+        neighbours: The neighbour relation.
+        norm: The norm.
+
+    Returns:
+        The sensitivity, exact.
 
     >>> brute_force_sensitivity(lambda rows: [rows.count("a")], ["a", "b"], size=3, neighbours=Neighbours.ADD_REMOVE)
     Fraction(1, 1)
@@ -387,12 +572,12 @@ def _neighbour_pairs(
     domain: Sequence[Record], size: int, neighbours: Neighbours
 ) -> Iterator[tuple[tuple[Record, ...], tuple[Record, ...]]]:
     for rest in range(size):
-        for kept in combinations_with_replacement(domain, rest):
+        for common in combinations_with_replacement(domain, rest):
             for index, record in enumerate(domain):
-                with_one = (*kept, record)
+                with_one = (*common, record)
                 match neighbours:
                     case Neighbours.ADD_REMOVE:
-                        yield with_one, kept
+                        yield with_one, common
                     case Neighbours.REPLACE_ONE:
                         for other in domain[:index]:
-                            yield with_one, (*kept, other)
+                            yield with_one, (*common, other)

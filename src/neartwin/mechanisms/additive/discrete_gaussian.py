@@ -20,12 +20,19 @@ from neartwin.mechanisms.adding import SquaredNoise
 from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw
 from neartwin.tradeoff import TradeOff, from_profile
 
-_FEW = 16  # up to this squared norm all changes of whole numbers are tried
-_ALL_ONES = 3  # up to this one they are all made of ones
+_FEW = 16  # up to this squared norm, every change of whole numbers is tried
+_ALL_ONES = 3  # up to this squared norm, the worst change is all ones
 
 
 def sums_of_squares(total: int, largest: int | None = None) -> tuple[tuple[int, ...], ...]:
-    """All ways to write a whole number as a sum of squares, the roots not rising.
+    """All ways to write a whole number as a sum of squares, with roots in descending order.
+
+    Args:
+        total: The whole number.
+        largest: The largest root; None for no limit.
+
+    Returns:
+        The roots of each sum.
 
     >>> sums_of_squares(5)
     ((2, 1), (1, 1, 1, 1, 1))

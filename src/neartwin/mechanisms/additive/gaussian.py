@@ -40,6 +40,13 @@ class Gaussian(SquaredNoise):
     def for_gdp(cls, *, mu: Fraction, l2_squared: int) -> "Gaussian":
         """The least variance that is mu-GDP: l2_squared / mu^2, exactly.
 
+        Args:
+            mu: The GDP parameter.
+            l2_squared: D2, the squared Euclidean sensitivity, in squared steps.
+
+        Returns:
+            The mechanism.
+
         >>> Gaussian.for_gdp(mu=Fraction(1, 2), l2_squared=3).variance
         Fraction(12, 1)
         """
@@ -47,7 +54,18 @@ class Gaussian(SquaredNoise):
 
     @classmethod
     def for_approx(cls, *, epsilon: Fraction, delta: Fraction, l2_squared: int) -> "Gaussian":
-        """The least variance that is (epsilon, delta)-DP, to 12 digits, on the safe side. Balle, Wang 2018.
+        """The least variance that is (epsilon, delta)-DP, to 12 digits, rounded to the private side.
+
+        Args:
+            epsilon: The epsilon.
+            delta: The delta, in (0, 1).
+            l2_squared: D2, the squared Euclidean sensitivity, in squared steps.
+
+        Returns:
+            The mechanism.
+
+        Source:
+            Balle, Wang 2018.
 
         >>> made = Gaussian.for_approx(epsilon=Fraction(1), delta=Fraction(1, 10**5), l2_squared=1)
         >>> round(float(made.variance) ** 0.5, 9)

@@ -26,7 +26,13 @@ _MOST_BITS = 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MagnitudeBounds(PostProcessed):
-    """Finds (low, high). each: the histogram's noise; bits: magnitudes below 2^bits; threshold: see above."""
+    """A private search for the bounds of a column.
+
+    Attributes:
+        each: The noise of the histogram.
+        bits: Magnitudes are below 2^bits.
+        threshold: The least noisy count of a bin that counts as occupied.
+    """
 
     each: DiscreteLaplace
     bits: int
@@ -36,7 +42,22 @@ class MagnitudeBounds(PostProcessed):
     def calibrated(
         cls, *, epsilon: Fraction, bits: int, neighbours: Neighbours, rows_per_unit: int = 1, confidence: float = 0.999
     ) -> "MagnitudeBounds":
-        """epsilon-DP: one unit changes rows_per_unit counts by add/remove, twice as many by replacement."""
+        """The epsilon-DP search. One unit changes rows_per_unit counts under add/remove, and twice as many under
+        replace-one.
+
+        Args:
+            epsilon: The pure-DP parameter.
+            bits: Magnitudes are clipped to below 2^bits; at most 62.
+            neighbours: The neighbour relation.
+            rows_per_unit: The most rows of one unit.
+            confidence: The probability that no empty bin counts as occupied.
+
+        Returns:
+            The search.
+
+        Raises:
+            ParameterError: An argument is out of its range.
+        """
         rows = integer(at_least=1, rows_per_unit=rows_per_unit)
         counts = DiscreteLaplace.calibrated(
             epsilon=epsilon, sensitivity=rows if neighbours is Neighbours.ADD_REMOVE else 2 * rows
@@ -48,10 +69,18 @@ class MagnitudeBounds(PostProcessed):
         return cls(each=counts, bits=bits, threshold=counts.half_width(confidence, bins) + 1)
 
     def find(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> tuple[int, int] | None:
-        """Bounds that hold all occupied bins, or None when no bin is seen to be occupied. values: (n,) whole numbers."""
+        """Bounds that contain all occupied bins.
+
+        Args:
+            values: (n,) whole numbers.
+            source: The source of randomness.
+
+        Returns:
+            (low, high), or None if no bin counts as occupied.
+        """
         top = 2**self.bits - 1
         clipped = clipped_whole(values, -top, top)
-        # powers of two are found among exact integers: place k holds 2^(k-1) <= |x| < 2^k
+        # the powers of two are exact integers: place k holds 2^(k-1) <= |x| < 2^k
         sizes = np.searchsorted(2 ** np.arange(self.bits, dtype=np.int64), np.abs(clipped), side="right")
         histogram = np.bincount(self.bits + np.sign(clipped) * sizes, minlength=2 * self.bits + 1)
         seen = np.flatnonzero(self.each.noisy(histogram, source=source) >= self.threshold)

@@ -40,11 +40,20 @@ class MeanRelease(NamedTuple):
 
 
 def ratio_interval(total: Interval[float], count: Interval[float], *, low: float, high: float) -> Interval[float]:
-    """All ratios t / c with t in `total` and c in `count`, c >= 1, clipped to the public [low, high].
+    """All ratios t / c with t in `total` and c in `count`, c >= 1, clipped to public bounds.
+
+    Args:
+        total: The interval of t.
+        count: The interval of c.
+        low: The lower bound of a ratio.
+        high: The upper bound of a ratio.
+
+    Returns:
+        The interval.
 
     >>> ratio_interval(Interval(80.0, 120.0), Interval(8.0, 10.0), low=0, high=100)
     Interval(lower=8.0, upper=15.0, method='ratio of intervals')
-    >>> ratio_interval(Interval(-1.0, 1.0), Interval(-3.0, 0.5), low=0, high=100)  # nothing is known
+    >>> ratio_interval(Interval(-1.0, 1.0), Interval(-3.0, 0.5), low=0, high=100)  # no information
     Interval(lower=0, upper=100, method='ratio of intervals')
     """
     if count.upper < 1:
@@ -57,7 +66,14 @@ def ratio_interval(total: Interval[float], count: Interval[float], *, low: float
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundedMean:
-    """The mean of whole numbers in [low, high], add/remove, one value a unit. Epsilon is shared by total and count."""
+    """The mean of whole numbers in [low, high] under add/remove, one value a unit.
+
+    Attributes:
+        low: The lower bound, in steps.
+        high: The upper bound, in steps.
+        total: The noise of the total.
+        count: The noise of the count.
+    """
 
     low: int
     high: int
@@ -66,7 +82,19 @@ class BoundedMean:
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, low: int, high: int) -> "BoundedMean":
-        """Half of epsilon each."""
+        """The epsilon-DP mean, with half of epsilon for the total and half for the count.
+
+        Args:
+            epsilon: The pure-DP parameter.
+            low: The lower bound, in steps.
+            high: The upper bound, in steps.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            ParameterError: The bounds are not in order, or beyond 2**62 steps.
+        """
         if not -(2**62) < low < high < 2**62:
             raise ParameterError("low", low, f"must be below high={high}, both within 2**62 steps")
         half = positive(epsilon=epsilon) / 2
@@ -85,17 +113,26 @@ class BoundedMean:
         return self.total.epsilon + self.count.epsilon
 
     def curve(self) -> TradeOff:
-        """That of total and count together."""
+        """The trade-off of total and count together."""
         return compose(self.total.curve(), self.count.curve())
 
     def losses(self) -> Composition:
-        """Total and count, one by one."""
+        """The privacy loss of total and count, for composition."""
         return self.total.losses() + self.count.losses()
 
     def release(
         self, values: WholeNumbers, *, confidence: float = 0.95, source: noise.Source = noise.SYSTEM
     ) -> MeanRelease:
-        """The mean and its interval. values: (n,) whole numbers, clipped to the bounds; n stays private."""
+        """The noisy mean and its interval.
+
+        Args:
+            values: (n,) whole numbers, clipped to the bounds; n stays private.
+            confidence: The confidence of the interval.
+            source: The source of randomness.
+
+        Returns:
+            The mean and the interval, in steps.
+        """
         open_probability(confidence=confidence)
         centre = (self.low + self.high) // 2
         around = clipped_whole(values, self.low, self.high) - centre
@@ -122,8 +159,18 @@ _LARGEST = 2**31  # steps; entries are squared in two halves of 16 bits, whose s
 def clipped_rows(vectors: FloatArray, *, step: Number, l2_bound: Number) -> NDArray[np.int64]:
     """Each row scaled to Euclidean length at most l2_bound and truncated toward zero to whole steps.
 
-    vectors: (rows, dimensions), any floats; a row with a NaN or infinity becomes zero. Result: int64 steps with
-    sum of squares <= floor((l2_bound / step)^2), exactly, so one row changes a sum by at most that much (add/remove).
+    One row changes a sum by at most the bound (add/remove), exactly.
+
+    Args:
+        vectors: (rows, dimensions) floats; a row with a NaN or infinity becomes zero.
+        step: The step of the grid.
+        l2_bound: The largest length, in the unit of the vectors.
+
+    Returns:
+        (rows, dimensions) int64 steps with sum of squares <= floor((l2_bound / step)^2).
+
+    Raises:
+        ParameterError: The bound is below one step, or at least 2**31 steps.
 
     >>> clipped_rows(np.array([[3.0, 4.0], [30.0, 40.0]]), step=1, l2_bound=5)
     array([[3, 4], [3, 4]])
@@ -144,14 +191,22 @@ def clipped_rows(vectors: FloatArray, *, step: Number, l2_bound: Number) -> NDAr
         long = length * (largest / float(g)) > root
     scaled = way * (root / np.where(length > 0, length, 1.0))[:, None]
     within = np.where(long[:, None], 0.0, safe) / float(g)
-    whole = np.trunc(np.where(long[:, None], scaled, within)).astype(np.int64)
+    steps = np.trunc(np.where(long[:, None], scaled, within)).astype(np.int64)
     nudged = np.trunc(np.where(long[:, None], scaled, within) * (1 - 1e-12)).astype(np.int64)
-    whole = np.where(_fits(whole, most)[:, None], whole, nudged)
-    return np.where(_fits(whole, most)[:, None], whole, 0)
+    steps = np.where(_fits(steps, most)[:, None], steps, nudged)
+    return np.where(_fits(steps, most)[:, None], steps, 0)
 
 
 def squared_bound(*, step: Number, l2_bound: Number) -> int:
-    """The largest whole number of squared steps within the bound: floor((l2_bound / step)^2)."""
+    """The largest whole number of squared steps within the bound: floor((l2_bound / step)^2).
+
+    Args:
+        step: The step of the grid.
+        l2_bound: The largest length.
+
+    Returns:
+        The whole number.
+    """
     ratio: Fraction = positive(l2_bound=rational(l2_bound=l2_bound)) / positive(step=rational(step=step))
     return floor(ratio * ratio)
 

@@ -42,9 +42,16 @@ class Staircase(AdditiveMechanism):
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, sensitivity: int) -> "Staircase":
-        """A step whose variance is least, or nearly. Any step is private, so floats may choose it.
+        """The staircase with the least variance, or nearly. Every step is private, so floats may choose it.
 
-        Candidates: the least found by ternary search, and the optimum for E|X|, D / (1 + exp(epsilon/2)).
+        Candidates are the least of a ternary search, and the optimum for E|X|, D / (1 + exp(epsilon/2)).
+
+        Args:
+            epsilon: The pure-DP parameter.
+            sensitivity: D, a whole number.
+
+        Returns:
+            The mechanism.
 
         >>> Staircase.calibrated(epsilon=Fraction(4), sensitivity=100).step
         20
@@ -73,9 +80,9 @@ class Staircase(AdditiveMechanism):
         return noise.staircase(self.epsilon, self.sensitivity, self.step)
 
     def curve(self) -> TradeOff:
-        """That of its worst shift, the whole sensitivity: above f_{epsilon,0}, for some outputs say nothing. For one number."""
+        """The trade-off of its worst shift, the whole sensitivity, for one number. It is above f_{epsilon,0}."""
         return staircase(self.epsilon, self.sensitivity, self.step)
 
     def losses(self) -> Composition:
-        """The privacy loss as a factor for composition."""
+        """The privacy loss, for composition."""
         return Composition.of(StaircaseLoss(epsilon=self.epsilon, sensitivity=self.sensitivity, step=self.step))

@@ -36,10 +36,17 @@ from neartwin.mechanisms.norm_bounds import Change
 
 
 def intervals_change(*, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> Change:
-    """How much one unit can change the counts of all dyadic intervals.
+    """The largest change of the counts of all dyadic intervals by one unit.
 
-    sensitivity: the most it changes one step by; steps_per_unit: how many steps it may be in (under replace-one, how many
-    change). L1 is m L D; the squared length at most m^2 L D^2, for the upper intervals may hold all m steps.
+    L1 is m L D. The squared length is at most m^2 L D^2, because the upper intervals may hold all m steps.
+
+    Args:
+        steps: The length of the stream.
+        sensitivity: D, the largest change of one step.
+        steps_per_unit: m, the most steps of one unit (under replace-one, the most steps that change).
+
+    Returns:
+        The change in all norms.
 
     >>> intervals_change(steps=1024).l2_squared
     11
@@ -58,13 +65,33 @@ class PrefixTree(PostProcessed):
 
     @classmethod
     def pure(cls, *, epsilon: Fraction, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> "PrefixTree":
-        """epsilon-DP for the whole stream, by discrete Laplace noise."""
+        """The tree that is epsilon-DP for the whole stream, by discrete Laplace noise.
+
+        Args:
+            epsilon: The pure-DP parameter.
+            steps: The length of the stream.
+            sensitivity: The largest change of one step by one unit.
+            steps_per_unit: The most steps of one unit.
+
+        Returns:
+            The mechanism.
+        """
         change = intervals_change(steps=steps, sensitivity=sensitivity, steps_per_unit=steps_per_unit)
         return cls(steps=steps, each=DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=change.l1))
 
     @classmethod
     def for_gdp(cls, *, mu: Fraction, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> "PrefixTree":
-        """mu-GDP for the whole stream, by Gaussian noise."""
+        """The tree that is mu-GDP for the whole stream, by Gaussian noise.
+
+        Args:
+            mu: The GDP parameter.
+            steps: The length of the stream.
+            sensitivity: The largest change of one step by one unit.
+            steps_per_unit: The most steps of one unit.
+
+        Returns:
+            The mechanism.
+        """
         change = intervals_change(steps=steps, sensitivity=sensitivity, steps_per_unit=steps_per_unit)
         return cls(steps=steps, each=Gaussian.for_gdp(mu=mu, l2_squared=change.l2_squared))
 
@@ -79,7 +106,15 @@ class PrefixTree(PostProcessed):
         return RunningTotal(self, source)
 
     def release(self, increments: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> list[int]:
-        """All noisy totals of a finished stream. increments: (n,) whole numbers, n at most `steps`."""
+        """All noisy totals of a finished stream.
+
+        Args:
+            increments: (n,) whole numbers, n at most `steps`.
+            source: The source of randomness.
+
+        Returns:
+            The n totals, unbiased.
+        """
         stream = self.start(source=source)
         return [stream.add(int(step)) for step in np.asarray(increments).tolist()]
 
@@ -118,7 +153,7 @@ class RunningTotal:
         raise PrivacyError("a running total holds private sums and secret noise, and must not be copied")
 
 
-_GRID_BITS = 20  # C' = C to 6 digits: the error grows by less than 1e-5 of itself
+_GRID_BITS = 20  # C' = C to 6 digits, which adds less than 0.001 % to the error
 _LONGEST = 1 << 16
 
 
@@ -149,15 +184,26 @@ class PrefixRoot(PostProcessed):
 
     @classmethod
     def for_gdp(cls, *, mu: Fraction, steps: int, sensitivity: int = 1) -> "PrefixRoot":
-        """mu-GDP for a unit that changes one step by at most `sensitivity`, under either relation.
+        """The square root that is mu-GDP for a unit that changes one step, under either relation.
 
         The column of the first step is the longest; its squared length is summed exactly.
+
+        Args:
+            mu: The GDP parameter.
+            steps: The length of the stream.
+            sensitivity: The largest change of one step by one unit.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            ParameterError: The stream is longer than the mechanism allows.
         """
         if integer(at_least=1, steps=steps) > _LONGEST:
             raise ParameterError("steps", steps, f"must be at most {_LONGEST}")
-        whole = np.rint(root_coefficients(steps) * 2**_GRID_BITS).astype(np.int64)
-        squared = sum(c * c for c in whole.tolist()) * integer(at_least=1, sensitivity=sensitivity) ** 2
-        return cls(steps, whole, Gaussian.for_gdp(mu=mu, l2_squared=squared))
+        coefficients = np.rint(root_coefficients(steps) * 2**_GRID_BITS).astype(np.int64)
+        squared = sum(c * c for c in coefficients.tolist()) * integer(at_least=1, sensitivity=sensitivity) ** 2
+        return cls(steps, coefficients, Gaussian.for_gdp(mu=mu, l2_squared=squared))
 
     @property
     def _back(self) -> FloatArray:

@@ -45,10 +45,10 @@ class CountTree:
     @property
     def widths(self) -> tuple[int, ...]:
         """Cells of a node, level by level, the widest first and 1 last."""
-        found = [1]
-        while found[-1] * self.branching < self.cells:
-            found.append(found[-1] * self.branching)
-        return tuple(reversed(found))
+        widths = [1]
+        while widths[-1] * self.branching < self.cells:
+            widths.append(widths[-1] * self.branching)
+        return tuple(reversed(widths))
 
     @property
     def levels(self) -> int:
@@ -73,13 +73,13 @@ class CountTree:
         shares, groups = self._shares(), nodes[0].shape[0]
         first = nodes[0].shape[1]
         own = []
-        for level, found in enumerate(nodes):
+        for level, noisy in enumerate(nodes):
             full = np.zeros((groups, first * self.branching**level))
-            full[:, : found.shape[1]] = found
+            full[:, : noisy.shape[1]] = noisy
             own.append(full)
         sums: list[FloatArray] = []
         for level in reversed(range(self.levels - 1)):
-            parents = groups, first * self.branching**level, self.branching  # of no group, too
+            parents = groups, first * self.branching**level, self.branching  # also for 0 groups
             sums.append(own[level + 1].reshape(parents).sum(axis=2))
             own[level] = sums[-1] + shares[level] * (own[level] - sums[-1])
         for level, total in enumerate(reversed(sums)):
@@ -90,7 +90,15 @@ class CountTree:
         return below, rising[:, -1:] - below
 
     def weights(self, rank: float, places: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """(places, kinds) twice: the weights of noises in the score at some places, and how many nodes have each."""
+        """The weights of noises in the score at some places, and the number of nodes with each.
+
+        Args:
+            rank: The rank, in (0, 1).
+            places: (places,) places from 0 to `cells`.
+
+        Returns:
+            (places, kinds) weights, and (places, kinds) numbers of nodes.
+        """
         widths, u = self.widths, self._shares()
         parent, before = np.zeros(len(places)), np.full(len(places), rank)  # (1 - u) w of the parent, and its F
         ended, start = np.full(len(places), self.cells), np.zeros_like(places)
@@ -116,18 +124,24 @@ class CountTree:
 
     def _shares(self) -> FloatArray:
         """(levels,) u: the share of a node's own count in z."""
-        found = [1.0]
+        shares = [1.0]
         for _ in range(self.levels - 1):
-            s = self.branching * found[-1]
-            found.append(s / (1 + s))
-        return np.array(found[::-1])
+            s = self.branching * shares[-1]
+            shares.append(s / (1 + s))
+        return np.array(shares[::-1])
 
 
 @lru_cache(maxsize=64)
 def moments(tree: CountTree, rank: float, places: int | None = None) -> tuple[FloatArray, FloatArray]:
-    """(places,) twice: the sums of squares and of fourth powers of the weights in the score.
+    """The sums of squares and of fourth powers of the weights in the score.
 
-    places: so many of 0, ..., cells, evenly spaced; all of them where it is None.
+    Args:
+        tree: The tree.
+        rank: The rank, in (0, 1).
+        places: The number of evenly spaced places of 0, ..., cells; None for all.
+
+    Returns:
+        (places,) sums of squares, and (places,) sums of fourth powers.
 
     >>> second, fourth = moments(CountTree(cells=4, branching=4), 0.5)
     >>> print(second, fourth)
@@ -137,11 +151,11 @@ def moments(tree: CountTree, rank: float, places: int | None = None) -> tuple[Fl
         chosen = np.arange(tree.cells + 1)
     else:
         chosen = np.linspace(0, tree.cells, places).round().astype(np.int64)
-    found = []
+    sums = []
     for part in np.array_split(chosen, -(-len(chosen) // 4096)):
         weights, numbers = tree.weights(rank, part)
         squares = weights**2
-        found.append(((numbers * squares).sum(axis=1), (numbers * squares**2).sum(axis=1)))
-    second, fourth = (np.concatenate(one) for one in zip(*found, strict=True))
+        sums.append(((numbers * squares).sum(axis=1), (numbers * squares**2).sum(axis=1)))
+    second, fourth = (np.concatenate(one) for one in zip(*sums, strict=True))
     second.flags.writeable = fourth.flags.writeable = False
     return second, fourth

@@ -31,7 +31,7 @@ from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.norm_bounds import Change
 
-_MOST_PAIRS = 1 << 26  # entries compared one by one; beyond, differences are bounded by sums
+_MOST_PAIRS = 1 << 26  # the most compared entries; for more, sums bound the differences
 
 
 def of_counts(number: int, neighbours: Neighbours) -> Change:
@@ -121,7 +121,21 @@ class Histogram(PostProcessed):
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, categories: tuple[Any, ...], neighbours: Neighbours) -> "Histogram":
-        """epsilon-DP for one row a unit: discrete Laplace noise of scale 1/epsilon (add/remove) or 2/epsilon (replace-one)."""
+        """The epsilon-DP histogram for one row a unit.
+
+        The scale of the discrete Laplace noise is 1/epsilon under add/remove, and 2/epsilon under replace-one.
+
+        Args:
+            epsilon: The pure-DP parameter.
+            categories: The public categories, without repetition.
+            neighbours: The neighbour relation.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            ParameterError: A category is repeated, or there is none.
+        """
         if len(set(categories)) != len(categories) or not categories:
             raise ParameterError("categories", categories, "must be distinct, at least one")
         change = of_histogram(neighbours)
@@ -129,6 +143,13 @@ class Histogram(PostProcessed):
 
     def release(self, values: list[Any], *, source: noise.Source = noise.SYSTEM) -> dict[Any, int]:
         """A noisy count for every category, empty ones included.
+
+        Args:
+            values: The values; those outside the categories are left out.
+            source: The source of randomness.
+
+        Returns:
+            The noisy counts by category.
 
         >>> release = Histogram.calibrated(
         ...     epsilon=Fraction(1000), categories=("a", "b"), neighbours=Neighbours.ADD_REMOVE
@@ -220,7 +241,19 @@ class MatrixMechanism(PostProcessed):
     def for_gdp(
         cls, workload: NDArray[Any], strategy: Table, *, mu: Fraction, neighbours: Neighbours
     ) -> "MatrixMechanism":
-        """mu-GDP for one unit in one cell. Refused where the strategy does not determine the workload.
+        """The mechanism that is mu-GDP for one unit in one cell.
+
+        Args:
+            workload: W, (queries, cells).
+            strategy: A, whole numbers, (measured, cells).
+            mu: The GDP parameter.
+            neighbours: The neighbour relation.
+
+        Returns:
+            The mechanism.
+
+        Raises:
+            ParameterError: The strategy does not determine the workload.
 
         >>> prefixes = np.tril(np.ones((64, 64), dtype=np.int64))
         >>> plain, tree = (
@@ -231,10 +264,10 @@ class MatrixMechanism(PostProcessed):
         True
         """
         change: Change = of_linear(strategy, neighbours)
-        wanted = np.asarray(workload, dtype=np.float64)
-        back = wanted @ np.linalg.pinv(strategy.astype(np.float64))
-        gap = float(np.abs(back @ strategy - wanted).max(initial=0.0))
-        if gap > 1e-7 * max(1.0, float(np.abs(wanted).max(initial=0.0))):
+        queries = np.asarray(workload, dtype=np.float64)
+        back = queries @ np.linalg.pinv(strategy.astype(np.float64))
+        gap = float(np.abs(back @ strategy - queries).max(initial=0.0))
+        if gap > 1e-7 * max(1.0, float(np.abs(queries).max(initial=0.0))):
             raise ParameterError("strategy", strategy.shape, "must determine every query of the workload")
         return cls(workload, strategy, Gaussian.for_gdp(mu=mu, l2_squared=change.l2_squared), back)
 
@@ -249,14 +282,21 @@ class MatrixMechanism(PostProcessed):
     ) -> "MatrixMechanism":
         """The best of four strategies: identity, the workload, dyadic intervals, eigen design. Reads no data.
 
-        judged_by: the price of the queries' standard deviations; by default their total squared error.
+        Args:
+            workload: W, (queries, cells).
+            mu: The GDP parameter.
+            neighbours: The neighbour relation.
+            judged_by: The objective of the queries' standard deviations; by default their total squared error.
+
+        Returns:
+            The mechanism with the least objective.
         """
         cells = workload.shape[1]
         strategies = [identity(cells), intervals_tree(cells), eigen_design(workload)]
         if np.asarray(workload).dtype.kind in "iu":
             strategies.append(np.asarray(workload, dtype=np.int64))
-        made = [cls.for_gdp(workload, each, mu=mu, neighbours=neighbours) for each in strategies]
-        return min(made, key=lambda one: judged_by(one.deviations))
+        candidates = [cls.for_gdp(workload, each, mu=mu, neighbours=neighbours) for each in strategies]
+        return min(candidates, key=lambda one: judged_by(one.deviations))
 
     @property
     def deviations(self) -> FloatArray:
@@ -270,7 +310,15 @@ class MatrixMechanism(PostProcessed):
         return np.asarray((z * normal + np.abs(self.reconstruction).sum(axis=1) / 2) * (1 + 1e-9))
 
     def release(self, cells: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> FloatArray:
-        """(queries,) noisy answers, unbiased. cells: (cells,) exact counts."""
+        """The noisy answers, unbiased.
+
+        Args:
+            cells: (cells,) exact counts.
+            source: The source of randomness.
+
+        Returns:
+            (queries,) answers.
+        """
         exact = self.strategy.astype(object) @ np.asarray(cells).astype(object)
         noisy = self.each.noisy(np.asarray(exact), source=source)
         return self.reconstruction @ noisy.astype(np.float64)

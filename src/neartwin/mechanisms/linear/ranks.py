@@ -24,16 +24,23 @@ from neartwin.mechanisms.linear.count_trees import CountTree, moments
 from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import laplace_quantiles
 
-_BRANCHINGS = (*range(3, 33), 48, 64, 128)  # of 2 bars are up to 3 % shorter, and nodes many more than cells
-_TYPICAL = 1025  # places that stand for all of them
-_ALONE, _KINDS = 2048, 256  # ends whose bars are worked out one by one, shapes of the others' sums
-_SHAPED = 1e-3, 4e-4  # more than sums of about one shape differ in, and times the square of the normal quantile
-_SURE = 0.25  # of either side: bars at less than 50 % are those at 50 %
-_OF_CELL = 0.75  # of what may fail, for the ends of the cell itself
+_BRANCHINGS = (*range(3, 33), 48, 64, 128)  # 2 would shorten bars by up to 3 %, with many more nodes than cells
+_TYPICAL = 1025  # places that represent all of them
+_ALONE, _KINDS = 2048, 256  # ends with bars of their own, and shapes for the sums of all other ends
+_SHAPED = 1e-3, 4e-4  # bounds the differences between sums of one shape; the second times the squared normal quantile
+_SURE = 0.25  # the largest failure of one side: bars below 50 % confidence are those at 50 %
+_OF_CELL = 0.75  # the share of the failure probability for the ends of the cell itself
 
 
 def best_tree(cells: int, power: float) -> CountTree:
-    """The branching with the least error of a median, for noise whose deviation grows like levels ** power.
+    """The tree with the branching of the least error of a median.
+
+    Args:
+        cells: The number of cells.
+        power: The deviation of a node's noise grows like levels ** power: 1 for Laplace noise, 1/2 for normal noise.
+
+    Returns:
+        The tree.
 
     >>> best_tree(1000, 1.0).levels, best_tree(1000, 0.5).levels, best_tree(8, 1.0).levels
     (3, 5, 1)
@@ -49,7 +56,15 @@ def best_tree(cells: int, power: float) -> CountTree:
 
 
 def typical_weight(tree: CountTree, rank: float) -> float:
-    """The deviation of a rank's score, typical over the places, in deviations of one node."""
+    """The deviation of a rank's score, typical over the places, in deviations of one node.
+
+    Args:
+        tree: The tree.
+        rank: The rank, in (0, 1).
+
+    Returns:
+        The root of the mean squared deviation.
+    """
     return math.sqrt(float(moments(tree, rank, _TYPICAL)[0].mean()))
 
 
@@ -83,20 +98,20 @@ def _laplace_bars(tree: CountTree, rank: float, failure: float, width: int) -> F
     At the ends of nodes of this width; nothing is excluded elsewhere. Of many ends, those whose sums are alike in shape (the
     fourth moment over the square of the second) have the longest bar of three of them, in deviations, and a little more.
     """
-    ends, found = np.minimum(np.arange(0, tree.cells + width, width), tree.cells), np.full(tree.cells + 1, np.inf)
+    ends, half_widths = np.minimum(np.arange(0, tree.cells + width, width), tree.cells), np.full(tree.cells + 1, np.inf)
     second, fourth = (one[ends] for one in moments(tree, rank))
     order = np.argsort(fourth / np.maximum(second, 1e-150) ** 2)
     alike, alone = order[:-_ALONE], order[-_ALONE:]
-    found[ends[alone]] = laplace_quantiles(*tree.weights(rank, ends[alone]), failure)
+    half_widths[ends[alone]] = laplace_quantiles(*tree.weights(rank, ends[alone]), failure)
     if len(alike):
         kinds = np.array_split(alike, min(_KINDS, len(alike)))
         some = np.array([(one[0], one[len(one) // 2], one[-1]) for one in kinds])
         bars = laplace_quantiles(*tree.weights(rank, ends[some.ravel()]), failure).reshape(some.shape)
         more = 1 + _SHAPED[0] + _SHAPED[1] * NormalDist().inv_cdf(failure) ** 2
         longest = (bars / np.sqrt(np.maximum(second[some], 1e-150))).max(axis=1) * more
-        found[ends[alike]] = np.repeat(longest, [len(one) for one in kinds]) * np.sqrt(second[alike])
-    found.flags.writeable = False
-    return found
+        half_widths[ends[alike]] = np.repeat(longest, [len(one) for one in kinds]) * np.sqrt(second[alike])
+    half_widths.flags.writeable = False
+    return half_widths
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +174,7 @@ class Ranks:
             raise ParameterError("rank", rank, "must lie strictly between 0 and 1", remedy="see minimum and maximum")
         below, rest = split
         score = (1 - rank) * below - rank * rest
-        if not len(score):  # of no group
+        if not len(score):  # 0 groups
             return np.zeros(0), np.zeros(0), np.zeros(0)
         risen = np.maximum.accumulate(score, axis=1)
         falling = np.minimum.accumulate(score[:, ::-1], axis=1)[:, ::-1]
@@ -177,10 +192,18 @@ class Ranks:
         return cell.astype(float), np.minimum(first, cell).astype(float), np.maximum(last, cell).astype(float)
 
     def largest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
-        """(groups,) the last cell such that some row certainly lies in it or beyond, -1 where not even the first is certain.
+        """The last cell such that some row certainly lies in it or beyond.
 
-        "No row from cell c on" is tested for c = 0, 1, ... until it is not refuted. The true ones follow each other, so the first
-        of them is refuted, and the answer too large, with probability at most 1 - confidence.
+        "No row from cell c on" is tested for c = 0, 1, ... until a test accepts it. The true hypotheses are
+        consecutive. So the first of them is rejected, and the answer too large, with probability at most 1 -
+        confidence.
+
+        Args:
+            split: The noisy counts left and right of each place.
+            confidence: The confidence.
+
+        Returns:
+            (groups,) cells, -1 if not even the first is certain.
         """
         z_both = 2 * open_probability(confidence=confidence) - 1  # one-sided at `confidence`
         _, rest = split
@@ -188,7 +211,15 @@ class Ranks:
         return _first(~np.concatenate([refuted, np.zeros((refuted.shape[0], 1), dtype=bool)], axis=1)).astype(float) - 1
 
     def smallest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
-        """(groups,) the first cell such that some row certainly lies in it or before; `cells` where none is certain."""
+        """The first cell such that some row certainly lies in it or before.
+
+        Args:
+            split: The noisy counts left and right of each place.
+            confidence: The confidence.
+
+        Returns:
+            (groups,) cells, `cells` if none is certain.
+        """
         z_both = 2 * open_probability(confidence=confidence) - 1
         below, _ = split
         refuted = (below[:, 1:] > self.bars(0.0, max(z_both, 1e-9))[1:])[:, ::-1]
@@ -198,5 +229,5 @@ class Ranks:
 
 def _first(true: NDArray[np.bool_]) -> NDArray[np.intp]:
     """(groups,) the first true place of each row, the last place where there is none."""
-    found = np.argmax(true, axis=1)
-    return np.asarray(np.where(true.any(axis=1), found, true.shape[1] - 1))
+    first = np.argmax(true, axis=1)
+    return np.asarray(np.where(true.any(axis=1), first, true.shape[1] - 1))

@@ -18,12 +18,12 @@ from neartwin.mechanisms.linear.continual import root_coefficients
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.linear.matrix import Table, eigen_of_gram, identity
 
-MOST_CELLS = 512  # whose square is worked with
+MOST_CELLS = 512  # the most cells: time and memory grow with their square
 _BRANCHINGS = (2, 3, 4, 6, 8, 12, 16, 24)
 _ROOT_BITS = 10
-_FITS = 2**62  # in 64 bits
-_EXACT = 2**53  # in a double
-_GAP = 1e-8  # of G H from the identity: a strategy that is further off is not taken
+_FITS = 2**62  # sums below it fit 64 bits
+_EXACT = 2**53  # whole numbers below it are doubles
+_GAP = 1e-8  # the largest distance of G H from the identity; worse strategies are rejected
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,11 +53,11 @@ class Intervals:
 
     def gram(self) -> FloatArray:
         """(cells, cells) how many queries hold both cells."""
-        found = np.zeros((self.cells + 1, self.cells + 1))
+        gram = np.zeros((self.cells + 1, self.cells + 1))
         a, b = self.first, self.last + 1
         for rows, columns, sign in ((a, a, 1), (a, b, -1), (b, a, -1), (b, b, 1)):
-            np.add.at(found, (rows, columns), sign)
-        return found.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
+            np.add.at(gram, (rows, columns), sign)
+        return gram.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
 
     def counted(self) -> float:
         """The mean number of cells that a query adds up."""
@@ -146,7 +146,15 @@ class Strategy:
 
     @classmethod
     def of(cls, name: str, table: Table) -> "Strategy | None":
-        """None where A does not tell every cell, or too little of it for floats."""
+        """A strategy from its sums of cells.
+
+        Args:
+            name: The strategy in words.
+            table: A, whole numbers, (measured, cells).
+
+        Returns:
+            The strategy; None if A does not determine every cell, or too weakly for floats.
+        """
         gram = gram_of(table)
         floats = gram.astype(np.float64)
         try:
@@ -158,18 +166,18 @@ class Strategy:
 
     def estimate(self, noisy: FloatArray) -> FloatArray:
         """(cells,) least squares, refined until rounding alone is left."""
-        wanted, gram = self.table.T @ noisy, self.gram.astype(np.float64)
-        x = self.h @ wanted
+        right, gram = self.table.T @ noisy, self.gram.astype(np.float64)
+        x = self.h @ right
         for _ in range(2):
-            x = x + self.h @ (wanted - gram @ x)
+            x = x + self.h @ (right - gram @ x)
         return x
 
     def measured(self, cells: WholeNumbers) -> WholeNumbers:
         """(measured,) A x, exact."""
-        whole = np.asarray(cells).astype(object)
-        most = int(np.abs(self.table).sum(axis=1).max()) * max((abs(int(one)) for one in whole), default=0)
+        exact = np.asarray(cells).astype(object)
+        most = int(np.abs(self.table).sum(axis=1).max()) * max((abs(int(one)) for one in exact), default=0)
         kind = np.int64 if most < _FITS else object
-        return np.asarray(self.table.astype(kind) @ whole.astype(kind))
+        return np.asarray(self.table.astype(kind) @ exact.astype(kind))
 
 
 def gram_of(table: Table) -> Table:
@@ -215,7 +223,14 @@ def reach_of_laplace(confidence: float) -> float:
 
 
 def l1_change(table: Table, unit: Contribution) -> int:
-    """The most that the measured numbers move together in absolute sum.
+    """The largest change of the measured numbers by one unit, in absolute sum.
+
+    Args:
+        table: A, whole numbers, (measured, cells).
+        unit: The contribution of one unit.
+
+    Returns:
+        An upper bound, in units of one row's largest contribution.
 
     >>> one = Contribution(rows=2, groups=1, total=2, replaced=False, signed=False)
     >>> l1_change(np.array([[1, 1], [1, 0]]), one)
@@ -228,7 +243,14 @@ def l1_change(table: Table, unit: Contribution) -> int:
 
 
 def l2_squared_change(gram: Table, unit: Contribution) -> int:
-    """The most that the measured numbers move together in squared length. gram: A^T A.
+    """The largest squared change of the measured numbers by one unit.
+
+    Args:
+        gram: A^T A, (cells, cells).
+        unit: The contribution of one unit.
+
+    Returns:
+        An upper bound, in squared units of one row's largest contribution.
 
     >>> one = Contribution(rows=2, groups=1, total=2, replaced=False, signed=False)
     >>> l2_squared_change(gram_of(np.array([[1, 1], [1, 0]])), one)
@@ -265,7 +287,16 @@ def _filled(worth: Sequence[int], rows: int, groups: int, total: int) -> int:
 
 
 def strategies(queries: Queries, *, prefixes: bool) -> list[Strategy]:
-    """Those to choose from: the cells alone, trees over them, an optimised one, and for prefix sums the root of their matrix."""
+    """The candidates: the cells alone, trees over them, an optimised strategy, and for prefix sums the root of their
+    matrix.
+
+    Args:
+        queries: The queries over the cells.
+        prefixes: Whether the queries are all prefix sums.
+
+    Returns:
+        The strategies, the cells alone first.
+    """
     n = queries.cells
     tables: list[tuple[str, Table]] = [("each cell alone", identity(n))]
     several = sorted({b for b in _BRANCHINGS if b < n} | ({n} if n > 1 else set()))
@@ -285,8 +316,8 @@ def strategies(queries: Queries, *, prefixes: bool) -> list[Strategy]:
     own = queries.whole_table()
     if own is not None and len(queries) <= 2 * n:
         tables.append(("the queries, and each cell", np.concatenate([own[np.any(own, axis=1)], identity(n)])))
-    found = (Strategy.of(name, table) for name, table in tables)
-    return [one for one in found if one is not None]
+    candidates = (Strategy.of(name, table) for name, table in tables)
+    return [one for one in candidates if one is not None]
 
 
 def _tree(cells: int, branching: int) -> Table:

@@ -58,7 +58,18 @@ class LocalResponse(ABC):
 
 
 def debiased(support: WholeNumbers, people: int, *, yes: float, no: float, confidence: float = 0.95) -> Frequencies:
-    """support: (k,) how many reports support each property; yes, no: p and q, p above q."""
+    """Unbiased shares from local reports, and their intervals.
+
+    Args:
+        support: (k,) numbers of reports that support each property.
+        people: The number of reports, n.
+        yes: p, the probability of support from a person with the property; above q.
+        no: q, the probability of support from a person without it.
+        confidence: The confidence of each interval.
+
+    Returns:
+        The shares and their intervals.
+    """
     n = integer(at_least=1, people=people)
     tail = (1 - open_probability(confidence=confidence)) / 2
     counts = np.asarray(support, dtype=np.float64)

@@ -56,7 +56,15 @@ class HadamardResponse(LocalResponse):
         return Composition.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> HadamardReports:
-        """The client: a public row and one noisy sign for each true answer. The row does not depend on the answer."""
+        """The client: a public row and one noisy sign for each true answer. The row does not depend on the answer.
+
+        Args:
+            answers: (people,) true answers in 0, ..., k - 1.
+            source: The source of randomness.
+
+        Returns:
+            The reports.
+        """
         truth = known_answers(answers, self.answers)
         rows = noise.uniform_below(self.order, truth.size, source=source)
         plus = (np.bitwise_count(rows & (truth + 1)) % 2 == 0).astype(np.int64)
@@ -78,7 +86,7 @@ class HadamardResponse(LocalResponse):
         if ((rows < 0) | (rows >= self.order)).any():
             raise ParameterError("rows", rows.dtype, f"must lie in 0, ..., {self.order - 1}")
         sums = np.bincount(rows, weights=np.where(signs, 1.0, -1.0), minlength=self.order).astype(np.float64)
-        agreement = transform(sums)[1 : self.answers + 1]  # how many agree less how many do not: whole numbers
+        agreement = transform(sums)[1 : self.answers + 1]  # agreeing reports minus disagreeing ones, a whole number
         yes = 1 / (1 + math.exp(-float(self.epsilon)))
         return debiased(np.rint((agreement + n) / 2).astype(np.int64), n, yes=yes, no=0.5, confidence=confidence)
 

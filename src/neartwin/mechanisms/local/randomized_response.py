@@ -44,19 +44,26 @@ class RandomizedResponse(LocalResponse):
         return Composition.of(ResponseLoss(epsilon=self.epsilon, answers=self.answers))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.int64]:
-        """The client: one report for each true answer in 0, ..., k - 1; each person runs it once, on their own answer.
+        """The client: one report for each true answer. Each person runs it once, on their own answer.
 
-        Draw a uniform answer; keep it surely if it is the truth, with probability e^-epsilon otherwise; else draw again. How
-        often does not depend on the truth, and the law is exact.
+        Draw a uniform answer. Keep it surely if it is the truth, and with probability e^-epsilon otherwise; else draw
+        again. The number of draws does not depend on the truth, and the law is exact.
+
+        Args:
+            answers: (people,) true answers in 0, ..., k - 1.
+            source: The source of randomness.
+
+        Returns:
+            (people,) reports in 0, ..., k - 1.
         """
         truth = known_answers(answers, self.answers)
         reports = np.empty(truth.size, dtype=np.int64)
         waiting = np.arange(truth.size)
         while waiting.size:
             drawn = noise.uniform_below(self.answers, waiting.size, source=source)
-            kept = (drawn == truth[waiting]) | noise.bernoulli_exp(self.epsilon, waiting.size, source=source)
-            reports[waiting[kept]] = drawn[kept]
-            waiting = waiting[~kept]
+            accepted = (drawn == truth[waiting]) | noise.bernoulli_exp(self.epsilon, waiting.size, source=source)
+            reports[waiting[accepted]] = drawn[accepted]
+            waiting = waiting[~accepted]
         return reports
 
     def estimate(self, reports: WholeNumbers, *, confidence: float = 0.95) -> Frequencies:
@@ -66,7 +73,18 @@ class RandomizedResponse(LocalResponse):
 
 
 def known_answers(answers: WholeNumbers, count: int) -> NDArray[np.int64]:
-    """Answers as int64, if they are whole numbers in 0, ..., count - 1; a `ParameterError` without them otherwise."""
+    """Answers as int64. The error names no answer, because answers are private.
+
+    Args:
+        answers: (people,) whole numbers.
+        count: k, the number of possible answers.
+
+    Returns:
+        (people,) answers in 0, ..., k - 1.
+
+    Raises:
+        ParameterError: An answer is no whole number in 0, ..., k - 1.
+    """
     values = np.asarray(answers)
     if values.dtype.kind not in "iu" or values.ndim != 1 or ((values < 0) | (values >= count)).any():
         raise ParameterError(

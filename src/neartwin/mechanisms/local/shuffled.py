@@ -54,7 +54,18 @@ class Shuffled:
         return epsilon_delta(Fraction(self.epsilon(delta)), delta)
 
     def shuffle(self, reports: NDArray[Any], *, source: noise.Source = noise.SYSTEM) -> NDArray[Any]:
-        """The shuffler: the reports, one a row, in uniformly random order. Their number must be the one that was priced."""
+        """The shuffler: the reports in uniformly random order.
+
+        Args:
+            reports: The reports, one a row.
+            source: The source of randomness.
+
+        Returns:
+            The shuffled reports.
+
+        Raises:
+            ParameterError: Their number is not the priced one.
+        """
         if len(reports) < self.people:
             raise ParameterError(
                 "people", self.people, "must not exceed the number of reports", remedy="price what came in"

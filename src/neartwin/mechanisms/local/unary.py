@@ -28,7 +28,15 @@ Bits = NDArray[np.bool_]
 
 
 def one_hot(answers: WholeNumbers, count: int) -> Bits:
-    """(people, count): one bit set in each row."""
+    """One bit set in each row.
+
+    Args:
+        answers: (people,) true answers in 0, ..., k - 1.
+        count: k, the number of possible answers.
+
+    Returns:
+        (people, k) bits.
+    """
     truth = known_answers(answers, count)
     bits = np.zeros((truth.size, count), dtype=bool)
     bits[np.arange(truth.size), truth] = True
@@ -84,7 +92,15 @@ class SymmetricUnary(_Unary):
         return 2 * Composition.of(Pure(epsilon=self.epsilon / 2))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
-        """The client: (people, answers) bits, a row for each true answer."""
+        """The client: a row of noisy bits for each true answer.
+
+        Args:
+            answers: (people,) true answers in 0, ..., k - 1.
+            source: The source of randomness.
+
+        Returns:
+            (people, k) bits.
+        """
         return _flipped(one_hot(answers, self.answers), self.epsilon / 2, source)
 
 
@@ -111,7 +127,15 @@ class OptimisedUnary(_Unary):
         return Composition.of(SilentResponse(epsilon=self.epsilon))
 
     def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
-        """The client: (people, answers) bits, a row for each true answer."""
+        """The client: a row of noisy bits for each true answer.
+
+        Args:
+            answers: (people,) true answers in 0, ..., k - 1.
+            source: The source of randomness.
+
+        Returns:
+            (people, k) bits.
+        """
         truth = known_answers(answers, self.answers)
         bits = _flipped(np.zeros((truth.size, self.answers), dtype=bool), self.epsilon, source)
         bits[np.arange(truth.size), truth] = noise.bernoulli(Fraction(1, 2), truth.size, source=source)
@@ -195,16 +219,32 @@ class Rappor:
         return here, there
 
     def keep(self, bits: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
-        """The lasting layer: run once for each person and answer, and stored by the client. bits: any shape."""
+        """The lasting layer. The client runs it once for each person and answer, and stores the result.
+
+        Args:
+            bits: True bits, any shape.
+            source: The source of randomness.
+
+        Returns:
+            The lasting bits, of the same shape.
+        """
         replaced = noise.bernoulli(self.lasting, bits.shape, source=source)
         coin = noise.bernoulli(Fraction(1, 2), bits.shape, source=source)
         return np.where(replaced, coin, bits)
 
-    def report(self, kept: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
-        """The fresh layer: run for each report, on the stored bits."""
-        on = noise.bernoulli(self.on, kept.shape, source=source)
-        off = noise.bernoulli(self.off, kept.shape, source=source)
-        return np.where(kept, on, off)
+    def report(self, lasting: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
+        """The fresh layer. The client runs it for each report, on the stored bits.
+
+        Args:
+            lasting: The lasting bits, any shape.
+            source: The source of randomness.
+
+        Returns:
+            The reported bits, of the same shape.
+        """
+        on = noise.bernoulli(self.on, lasting.shape, source=source)
+        off = noise.bernoulli(self.off, lasting.shape, source=source)
+        return np.where(lasting, on, off)
 
     def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
         """The server: the share of people whose true bit is set, for each bit. reports: (people, bits), one a person."""

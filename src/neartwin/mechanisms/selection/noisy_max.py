@@ -38,8 +38,8 @@ from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
 from neartwin.mechanisms.selection.scores import ScoreSelection, gaps_of
 
 _NODES = 40  # for pieces of length one scale: the integrand is entire, of degree n + 1 in exp(+-v)
-_FURTHEST = 45.0  # scales below the leader beyond which a chance, below exp(-45), is given as 0 ...
-_FURTHEST_OF_FEW = 5000.0  # ... or, with few candidates, only far beyond
+_FURTHEST = 45.0  # scales below the leader; a probability beyond, below exp(-45), is returned as 0 ...
+_FURTHEST_OF_FEW = 5000.0  # ... and with few candidates only beyond this
 _FEW = 64
 
 
@@ -62,11 +62,18 @@ def _unit_rule(degree: int) -> tuple[FloatArray, FloatArray]:
 
 
 def exponential_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
-    """(n,) chances under exponential noise, and of permute-and-flip: p_r times the integral over t in [0, 1] of
-    prod_{j != r} (1 - p_j t), p_j = exp(-(best - score_j) / scale).
+    """The winning probabilities under exponential noise, which are those of permute-and-flip.
 
-    In permute-and-flip, give each candidate a uniform arrival time t; r wins if it accepts (p_r) and everyone who came
-    earlier (probability t each) did not.
+    They are p_r times the integral over t in [0, 1] of prod_{j != r} (1 - p_j t), with p_j = exp(-(best - score_j) /
+    scale). In permute-and-flip, give each candidate a uniform arrival time t. Candidate r wins if it accepts (p_r), and
+    everyone who came earlier (probability t each) did not.
+
+    Args:
+        scores: (n,) scores.
+        scale: The scale of the noise.
+
+    Returns:
+        (n,) probabilities.
 
     >>> exponential_noise_wins(np.array([10, 9, 8]), Fraction(1))[0].round(12)
     np.float64(0.764988327252)
@@ -90,7 +97,16 @@ def _pieces(degree: int) -> list[tuple[float, float]]:
 
 
 def gumbel_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
-    """(n,) chances under Gumbel noise, and of the exponential mechanism: proportional to exp(score / scale).
+    """The winning probabilities under Gumbel noise, which are those of the exponential mechanism.
+
+    They are in proportion to exp(score / scale).
+
+    Args:
+        scores: (n,) scores.
+        scale: The scale of the noise.
+
+    Returns:
+        (n,) probabilities.
 
     >>> gumbel_noise_wins(np.array([10, 9, 8]), Fraction(1))[0].round(12)
     np.float64(0.665240955775)
@@ -100,7 +116,14 @@ def gumbel_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
 
 
 def laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
-    """(n,) chances under Laplace noise: `log_laplace_noise_wins`, exponentiated.
+    """The winning probabilities under Laplace noise: `log_laplace_noise_wins`, exponentiated.
+
+    Args:
+        scores: (n,) scores.
+        scale: The scale of the noise.
+
+    Returns:
+        (n,) probabilities.
 
     >>> laplace_noise_wins(np.array([10, 9, 8]), Fraction(1))[0].round(12)
     np.float64(0.671265226726)
@@ -123,8 +146,8 @@ def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
         (n,) logarithms.
     """
     c = _relative(scores, scale)
-    kept = c > (-_FURTHEST_OF_FEW if c.size <= _FEW else -_FURTHEST)
-    centres, n, half = c[kept], int(kept.sum()), np.log(2.0)
+    within = c > (-_FURTHEST_OF_FEW if c.size <= _FEW else -_FURTHEST)
+    centres, n, half = c[within], int(within.sum()), np.log(2.0)
     # above the leader, with u = exp(-v): prod (1 - u e^{c_j} / 2) is a polynomial of degree n - 1
     u, weight = _unit_rule(n)
     others = np.log1p(-np.multiply.outer(u, np.exp(centres)) / 2)
@@ -142,20 +165,28 @@ def log_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
         top = logs.max(axis=0)
         chance = np.logaddexp(chance, top + np.log((end - start) * (weights @ np.exp(logs - top))))
     result = np.full(c.size, -np.inf)
-    result[kept] = chance
+    result[within] = chance
     return result
 
 
 def discrete_laplace_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:
-    """(n,) chances under discrete Laplace noise on integer scores, ties going to the first: a sum over the lattice.
+    """The winning probabilities under discrete Laplace noise on integer scores; ties go to the first.
 
-    The lattice is walked to 45 scales around the scores; noise beyond has a chance below exp(-45) a candidate.
+    They are sums over the lattice, up to 45 scales around the scores. Noise beyond has a probability below exp(-45) a
+    candidate.
+
+    Args:
+        scores: (n,) whole scores.
+        scale: The scale of the noise.
+
+    Returns:
+        (n,) probabilities.
     """
-    whole = np.asarray(scores, dtype=np.int64)
+    integers = np.asarray(scores, dtype=np.int64)
     b = float(positive(scale=scale))
     reach = int(np.ceil(_FURTHEST * b)) + 1
-    v = np.arange(int(whole.max()) - reach, int(whole.max()) + reach + 1)
-    away = v[:, None] - whole
+    v = np.arange(int(integers.max()) - reach, int(integers.max()) + reach + 1)
+    away = v[:, None] - integers
 
     def at_most(x: NDArray[np.int64]) -> FloatArray:
         tail = np.exp(-np.abs(np.where(x < 0, x, x + 1)) / b) / (1 + np.exp(-1 / b))
@@ -190,9 +221,16 @@ class NoisyMax(ScoreSelection):
         return self._ranked(scores, 1, source)[0][0]
 
     def choose_with_lead(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Lead:
-        """The winner and its lead, for the price of the winner. scores: (n,), whole numbers, n at least 2.
+        """The winner and its lead, for the price of the winner.
 
         The lead of a true best estimates the true gap, biased upward by the choice of the largest.
+
+        Args:
+            scores: (n,) whole numbers, n at least 2.
+            source: The source of randomness.
+
+        Returns:
+            The winner and its noisy lead.
         """
         integer(at_least=2, candidates=scores.size)
         (winner, first), (runner_up, second) = self._ranked(scores, 2, source)
@@ -209,10 +247,17 @@ class NoisyMax(ScoreSelection):
 
 
 def reused_value_loss(*, epsilon: Fraction, candidates: int) -> Fraction:
-    """The pure loss of releasing the winner together with the noisy score that made it win, at noise scale 1/epsilon.
+    """The pure loss of releasing the winner together with its winning noisy score, at noise scale 1/epsilon.
 
-    All m scores move by 1. Given winner and value v, the density is p(v - c_r) times prod P(noise <= v - c_j), and as
-    v falls each of the m factors changes by exp(epsilon): the loss is m epsilon, not epsilon.
+    All m scores move by 1. Given winner and value v, the density is p(v - c_r) times prod P(noise <= v - c_j). As v
+    falls, each of the m factors changes by exp(epsilon). So the loss is m epsilon, not epsilon.
+
+    Args:
+        epsilon: The inverse scale of the noise.
+        candidates: m.
+
+    Returns:
+        The loss.
 
     >>> reused_value_loss(epsilon=Fraction(2, 5), candidates=5)
     Fraction(2, 1)

@@ -39,9 +39,16 @@ class PermuteAndFlip(ScoreSelection):
         return exponential_noise_wins(scores, self.scale)
 
     def half_width(self, confidence: float, candidates: int) -> float:
-        """The winner's score is below the best by less than this with probability at least `confidence`.
+        """The largest gap of the winner's score to the best, with probability at least `confidence`.
 
         P(gap >= g) <= n exp(-g / t) for n candidates: a union over those that far behind, each at most exp(-g / t).
+
+        Args:
+            confidence: The confidence, in (0, 1).
+            candidates: n.
+
+        Returns:
+            g, in units of the score.
         """
         n = integer(at_least=1, candidates=candidates)
         return float(self.scale) * float(np.log(n / (1 - confidence))) * (1 + 1e-12)

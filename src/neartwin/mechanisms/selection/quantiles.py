@@ -80,7 +80,18 @@ class Quantiles:
     def at(
         cls, *ranks: Number, epsilon: Fraction, low: int, high: int, neighbours: Neighbours, rows_per_unit: int = 1
     ) -> "Quantiles":
-        """Ranks as they are written.
+        """The mechanism for ranks as a caller writes them.
+
+        Args:
+            ranks: The ranks, in (0, 1), such as "1/2".
+            epsilon: The pure-DP parameter of all quantiles together.
+            low: The lower bound of the values.
+            high: The upper bound of the values.
+            neighbours: The neighbour relation.
+            rows_per_unit: The most rows of one unit.
+
+        Returns:
+            The mechanism.
 
         >>> Quantiles.at("1/2", epsilon=Fraction(1), low=0, high=9, neighbours=Neighbours.ADD_REMOVE).levels
         1
@@ -115,7 +126,15 @@ class Quantiles:
         return Composition.of(Pure(epsilon=self.epsilon))
 
     def choose(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> list[int]:
-        """One private value for each rank, in order, never decreasing. values: (n,) whole numbers, n may be 0."""
+        """One private value for each rank, in ascending order.
+
+        Args:
+            values: (n,) whole numbers, n may be 0.
+            source: The source of randomness.
+
+        Returns:
+            The values.
+        """
         return self._split(values, self.ranks, (self.low, self.high), source)
 
     def _split(

@@ -63,7 +63,15 @@ class ScoreSelection(ABC):
 
     @abstractmethod
     def choose(self, scores: WholeNumbers, *, source: Source = SYSTEM) -> int:
-        """The index of the winner. scores: (n,), whole numbers, n at least 1."""
+        """Choose a candidate with fresh randomness.
+
+        Args:
+            scores: (n,) whole numbers, n at least 1.
+            source: The source of randomness.
+
+        Returns:
+            The index of the winner.
+        """
 
     @abstractmethod
     def pmf(self, scores: WholeNumbers) -> FloatArray:
@@ -104,10 +112,20 @@ _MARGIN = 2.0**-30  # relative to the sum; exp and the cumulative sum of up to 2
 def exact_choice(
     weights: Sequence[int], penalties: NDArray[np.int64], scale: Fraction, *, source: Source, margin: float = _MARGIN
 ) -> int:
-    """The index i with probability in exact proportion to weights[i] * exp(-penalties[i] / scale).
+    """Choose an index with probability in exact proportion to weights[i] * exp(-penalties[i] / scale).
 
-    weights: positive whole numbers of any size; penalties: (n,) int64, not negative, the least of them 0 for the floats'
-    sake. margin: how far from a boundary floats may decide; the tests widen it to force the exact path.
+    Args:
+        weights: (n,) positive whole numbers of any size.
+        penalties: (n,) int64, not negative. The least is 0, so that floats do not underflow.
+        scale: The scale of penalties.
+        source: The source of randomness.
+        margin: The distance from a boundary within which floats do not decide. Tests widen it to force the exact path.
+
+    Returns:
+        The index.
+
+    Raises:
+        ParameterError: There is nothing to choose from, or not one weight for each penalty.
     """
     if not len(weights) or len(weights) != len(penalties):
         raise ParameterError(

@@ -69,9 +69,22 @@ class AboveThreshold:
 
     @classmethod
     def for_several(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool, most_above: int) -> "AboveThreshold":
-        """For up to `most_above` answers above. Epsilon is shared as 1 : (moves)^(2/3), moves 2c or c if monotone.
+        """The mechanism for up to `most_above` answers above.
 
-        That is the share at which the noise of a comparison varies least (Lyu, Su, Li 2017, section 4.2), as a rational.
+        Epsilon is shared as 1 : moves^(2/3), with moves 2c, or c if monotone, as a rational. At this share the noise of
+        a comparison varies least.
+
+        Args:
+            epsilon: The pure-DP parameter of a session.
+            sensitivity: D, the most that one unit changes an answer.
+            monotone: Whether one unit moves all answers in one direction.
+            most_above: c.
+
+        Returns:
+            The mechanism.
+
+        Source:
+            Lyu, Su, Li 2017, section 4.2.
 
         >>> plan = AboveThreshold.for_several(epsilon=Fraction(1), sensitivity=1, monotone=False, most_above=10)
         >>> plan.epsilon, round(float(plan.threshold_scale), 2), round(float(plan.answer_scale), 2)
@@ -103,14 +116,30 @@ class AboveThreshold:
         return Composition.of(Pure(epsilon=self.epsilon))
 
     def start(self, *, threshold: int, source: noise.Source = noise.SYSTEM) -> "Session":
-        """A session for one run of questions. threshold: a public number; reserve `epsilon` before."""
+        """Start a session for one run of questions. Reserve `epsilon` before.
+
+        Args:
+            threshold: The threshold, a public number.
+            source: The source of randomness.
+
+        Returns:
+            The session.
+        """
         drawn = noise.discrete_laplace(self.threshold_scale).draw(source=source)
         return Session(self, threshold + int(drawn), source)
 
     def half_width(self, confidence: float, questions: int) -> int:
-        """With this probability every answer said "above" is at least threshold - this, every "below" at most threshold + it.
+        """The accuracy t of a session, which holds for all questions together with this confidence.
 
-        Half of what is allowed to fail is given to the threshold's noise, half to that of all answers together.
+        Every "above" has an answer of at least threshold - t, and every "below" an answer of at most threshold + t.
+        Half of the failure probability goes to the threshold's noise, half to that of all answers together.
+
+        Args:
+            confidence: The confidence, in (0, 1).
+            questions: The number of questions.
+
+        Returns:
+            t.
         """
         each = 1 - (1 - open_probability(confidence=confidence)) / 2
         of_threshold = DiscreteLaplaceLaw(self.threshold_scale).half_width(each)
@@ -154,7 +183,7 @@ class Session:
         """
         if os.getpid() != self._pid:
             raise PrivacyError("a session does not survive a fork: both copies would share its noisy threshold")
-        with self._lock:  # two threads must not both hear the last "above"
+        with self._lock:  # two threads must not both get the last "above"
             return self._ask(int(answer))
 
     def _ask(self, answer: int) -> int | None:
@@ -179,7 +208,20 @@ class Session:
 def theorem_accuracy(*, epsilon: Fraction, questions: int, beta: float, sensitivity: int = 1) -> float:
     """The alpha of Dwork, Roth 2014, Thm 3.24, for continuous Laplace noise: 8 (ln k + ln(2/beta)) D / epsilon.
 
-    With probability at least 1 - beta no answer is wrong by more than alpha. `half_width` is sharper for what runs here.
+    With probability at least 1 - beta no answer is wrong by more than alpha. `half_width` is sharper for this library's
+    noise.
+
+    Args:
+        epsilon: The pure-DP parameter.
+        questions: k.
+        beta: The failure probability.
+        sensitivity: D.
+
+    Returns:
+        alpha.
+
+    Raises:
+        ParameterError: beta is not in (0, 1), or another argument is not positive.
 
     >>> round(theorem_accuracy(epsilon=Fraction(1), questions=1000, beta=0.05), 9)
     84.773077865

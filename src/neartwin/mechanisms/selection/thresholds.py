@@ -69,7 +69,15 @@ class Selection(ABC):
         """
 
     def keeps(self, units: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> NDArray[np.bool_]:
-        """Which groups are kept, with fresh randomness. units: (groups,) distinct units of every group that has any."""
+        """Select groups with fresh randomness.
+
+        Args:
+            units: (groups,) distinct units of every group that has any.
+            source: The source of randomness.
+
+        Returns:
+            (groups,) whether each group is kept.
+        """
         return self.keeps_by(lambda place: self.samplers[place].draw(np.shape(units), source=source), units)
 
     @abstractmethod
@@ -115,8 +123,8 @@ class Threshold(Selection):
 
     def keeps_by(self, draw: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
         """Which groups are kept: fresh noise on each number of units."""
-        kept: NDArray[np.bool_] = noise.add(units, draw(0)) >= self.threshold
-        return kept.astype(np.bool_)
+        passes: NDArray[np.bool_] = noise.add(units, draw(0)) >= self.threshold
+        return passes.astype(np.bool_)
 
     def unit_losses(self, groups: int) -> Composition:
         """The loss of all groups together: the noise is scaled to them."""
@@ -142,8 +150,16 @@ class UnitThreshold(Threshold):
     ) -> "UnitThreshold":
         """The least threshold whose false keeps have total probability at most delta, certified by integers.
 
-        sensitivity: L1, of the unit counts over all groups. groups_per_unit: the most groups that one unit can bring in.
         P(1 + X >= T) = r^(T-1) / (1 + r) for T >= 2 with r = exp(-1/scale); k times that is at most delta.
+
+        Args:
+            epsilon: The pure-DP parameter of the counts.
+            delta: The probability of a false keep.
+            sensitivity: The L1 sensitivity of the unit counts over all groups.
+            groups_per_unit: k, the most groups that one unit brings in.
+
+        Returns:
+            The threshold.
 
         >>> UnitThreshold.calibrated(
         ...     epsilon=Fraction(1), delta=Fraction(1, 10**5), sensitivity=1, groups_per_unit=1
@@ -171,7 +187,16 @@ class UnitThreshold(Threshold):
 
 
 def false_keep(scale: Fraction, threshold: int, bits: int) -> Fraction:
-    """P(1 + X >= threshold), rounded up by less than 2**-bits, for discrete Laplace noise and a threshold of at least 2."""
+    """P(1 + X >= threshold) for discrete Laplace noise, rounded up by less than 2**-bits.
+
+    Args:
+        scale: The scale of the noise.
+        threshold: The threshold, at least 2.
+        bits: The precision.
+
+    Returns:
+        An upper bound.
+    """
     _, high = exp_neg((threshold - 1) / scale, bits)
     low, _ = exp_neg(1 / scale, bits)
     return Fraction(high, (1 << bits) + low)
@@ -188,7 +213,20 @@ class GaussianThreshold(Threshold):
 
     @classmethod
     def calibrated(cls, *, mu: Fraction, delta: Fraction, l2_squared: int, groups_per_unit: int) -> "GaussianThreshold":
-        """The least threshold with k P(1 + round(Y) >= T) <= delta, where P(round(Y) >= m) = P(Y >= m - 1/2)."""
+        """The least threshold with k P(1 + round(Y) >= T) <= delta, where P(round(Y) >= m) = P(Y >= m - 1/2).
+
+        Args:
+            mu: The GDP parameter of the counts.
+            delta: The probability of a false keep.
+            l2_squared: The squared L2 sensitivity of the unit counts over all groups.
+            groups_per_unit: k, the most groups that one unit brings in.
+
+        Returns:
+            The threshold.
+
+        Raises:
+            ParameterError: delta is too small for the number of groups.
+        """
         open_probability(delta=delta)
         integer(at_least=1, groups_per_unit=groups_per_unit)
         counts = Gaussian.for_gdp(mu=mu, l2_squared=l2_squared)
@@ -214,8 +252,8 @@ def _normal_tail(threshold: int, variance: Fraction) -> float:
 
 
 _BITS = 256
-_DIGITS = 5  # to base 2**63, of a probability
-_MOST = 1 << 20  # counts until pi is 1; more would mean an epsilon below about 1e-4
+_DIGITS = 5  # digits of a probability to base 2**63
+_MOST = 1 << 20  # the most counts until pi is 1; more need an epsilon below about 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,9 +269,16 @@ class OptimalSelection(Selection):
 
     @classmethod
     def shared(cls, *, epsilon: Fraction, delta: Fraction, groups_per_unit: int) -> "OptimalSelection":
-        """Epsilon and delta over all k groups that one unit can change, by basic composition.
+        """Share epsilon and delta over all k groups that one unit can change, by basic composition.
 
-        groups_per_unit: under replace-one, the groups it leaves and those it enters: twice what it may be in.
+        Args:
+            epsilon: The epsilon over all groups.
+            delta: The delta over all groups.
+            groups_per_unit: k. Under replace-one a unit leaves groups and enters others: twice the most groups of a
+                unit.
+
+        Returns:
+            The mechanism.
         """
         k = integer(at_least=1, groups_per_unit=groups_per_unit)
         return cls(epsilon=positive(epsilon=epsilon) / k, delta=open_probability(delta=delta) / k)
@@ -298,7 +343,7 @@ class OptimalSelection(Selection):
         A group is kept if its uniform number is below pi, digit by digit; further digits are asked for only on a tie.
         """
         counts = np.minimum(np.asarray(units), self.sure).astype(np.int64)
-        kept: NDArray[np.bool_] = counts == self.sure
+        passes: NDArray[np.bool_] = counts == self.sure
         open_ = counts < self.sure
         table = _table(self.epsilon, self.delta)
         scaled = [(pi.numerator << (63 * _DIGITS)) // pi.denominator for pi in table]
@@ -306,11 +351,11 @@ class OptimalSelection(Selection):
             if not open_.any():
                 break
             shift = 63 * (_DIGITS - 1 - place)
-            wanted = np.array([(pi >> shift) & (2**63 - 1) for pi in scaled], dtype=np.int64)[counts]
+            leading = np.array([(pi >> shift) & (2**63 - 1) for pi in scaled], dtype=np.int64)[counts]
             drawn = draw(place)
-            kept |= open_ & (drawn < wanted)
-            open_ &= drawn == wanted
-        return kept
+            passes |= open_ & (drawn < leading)
+            open_ &= drawn == leading
+        return passes
 
 
 @lru_cache(maxsize=16)

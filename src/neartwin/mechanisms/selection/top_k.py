@@ -36,7 +36,17 @@ class PeeledTop:
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool, count: int) -> "PeeledTop":
-        """Epsilon in all, shared equally."""
+        """The mechanism that shares epsilon equally among k choices.
+
+        Args:
+            epsilon: The pure-DP parameter of all choices together.
+            sensitivity: D, the most that one unit changes a score.
+            monotone: Whether one unit moves all scores in one direction.
+            count: k.
+
+        Returns:
+            The mechanism.
+        """
         share = positive(epsilon=epsilon) / integer(at_least=1, count=count)
         return cls(
             each=PermuteAndFlip.calibrated(epsilon=share, sensitivity=sensitivity, monotone=monotone), count=count
@@ -56,7 +66,15 @@ class PeeledTop:
         return self.count * self.each.losses()
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> list[int]:
-        """The indices of the winners, best first. scores: (n,), whole numbers, n at least count."""
+        """Choose k candidates one after the other.
+
+        Args:
+            scores: (n,) whole numbers, n at least k.
+            source: The source of randomness.
+
+        Returns:
+            The indices of the winners, best first.
+        """
         _enough(scores, self.count)
         left = list(range(scores.size))
         return [left.pop(self.each.choose(scores[left], source=source)) for _ in range(self.count)]
@@ -72,10 +90,20 @@ class JointTop:
 
     @classmethod
     def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool, count: int) -> "JointTop":
-        """The loss of a tuple moves by at most D where scores are monotone, and by 2D otherwise; so t = 2 times that / epsilon.
+        """The mechanism of scale t = 2 s / epsilon, with s the sensitivity of a tuple's loss.
 
-        Monotone: c_(i) and c_{s_i} each rise by 0 to D, so their difference moves by at most D. Otherwise each moves by up to
-        D either way. The tuple losses themselves are never monotone, hence the factor 2.
+        s is D if scores are monotone: c_(i) and c_{s_i} each rise by 0 to D, so their difference moves by at most D.
+        Otherwise each moves by up to D either way, and s is 2D. The losses of tuples are never monotone, hence the
+        factor 2.
+
+        Args:
+            epsilon: The pure-DP parameter.
+            sensitivity: D, the most that one unit changes a score.
+            monotone: Whether one unit moves all scores in one direction.
+            count: k.
+
+        Returns:
+            The mechanism.
         """
         integer(at_least=1, sensitivity=sensitivity)
         moves = sensitivity if monotone else 2 * sensitivity
@@ -91,20 +119,27 @@ class JointTop:
         return Composition.of(BoundedRange(epsilon=self.epsilon))
 
     def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> list[int]:
-        """The indices of the winners, best first. scores: (n,), whole numbers, n at least count.
+        """Choose k candidates jointly.
 
-        exp(-loss/t) is proportional to the sum of exp(-tau/t) over all whole tau >= loss. So draw tau with weight
+        exp(-loss/t) is in proportion to the sum of exp(-tau/t) over all whole tau >= loss. So draw tau with weight
         N(tau) exp(-tau/t), N(tau) the number of tuples of loss at most tau, then one of those uniformly.
+
+        Args:
+            scores: (n,) whole numbers, n at least k.
+            source: The source of randomness.
+
+        Returns:
+            The indices of the winners, best first.
         """
         _enough(scores, self.count)
         gaps = small_gaps_of(scores)
         order = np.argsort(gaps, kind="stable")
-        ranked = gaps[order]  # ascending: the first `count` are the true best
+        ranked = gaps[order]  # ascending: the first `count` are the best
         tau = self._draw_limit(ranked, source)
         chosen: list[int] = []
         for i in range(self.count):
             within = int(np.searchsorted(ranked, ranked[i] + tau, side="right"))
-            # the sets {gap <= ranked[i] + tau} are nested, so i places of this one are taken
+            # the sets {gap <= ranked[i] + tau} are nested, so i of its places are taken
             free = [j for j in range(within) if j not in chosen]
             chosen.append(free[noise.uniform_below(len(free), source=source)])
         return [int(order[j]) for j in chosen]
@@ -115,8 +150,10 @@ class JointTop:
         tuples = [self._tuples(ranked, int(start)) for start in starts]
         # run [a, b): N (e^{-a/t} - e^{-b/t}) / (1 - e^{-1/t}); telescoped: N(a) - N(previous) at a, all tau >= a
         risen = [now - before for before, now in zip([0, *tuples[:-1]], tuples, strict=True)]
-        kept = [i for i, rise in enumerate(risen) if rise > 0]
-        start = starts[kept][exact_choice([risen[i] for i in kept], starts[kept], self.scale, source=source)]
+        possible = [i for i, rise in enumerate(risen) if rise > 0]
+        start = starts[possible][
+            exact_choice([risen[i] for i in possible], starts[possible], self.scale, source=source)
+        ]
         return int(start) + int(noise.one_sided_geometric(self.scale).draw(source=source))
 
     def _tuples(self, ranked: NDArray[np.int64], tau: int) -> int:
