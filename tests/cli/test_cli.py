@@ -67,6 +67,17 @@ def test_plan_is_free_and_query_pays_once(purchases):
     assert "0.5 of 1 spent" in out
 
 
+def test_a_later_question_needs_no_budget_and_pays_from_the_open_account(purchases):
+    first = [*ASK, "--spend", "epsilon=0.5"]
+    assert neartwin("query", *first, "--budget", "epsilon=2", where=purchases)[0] == 0
+    other = [word.replace("cds, COUNT(*) AS n, ", "cds, ") for word in ASK]
+    assert neartwin("query", *other, "--spend", "epsilon=0.25", where=purchases)[0] == 0
+    code, _, err = neartwin("query", *other, "--spend", "epsilon=0.25", "--budget", "epsilon=1", where=purchases)
+    assert (code, "has an account already" in err) == (2, True)
+    code, out, _ = neartwin("ledger", "show", "budget.db", "--json", where=purchases)
+    assert json.loads(out)[0]["pools"] == [{"pool": "epsilon", "cap": "2", "spent": "3/4"}]
+
+
 def test_an_account_in_another_currency_shows_the_pools_that_it_has(purchases):
     code, out, err = neartwin(
         "query", *ASK, "--spend", "epsilon=0.5", "--budget", "mu=1", "--out", "r.html", where=purchases

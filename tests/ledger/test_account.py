@@ -145,6 +145,17 @@ def test_opening_again_gives_the_same_account_and_other_terms_are_refused(ledger
             ledger.open(PEOPLE, target)
 
 
+def test_opening_without_a_budget_takes_the_present_terms_of_an_account_that_is_open(ledger, account):
+    account.reserve("plan", "monday", pure("0.25"))
+    ledger.raise_cap("purchases", pure("1.5"), "board decision 7")
+    again = ledger.open(PEOPLE)
+    assert (again.caps, again.spent) == ({"epsilon": Fraction(3, 2)}, {"epsilon": Fraction(1, 4)})
+    with pytest.raises(LedgerError, match="registered with unit"):
+        ledger.open(Population(name="purchases", unit="order_id", relation="add_remove", source=PEOPLE.source))
+    with pytest.raises(LedgerError, match="has no account 'orders': give its whole budget"):
+        ledger.open(Population(name="orders", unit="customer_id", relation="add_remove"))
+
+
 def test_a_second_account_for_a_source_is_refused_and_a_refreshed_source_is_the_same_account(ledger):
     ledger.open(PEOPLE, pure(1)).reserve("plan", "monday", pure("0.25"))
     renamed = Population(name="orders", unit="customer_id", relation="add_remove", source=PEOPLE.source)

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 def ask(
     *, url: str, dataset: str, sql: str, token: str, preview: bool, as_json: bool, out: str | None, **arguments: Any
 ) -> None:
-    """Ask a service's data set a SQL question; the service pays for it from your allotment.
+    """Ask a service's data set a question in SQL.
+
+    The service pays for the answer from your allotment.
 
     Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
     """

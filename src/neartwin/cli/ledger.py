@@ -17,7 +17,7 @@ NOT_WHOLE = 4  # the exit code of a ledger with a fault
 
 @click.group()
 def ledger() -> None:
-    """Show, verify, export and import the durable record of spending."""
+    """Show, verify, export or import a ledger of spending."""
 
 
 @ledger.command()

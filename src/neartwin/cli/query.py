@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from neartwin.accounting.budgets import budget_in
+from neartwin.accounting.budgets import Budget, budget_in
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
@@ -27,7 +27,9 @@ _question_options = options.together(
     click.argument("data"),
     click.argument("sql"),
     click.option("--ledger", required=True, help="The ledger's file; made if it is missing."),
-    click.option("--budget", default="", help="The account's whole budget; by default what this question spends."),
+    click.option(
+        "--budget", default="", help="The whole budget of a new account; by default what this question spends."
+    ),
     options.table_options,
     options.spend_options,
     options.json_option,
@@ -40,7 +42,9 @@ _question_options = options.together(
 @click.option("--table-out", help="Write a release too large for memory to a new Parquet file, some groups at a time.")
 @report_errors
 def query(*, as_json: bool, out: str | None, table_out: str | None, **arguments: Any) -> None:
-    """Ask a table a SQL question, privately, and pay for it from a ledger; EXPLAIN SELECT shows the plan for nothing.
+    """Ask a table a question in SQL, and pay from a ledger.
+
+    EXPLAIN SELECT shows the plan at no cost.
 
     Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
     """
@@ -111,7 +115,10 @@ def plan(*, as_json: bool, standin: str | None, **arguments: Any) -> None:
 @click.pass_context
 @report_errors
 def release(context: click.Context, *, file: str, as_json: bool, out: str | None) -> None:
-    """Run the question that a TOML file describes, or several with semicolons; paths in it are relative to the file."""
+    """Run the questions of a TOML file.
+
+    Its SQL may hold several statements with semicolons between them. Its paths are relative to the file.
+    """
     context.invoke(query, as_json=as_json, out=out, **_read(Path(file)))
 
 
@@ -125,9 +132,7 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
         **{name: arguments[name] for name in ("name", "table", "neighbours")},
     )
     plan_arguments = options.arguments_of_plan(arguments)
-    account = book.open(
-        rows, budget_in(arguments["budget"], "budget") if arguments["budget"] else plan_arguments["spend"]
-    )
+    account = book.open(rows, _whole_budget(book, rows.table.name, arguments["budget"], plan_arguments["spend"]))
     joinable = options.joinable(arguments, str(rows.table.unit))
     tables = {other.name: other.opened(rows.table.name, rows.table.neighbours) for other in joinable}
     parsed = series_from_sql(
@@ -140,6 +145,13 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
         if len(queries) > 1
         else account.plan(queries[0], **plan_arguments)
     )
+
+
+def _whole_budget(book: Ledger, name: str, given: str, spend: Budget) -> Budget | None:
+    """The given budget; else None for an account that is open already, and the spend for a new one."""
+    if given:
+        return budget_in(given, "budget")
+    return None if name in {account.name for account in book.books.accounts()} else spend
 
 
 def _read(path: Path) -> dict[str, Any]:

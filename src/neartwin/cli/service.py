@@ -74,7 +74,9 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 @click.option("--about", default="", help="A sentence for analysts.")
 @report_errors
 def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> None:
-    """Register a data set: a file, a DuckDB database or a PostgreSQL URL, with its budget and what is public of it.
+    """Register a data set with its budget and its public facts.
+
+    PLACE is a file, a DuckDB database or a PostgreSQL URL.
 
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
     """

@@ -219,7 +219,7 @@ class Book:
         """Give the database back. Accounts of a closed ledger refuse every question."""
         self._database.close()
 
-    def open(self, population: Population, target: Budget) -> Account:
+    def open(self, population: Population, target: Budget | None = None) -> Account:
         """The account of a population. The first call registers the population; later calls return its account.
 
         A new source of a registered population is a refreshed copy of the same people. It is added, and charged to the
@@ -227,19 +227,23 @@ class Book:
 
         Args:
             population: The people, their unit and relation, and the place of their rows.
-            target: The whole budget.
+            target: The whole budget. None stands for the present terms of an account that is open already.
 
         Returns:
             The account.
 
         Raises:
             LedgerError: The population is registered with another unit or relation. Or its account has another rule or
-                other caps, or its source belongs to another population.
+                other caps, or its source belongs to another population. Or there is neither an account nor a budget.
         """
-        wanted = filter_for(target)
+        wanted = None if target is None else filter_for(target)
         with self._database.write() as page:
             opened = _opening(page, population.name)
             if opened is None:
+                if wanted is None:
+                    raise LedgerError(
+                        f"the ledger has no account {population.name!r}: give its whole budget to open it"
+                    )
                 if population.source:
                     refuse_taken(page, population.name, population.source)
                 rule = Rule.of(wanted)
@@ -375,7 +379,9 @@ class Book:
         population = Population(name=opened.account, unit=opened.unit, relation=opened.relation, source=source)
         return Account(population=population, rule=Rule.of(opened), database=self._database)
 
-    def _check_terms(self, page: Reading, opened: records.Opened, population: Population, target: Budget) -> None:
+    def _check_terms(
+        self, page: Reading, opened: records.Opened, population: Population, target: Budget | None
+    ) -> None:
         for term in ("unit", "relation"):
             before, now = getattr(opened, term), getattr(population, term)
             if before != now:
@@ -383,12 +389,14 @@ class Book:
                     f"population {population.name!r} is registered with {term} {before!r}, not {now!r}; "
                     "a second account for the same people would spend their budget twice"
                 )
+        if target is None:
+            return
         rule, wanted, present = Rule.of(opened), filter_for(target), page.account(population.name).caps
         if Rule.of(wanted) != rule or rule.named(wanted.caps) != present:
             raise LedgerError(
                 f"population {population.name!r} has an account already, of kind {rule.kind!r} with caps "
-                f"{rule.written(present)}; {target} is another. Open it with its own terms, take "
-                f"ledger.account({population.name!r}), or have a curator raise its caps with ledger.raise_cap"
+                f"{rule.written(present)}; {target} is another. Open it without a budget to take its own terms, or have "
+                "a curator raise its caps"
             )
 
 

@@ -358,7 +358,7 @@ class GroupPlan(QueryPlan):
         """A measure in words, with its sensitivity and its noise."""
         measure = self.measures[name]
         change = measure.sensitivity
-        reach = f"over at most {change.cells:,} groups: {change.why}"
+        reach = change.why if name in self.splits else f"over at most {change.cells:,} groups: {change.why}"
         if self.shared is not None:
             reach = f"alone: {change.why}"
         size, scale = measure.mechanism.calibration()

@@ -128,7 +128,8 @@ class TopKPlan(Plan):
 
     def _notes(self) -> tuple[str, ...]:
         if self.counts is None:
-            return ("Only the winner is released. Its count and the runners-up are not; asking for them costs more.",)
+            subject = "winners are released. Their counts" if self.query.k > 1 else "winner is released. Its count"
+            return (f"Only the {subject} and the runners-up are not; asking for them costs more.",)
         bars = f"Each count has fresh noise, and its bar holds with probability at least {CONFIDENCE:.0%}"
         return (f"{bars}; which values won was decided with other noise.",)
 

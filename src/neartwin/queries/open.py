@@ -90,5 +90,5 @@ def _check(opened: Table) -> None:
     if opened.has(opened.unit, "unit") not in IDENTIFYING:
         raise SchemaError(
             f"unit={opened.unit!r} is {opened.schema[opened.unit]}; a unit is integer or text: "
-            f"declare it with types={{{opened.unit!r}: 'integer'}}"
+            f"declare it with types={{{opened.unit!r}: 'integer'}}, or --types {opened.unit}=integer in a terminal"
         )

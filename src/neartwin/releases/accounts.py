@@ -351,18 +351,19 @@ class Ledger:
         """The records themselves: history, verification, caps."""
         return self._books
 
-    def open(self, rows: Rows, target: Budget) -> Account:
+    def open(self, rows: Rows, target: Budget | None = None) -> Account:
         """The account of a table's population. The first call makes it with this budget.
 
         Args:
             rows: The rows of the table.
-            target: The whole budget.
+            target: The whole budget. None stands for the present terms of an account that is open already.
 
         Returns:
             The account.
 
         Raises:
-            LedgerError: The population has an account with other terms, or the source belongs to another population.
+            LedgerError: The population has an account with other terms, or the source belongs to another population. Or
+                there is neither an account nor a budget.
         """
         return Account(self._books.open(_population(rows.table), target), rows.table)
 

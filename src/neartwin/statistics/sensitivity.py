@@ -127,7 +127,7 @@ def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts:
     moved = k if neighbours is Neighbours.ADD_REMOVE else 2 * k
     total = levels * moved * rows * parts
     why = f"at most {rows} row{'s' * (rows > 1)} a unit in a group, each in one node of {levels} level{'s' * (levels > 1)}"
-    why += f"; {moved} groups" + (f"; in parts of 1/{parts:,}" if parts > 1 else "")
+    why += f"; {moved} group{'s' * (moved > 1)}" + (f"; in parts of 1/{parts:,}" if parts > 1 else "")
     return Sensitivity(total, rows * parts, total, why)
 
 
