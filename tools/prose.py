@@ -41,6 +41,7 @@ CLEAN_ROOMS = (
     "noise",
     "planning",
     "queries",
+    "releases",
     "special.py",
     "statistics",
     "tables",

@@ -167,9 +167,9 @@ class Account:
             PrivacyError: The spend cannot pay for something.
         """
         self._same_population(query.table)
-        found = make_plan(query, spend=spend, limits=limits, importance=importance, group_size=group_size)
-        self.book.price(found.price)  # an account that cannot pay in this currency says so now
-        return Proposal(found, self)
+        planned = make_plan(query, spend=spend, limits=limits, importance=importance, group_size=group_size)
+        self.book.price(planned.price)  # refuses a currency that the account cannot pay
+        return Proposal(planned, self)
 
     def plan_series(
         self,
@@ -197,9 +197,9 @@ class Account:
         """
         for query in queries:
             self._same_population(query.table)
-        found = plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
-        self.book.price(found.price)
-        return SeriesProposal(found, self)
+        planned = plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
+        self.book.price(planned.price)
+        return SeriesProposal(planned, self)
 
     def release_series(
         self, series: SeriesProposal, *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
@@ -286,8 +286,8 @@ class Account:
             BudgetError: The price does not fit. Nothing is spent.
         """
         inner = explained_sql(text)
-        asked = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
-        queries = [with_private_range(one, clip) for one in asked]
+        selects = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
+        queries = [with_private_range(one, clip) for one in selects]
         if len(queries) > 1:
             series = self.plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
             return self.release_series(series) if inner is None else series.explain()

@@ -23,7 +23,18 @@ from neartwin.tables.types import Key
 
 
 def non_negative(release: AnyTable, *names: str) -> AnyTable:
-    """Statistics that cannot be negative, such as counts, cut at 0 with their bars. Sums of them grow a little."""
+    """Cut statistics that cannot be negative, such as counts, at 0 with their bars. Sums of them grow a little.
+
+    Args:
+        release: The release.
+        names: The statistics.
+
+    Returns:
+        The new release.
+
+    Raises:
+        ParameterError: A statistic is missing.
+    """
     _named(release, names, "non_negative")
     statistics = tuple(_cut(statistic) if statistic.name in names else statistic for statistic in release.statistics)
     note = f"{_listed(names)}: values below 0 were cut to 0; each bar holds as before, and totals of cut values are too high."
@@ -38,10 +49,24 @@ def _cut(statistic: Statistic) -> Statistic:
 
 
 def monotone(release: AnyTable, *names: str, increasing: bool = True) -> AnyTable:
-    """Statistics that can only grow (or fall) along the release's groups, in their order: the nearest such values.
+    """Replace statistics that can only grow (or fall) along the release's groups by the nearest such values.
 
-    Nearest in squares weighted by the bars (isotonic regression, which never moves further from a monotone truth than the
-    noise did). Barlow, Bartholomew, Bremner, Brunk 1972, Thm 1.3.
+    Nearest is in squares weighted by the bars. Isotonic regression never moves further from a monotone truth than the
+    noise did.
+
+    Args:
+        release: The release, in the order of its groups.
+        names: The statistics.
+        increasing: Whether they grow; False if they fall.
+
+    Returns:
+        The new release.
+
+    Raises:
+        ParameterError: A statistic is missing.
+
+    Source:
+        Barlow, Bartholomew, Bremner, Brunk 1972, Thm 1.3.
     """
     _named(release, names, "monotone")
     statistics = tuple(
@@ -93,16 +118,16 @@ def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
     parents = [_parents(upper, lower) for upper, lower in pairwise(levels)]
     values = [np.asarray(level[name].values, dtype=float) for level in levels]
     variances = [_variances(level[name]) for level in levels]
-    for depth in range(len(levels) - 2, -1, -1):  # from the parts up: an estimate of each whole from all below it
+    for depth in range(len(levels) - 2, -1, -1):  # upwards: estimate each total from all parts below it
         sums, spread = (np.bincount(parents[depth], of[depth + 1], len(levels[depth])) for of in (values, variances))
         share = spread / (spread + variances[depth])
         values[depth] = share * values[depth] + (1 - share) * sums
         variances[depth] = share * variances[depth]
-    for depth, parent in enumerate(parents):  # and down again: what a whole differs by goes to its parts by variance
+    for depth, parent in enumerate(parents):  # downwards: share each total's difference among its parts by variance
         sums, spread = (np.bincount(parent, of[depth + 1], len(levels[depth])) for of in (values, variances))
         values[depth + 1] = values[depth + 1] + ((values[depth] - sums) / spread)[parent] * variances[depth + 1]
     note = f"{name!r}: made to sum over {len(levels)} releases by least squares; bars are those of the values as drawn, and hold."
-    return tuple(_with(level, name, found, note) for level, found in zip(levels, values, strict=True))
+    return tuple(_with(level, name, changed, note) for level, changed in zip(levels, values, strict=True))
 
 
 def _with(release: AnyTable, name: str, values: FloatArray, note: str) -> AnyTable:
@@ -117,15 +142,15 @@ def _parents(upper: StatisticsTable, lower: StatisticsTable) -> "np.ndarray[tupl
         raise ParameterError("levels", missing[0], "must be a group column of the next level too")
     places = {key: place for place, key in enumerate(upper.keys)}
     at = [lower.group_columns.index(column) for column in upper.group_columns]
-    asked: list[Key] = [tuple(key[i] for i in at) for key in lower.keys]
-    for key in asked:
+    parents: list[Key] = [tuple(key[i] for i in at) for key in lower.keys]
+    for key in parents:
         if key not in places:
             raise ParameterError(
                 "levels", key, "is a group of parts without a whole", remedy="give both levels public keys"
             )
-    for key in set(places) - set(asked):
+    for key in set(places) - set(parents):
         raise ParameterError("levels", key, "is a whole without parts", remedy="give both levels public keys")
-    return np.array([places[key] for key in asked], dtype=np.int64)
+    return np.array([places[key] for key in parents], dtype=np.int64)
 
 
 def _variances(statistic: Statistic) -> FloatArray:
@@ -143,7 +168,7 @@ def _named(release: StatisticsTable, names: Sequence[str], asked_by: str) -> Non
     if not names:
         raise ParameterError("names", names, f"must name the statistics: {asked_by}('n')")
     for name in names:
-        release[name]  # raises for one that the release has not
+        release[name]  # raises for a missing statistic
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -28,9 +28,15 @@ from neartwin.tables.sources import ParquetFiles
 
 @dataclass(frozen=True, slots=True)
 class KeyedAnswer:
-    """The function. Its text shows no key, and it holds neither rows nor a way to the source.
+    """A function from exact answers to released rows. Its text shows no key, and it holds neither rows nor a way to the
+    source.
 
-    schema: of the released rows. nodes: by the measure of each split, for each level of its tree.
+    Attributes:
+        plan: The plan, without its source.
+        schema: The schema of the released rows.
+        selection: The noise of the discovery of groups.
+        measures: The noise of each measure.
+        nodes: The noise of each level of a tree, by the measure of its split.
     """
 
     plan: GroupPlan
@@ -47,7 +53,7 @@ class KeyedAnswer:
     def _released(self, exact: pa.Table) -> pa.Table:
         plan = self.plan
         if plan.selection is not None:
-            exact = exact.filter(pa.array(self._kept(plan.selection, exact)))
+            exact = exact.filter(pa.array(self._selected(plan.selection, exact)))
         keys = self._keys(exact)
         noisy = {
             name: _noisy(keyed, keys, self._values(exact, name))
@@ -65,7 +71,7 @@ class KeyedAnswer:
         groups = ArrowKeys(keys) if public is None else [public[place] for place in keys[0].to_pylist()]
         return as_table(self.schema, NoisyAnswer(plan.rows_of(groups), plan.estimates(noisy, trees)))
 
-    def _kept(self, chosen: Selection, exact: pa.Table) -> NDArray[np.bool_]:
+    def _selected(self, chosen: Selection, exact: pa.Table) -> NDArray[np.bool_]:
         keys, units = self._keys(exact), self._values(exact, self.plan.discovered_by)
         return chosen.keeps_by(lambda place: self.selection[place].draw(keys, units), units)
 
@@ -77,7 +83,20 @@ class KeyedAnswer:
 
 
 def keyed_answer(plan: GroupPlan, schema: pa.Schema, *, release: str, secret: bytes) -> KeyedAnswer:
-    """The function for one release. `QueryError` for a plan without groups: its one row is answered where it is asked."""
+    """Make the function for one release.
+
+    Args:
+        plan: The plan.
+        schema: The schema of the released rows.
+        release: The identity of the release.
+        secret: Fresh secret bytes, the key of the noise.
+
+    Returns:
+        The function.
+
+    Raises:
+        QueryError: The plan has no groups; its one row needs no workers.
+    """
     if not plan.stage.group_columns:
         raise QueryError("a table that stays distributed is for groups")
     keyed = partial(noise.keyed, release=release, secret=secret, stage=0)
@@ -101,7 +120,9 @@ def _noisy(keyed: noise.Keyed, keys: list[Any], values: WholeNumbers) -> WholeNu
 
 
 def _noisy_nodes(keyed: noise.Keyed, keys: list[Any], level: WholeNumbers) -> WholeNumbers:
-    """(groups, nodes) noisy counts of a level: a node's noise is a function of its group, its place and its exact count."""
+    """The noisy counts of a level, (groups, nodes). A node's noise is a function of its group, its place and its exact
+    count.
+    """
     groups, nodes = level.shape
     place = pa.array(np.repeat(np.arange(groups), nodes))
     named = [*(column.take(place) for column in keys), pa.array(np.tile(np.arange(nodes), groups))]
@@ -109,11 +130,11 @@ def _noisy_nodes(keyed: noise.Keyed, keys: list[Any], level: WholeNumbers) -> Wh
     return noisy
 
 
-def _leaves(split: Split, found: pa.ChunkedArray) -> WholeNumbers:
-    """(groups, cells) exact counts, from a list of cells with their counts for each group, NULL for none."""
+def _leaves(split: Split, column: pa.ChunkedArray) -> WholeNumbers:
+    """The exact counts, (groups, cells), from a list of cells with their counts for each group; NULL is no cells."""
     import pyarrow.compute as pc  # slow to import, and most releases need none of it
 
-    lists = found.combine_chunks()
+    lists = column.combine_chunks()
     group, flat = (pc.call_function(name, [lists]) for name in ("list_parent_indices", "list_flatten"))
     cell, count = (whole_numbers(pa.chunked_array([flat.field(name)])) for name in (CELL, "m0"))
     leaves = np.zeros((len(lists), split.tree.cells), dtype=np.int64)
@@ -122,7 +143,7 @@ def _leaves(split: Split, found: pa.ChunkedArray) -> WholeNumbers:
 
 
 def _detached(plan: GroupPlan) -> GroupPlan:
-    """The same plan about a source that is no one's, for a session cannot be sent."""
+    """The plan with a source that holds no data, because a session cannot be sent."""
     nowhere = replace(plan.stage.table, source=ParquetFiles(()), joins=())
     groups = plan.query.groups
     query = replace(plan.query, groups=replace(groups, rows=replace(groups.rows, table=nowhere)))
@@ -132,7 +153,15 @@ def _detached(plan: GroupPlan) -> GroupPlan:
 
 
 def as_table(schema: pa.Schema, answer: NoisyAnswer) -> pa.Table:
-    """An answer in the columns of a release's table: keys, then each statistic with its bar."""
+    """An answer in the columns of a release's table: keys, then each statistic with its bar.
+
+    Args:
+        schema: The schema of the table.
+        answer: The answer.
+
+    Returns:
+        The table.
+    """
     groups = len(schema) - 3 * len(answer.columns)
     columns: list[Any] = [[key[i] for key in answer.keys] for i in range(groups)]
     for statistic in answer.columns:

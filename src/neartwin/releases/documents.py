@@ -76,7 +76,7 @@ class WrittenRelease:
 
 
 def is_written(document: bytes) -> bool:
-    """Whether a stored document is of such a release."""
+    """Whether a stored document is the record of a written table."""
     return bool(json.loads(document).get("format") == _FORMAT)
 
 
@@ -94,8 +94,19 @@ def releases_in(document: bytes) -> tuple[Release | WrittenRelease, ...]:
 
 
 def release_in(document: bytes, part: int = 1) -> Release | WrittenRelease:
-    """One of them, counted from 1; `ParameterError` where there are not so many."""
-    found = releases_in(document)
-    if not 1 <= part <= len(found):
-        raise ParameterError("part", part, f"must be from 1 to {len(found)}")
-    return found[part - 1]
+    """One release of a stored document.
+
+    Args:
+        document: The document.
+        part: The number of the release, from 1.
+
+    Returns:
+        The release, or the record of a written one.
+
+    Raises:
+        ParameterError: The document has no such part.
+    """
+    releases = releases_in(document)
+    if not 1 <= part <= len(releases):
+        raise ParameterError("part", part, f"must be from 1 to {len(releases)}")
+    return releases[part - 1]

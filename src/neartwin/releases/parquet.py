@@ -39,16 +39,25 @@ from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.preparation import PreparedRelease
 from neartwin.releases.run import ACCOUNT_ALONE, provenance_of, reserve
 
-GROUPS_AT_ONCE = 2**17  # exact groups, or cells that have rows, in memory at a time
-CELLS = 2**19  # of each tree, of the groups that are worked on together
+GROUPS_AT_ONCE = 2**17  # exact groups, or cells with rows, in memory at a time
+CELLS = 2**19  # cells of each tree in memory at a time
 
 _Rank = tuple[tuple[bool, str, object], ...]
 
 
 def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator[NoisyAnswer]:
-    """The answer of `plan.answer` in parts: the same groups in the same order, with fresh noise of the same laws.
+    """The answer of `plan.answer` in parts: its groups in its order, with fresh noise of its laws.
 
-    A plan that fits one part draws the same noise in the same order. Raises anything: the caller makes one failure of all.
+    A plan that fits one part draws exactly the noise of `plan.answer`. Any exception may be raised; the caller reports
+    a uniform one.
+
+    Args:
+        plan: The plan.
+        engine: The engine.
+        source: The source of noise and of the salt.
+
+    Yields:
+        The noisy rows of consecutive groups.
     """
     salt = source.bits(SALT_BITS)
     most = min([max(1, CELLS // split.tree.cells) for split in plan.splits.values()], default=GROUPS_AT_ONCE)
@@ -56,20 +65,26 @@ def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator
         name: _CellReader(engine.batches(split.stage, salt=salt, groups=GROUPS_AT_ONCE), split)
         for name, split in plan.splits.items()
     }
-    given = (
+    answers = (
         engine.batches(plan.stage, salt=salt, groups=GROUPS_AT_ONCE)
         if plan.stage.measures
         else iter([plan.without_measures()])
     )
-    for aggregates in given:
-        for first, kept in plan.released_groups(aggregates, source).parts(most):
-            leaves = {name: reader.leaves(kept, first) for name, reader in readers.items()}
-            yield plan.noisy(kept, leaves, source)
+    for aggregates in answers:
+        for first, groups in plan.released_groups(aggregates, source).parts(most):
+            leaves = {name: reader.leaves(groups, first) for name, reader in readers.items()}
+            yield plan.noisy(groups, leaves, source)
 
 
 @dataclass(slots=True)
 class _Held:
-    """A part of a stream of cells. ranks: of its discovered groups, by which they are sorted; done: rows that are behind us."""
+    """A part of a stream of cells.
+
+    Attributes:
+        cells: The cells.
+        ranks: The sort keys of its discovered groups.
+        done: The number of consumed cells.
+    """
 
     cells: Cells
     ranks: list[_Rank]
@@ -86,17 +101,17 @@ class _CellReader:
         self._held: _Held | None = None
         self._passed: _Rank = ()
 
-    def leaves(self, kept: ReleasedGroups, first: int) -> WholeNumbers:
-        """(groups, cells) exact counts for a part of the groups that begins at `first`; what comes before it is passed over."""
-        found = np.zeros((len(kept.keys), self._cells), dtype=np.int64)
-        if not self._public and kept.keys:
-            ranks = [sort_key(key) for key in kept.keys]
+    def leaves(self, released: ReleasedGroups, first: int) -> WholeNumbers:
+        """The exact counts, (groups, cells), for a part of the groups that begins at `first`. Earlier cells are skipped."""
+        leaves = np.zeros((len(released.keys), self._cells), dtype=np.int64)
+        if not self._public and released.keys:
+            ranks = [sort_key(key) for key in released.keys]
             self._passed = _rising([self._passed, *ranks])
             own = {rank: place for place, rank in enumerate(ranks)}
-        while len(kept.keys) and (held := self._current()) is not None:
+        while len(released.keys) and (held := self._current()) is not None:
             start, groups = held.done, held.cells.group
             if self._public:
-                end = int(np.searchsorted(groups, first + len(kept.keys)))
+                end = int(np.searchsorted(groups, first + len(released.keys)))
                 place = groups[start:end] - first
             else:
                 begin = int(groups[start])
@@ -104,14 +119,14 @@ class _CellReader:
                 end = int(np.searchsorted(groups, beyond))
                 places = np.array([own.get(rank, -1) for rank in held.ranks[begin:beyond]], dtype=np.int64)
                 place = places[groups[start:end] - begin]
-            _put(found, place, held.cells.cell[start:end], held.cells.count[start:end])
+            _put(leaves, place, held.cells.cell[start:end], held.cells.count[start:end])
             held.done = end
             if end < len(groups):
                 break
-        return found
+        return leaves
 
     def _current(self) -> _Held | None:
-        """What is read and not behind us, or None at the end of the stream."""
+        """The current part of the stream, or None at its end."""
         while self._held is None or self._held.done == len(self._held.cells.group):
             following = next(self._batches, None)
             if following is None:
@@ -125,15 +140,15 @@ class _CellReader:
 
 
 def _rising(ranks: list[_Rank]) -> _Rank:
-    """The last of them; `ValueError` where an engine's order is not the one of keys, for then cells would be missed."""
+    """The last sort key. `ValueError` if the engine's order is not that of keys, because cells would be lost."""
     if any(after <= before for before, after in pairwise(ranks)):
         raise ValueError("groups are sorted by key")
     return ranks[-1] if ranks else ()
 
 
-def _put(found: WholeNumbers, place: NDArray[np.int64], cell: NDArray[np.int64], count: NDArray[np.int64]) -> None:
-    wanted = (place >= 0) & (place < len(found))
-    found[place[wanted], cell[wanted]] = count[wanted]
+def _put(leaves: WholeNumbers, place: NDArray[np.int64], cell: NDArray[np.int64], count: NDArray[np.int64]) -> None:
+    inside = (place >= 0) & (place < len(leaves))
+    leaves[place[inside], cell[inside]] = count[inside]
 
 
 GROUPS = 2**17  # released rows in a piece of the file
@@ -142,10 +157,26 @@ GROUPS = 2**17  # released rows in a piece of the file
 def run_to_parquet(
     account: Account, prepared: PreparedRelease, place: str, *, engine: Engine, source: noise.Source = noise.SYSTEM
 ) -> WrittenRelease:
-    """Pay for a plan, and write its release to a Parquet file, or on a distributed engine a folder of them.
+    """Pay for a plan, and write its release to a Parquet file, or on a distributed engine to a folder of files.
 
-    A repeated question gives the first answer's record for nothing, wherever it was written. Errors: as of `run`, and
-    before anything is spent `ParameterError` for a place that is taken, `QueryError` for a plan that has no table.
+    A repeated question gets the record of its first answer at no cost, wherever that was written.
+
+    Args:
+        account: The account that pays.
+        prepared: The plan with its texts.
+        place: The path of the new file or folder.
+        engine: The engine.
+        source: The bits of the noise; only the system's are allowed.
+
+    Returns:
+        The record of the written table.
+
+    Raises:
+        ParameterError: The place is taken. Nothing was spent.
+        QueryError: The plan has no table, or the data changed. Nothing was spent.
+        BudgetError: The price does not fit. Nothing was spent.
+        LedgerError: The ledger refuses; or the table is settled, but cannot get its name.
+        ExecutionError: Something failed after the price was written. The budget stays spent.
     """
     plan = prepared.plan
     if plan.after != NOTHING:
@@ -183,7 +214,12 @@ def run_to_parquet(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """How a table is made: a function from the plan, its place and the release's name, and where it lies."""
+    """The way to make a table.
+
+    Attributes:
+        write: A function of the plan, the path and the release's identity.
+        shelf: The file system.
+    """
 
     write: Callable[[Plan, str, str], None]
     shelf: Shelf
@@ -212,7 +248,7 @@ def _work(engine: Engine, prepared: PreparedRelease, place: str, source: noise.S
 
 
 def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema, source: noise.Source) -> _Work:
-    """Groups stay where they are computed; what is at most a list of public answers comes here for its noise, and goes back."""
+    """The way of a distributed engine. Groups stay on the workers; a short list of public answers gets its noise here."""
 
     def by_workers(plan: Plan, hidden: str, release: str) -> None:
         groups = by_group(plan)
@@ -233,7 +269,7 @@ def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema, source: noi
 def _attempt(
     work: _Work, resolve: Callable[[], tuple[Plan, tuple[Choice, ...]]], hidden: str, release: str
 ) -> tuple[Plan, tuple[Choice, ...], str] | None:
-    """What was written, the choices that led to it, and its digest, or None for whatever failed; then nothing is left behind."""
+    """The plan, the choices and the digest of the written table; None after any failure, which leaves nothing behind."""
     done = None
     try:
         plan, choices = resolve()
@@ -242,13 +278,13 @@ def _attempt(
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
     finally:
-        if done is None:  # also where the process is being stopped
+        if done is None:  # also if the process is stopped
             work.shelf.remove(hidden)
     return done
 
 
 def _again(answer: Stored, shelf: Shelf) -> WrittenRelease:
-    """What was settled before; a table that a crash kept from its name gets it now."""
+    """The settled record. A table that a crash kept from its name gets it now."""
     if not is_written(answer.document):
         raise LedgerError("this question was answered by an ordinary release; ask for that one: it costs nothing")
     written = WrittenRelease.from_json(answer.document)
@@ -283,10 +319,10 @@ def _write(schema: pa.Schema, answers: Iterator[NoisyAnswer], place: str) -> Non
             for answer in answers:
                 held.append(as_table(schema, answer))
                 if sum(part.num_rows for part in held) >= GROUPS:
-                    whole = pa.concat_tables(held).combine_chunks()
-                    full = whole.num_rows // GROUPS * GROUPS
-                    writer.write_table(whole.slice(0, full), row_group_size=GROUPS)
-                    held = [whole.slice(full)]
+                    table = pa.concat_tables(held).combine_chunks()
+                    full = table.num_rows // GROUPS * GROUPS
+                    writer.write_table(table.slice(0, full), row_group_size=GROUPS)
+                    held = [table.slice(full)]
             writer.write_table(pa.concat_tables([schema.empty_table(), *held]).combine_chunks(), row_group_size=GROUPS)
         file.flush()
         os.fsync(file.fileno())
@@ -296,16 +332,16 @@ class LocalShelf:
     """The file system of this machine."""
 
     def exists(self, place: str) -> bool:
-        """Whether a file or folder is there."""
+        """Whether the path exists."""
         return os.path.lexists(place)
 
     def digest(self, place: str) -> str:
-        """SHA-256 of a file."""
+        """The SHA-256 of a file."""
         with Path(place).open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
     def move(self, place: str, to: str) -> None:
-        """Rename, and make the new name durable; another file that took the name meanwhile stays."""
+        """Rename a file, and make the new name durable. A file that took the name meanwhile stays."""
         os.link(place, to)
         Path(place).unlink()
         folder = os.open(Path(to).resolve().parent, os.O_RDONLY)
@@ -315,7 +351,7 @@ class LocalShelf:
             os.close(folder)
 
     def remove(self, place: str) -> None:
-        """Remove what there is."""
+        """Remove the file or folder, if it exists."""
         if Path(place).is_dir():
             shutil.rmtree(place)
         else:

@@ -1,4 +1,4 @@
-"""HAVING, ORDER BY, LIMIT and ratios of a release: post-processing of what is public already, so it costs nothing."""
+"""HAVING, ORDER BY, LIMIT and ratios of a release: post-processing of public values, so it costs nothing."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -24,7 +24,19 @@ _CHOSEN = (
 
 
 def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
-    """Shapes and ratios, then HAVING, ORDER BY, OFFSET and LIMIT, as SQL does them. Nothing asked: the release as it is."""
+    """Apply shapes and ratios, then HAVING, ORDER BY, OFFSET and LIMIT, in SQL's order.
+
+    Args:
+        release: The release.
+        after: The steps; none leave the release unchanged.
+
+    Returns:
+        The new release.
+
+    Raises:
+        QueryError: A condition is not understood.
+        ParameterError: A column is missing.
+    """
     for name, increasing in after.monotone:
         release = monotone(release, name, increasing=increasing)
     if after.non_negative:
@@ -37,42 +49,75 @@ def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
         release = order_by(release, *after.order)
     if after.limit is not None or after.offset:
         end = None if after.limit is None else after.offset + after.limit
-        release = _kept(release, range(len(release))[after.offset : end], ())
+        release = _selected(release, range(len(release))[after.offset : end], ())
     return release
 
 
 def having(release: AnyTable, condition: str) -> AnyTable:
-    """Only the groups whose noisy values meet a condition over the release's columns; NULL is not true."""
+    """Keep the groups whose noisy values meet a condition over the release's columns. NULL is not true.
+
+    Args:
+        release: The release.
+        condition: The condition, in SQL.
+
+    Returns:
+        The new release. A note warns of chosen values if the condition reads any.
+
+    Raises:
+        QueryError: The condition is not understood, or is no condition.
+    """
     numbers = {one.name: (ColumnType.NUMBER, [float(value) for value in one.values]) for one in release.statistics}
     columns = {name: (_kind(values), values) for name, values in _groups(release).items()} | numbers
     checked = RowExpression.parse(condition, {name: kind for name, (kind, _) in columns.items()})
     if checked.type is not ColumnType.BOOLEAN:
         raise QueryError(f"having={condition!r} is {checked.type}; a condition is wanted, for instance 'n > 100'")
     places = places_where(checked.term, {name: columns[name] for name in checked.columns}, len(release))
-    return _kept(release, places, (_CHOSEN,) if checked.columns & set(numbers) else ())
+    return _selected(release, places, (_CHOSEN,) if checked.columns & set(numbers) else ())
 
 
 def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
-    """Groups in the order of columns, the first one first; a pair says whether it descends. NULL comes last."""
-    found = _groups(release) | {statistic.name: statistic.values for statistic in release.statistics}
+    """Sort the groups by columns, the first column first. NULL comes last.
+
+    Args:
+        release: The release.
+        columns: The columns; a pair (name, True) sorts in descending order.
+
+    Returns:
+        The new release. A note warns of chosen values if a statistic decides the order.
+
+    Raises:
+        ParameterError: A column is missing.
+    """
+    columns_by_name = _groups(release) | {statistic.name: statistic.values for statistic in release.statistics}
     places = list(range(len(release)))
     for column in reversed(columns):
         name, down = (column, False) if isinstance(column, str) else column
         if name not in release.group_columns:
-            release[name]  # whatever is neither raises here
-        values: Sequence[Any] = found[name]
+            release[name]  # raises for a name that is no column
+        values: Sequence[Any] = columns_by_name[name]
         present = [place for place in places if values[place] is not None]
         nothing = [place for place in places if values[place] is None]
         places = sorted(present, key=values.__getitem__, reverse=down) + nothing
     chosen = any((column if isinstance(column, str) else column[0]) not in release.group_columns for column in columns)
-    return _kept(release, places, (_CHOSEN,) if chosen else ())
+    return _selected(release, places, (_CHOSEN,) if chosen else ())
 
 
 def limit(release: AnyTable, groups: int) -> AnyTable:
-    """The first so many groups."""
+    """Keep the first groups.
+
+    Args:
+        release: The release.
+        groups: The number of groups.
+
+    Returns:
+        The new release.
+
+    Raises:
+        ParameterError: The number is negative.
+    """
     if groups < 0:
         raise ParameterError("groups", groups, "must be at least 0")
-    return _kept(release, range(min(groups, len(release))), ())
+    return _selected(release, range(min(groups, len(release))), ())
 
 
 def margin(release: AnyTable, *columns: str) -> AnyTable:
@@ -89,14 +134,16 @@ def margin(release: AnyTable, *columns: str) -> AnyTable:
         ParameterError: The release has no such margin.
     """
     known = {key[-1] for key in release.keys} if release.group_columns[-1:] == (MARGIN,) else set()
-    wanted = named([name for name in release.group_columns if name in columns], range(len(set(columns))))
-    if wanted not in known or not set(columns) <= set(release.group_columns[:-1]):
-        told = "; ".join(sorted(map(str, known))) or "none: this is no release of marginals"
-        raise ParameterError("margin", ", ".join(columns), f"must be one of: {told}")
+    chosen_name = named([name for name in release.group_columns if name in columns], range(len(set(columns))))
+    if chosen_name not in known or not set(columns) <= set(release.group_columns[:-1]):
+        possible = "; ".join(sorted(map(str, known))) or "none: this is no release of marginals"
+        raise ParameterError("margin", ", ".join(columns), f"must be one of: {possible}")
     places = [place for place, name in enumerate(release.group_columns[:-1]) if name in columns]
-    kept = _kept(release, [i for i, key in enumerate(release.keys) if key[-1] == wanted], ())
+    chosen = _selected(release, [i for i, key in enumerate(release.keys) if key[-1] == chosen_name], ())
     names = tuple(release.group_columns[place] for place in places)
-    return replace(kept, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in kept.keys))
+    return replace(
+        chosen, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in chosen.keys)
+    )
 
 
 def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
@@ -125,7 +172,7 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     lower, upper = _ratio_ends(above, below)
     values = np.where(bottoms == 0, np.clip(0.0, lower, upper), tops / np.where(bottoms == 0, 1.0, bottoms))
     held = 1 - sum(1 - (side.confidence or release.confidence) for side in (above, below))
-    found = Statistic(
+    quotient = Statistic(
         name=name,
         what=f"{top} / {bottom}",
         values=tuple(values.tolist()),
@@ -134,7 +181,7 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
         confidence=held,
     )
     note = f"The bar of {name!r} holds wherever those of {top!r} and {bottom!r} both do: with probability at least {held:.0%}."
-    return replace(release, statistics=(*release.statistics, found), notes=(*release.notes, note))
+    return replace(release, statistics=(*release.statistics, quotient), notes=(*release.notes, note))
 
 
 def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float], list[float]]:
@@ -151,7 +198,7 @@ def _groups(release: StatisticsTable) -> dict[str, Sequence[object]]:
     return {name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)}
 
 
-def _kept(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:
+def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:
     keys: tuple[Key, ...] = tuple(release.keys[i] for i in places)
     statistics = tuple(_at(statistic, places) for statistic in release.statistics)
     new = tuple(note for note in notes if note not in release.notes)

@@ -1,7 +1,7 @@
 """A release before it is paid: everything that follows from its plan, made once.
 
-Between reserve and settle only three things run: ask the engine, add noise, settle. Sentences, names of columns, expected errors
-and the digest of the code are made here, before. So a fault in any of them spends no budget.
+Between reserve and settle only three things run: ask the engine, add noise, settle. Sentences, names of columns,
+expected errors and the digest of the code are made here, before. So a fault in any of them spends no budget.
 """
 
 from collections.abc import Sequence
@@ -19,20 +19,20 @@ from neartwin.releases.provenance import Description, describe, described_choice
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedRelease:
-    """A plan with all that a release of it says, apart from noisy numbers.
+    """A plan with all texts of its release, apart from noisy numbers.
 
     Attributes:
-        plan: What will be run.
-        digest: The plan's, by which a repeated question is known.
-        price: In words, as the ledger's history shows it.
+        plan: The plan.
+        digest: The digest of the plan, which identifies a repeated question.
+        price: The price in words, as in the ledger's history.
         group_columns: Names of the release's group columns.
-        numbers: Keys, values and ends of bars of a release over public groups; 0 where that is not known.
-        after: What is done to the release, for nothing.
-        guarantee: What is promised to each unit.
-        description: Notes, explanation and method of the plan; where bounds are tuned, at the largest ones.
-        at_largest: The same with a warning, where bounds are tuned: what is said if the chosen bounds cannot be described.
-        version: Of this library.
-        more_notes: Sentences that stand after all others.
+        numbers: The number of keys, values and ends of bars of a release over public groups; 0 if it is unknown.
+        after: The steps on the release, at no cost.
+        guarantee: The promise to each unit.
+        description: Notes, explanation and method of the plan; with private bounds, at the largest ones.
+        at_largest: The description with a warning, in case the chosen bounds cannot be described.
+        version: The version of this library.
+        more_notes: Sentences after all other notes.
     """
 
     plan: Plan
@@ -48,10 +48,17 @@ class PreparedRelease:
     more_notes: tuple[str, ...] = ()
 
     def describe(self, plan: Plan, choices: Sequence[Choice]) -> Description:
-        """What is said of the plan that was run. It runs after the budget is spent, so it cannot fail.
+        """The description of the plan that was run. It runs after the budget is spent, so it cannot fail.
 
-        A plan without first stages was described before. Chosen bounds are described here; should that fail, the release says
-        what was written before.
+        A plan without first stages was described before. Chosen bounds are described here. If that fails, the release
+        has the earlier description.
+
+        Args:
+            plan: The plan at the chosen bounds.
+            choices: The choices of its first stages.
+
+        Returns:
+            The description.
         """
         if not choices:
             return self.description
@@ -62,7 +69,7 @@ class PreparedRelease:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Columns known before any row is: statistics are doubles, for what they are computed from is rounded anyway."""
+        """The columns of the released table. Statistics are doubles, because their inputs are rounded anyway."""
         types = self.plan.group_types
         groups = [pa.field(name, ARROW[types[name]] if name in types else pa.string()) for name in self.group_columns]
         statistics = [
@@ -74,7 +81,15 @@ class PreparedRelease:
 
 
 def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
-    """Make everything that follows from a plan. Reads no row and spends nothing."""
+    """Make everything that follows from a plan. It reads no row and spends nothing.
+
+    Args:
+        plan: The plan.
+        more_notes: Sentences after all other notes.
+
+    Returns:
+        The prepared release.
+    """
     table, together = plan.stage.table, plan.together
     promise, units = (plan.price, 1) if together is None else (together.promise, together.units)
     description, group_columns = describe(plan), plan.group_columns
@@ -93,7 +108,9 @@ def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
     )
 
 
-def _at_largest(found: Description) -> Description:
+def _at_largest(description: Description) -> Description:
     warning = "Notes, mechanisms and expected errors are those at the largest bounds that first stages could choose."
-    mechanisms = [one | {"for": f"at the largest bounds: {one['for']}"} for one in found.method["mechanisms"]]
-    return replace(found, notes=(*found.notes, warning), method={**found.method, "mechanisms": mechanisms})
+    mechanisms = [one | {"for": f"at the largest bounds: {one['for']}"} for one in description.method["mechanisms"]]
+    return replace(
+        description, notes=(*description.notes, warning), method={**description.method, "mechanisms": mechanisms}
+    )

@@ -42,7 +42,16 @@ class Preview:
 
 
 def preview_of(book: books.Account, price: Budget, errors: Iterable[ExpectedError]) -> Preview:
-    """The preview of a price against what is left in an account now."""
+    """The preview of a price against the budget left in an account now.
+
+    Args:
+        book: The account in the ledger.
+        price: The price.
+        errors: The expected errors.
+
+    Returns:
+        The preview.
+    """
     before, amounts = book.remaining, book.rule.amounts(book.price(price))
     after = {pool: left - amounts[pool] for pool, left in before.items()}
     return Preview(price=price, before=before, after=after, errors=tuple(errors))

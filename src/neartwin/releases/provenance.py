@@ -1,7 +1,7 @@
-"""What is said of a plan, as data and in words: what was asked, bounds and who gave them, mechanisms, expected errors.
+"""The origin of an answer as data: question, bounds and their authors, mechanisms and scales, expected errors.
 
-It is taken from the plan alone, before anything is spent, and stored with the release, so that a certificate can be written
-years later by who has no longer the plan.
+It follows from the plan alone, before anything is spent. It is stored with the release, so a certificate can be written
+years later without the plan.
 """
 
 import hashlib
@@ -16,18 +16,18 @@ import numpy as np
 
 from neartwin.planning.plan import Choice, Plan
 
-_FOLLOWS = {"gram", "h"}  # of a strategy, from its table
+_FOLLOWS = {"gram", "h"}  # fields of a strategy that follow from its table
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """All that is said of a plan. It follows from the plan alone, so it is written before anything is spent.
+    """All texts about a plan. They follow from the plan alone, so they are written before anything is spent.
 
     Attributes:
-        notes: What a reader of the release must know, one sentence or two each.
+        notes: Notes for the reader of the release, one sentence or two each.
         explanation: The whole plan as a tree in text.
-        method: The same as data, ready for JSON: question, bounds, mechanisms, expected errors, code.
-        columns: Name of each statistic, and what it is.
+        method: The plan as data, ready for JSON: question, bounds, mechanisms, expected errors, code.
+        columns: The name and the description of each statistic.
     """
 
     notes: tuple[str, ...]
@@ -37,30 +37,38 @@ class Description:
 
 
 def describe(plan: Plan) -> Description:
-    """Write all that is said of a plan."""
+    """The description of a plan."""
     return Description(plan.notes(), str(plan.explain()), method_of(plan), plan.columns)
 
 
 def described_choices(plan: Plan, choices: Sequence[Choice]) -> Description:
-    """What is said of a plan at bounds that first stages chose, these stages and their choices among it."""
-    found = describe(plan)
+    """The description of a plan at bounds that first stages chose, with these stages and their choices.
+
+    Args:
+        plan: The plan at the chosen bounds.
+        choices: The choices, the first one first.
+
+    Returns:
+        The description.
+    """
+    description = describe(plan)
     for choice in reversed(choices):
-        text = "\n".join(["chosen by a first stage:", *choice.words, found.explanation])
+        text = "\n".join(["chosen by a first stage:", *choice.words, description.explanation])
         explanation = f"{choice.before.explain()}\n\n{text}"
-        method = _method_after(choice, found.method)
-        found = Description((*found.notes, *choice.words), explanation, method, found.columns)
-    return found
+        method = _method_after(choice, description.method)
+        description = Description((*description.notes, *choice.words), explanation, method, description.columns)
+    return description
 
 
 def _method_after(choice: Choice, method: Mapping[str, Any]) -> dict[str, Any]:
-    """The method of what was asked at chosen bounds, with their origin and the noise of the stage that chose them."""
+    """The method at chosen bounds, with their origin and the noise of the stage that chose them."""
     stage = choice.before.first_stages[0]
     origins = (stage.origin(choice.before, bound["what"]) for bound in method["bounds"])
     bounds = [
         bound if origin is None else bound | {"origin": origin}
         for bound, origin in zip(method["bounds"], origins, strict=True)
     ]
-    noise = (_mechanism(name, found) for name, found in stage.mechanisms())
+    noise = (_mechanism(name, mechanism) for name, mechanism in stage.mechanisms())
     return {**method, "bounds": bounds, "mechanisms": [*method["mechanisms"], *noise]}
 
 
@@ -69,7 +77,7 @@ def method_of(plan: Plan) -> dict[str, Any]:
     return {
         "question": plan.question(),
         "bounds": plan.bounds(),
-        "mechanisms": [_mechanism(name, found) for name, found in plan.mechanisms()],
+        "mechanisms": [_mechanism(name, mechanism) for name, mechanism in plan.mechanisms()],
         "errors": [
             {
                 "name": error.name,
@@ -91,13 +99,13 @@ def library_version() -> str:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """SHA-256 over this library's own modules, names and contents, so that a certificate says which code it speaks of."""
+    """The SHA-256 of this library's modules, names and contents, so that a certificate names the code."""
     root = Path(__file__).parents[1]
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(root.rglob("*.py")):
-        whole.update(f"{path.relative_to(root).as_posix()}\0".encode())
-        whole.update(hashlib.sha256(path.read_bytes()).digest())
-    return whole.hexdigest()
+        digest.update(f"{path.relative_to(root).as_posix()}\0".encode())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
 
 
 def _mechanism(place: str, mechanism: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
-"""A question asked of a stand-in: public or synthetic rows of the same columns, with the noise and the bounds as planned.
+"""A question on a stand-in: public or synthetic rows of the same columns, with the planned noise and bounds.
 
-It shows what no preview of a plan can: what bounding loses, and how many unknown groups are found, on data that look like the
-private ones. Nothing is spent and no private row is read. The stand-in's rows are read without any guarantee.
+It shows the loss from bounding and the share of unknown groups found, on data that look like the private ones. No
+preview of a plan can show these. Nothing is spent and no private row is read. The stand-in's rows are read without any
+guarantee.
 """
 
 import math
@@ -36,17 +37,21 @@ from neartwin.tables.table import RowUnit, Table
 from neartwin.tables.types import Key
 
 _LIBRARY = __name__.partition(".")[0]
-_MUCH = 2**20  # rows and groups of a unit: bounds that bind nowhere
-_SURE = Pure(Fraction(10**12))  # noise that is 0
+_MUCH = 2**20  # rows and groups of a unit: bounds that never bind
+_SURE = Pure(Fraction(10**12))  # a spend whose noise is 0
 _MOST_GROUPS = 100_000
 PUBLIC = "On stand-in rows, which anyone may know: no guarantee is needed, and none is given. Private rows will differ."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandInError:
-    """Mean absolute errors of a statistic over groups and runs, in its own unit.
+    """Mean absolute errors of a statistic over groups and runs, in its own unit. Values are clipped in all.
 
-    noise: against the bounded rows; bounding: of these against all rows; total: against all rows. Values are clipped in all.
+    Attributes:
+        name: The statistic.
+        noise: The error against the bounded rows.
+        bounding: The error of the bounded rows against all rows.
+        total: The error against all rows.
     """
 
     name: str
@@ -57,15 +62,22 @@ class StandInError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandInPreview:
-    """What a release would look like on a stand-in. groups: that it has; kept: the share of them, or of winners, found."""
+    """The errors of a release on a stand-in.
+
+    Attributes:
+        errors: The error of each statistic.
+        groups: The number of groups of the stand-in.
+        discovered: The share of these groups, or of winners, that were found.
+        runs: The number of trial releases.
+    """
 
     errors: tuple[StandInError, ...]
     groups: int
-    kept: float
+    discovered: float
     runs: int
 
     def __str__(self) -> str:
-        lines = [f"{PUBLIC} ({self.runs} runs)", f"groups: {self.groups:,}, of which {self.kept:.1%} were found"]
+        lines = [f"{PUBLIC} ({self.runs} runs)", f"groups: {self.groups:,}, of which {self.discovered:.1%} were found"]
         lines += [
             f"{error.name}: off by {error.total:.4g} on average; noise {error.noise:.4g}, bounding {error.bounding:.4g}"
             for error in self.errors
@@ -74,23 +86,34 @@ class StandInPreview:
 
 
 def preview_on(plan: Plan, standin: Any, *, runs: int = 3, engine: Engine | None = None) -> StandInPreview:
-    """Run a plan's question on public rows. standin: whatever `nt.table` takes, or a table that it opened; of the same columns.
+    """Run a plan's question on public rows.
 
-    Errors: `PrivacyError` for the private table itself, `SchemaError` for columns that are missing or of another type,
-    `QueryError` for a question about joined tables.
+    Args:
+        plan: The plan.
+        standin: The rows: anything that `nt.table` takes, or an opened table, with the private table's columns.
+        runs: The number of trial releases.
+        engine: The engine, if not the default one of the source.
+
+    Returns:
+        The errors of each statistic.
+
+    Raises:
+        PrivacyError: The stand-in is the private table itself.
+        SchemaError: A column is missing or of another type.
+        QueryError: The question is about joined tables, or no group meets its conditions.
     """
     integer(at_least=1, runs=runs)
     table = _table(plan.stage.table, standin)
-    found: Plan = _moved(plan, table)
+    moved: Plan = _moved(plan, table)
     engine = engine or engine_for(table.source)
-    noisy = [_released(found, engine) for _ in range(runs)]
-    query = _with_keys(found, engine)
-    bounded = _released(_sure(query, found.bounding), engine)
-    whole = bounded if found.bounding is None else _released(_sure(query, None), engine)
+    noisy = [_released(moved, engine) for _ in range(runs)]
+    query = _with_keys(moved, engine)
+    bounded = _released(_sure(query, moved.bounding), engine)
+    unbounded = bounded if moved.bounding is None else _released(_sure(query, None), engine)
     return StandInPreview(
-        errors=tuple(_errors(name, noisy, bounded, whole) for name in [one.name for one in bounded.statistics]),
-        groups=len(whole),
-        kept=float(np.mean([len(set(one.keys) & set(whole.keys)) for one in noisy])) / max(1, len(whole)),
+        errors=tuple(_errors(name, noisy, bounded, unbounded) for name in [one.name for one in bounded.statistics]),
+        groups=len(unbounded),
+        discovered=float(np.mean([len(set(one.keys) & set(unbounded.keys)) for one in noisy])) / max(1, len(unbounded)),
         runs=runs,
     )
 
@@ -118,7 +141,7 @@ def _table(table: Table, standin: Any) -> Table:
 
 
 def _moved(value: Any, table: Table) -> Any:
-    """The same value with this table in every place where there is one."""
+    """The value with this table in every place of a table."""
     if isinstance(value, Table):
         return table
     if isinstance(value, tuple):
@@ -132,25 +155,25 @@ def _moved(value: Any, table: Table) -> Any:
 
 
 def _of_plans(value: object) -> bool:
-    """Whether a value is of this library. Mechanisms hold no table; they are large, and stay as they are."""
+    """Whether a value is of this library, apart from mechanisms. Those are large and hold no table, so they stay."""
     room = type(value).__module__.split(".")[:2]
     return room[0] == _LIBRARY and room[1] != "mechanisms"
 
 
 def _with_keys(plan: Plan, engine: Engine) -> Query | TopK:
-    """The question over the groups that the stand-in has, where its own are to be discovered: they are public."""
+    """The question over the stand-in's own groups if it discovers groups: they are public."""
     query = plan.query
     if isinstance(query, TopK) or query.groups.keys is not None:
         return query
-    whole = replace(plan.stage, discovery_groups=None)
-    keys: tuple[Key, ...] = tuple(engine.aggregate(whole, salt=1).keys)[:_MOST_GROUPS]
+    stage = replace(plan.stage, discovery_groups=None)
+    keys: tuple[Key, ...] = tuple(engine.aggregate(stage, salt=1).keys)[:_MOST_GROUPS]
     if not keys:
         raise QueryError("the stand-in has no group that meets the question's conditions")
     return replace(query, groups=replace(query.groups, keys=keys))
 
 
 def _sure(query: Query | TopK, bounds: ContributionBounds | None) -> Plan:
-    """The plan without noise: within these bounds, or without any."""
+    """The plan without noise, within these bounds, or without any."""
     if isinstance(query, TopK) or isinstance(query.table.unit, RowUnit):
         return make_plan(query, spend=_SURE)
     if bounds is None:
@@ -158,14 +181,14 @@ def _sure(query: Query | TopK, bounds: ContributionBounds | None) -> Plan:
     elif bounds.norm is not None:
         limits = Limits(norm=bounds.norm)
     else:
-        units = all(asked.counts_units for asked in query.aggregates.values())
+        units = all(statistic.counts_units for statistic in query.aggregates.values())
         rows = None if units else bounds.rows
         limits = Limits(max_rows_per_group=bounds.max_rows_per_group, max_groups=bounds.max_groups, rows=rows)
     return make_plan(query, spend=_SURE, limits=limits)
 
 
 def _released(plan: Plan, engine: Engine) -> Release:
-    """A release of public rows from a ledger that is thrown away."""
+    """A release of public rows from a temporary ledger."""
     table = plan.stage.table
     with tempfile.TemporaryDirectory() as folder, closing(books.Book(Path(folder) / "standin.db")) as ledger:
         unit = books.Population(name=table.name, unit=table.unit_name, relation=table.neighbours.value, source="")
@@ -174,11 +197,11 @@ def _released(plan: Plan, engine: Engine) -> Release:
         )
 
 
-def _errors(name: str, noisy: list[Release], bounded: Release, whole: Release) -> StandInError:
+def _errors(name: str, noisy: list[Release], bounded: Release, unbounded: Release) -> StandInError:
     def values(release: Release) -> dict[Key, float]:
         return dict(zip(release.keys, release[name].values, strict=True))
 
-    limited, full = values(bounded), values(whole)
+    limited, full = values(bounded), values(unbounded)
     off, lost, total = [], [], []
     for release in noisy:
         for key, value in values(release).items():

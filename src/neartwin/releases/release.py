@@ -20,7 +20,7 @@ from neartwin.releases import consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.types import Key
 
-MOST_LINES = 60  # of groups, in text
+MOST_LINES = 60  # the most groups that the text shows
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
 
 
@@ -208,8 +208,8 @@ class Release(StatisticsTable):
             case ".csv":
                 target.write_text(self.to_csv(), encoding="utf-8")
             case ".parquet":
-                told = {"neartwin.guarantee": str(self.guarantee), "neartwin.release": self.to_json()}
-                pq.write_table(self.to_arrow().replace_schema_metadata(told), target)
+                metadata = {"neartwin.guarantee": str(self.guarantee), "neartwin.release": self.to_json()}
+                pq.write_table(self.to_arrow().replace_schema_metadata(metadata), target)
             case _:
                 raise ParameterError("path", str(path), "must end in .json, .csv, .parquet or .html")
         return target
@@ -231,9 +231,9 @@ class Release(StatisticsTable):
         return [header, *body]
 
     def __repr__(self) -> str:
-        told = ", ".join(statistic.name for statistic in self.statistics) or "names alone"
+        names = ", ".join(statistic.name for statistic in self.statistics) or "names alone"
         by = f" by {', '.join(self.group_columns)}" if self.group_columns else ""
-        return f"<Release of {self.provenance.population!r}: {len(self)} groups{by}, {told}; {self.guarantee}>"
+        return f"<Release of {self.provenance.population!r}: {len(self)} groups{by}, {names}; {self.guarantee}>"
 
     def __str__(self) -> str:
         columns = []
@@ -254,7 +254,14 @@ class Release(StatisticsTable):
 
 
 def shown(statistic: Statistic, place: int) -> str:
-    """A value with its bar: `12,345 ± 67`, or `3.2 (2.9 to 3.4)` where the bar is not symmetric.
+    """A value with its bar: `12,345 ± 67`, or `3.2 (2.9 to 3.4)` if the bar is not symmetric.
+
+    Args:
+        statistic: The statistic.
+        place: The place of the group.
+
+    Returns:
+        The text.
 
     >>> shown(Statistic(name="n", what="count()", values=(1200,), lower=(1190,), upper=(1210,)), 0)
     '1,200 ± 10'
@@ -265,11 +272,11 @@ def shown(statistic: Statistic, place: int) -> str:
     if not statistic.proven(place):
         return f"{value:,.3g} (no bar is proven)"
     digits = 0 if isinstance(value, int) else _digits(high - low)
-    told, wider = _number(value, digits), max(high - value, value - low)
+    text, wider = _number(value, digits), max(high - value, value - low)
     uneven = abs((high - value) - (value - low))
     if uneven <= 1e-9 * max(1.0, high - low) or (digits is not None and uneven <= 1.000001 * 10.0**-digits):
-        return f"{told} ± {_number(wider, digits)}"  # the wider side holds as well
-    return f"{told} ({_number(low, digits)} to {_number(high, digits)})"
+        return f"{text} ± {_number(wider, digits)}"  # the wider side is a valid bar
+    return f"{text} ({_number(low, digits)} to {_number(high, digits)})"
 
 
 def _digits(width: float) -> int | None:

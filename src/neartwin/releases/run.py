@@ -1,4 +1,4 @@
-"""The walk: reserve, ask, add noise, settle, release. The one place where ledger, engine and noise meet."""
+"""The steps of a release: reserve, ask, add noise, settle. This is the one place where ledger, engine and noise meet."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,12 +19,17 @@ from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.tables.snapshot import state_of
 
-MOST_NUMBERS = DOCUMENT_BYTES // 16  # a value in JSON takes some ten bytes, and a comma
+MOST_NUMBERS = DOCUMENT_BYTES // 16  # a value in JSON takes about 10 bytes, and a comma
 
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Who pays beside the account. names: whose allotments; key: of a request that never pays twice, or ""."""
+    """The payers beside the account.
+
+    Attributes:
+        names: The holders whose allotments pay.
+        key: The idempotency key of a request, which never pays twice, or "".
+    """
 
     names: tuple[str, ...] = ()
     key: str = ""
@@ -71,7 +76,14 @@ def run(
 
 
 def require_document(prepared: PreparedRelease) -> None:
-    """`QueryError` for more public groups than a ledger's document holds: the release would fail after it was paid."""
+    """Refuse more public groups than a ledger's document holds. The release would fail after it was paid.
+
+    Args:
+        prepared: The plan with its texts.
+
+    Raises:
+        QueryError: The release is too large.
+    """
     if prepared.numbers > MOST_NUMBERS:
         raise QueryError(
             f"a release in the ledger holds at most {MOST_NUMBERS} keys, values and ends of bars, and this one would have "
@@ -112,7 +124,22 @@ def answer(  # noqa: PLR0917 - of one question
     engine: Engine,
     source: noise.Source,
 ) -> tuple[Release, ...]:
-    """Ask, add noise and settle what a ticket paid for. `ExecutionError` for every failure, without its cause."""
+    """Ask, add noise and settle the releases of a ticket.
+
+    Args:
+        account: The account that paid.
+        ticket: The reservation.
+        parts: The releases.
+        document_of: The function that makes the stored document of the releases.
+        engine: The engine.
+        source: The source of noise and of the salt.
+
+    Returns:
+        The releases.
+
+    Raises:
+        ExecutionError: Anything failed. The error does not have its cause, which may be data.
+    """
     try:
         releases = tuple(_released(account, ticket, part, engine, source) for part in parts)
         document = document_of(releases)
@@ -127,7 +154,7 @@ def answer(  # noqa: PLR0917 - of one question
 
 
 def _recorded(record: Callable[[], object]) -> bool:
-    """Whether the ledger took a record. How it refused may depend on the answer, for instance on its size."""
+    """Whether the ledger accepted a record. The reason for a refusal may depend on the answer, for instance on its size."""
     try:
         record()
     except LedgerError:
@@ -151,7 +178,7 @@ def _stored(stored: Stored) -> Release:
 def _released(
     account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine, source: noise.Source
 ) -> Release:
-    """Ask and add noise. Raises anything: the caller turns every failure into one."""
+    """Ask and add noise. Any exception may be raised; the caller reports a uniform one."""
     plan, choices = prepared.plan.resolve(engine, source)
     description = prepared.describe(plan, choices) if choices else prepared.description
     answer = plan.answer(engine, source)
@@ -172,7 +199,17 @@ def _released(
 
 
 def provenance_of(account: Account, ticket: Ticket, prepared: PreparedRelease, description: Description) -> Provenance:
-    """Where a release comes from: what was said of its plan, and its place in the ledger."""
+    """The origin of a release: the description of its plan, and its place in the ledger.
+
+    Args:
+        account: The account that paid.
+        ticket: The reservation.
+        prepared: The plan with its texts.
+        description: The description of the plan that was run.
+
+    Returns:
+        The provenance.
+    """
     after = {pool: left - ticket.price.get(pool, Fraction(0)) for pool, left in ticket.before.items()}
     return Provenance(
         population=prepared.plan.stage.table.name,

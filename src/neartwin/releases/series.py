@@ -16,7 +16,7 @@ from neartwin.releases.run import ACCOUNT_ALONE, Payer, answer, require_document
 
 
 def prepare_series(series: SeriesPlan) -> tuple[PreparedRelease, ...]:
-    """Make everything that follows from the plans of a series. Each release promises what all together do."""
+    """Make everything that follows from the plans of a series. Each release has the promise of all together."""
     note = f"One of {len(series.parts)} answers that were paid for together: the guarantee is of all of them."
     return tuple(prepare(replace(part, price=series.price), note) for part in series.parts)
 
@@ -29,9 +29,23 @@ def run_series(
     payer: Payer = ACCOUNT_ALONE,
     source: noise.Source = noise.SYSTEM,
 ) -> tuple[Release, ...]:
-    """Pay once, ask every question, and hand out all answers; a repeated series gets its stored answers for nothing.
+    """Pay once, ask every question, and return all answers. A repeated series gets its stored answers at no cost.
 
-    Raises as `run` does.
+    Args:
+        account: The account that pays.
+        series: The plans.
+        engine: The engine.
+        payer: The payers beside the account, and an idempotency key.
+        source: The bits of the noise; only the system's are allowed.
+
+    Returns:
+        The releases, in the order of the questions.
+
+    Raises:
+        BudgetError: The price does not fit. Nothing was read or spent.
+        LedgerError: The ledger refuses. Nothing was read or spent.
+        QueryError: The data changed since the plan. Nothing was read or spent.
+        ExecutionError: Something failed later. The budget stays spent.
     """
     parts = prepare_series(series)
     for part in parts:

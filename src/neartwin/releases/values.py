@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from neartwin.errors import ParameterError
 from neartwin.tables.types import Key
 
-UNBOUNDED = sys.float_info.max  # the ends of a bar that is none: JSON has no infinity
+UNBOUNDED = sys.float_info.max  # the ends of a missing bar, because JSON has no infinity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,13 +35,13 @@ class Statistic:
     confidence: float | None = None
 
     def bar(self, place: int) -> tuple[float, float]:
-        """The bar of a group as it can be drawn: the value alone where nothing is proven of it."""
+        """The bar of a group as a chart draws it: the value alone if there is no proven bar."""
         if self.proven(place):
             return self.lower[place], self.upper[place]
         return self.values[place], self.values[place]
 
     def proven(self, place: int) -> bool:
-        """Whether there is a bar: an estimate of which nothing is proven has the largest doubles as its ends."""
+        """Whether a group has a proven bar. An estimate without one has the largest doubles as its ends."""
         return max(-self.lower[place], self.upper[place]) < UNBOUNDED
 
 

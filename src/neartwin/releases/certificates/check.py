@@ -1,4 +1,4 @@
-"""Whether a certificate is what its owner signed, and fits a ledger, a head or a release that lie beside it."""
+"""The check of a certificate: its signature, and its fit to a ledger, a head or a release."""
 
 from dataclasses import dataclass
 
@@ -12,10 +12,12 @@ from neartwin.releases.certificates.signing import PublicKey
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One thing found wrong.
+    """One flaw of a certificate.
 
-    kind: "changed" (not the bytes that were written or signed), "key" (signed by another), "stale" (its head is older
-    than one known), "ledger" (the ledger beside it was rolled back or changed), "release" (of another release).
+    Attributes:
+        kind: "changed", "key", "stale", "ledger" or "release". "Key" is another signer, and "stale" an older head than
+            a known one. "Ledger" is a ledger that was rolled back or changed, and "release" another release.
+        message: The flaw in words.
     """
 
     kind: str
@@ -24,14 +26,19 @@ class Flaw:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What `check` found. certificate: None where the text holds none. flaws: none when all that was asked holds."""
+    """The result of `check`.
+
+    Attributes:
+        certificate: The certificate; None if the text holds none.
+        flaws: All flaws; none if everything holds.
+    """
 
     certificate: Certificate | None
     flaws: tuple[Flaw, ...]
 
     @property
     def valid(self) -> bool:
-        """True when nothing wrong was found."""
+        """True if there are no flaws."""
         return not self.flaws
 
 
@@ -45,26 +52,35 @@ def check(
 ) -> Finding:
     """Check a certificate's text against its owner's public key, with no network and no ledger.
 
-    newest: a head known from elsewhere, such as another certificate's: an older head in this one is stale, and another
-    hash at the same position is another history. ledger: must hold this certificate's head and settlement, so a ledger
-    rolled back to before it is found. release: the bytes of the release, which must be those certified.
+    Args:
+        text: The text of the certificate.
+        key: The owner's public key.
+        newest: A head known from elsewhere, such as another certificate's. An older head in this certificate is stale.
+            Another hash at the same position is another history.
+        ledger: A ledger that must hold this certificate's head and settlement. A ledger rolled back to before it fails.
+        release: The bytes of the release, which must be the certified ones.
+
+    Returns:
+        The certificate and its flaws.
     """
     try:
-        found = Certificate.from_json(text)
+        certificate = Certificate.from_json(text)
     except LedgerError as fault:
         return Finding(None, (Flaw("changed", str(fault)),))
-    if found.signer != key:
-        return Finding(found, (Flaw("key", f"it names {found.signer.text} as its signer, and not {key.text}"),))
-    if not key.holds(found.signature, found.message):
-        return Finding(found, (Flaw("changed", "the signature does not fit: the certificate was changed"),))
+    if certificate.signer != key:
+        return Finding(
+            certificate, (Flaw("key", f"it names {certificate.signer.text} as its signer, and not {key.text}"),)
+        )
+    if not key.holds(certificate.signature, certificate.message):
+        return Finding(certificate, (Flaw("changed", "the signature does not fit: the certificate was changed"),))
     flaws = []
     if newest is not None:
-        flaws += _stale(head_of(found), newest)
+        flaws += _stale(head_of(certificate), newest)
     if ledger is not None:
-        flaws += _beside(found, ledger)
-    if release is not None and digest(release) != found.body["release"]["digest"]:
+        flaws += _beside(certificate, ledger)
+    if release is not None and digest(release) != certificate.body["release"]["digest"]:
         flaws.append(Flaw("release", "this is another release than the one certified, or it was changed"))
-    return Finding(found, tuple(flaws))
+    return Finding(certificate, tuple(flaws))
 
 
 def _stale(head: Head, newest: Head) -> list[Flaw]:
@@ -79,14 +95,14 @@ def _stale(head: Head, newest: Head) -> list[Flaw]:
     return []
 
 
-def _beside(found: Certificate, ledger: books.Book) -> list[Flaw]:
-    flaws = [Flaw("ledger", str(fault)) for fault in ledger.verify(head_of(found)).faults]
-    told = found.body["ledger"]
+def _beside(certificate: Certificate, ledger: books.Book) -> list[Flaw]:
+    flaws = [Flaw("ledger", str(fault)) for fault in ledger.verify(head_of(certificate)).faults]
+    entry = certificate.body["ledger"]
     try:
-        stored = ledger.account(told["account"]).answer(told["reserved"])
+        stored = ledger.account(entry["account"]).answer(entry["reserved"])
     except LedgerError as fault:
         return [*flaws, Flaw("ledger", str(fault))]
-    settled = told["settled"]
-    if (stored.position, stored.hash) != (settled["position"], settled["hash"]):
+    settlement = entry["settled"]
+    if (stored.position, stored.hash) != (settlement["position"], settlement["hash"]):
         flaws.append(Flaw("ledger", f"record {stored.position} of the ledger is not the settlement that was certified"))
     return flaws

@@ -1,14 +1,11 @@
 """A certificate as a value and as a file: one line of canonical JSON, so that no byte of it can change unnoticed.
 
-Keys are sorted, there are no spaces, letters are ASCII, and every amount is text: exact rationals where the promise was
-made, decimals rounded to the safe side where it was converted.
+Keys are sorted, there are no spaces, and letters are ASCII. Every amount is text. A promise is an exact rational, and a
+converted amount a decimal rounded to the safe side. JSON readers in other languages therefore round nothing.
 
-Certified numbers as decimal text, rounded to the safe side: readers of JSON in other languages round nothing.
-
-One promise in every currency that a theorem turns it into, and its trade-off curve; "none" where there is no theorem.
-
-Every number is an upper bound on what can be told, except the curve, whose points are lower bounds on an attacker's
-missed detections. Sources: accounting/prices.py for zCDP, Renyi and Gaussian; the certified engine for the rest.
+A promise is stated in every currency to which a theorem converts it, with its trade-off curve; "none" if there is no
+theorem. Every number is an upper bound on the loss. Points of the curve are lower bounds on an attacker's missed
+detections. zCDP, Renyi and Gaussian come from accounting/prices.py, and the rest from the certified engine.
 """
 
 import json
@@ -35,9 +32,12 @@ VERSION = 1  # of the body's meaning; a new meaning takes a new number, and the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What the owner of a ledger signed. body: the statement. signer: whose key. signature: base64 Ed25519.
+    """A statement about a release, signed by the owner of a ledger. Reading one proves nothing: `check` does.
 
-    Reading one proves nothing: `check` does.
+    Attributes:
+        body: The statement.
+        signer: The owner's public key.
+        signature: The Ed25519 signature, in base64.
     """
 
     body: Mapping[str, Any]
@@ -46,14 +46,14 @@ class Certificate:
 
     @property
     def message(self) -> bytes:
-        """The bytes that were signed, without the context before them."""
+        """The signed bytes, without the context before them."""
         return canonical(self.body).encode("ascii")
 
     @property
     def head(self) -> Head:
-        """The ledger's newest record when the certificate was issued: kept here, it proves a later rollback."""
-        told = self.body["ledger"]["head"]
-        return Head(told["position"], told["hash"])
+        """The ledger's newest record when the certificate was issued. It later proves a rollback."""
+        head = self.body["ledger"]["head"]
+        return Head(head["position"], head["hash"])
 
     def to_json(self) -> str:
         """The file's text: one line and its end."""
@@ -61,22 +61,39 @@ class Certificate:
         return canonical({"body": self.body, "signature": signed}) + "\n"
 
     def save(self, path: str | Path) -> Path:
-        """Write the file."""
+        """Write the certificate to a file.
+
+        Args:
+            path: The path of the file.
+
+        Returns:
+            The path.
+        """
         target = Path(path)
         target.write_text(self.to_json(), encoding="ascii")
         return target
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Certificate":
-        """The certificate that a file's text holds, to the letter; `LedgerError` for anything else."""
+        """Read a certificate from a file's text, to the letter.
+
+        Args:
+            text: The text.
+
+        Returns:
+            The certificate.
+
+        Raises:
+            LedgerError: The text is no certificate, was changed, or has a newer version.
+        """
         try:
             written = text.decode("ascii") if isinstance(text, bytes) else text
             parts = json.loads(written)
             body, signed = parts["body"], parts["signature"]
-            made = cls(body=body, signer=PublicKey.parse(signed["key"]), signature=signed["value"])
+            certificate = cls(body=body, signer=PublicKey.parse(signed["key"]), signature=signed["value"])
             known = body["kind"] == KIND and signed["algorithm"] == "Ed25519"
             version = body["version"]
-            same = made.to_json() == written and bool(made.head)
+            same = certificate.to_json() == written and bool(certificate.head)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise LedgerError("this is no certificate: it was changed, or is of another kind") from None
         if known and version != VERSION:
@@ -85,16 +102,36 @@ class Certificate:
             )
         if not (known and same):
             raise LedgerError("this is no certificate as it was written: at least one byte was changed")
-        return made
+        return certificate
 
 
 def read_certificate(path: str | Path) -> Certificate:
-    """The certificate in a file; `LedgerError` when it is none."""
+    """Read the certificate in a file.
+
+    Args:
+        path: The path of the file.
+
+    Returns:
+        The certificate.
+
+    Raises:
+        LedgerError: The file cannot be read, or holds no certificate.
+    """
     return Certificate.from_json(read_bytes(path))
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """A file's bytes; `LedgerError` where it cannot be read."""
+    """Read a file.
+
+    Args:
+        path: The path of the file.
+
+    Returns:
+        Its bytes.
+
+    Raises:
+        LedgerError: The file cannot be read.
+    """
     try:
         return Path(path).read_bytes()
     except OSError as fault:
@@ -102,15 +139,21 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def head_of(certificate: Certificate) -> Head:
-    """The head that a certificate keeps: give it to `Ledger.verify`, and a rollback to before it is found.
+    """The head that a certificate keeps. Give it to `Ledger.verify`, which then detects a rollback to before it.
 
-    Check the certificate first: anyone can write a head into a file, its signature is what makes it the owner's.
+    Check the certificate first: anyone can write a head into a file, and only the signature makes it the owner's.
+
+    Args:
+        certificate: The certificate.
+
+    Returns:
+        The head.
     """
     return certificate.head
 
 
 DIGITS = 12
-NONE = "none"  # stands where no certified conversion exists
+NONE = "none"  # the value if there is no certified conversion
 
 
 def above(value: float | Fraction) -> str:
@@ -148,7 +191,13 @@ LEVELS = (
 
 
 def currencies(guarantee: Guarantee) -> dict[str, Any]:
-    """The promise in all currencies, as text.
+    """The promise in all currencies, as text, rounded up.
+
+    Args:
+        guarantee: The guarantee.
+
+    Returns:
+        An upper bound by currency; "none" if no theorem converts the promise.
 
     >>> from neartwin.accounting.budgets import pure
     >>> told = currencies(Guarantee.of(pure(1), unit="id", neighbours="add_remove"))
@@ -173,17 +222,24 @@ def currencies(guarantee: Guarantee) -> dict[str, Any]:
 def curve(guarantee: Guarantee) -> list[dict[str, str]]:
     """Points of the trade-off curve: at false alarm rate alpha, an attacker misses at least beta.
 
-    Empty where the promise bounds no curve. Dong, Roth, Su 2022, definition 2.1.
+    Args:
+        guarantee: The guarantee.
+
+    Returns:
+        The points as text, beta rounded down; none if the promise bounds no curve.
+
+    Source:
+        Dong, Roth, Su 2022, definition 2.1.
     """
     import numpy as np
 
     try:
-        whole = guarantee.whole()
+        composition = guarantee.whole()
     except PrivacyError:
         return []
     # T falls with alpha, so its value at a float not below alpha is a bound at alpha
     places = np.array([float_above(Fraction(level)) for level in LEVELS])
-    beta = np.asarray(whole.tradeoff(places).lower)
+    beta = np.asarray(composition.tradeoff(places).lower)
     return [{"alpha": level, "beta": below(float(value))} for level, value in zip(LEVELS, beta, strict=True)]
 
 
@@ -195,10 +251,10 @@ def _epsilon(guarantee: Guarantee, delta: str) -> str:
 
 
 def _priced(promise: Budget, rule: Any, pool: str, name: str) -> dict[str, str]:
-    """What a rule owes for the promise, mu as a root rounded up."""
+    """The price of the promise under a rule, with mu as a root rounded up."""
     try:
         owed = rule(promise)
-    except (PrivacyError, ParameterError):  # no theorem, or so little privacy that no currency counts it
+    except (PrivacyError, ParameterError):  # no theorem, or a loss beyond all currencies
         return {name: NONE, "delta": NONE}
     amount = root_above(owed[pool]) if pool == "mu_squared" else owed[pool]
     return {name: above(Fraction(amount)), "delta": above(Fraction(owed.get("delta", 0)))}

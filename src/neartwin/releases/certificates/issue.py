@@ -1,4 +1,4 @@
-"""From a release and its ledger to a signed certificate. Free: it reads what was released and recorded, and no row."""
+"""Issue a signed certificate of a release. It is free: it reads the release and its records, and no row."""
 
 import os
 from datetime import UTC, datetime
@@ -58,23 +58,33 @@ def certify(
     """
     book = ledger if isinstance(ledger, books.Book) else ledger.books
     owner = OwnerKey.beside(book.place) if key is None else OwnerKey.at(key)
-    told = release.provenance
-    account = book.account(told.account)
-    stored = account.answer(told.position)
-    kept = next((part for part in releases_in(stored.document) if _of(release, part)), None)
-    if kept is None:
+    provenance = release.provenance
+    account = book.account(provenance.account)
+    stored = account.answer(provenance.position)
+    original = next((part for part in releases_in(stored.document) if _of(release, part)), None)
+    if original is None:
         raise LedgerError(
             f"the ledger stored another release at record {stored.position}: this one was changed, or is of another ledger"
         )
-    body = _body(kept, stored) | {"ledger": _ledger(account, stored, book.head())}
+    body = _body(original, stored) | {"ledger": _ledger(account, stored, book.head())}
     unsigned = Certificate(body=body, signer=owner.public, signature="")
     return Certificate(body=body, signer=owner.public, signature=owner.sign(unsigned.message))
 
 
 def released(ledger: books.Book, reserved: int, part: int = 1) -> Release | WrittenRelease:
-    """The release that a reservation paid for, by the position that history and release name; `LedgerError` for none.
+    """The release that a reservation paid for.
 
-    part: of a series, which of its questions.
+    Args:
+        ledger: The ledger.
+        reserved: The position of the reservation, which history and release name.
+        part: The number of the question in a series, from 1.
+
+    Returns:
+        The release, or the record of a written one.
+
+    Raises:
+        LedgerError: No settled release has this position.
+        ParameterError: The series has no such part.
     """
     for account in ledger.accounts():
         if any(entry.position == reserved and entry.state == "settled" for entry in account.history()):
@@ -82,17 +92,19 @@ def released(ledger: books.Book, reserved: int, part: int = 1) -> Release | Writ
     raise LedgerError(f"the ledger has no settled release at position {reserved}; `neartwin ledger show` lists them")
 
 
-def _of(given: Release | WrittenRelease, kept: Release | WrittenRelease) -> bool:
-    """Whether a release is the one that was kept, or made from it for nothing: groups left out or put in another order,
-    statistics computed from others. Whatever the two have in common must be equal.
+def _of(release: Release | WrittenRelease, original: Release | WrittenRelease) -> bool:
+    """Whether a release is the stored one, or follows from it at no cost.
+
+    Groups may be left out or sorted, and statistics computed from others. Everything that the two have in common must
+    be equal.
     """
-    if not (isinstance(given, Release) and isinstance(kept, Release)):
-        return given == kept
-    whole = ("group_columns", "confidence", "guarantee", "provenance")
-    if any(getattr(given, name) != getattr(kept, name) for name in whole):
+    if not (isinstance(release, Release) and isinstance(original, Release)):
+        return release == original
+    fixed = ("group_columns", "confidence", "guarantee", "provenance")
+    if any(getattr(release, name) != getattr(original, name) for name in fixed):
         return False
-    names = [statistic.name for statistic in kept.statistics]
-    return _values(given, names) <= _values(kept, names)
+    names = [statistic.name for statistic in original.statistics]
+    return _values(release, names) <= _values(original, names)
 
 
 def _values(release: Release, names: list[str]) -> set[object]:
@@ -108,14 +120,14 @@ def _values(release: Release, names: list[str]) -> set[object]:
 
 
 def _body(release: Release | WrittenRelease, stored: Stored) -> dict[str, Any]:
-    told, promised = release.provenance, release.guarantee
-    method = dict(told.method)
+    provenance, promised = release.provenance, release.guarantee
+    method = dict(provenance.method)
     return {
         "kind": KIND,
         "version": VERSION,
         "issued": datetime.now(UTC).isoformat(timespec="seconds"),
-        "population": told.population,
-        "snapshot": told.snapshot,
+        "population": provenance.population,
+        "snapshot": provenance.snapshot,
         "release": _released(release, stored),
         "question": method.get("question", {}),
         "unit": promised.unit,
@@ -128,22 +140,22 @@ def _body(release: Release | WrittenRelease, stored: Stored) -> dict[str, Any]:
             "expected": method.get("errors", []),
             "notes": list(release.notes),
         },
-        "explanation": told.explanation,
+        "explanation": provenance.explanation,
         "guarantee": _guarantee(promised),
-        "code": method.get("code", {"library": "neartwin", "version": told.version}),
+        "code": method.get("code", {"library": "neartwin", "version": provenance.version}),
     }
 
 
 def _released(release: Release | WrittenRelease, stored: Stored) -> dict[str, str]:
-    """Which release, by the digest of its own document; for one of a series, also of the document that holds them all."""
+    """The release by the digest of its own document; in a series, also by the digest of the series' document."""
     own = digest(release.to_json().encode())
-    told = {
+    form = {
         "digest": own,
         "made": release.provenance.created,
         "plan": release.provenance.plan,
         "groups": _groups(release),
     }
-    return told if own == stored.digest else told | {"series": stored.digest}
+    return form if own == stored.digest else form | {"series": stored.digest}
 
 
 def _groups(release: Release | WrittenRelease) -> str:
@@ -161,7 +173,7 @@ def _guarantee(promised: Guarantee) -> dict[str, Any]:
 
 
 def _ledger(account: books.Account, stored: Stored, head: books.Head) -> dict[str, Any]:
-    """Where the release stands in the history, and what the account promises as a whole."""
+    """The place of the release in the history, and the promise of the account as a whole."""
     filter_ = account.filter
     return {
         "account": account.name,

@@ -1,4 +1,5 @@
-"""The ledger's owner signs: one Ed25519 key beside the ledger, made at first use, readable by its owner alone (RFC 8032).
+"""Signatures of a ledger's owner: one Ed25519 key beside the ledger, made at first use, readable by its owner alone (RFC
+8032).
 
 The extra `certificates` (package cryptography) is imported where it is used, and nowhere else in this library.
 """
@@ -19,7 +20,10 @@ CONTEXT = b"neartwin certificate 1\n"  # no signature of ours can be taken for o
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """What anyone needs to check a certificate. text: "ed25519:" and 32 bytes in base64.
+    """The public key that checks a certificate.
+
+    Attributes:
+        text: "ed25519:" and 32 bytes in base64.
 
     >>> PublicKey.parse("ed25519:AA==")
     Traceback (most recent call last):
@@ -30,7 +34,17 @@ class PublicKey:
 
     @classmethod
     def parse(cls, written: str) -> "PublicKey":
-        """A public key from its text, or from the file that holds it."""
+        """Read a public key from its text, or from the file that holds it.
+
+        Args:
+            written: The text, or the path of the file.
+
+        Returns:
+            The key.
+
+        Raises:
+            ParameterError: It is no key.
+        """
         path = Path(written)
         text = written.strip()
         if not text.startswith(_PREFIX):
@@ -52,7 +66,15 @@ class PublicKey:
         return cls(_PREFIX + base64.b64encode(raw).decode())
 
     def holds(self, signature: str, message: bytes) -> bool:
-        """Whether this key's owner signed the message. signature: base64."""
+        """Whether this key's owner signed the message.
+
+        Args:
+            signature: The signature, in base64.
+            message: The signed bytes, without the context before them.
+
+        Returns:
+            True or False.
+        """
         ed25519, _ = _cryptography()
         from cryptography.exceptions import InvalidSignature
 
@@ -76,7 +98,17 @@ class OwnerKey:
 
     @classmethod
     def beside(cls, place: str) -> "OwnerKey":
-        """The key of a ledger in a file: PLACE.key, made at first use. Errors: `LedgerError` for a ledger on a server."""
+        """The key of a ledger in a file: PLACE.key, made at first use.
+
+        Args:
+            place: The path of the ledger.
+
+        Returns:
+            The key.
+
+        Raises:
+            LedgerError: The ledger is on a server, or its key file is unsafe.
+        """
         if "://" in place:
             raise LedgerError(
                 "a ledger on a database server has no file to keep a key beside; name one with key=, on the owner's machine"
@@ -85,9 +117,16 @@ class OwnerKey:
 
     @classmethod
     def at(cls, where: str | os.PathLike[str]) -> "OwnerKey":
-        """The key in a file, made there at first use with mode 600, its public half beside it as `.pub`.
+        """The key in a file, made there at first use with mode 600. Its public half is beside it as `.pub`.
 
-        Errors: `LedgerError` for a file that others may read, or that holds no such key.
+        Args:
+            where: The path of the file.
+
+        Returns:
+            The key.
+
+        Raises:
+            LedgerError: Others may read the file, or it holds no such key.
         """
         path = Path(where)
         if not path.exists():
@@ -109,12 +148,19 @@ class OwnerKey:
         return cls(PublicKey(_PREFIX + base64.b64encode(raw).decode()), private)
 
     def sign(self, message: bytes) -> str:
-        """The signature of a message, in base64; the same message has the same signature."""
+        """Sign a message. One message always has one signature.
+
+        Args:
+            message: The bytes, without the context before them.
+
+        Returns:
+            The signature, in base64.
+        """
         return base64.b64encode(self._private.sign(CONTEXT + message)).decode()
 
 
 def _make(path: Path) -> None:
-    """Write a new key whole or not at all: of two makers at once, one wins and both read the winner's."""
+    """Write a new key as a whole or not at all. If two processes make one at once, both read the winner's."""
     ed25519, serialization = _cryptography()
     private = ed25519.Ed25519PrivateKey.generate()
     pem = private.private_bytes(
