@@ -42,6 +42,7 @@ CLEAN_ROOMS = (
     "planning",
     "queries",
     "releases",
+    "report",
     "special.py",
     "statistics",
     "tables",

@@ -149,7 +149,15 @@ def rdp_accountant(
 
 
 def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
-    """The least epsilon over the grid, by the better conversion; a `UserWarning` where the best order is the grid's edge.
+    """The least epsilon over the grid of orders, by the better conversion. A `UserWarning` says that the best order is the
+    grid's edge.
+
+    Args:
+        curve: The Renyi curve on its grid of orders.
+        delta: The delta, in (0, 1).
+
+    Returns:
+        The epsilon and its order.
 
     >>> from neartwin.accounting.usage import repeated
     >>> found = rdp_epsilon(rdp_accountant(repeated(Gaussian(mu="0.05"), 1000)), "1e-6")

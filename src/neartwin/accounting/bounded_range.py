@@ -117,7 +117,17 @@ def bounded_range_delta(*, epsilon: Number, count: int, epsilon_total: Number) -
 
 
 def bounded_range_delta_at(epsilon: Fraction, count: int, epsilon_total: Fraction, place: Fraction) -> "arb | Exact":
-    """The hockey-stick divergence of count pairs with losses t and t - epsilon, at one place t in [0, epsilon]."""
+    """The hockey-stick divergence of several pairs with losses t and t - epsilon, at one place t.
+
+    Args:
+        epsilon: The range of each loss.
+        count: The number of pairs.
+        epsilon_total: The epsilon of the divergence.
+        place: t, in [0, epsilon].
+
+    Returns:
+        The divergence, enclosed.
+    """
     if place in (0, epsilon):
         return 0  # one loss only, and that is 0
     # i times the smaller loss make count t - i epsilon; of P and Q, each the probability of the smaller one

@@ -35,7 +35,19 @@ def read_delta(**named: Number) -> Fraction:
 
 
 def read_all(values: Sequence[Number], reader: Any, name: str) -> tuple[Fraction, ...]:
-    """Each of a list, by one reader; `ParameterError` for what is no list."""
+    """Read each number of a list.
+
+    Args:
+        values: The list.
+        reader: The check of one number.
+        name: The name of the parameter, for errors.
+
+    Returns:
+        The exact numbers.
+
+    Raises:
+        ParameterError: The value is no list, or one of its numbers is refused.
+    """
     return tuple(reader(**{name: value}) for value in several(**{name: values}))
 
 

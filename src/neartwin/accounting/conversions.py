@@ -31,7 +31,14 @@ def as_pure(composition: Composition | PrivacyLoss) -> Pure:
 
 
 def as_approx(composition: Composition | PrivacyLoss, *, delta: Number) -> Approx:
-    """The least epsilon at a chosen delta, as an (epsilon, delta) spend.
+    """The (epsilon, delta) spend with the least epsilon at a given delta, rounded up.
+
+    Args:
+        composition: The composition, or one privacy loss.
+        delta: The delta, in (0, 1).
+
+    Returns:
+        The spend.
 
     >>> from neartwin.losses import Gaussian
     >>> round(float(as_approx(4 * Gaussian(mu="0.5"), delta="1e-6").epsilon), 9)
@@ -60,7 +67,18 @@ def as_zcdp(composition: Composition | PrivacyLoss) -> Zcdp:
 
 
 def as_rdp(composition: Composition | PrivacyLoss, *, order: Number) -> Rdp:
-    """The Renyi divergence at one order, an account's own; `PrivacyError` where it is infinite.
+    """The Renyi divergence at one order, rounded up: the order of an account.
+
+    Args:
+        composition: The composition, or one privacy loss.
+        order: The order, above 1.
+
+    Returns:
+        The spend.
+
+    Raises:
+        PrivacyError: The divergence is infinite.
+        ParameterError: The order is not above 1.
 
     >>> from neartwin.losses import Gaussian
     >>> float(as_rdp(4 * Gaussian(mu="0.5"), order=8).epsilon)
@@ -79,10 +97,18 @@ def as_rdp(composition: Composition | PrivacyLoss, *, order: Number) -> Rdp:
 
 
 def as_gdp(composition: Composition | PrivacyLoss, *, delta: Number = 0) -> Gdp:
-    """The least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both orders.
+    """The Gaussian spend with the least mu with T >= G_mu (x) f_{0,delta} at every alpha and in both directions.
 
-    delta: set aside as failures; 0 for Gaussian mechanisms, whose mu is exact, beside mechanisms with a largest loss.
-    `PrivacyError` where more than delta may be revealed, or a loss has no bound and no Gaussian's tail.
+    Args:
+        composition: The composition, or one privacy loss.
+        delta: The probability set aside for failures. 0 suits Gaussian mechanisms, whose mu is exact, beside mechanisms
+            with a largest loss.
+
+    Returns:
+        The spend, mu rounded up.
+
+    Raises:
+        PrivacyError: More than delta may be revealed, or a loss has no bound and no Gaussian tail.
 
     >>> from neartwin.losses import Gaussian, Laplace
     >>> as_gdp(4 * Gaussian(mu="0.5"))

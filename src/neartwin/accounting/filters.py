@@ -79,7 +79,15 @@ class Filter:
         return tuple(ceil_to(owed.get(pool.name, Fraction(0)), pool.unit) for pool in self.pools)
 
     def check(self, spent: tuple[int, ...], price: tuple[int, ...]) -> None:
-        """Raise `BudgetError` if the price does not fit beside what is spent."""
+        """Refuse a price that does not fit beside the spent budget.
+
+        Args:
+            spent: The spent amounts, by pool.
+            price: The price, by pool.
+
+        Raises:
+            BudgetError: The price does not fit.
+        """
         for pool, cap, used, more in zip(self.pools, self.caps, spent, price, strict=True):
             if used + more > cap:
                 raise BudgetError(

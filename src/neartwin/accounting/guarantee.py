@@ -37,7 +37,20 @@ class Guarantee:
 
     @classmethod
     def of(cls, price: Budget, *, unit: str, neighbours: str, units: int = 1) -> "Guarantee":
-        """The guarantee that a price buys; `ParameterError` for anything but a target, an estimate for instance."""
+        """The guarantee that a price buys.
+
+        Args:
+            price: The price.
+            unit: The unit of privacy.
+            neighbours: The neighbour relation.
+            units: The number of units that it protects together.
+
+        Returns:
+            The guarantee.
+
+        Raises:
+            ParameterError: The price is no budget, an estimate for instance.
+        """
         if not isinstance(price, Budget):
             raise ParameterError("price", price, "must be a target", remedy='for instance gdp(1) or approx(1, "1e-6")')
         return cls(promise=price, unit=unit, neighbours=neighbours, units=units)

@@ -45,6 +45,13 @@ def renyi_of_pure(epsilon: Fraction, order: Fraction) -> Fraction:
 
     log((e^{a e} + e^{(1-a) e}) / (1 + e^e)) / (a-1) = e + log((1 + e^{-(2a-1) e}) / (1 + e^{-e})) / (a-1).
 
+    Args:
+        epsilon: The pure-DP parameter.
+        order: a, above 1.
+
+    Returns:
+        An upper bound.
+
     >>> round(float(renyi_of_pure(Fraction(1), Fraction(2))), 9)
     0.735325664
     """
@@ -109,7 +116,18 @@ def by_mu(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
 
 
 def by_three(spend: Budget, spare: Fraction = Fraction(0)) -> Amounts:
-    """The amounts for an account of three pools: each kind of plan pays in its own. spare: as for `by_mu`."""
+    """The amounts for an account of three pools: each kind of plan pays in its own.
+
+    Args:
+        spend: The spend.
+        spare: The probability set aside for a conversion, as for `by_mu`.
+
+    Returns:
+        The amounts by pool.
+
+    Raises:
+        PrivacyError: No theorem converts the spend.
+    """
     if isinstance(spend, Zcdp | Rdp):
         return _fitted(spend, spare)
     remedy = "spend pure, approx or gdp, for instance `as_gdp(composition, delta=...)`"

@@ -173,7 +173,16 @@ def compose_rdp(curves: Sequence[RdpCurve]) -> RdpCurve:
 
 
 def combined(formula: Callable[..., Any], *intervals: Certified, method: str) -> Certified:
-    """An increasing formula of intervals of arrays, elementwise: its lower end at the lower ends, its upper at the upper."""
+    """An increasing formula of intervals of arrays, elementwise.
+
+    Args:
+        formula: The formula, increasing in each argument.
+        intervals: The intervals.
+        method: The name of the method, for the result.
+
+    Returns:
+        The interval from the formula at the lower ends to the formula at the upper ends.
+    """
     ends = [
         np.asarray(end, dtype=object) if np.ndim(end) else end for one in intervals for end in (one.lower, one.upper)
     ]
@@ -464,6 +473,14 @@ def zcdp_of_gaussian(*, distance: Numeric, sigma: Numeric) -> Certified:
 
 
 def zcdp_to_rdp(*, rho: Numeric, order: Numeric) -> Certified:
-    """The value rho times the order."""
+    """The Renyi divergence of rho-zCDP: rho times the order.
+
+    Args:
+        rho: The zCDP parameter.
+        order: The order, above 1.
+
+    Returns:
+        The divergence.
+    """
     r, a = domains.FINITE_NOT_NEGATIVE(rho=rho), domains.ABOVE_ONE(order=order)
     return elementwise(lambda r, x: ball(r) * ball(x), r, a, method="zCDP to RDP")

@@ -232,7 +232,16 @@ def advanced_composition_mixed(*, epsilons: Sequence[Number], deltas: Sequence[N
 
 
 def mixed(counts: Mapping[Fraction, int], slack: Fraction) -> "arb":
-    """The sum of n e tanh(e/2) + sqrt(2 ln(1/slack) sum n e^2), of n mechanisms an epsilon: a formula of `neartwin.balls`."""
+    """The epsilon of advanced composition: sum of n e tanh(e/2) + sqrt(2 ln(1/slack) sum n e^2). A formula of
+    `neartwin.balls`.
+
+    Args:
+        counts: The number n of mechanisms by their epsilon e.
+        slack: The added delta.
+
+    Returns:
+        The epsilon, enclosed.
+    """
     mean = sum((count * tight_kl(e) for e, count in counts.items()), ball(0))
     squares = sum((count * e * e for e, count in counts.items()), Fraction(0))
     return mean + (2 * _nats(slack) * ball(squares)).sqrt()

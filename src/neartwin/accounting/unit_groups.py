@@ -19,7 +19,17 @@ _LEAST = 2.0**-512  # of the delta of a group, that one unit is left
 
 
 def of_one(spend: Budget, units: int) -> Budget:
-    """The promise for one unit under which k changed together have at least this one.
+    """The promise to one unit under which several units changed together have at least this promise.
+
+    Args:
+        spend: The promise to all of them.
+        units: The number of units, k.
+
+    Returns:
+        The promise to one.
+
+    Raises:
+        PrivacyError: No theorem for groups covers the currency.
 
     >>> print(of_one(Pure(Fraction(3)), 3), of_one(Zcdp(Fraction(1), Fraction(0)), 2), of_one(Gdp(Fraction(1), Fraction(0)), 4))
     epsilon=1 rho=0.25 mu=0.25

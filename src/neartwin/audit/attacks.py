@@ -46,9 +46,16 @@ class Estimate:
 
 
 def averaged(ask: Callable[[], float], *, times: int) -> Estimate:
-    """Ask the same question up to `times` times and take the mean; NaN without an answer.
+    """Ask one question several times and take the mean; NaN without an answer.
 
-    Fresh noise on each answer averages out; a stored answer, or a budget, does not.
+    Fresh noise on each answer averages out. A stored answer, or a budget, does not.
+
+    Args:
+        ask: The question.
+        times: The number of attempts; a refusal ends them.
+
+    Returns:
+        The estimate.
 
     >>> averaged(lambda: 7.0, times=3)
     Estimate(value=7.0, answers=3, refusal=None)
@@ -63,7 +70,16 @@ def averaged(ask: Callable[[], float], *, times: int) -> Estimate:
 
 
 def differenced(ask: Ask, everyone: Sequence[Hashable], target: Hashable, *, times: int = 1) -> Estimate:
-    """The target's own value: what everyone adds up to, less what everyone else adds up to, averaged over `times`.
+    """Estimate the target's own value: the total of everyone minus the total of everyone else, averaged.
+
+    Args:
+        ask: The total of a list of people.
+        everyone: All people.
+        target: The person under attack.
+        times: The number of attempts.
+
+    Returns:
+        The estimate.
 
     >>> salaries = {"ann": 30.0, "bob": 45.0}
     >>> differenced(lambda people: sum(salaries[name] for name in people), ["ann", "bob"], "bob").value
@@ -84,10 +100,18 @@ def _mean(heard: list[float]) -> float:
 
 
 def tracing_scores(people: FloatArray, published: FloatArray, reference: FloatArray) -> FloatArray:
-    """<published - reference, person - reference>, higher for members: shape (people,).
+    """Scores that are higher for members: <published - reference, person - reference>.
 
-    people: (people, columns), each person's own values; published, reference: (columns,), the released means and those
-    of the population.
+    Args:
+        people: (people, columns) each person's own values.
+        published: (columns,) the released means.
+        reference: (columns,) the means of the population.
+
+    Returns:
+        (people,) scores.
+
+    Raises:
+        ParameterError: The shapes do not agree.
     """
     table = np.asarray(people, np.float64)
     if table.ndim != 2 or np.shape(published) != table.shape[1:] or np.shape(reference) != table.shape[1:]:
@@ -97,10 +121,11 @@ def tracing_scores(people: FloatArray, published: FloatArray, reference: FloatAr
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """How well scores tell members from strangers.
+    """The success of scores at telling members from strangers, estimated from these people.
 
-    advantage: the largest true-positive less false-positive rate over all thresholds. auc: the chance that a member
-    scores above a stranger, ties counted half. Both are estimates from these people.
+    Attributes:
+        advantage: The largest true-positive rate minus false-positive rate over all thresholds.
+        auc: The probability that a member scores above a stranger, ties counted half.
     """
 
     advantage: float
@@ -108,7 +133,17 @@ class Traced:
 
 
 def traced(members: FloatArray, strangers: FloatArray) -> Traced:
-    """Compare the scores of members (n,) with those of strangers (m,).
+    """Compare the scores of members with those of strangers.
+
+    Args:
+        members: (n,) scores.
+        strangers: (m,) scores.
+
+    Returns:
+        The success of the scores.
+
+    Raises:
+        ParameterError: A list is empty.
 
     >>> traced(np.array([2.0, 3.0]), np.array([0.0, 1.0]))
     Traced(advantage=1.0, auc=1.0)
@@ -126,10 +161,14 @@ def traced(members: FloatArray, strangers: FloatArray) -> Traced:
 
 @dataclass(frozen=True, slots=True)
 class TimingFinding:
-    """Rank correlation between |noise| and time over `calls` calls, in [-1, 1], with a permutation p-value.
+    """The rank correlation between |noise| and time.
 
-    p_value: the share of shuffled pairings, the real one among them, with as large an absolute correlation; small means
-    that time follows noise on this machine. A large one proves nothing beyond `calls` calls.
+    A small p-value means that time follows noise on this machine. A large one proves nothing beyond these calls.
+
+    Attributes:
+        correlation: Spearman's correlation, in [-1, 1].
+        p_value: The share of shuffled pairings, the real one included, with as large an absolute correlation.
+        calls: The number of calls.
     """
 
     correlation: float
@@ -140,9 +179,18 @@ class TimingFinding:
 def time_follows_noise(
     draw: Callable[[], float], *, calls: int = 2_000, shuffles: int = 999, seed: int = 0
 ) -> TimingFinding:
-    """Time single calls of `draw`, which returns the noise it drew, and correlate.
+    """Time single calls of a sampler, and correlate times with noise.
 
-    Times are those of this process and this machine, load included. The seed fixes the shuffles alone.
+    Times are those of this process and this machine, load included.
+
+    Args:
+        draw: The sampler, which returns its noise.
+        calls: The number of calls.
+        shuffles: The number of shuffled pairings.
+        seed: The seed of the shuffles alone.
+
+    Returns:
+        The correlation and its p-value.
     """
     integer(calls=calls, at_least=10)
     noise, elapsed = np.empty(calls), np.empty(calls)
@@ -155,7 +203,16 @@ def time_follows_noise(
 
 
 def correlated(noise: FloatArray, elapsed: FloatArray, *, shuffles: int = 999, seed: int = 0) -> TimingFinding:
-    """Spearman's rank correlation, ties sharing their mean rank, and its permutation p-value.
+    """Spearman's rank correlation, with mean ranks for ties, and its permutation p-value.
+
+    Args:
+        noise: (n,) noise.
+        elapsed: (n,) times.
+        shuffles: The number of shuffled pairings.
+        seed: The seed of the shuffles.
+
+    Returns:
+        The correlation and its p-value.
 
     >>> correlated(np.arange(20.0), np.arange(20.0) ** 2).correlation
     1.0
@@ -184,17 +241,39 @@ _ULP = 2.0**-53
 
 
 def naive_laplace(centre: float, scale: float, runs: int, rng: np.random.Generator) -> FloatArray:
-    """The textbook sampler that this attack breaks: centre -/+ scale * log(u), u a multiple of 2^-53 in (0, 1]."""
+    """The textbook sampler that this attack breaks: centre -/+ scale * log(u), u a multiple of 2^-53 in (0, 1].
+
+    Args:
+        centre: The centre.
+        scale: The scale.
+        runs: The number of draws.
+        rng: The source of randomness.
+
+    Returns:
+        (runs,) draws.
+    """
     uniform = (rng.integers(0, 2**53, runs) + 1) * _ULP
     sign = rng.choice([-1.0, 1.0], runs)
     return np.asarray(centre + sign * (scale * np.log(uniform)))
 
 
 def reachable(outputs: FloatArray, centre: float, scale: float, *, tries: int = 4) -> NDArray[np.bool_]:
-    """Whether the textbook sampler around this centre can give each output, bit for bit; (n,).
+    """Whether the textbook sampler around this centre can produce each output, bit for bit.
 
-    Inverts the sampler and tries the `tries` nearest uniforms on either side. A "no" for the true centre happens only
-    where more uniforms than that share the rounding, deep in the small noise. Mironov 2012, section 4.
+    It inverts the sampler and tries the nearest uniforms on either side. A "no" for the true centre happens only if
+    more uniforms share the rounding, deep in the small noise.
+
+    Args:
+        outputs: (n,) outputs.
+        centre: The centre.
+        scale: The scale.
+        tries: The number of tried uniforms on each side.
+
+    Returns:
+        (n,) answers.
+
+    Source:
+        Mironov 2012, section 4.
 
     >>> rng = np.random.default_rng(3)
     >>> drawn = naive_laplace(0.0, 1.0, 10_000, rng)
@@ -265,9 +344,18 @@ def sum_excess(total: Callable[[FloatArray], float], twins: SumTwins) -> float:
 def order_spread(
     total: Callable[[FloatArray], float], values: Sequence[float], *, seed: int, orders: int = 20
 ) -> float:
-    """The largest difference between sums of the same rows in different orders; any is a leak where order is free.
+    """The largest difference between sums of one list in different orders. Any is a leak if the order is free.
 
-    Sorted up, sorted down, and `orders` random permutations.
+    The orders are ascending, descending, and random.
+
+    Args:
+        total: The sum under attack.
+        values: The values.
+        seed: The seed of the random orders.
+        orders: The number of random orders.
+
+    Returns:
+        The difference.
 
     >>> order_spread(sum, [2.0**53, 1.0, 1.0, -(2.0**53)], seed=1) > 0
     True

@@ -68,7 +68,14 @@ def _log_ratio(gain: FloatArray, rate: FloatArray) -> FloatArray:
 def mu_seen(fpr: ArrayLike, fnr: ArrayLike) -> FloatArray:
     """The least mu for which mu-Gaussian privacy allows these errors: Phi^-1(1 - fpr) - Phi^-1(fnr).
 
-    -inf at (0, 1) and (1, 0): the attacker who always says the same meets every curve.
+    It is -inf at (0, 1) and (1, 0), because an attacker with a constant answer meets every curve.
+
+    Args:
+        fpr: False-alarm rates, in [0, 1].
+        fnr: Miss rates, in [0, 1].
+
+    Returns:
+        An array of the broadcast shape.
 
     >>> float(mu_seen(0.01, 0.6))
     2.0730007709...
@@ -105,7 +112,15 @@ class Claim(Protocol):
         """The least miss rate at each false-alarm rate; convex and non-increasing; (n,) to (n,)."""
 
     def reached(self, fpr: FloatArray, fnr: FloatArray) -> FloatArray:
-        """The least parameter that would allow these errors; elementwise."""
+        """The least parameter that would allow these errors, elementwise.
+
+        Args:
+            fpr: (n,) false-alarm rates.
+            fnr: (n,) miss rates.
+
+        Returns:
+            (n,) parameters; a value below 0 proves nothing.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +233,15 @@ def claim_pure(epsilon: Number) -> EpsilonDelta:
 
 
 def claim_approx(epsilon: Number, delta: Number) -> EpsilonDelta:
-    """The claim of (epsilon, delta)-privacy; both are rounded up, so that rounding refutes nobody."""
+    """The claim of (epsilon, delta)-privacy. Both are rounded up, so that rounding refutes no claim.
+
+    Args:
+        epsilon: The epsilon.
+        delta: The delta.
+
+    Returns:
+        The claim.
+    """
     return EpsilonDelta(
         abs(float_above(non_negative(epsilon=rational(epsilon=epsilon)))),
         abs(float_above(probability(delta=rational(delta=delta)))),
@@ -231,7 +254,15 @@ def claim_gdp(mu: Number) -> GaussianPrivacy:
 
 
 def refutes(claim: Claim, reached: float) -> bool:
-    """Whether a lower bound on the claim's number lies above what is claimed, rounding taken off."""
+    """Whether a lower bound on the claim's number lies above the claimed one, by more than rounding.
+
+    Args:
+        claim: The claim.
+        reached: The lower bound.
+
+    Returns:
+        True or False.
+    """
     if np.isinf(reached):
         return reached > 0
     slack = Fraction(16, 2**53)

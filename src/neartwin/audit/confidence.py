@@ -31,10 +31,20 @@ def failure_of(confidence: Number) -> float:
 
 
 def lower_bound(hits: ArrayLike, runs: ArrayLike, *, confidence: Number) -> FloatArray:
-    """A number that the true probability is not below, except with probability 1 - confidence.
+    """A lower bound on a probability, wrong with probability at most 1 - confidence. Rounded down.
 
-    hits, runs: whole numbers, 0 <= hits <= runs, runs >= 1, broadcast together; the result has their shape. Random are
-    the hits alone: a binomial draw of `runs` independent trials. One-sided; rounded down. Clopper-Pearson 1934.
+    Only the hits are random: a binomial draw of `runs` independent trials.
+
+    Args:
+        hits: Whole numbers, 0 <= hits <= runs.
+        runs: Whole numbers, at least 1, broadcast with hits.
+        confidence: The one-sided confidence, in (0, 1).
+
+    Returns:
+        Bounds of the broadcast shape.
+
+    Source:
+        Clopper, Pearson 1934.
 
     >>> float(lower_bound(95, 100, confidence=0.975))
     0.887165088894...
@@ -49,9 +59,18 @@ def lower_bound(hits: ArrayLike, runs: ArrayLike, *, confidence: Number) -> Floa
 
 
 def upper_bound(hits: ArrayLike, runs: ArrayLike, *, confidence: Number) -> FloatArray:
-    """A number that the true probability is not above, except with probability 1 - confidence.
+    """An upper bound on a probability, wrong with probability at most 1 - confidence. Rounded up, never above 1.
 
-    As `lower_bound`, on the other side; rounded up, never above 1.
+    Args:
+        hits: Whole numbers, 0 <= hits <= runs.
+        runs: Whole numbers, at least 1, broadcast with hits.
+        confidence: The one-sided confidence, in (0, 1).
+
+    Returns:
+        Bounds of the broadcast shape.
+
+    Source:
+        Clopper, Pearson 1934.
 
     >>> float(upper_bound(3, 1000, confidence=0.975))
     0.00874202323847...

@@ -87,9 +87,15 @@ def _searched_worth(mechanism: Mechanism, claim: Claim, twins: Twins, runs: int,
 
 
 def examine(transcript: Transcript, claim: Claim, *, confidence: float = 0.999) -> Finding:
-    """The finding from runs already made, by whatever job made them: a quarter teaches, a quarter chooses, half counts.
+    """The finding from a transcript: a quarter of the runs teaches the attacker, a quarter chooses its event, half counts.
 
-    The runs must be independent and in no order that depends on their outputs.
+    Args:
+        transcript: Independent runs, in no order that depends on their outputs.
+        claim: The claim.
+        confidence: The confidence of the finding.
+
+    Returns:
+        The finding.
     """
     teach, choose, count = transcript.split(0.25, 0.25)
     choice = _chosen(teach, choose, claim, confidence)
@@ -97,7 +103,18 @@ def examine(transcript: Transcript, claim: Claim, *, confidence: float = 0.999) 
 
 
 def measured(transcript: Transcript, claim: Claim, event: Event, *, swapped: bool, confidence: float) -> Finding:
-    """The finding for an event fixed before these runs were looked at; swapped: the event is likelier on the left."""
+    """The finding for an event that was fixed before these runs were seen.
+
+    Args:
+        transcript: The runs.
+        claim: The claim.
+        event: The event.
+        swapped: Whether the event is likelier on the left.
+        confidence: The confidence of the finding.
+
+    Returns:
+        The finding.
+    """
     return Finding(
         claim=claim,
         event=event,
@@ -136,7 +153,15 @@ def _worths(null: FloatArray, other: FloatArray, claim: Claim, confidence: float
 
 
 def thresholds_of(scores: FloatArray, most: int = _THRESHOLDS) -> FloatArray:
-    """At most `most` thresholds among these scores, evenly in rank, the distinct ones if they are few."""
+    """Thresholds among these scores, evenly in rank; all distinct scores if they are few.
+
+    Args:
+        scores: (n,) scores.
+        most: The most thresholds.
+
+    Returns:
+        The thresholds, ascending.
+    """
     values = np.unique(scores)
     if len(values) <= most:
         return values
@@ -144,7 +169,15 @@ def thresholds_of(scores: FloatArray, most: int = _THRESHOLDS) -> FloatArray:
 
 
 def at_least(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
-    """How many scores are at or above each threshold."""
+    """The number of scores at or above each threshold.
+
+    Args:
+        scores: (n,) scores.
+        thresholds: (k,) thresholds.
+
+    Returns:
+        (k,) numbers.
+    """
     ordered = np.sort(scores)
     return (len(ordered) - np.searchsorted(ordered, thresholds, side="left")).astype(np.float64)
 
@@ -180,9 +213,18 @@ class ErrorBand:
 
 
 def band(transcript: Transcript, *, thresholds: int = 40, confidence: float = 0.95, swapped: bool = False) -> ErrorBand:
-    """The band from runs already made; half of them choose the score and its thresholds, half are counted.
+    """The band of error rates from a transcript. Half of the runs choose the score and its thresholds, half are counted.
 
-    swapped: play the right input as the null. The score is the one with the least total error over all thresholds.
+    The score is the one with the least total error over all thresholds.
+
+    Args:
+        transcript: Independent runs.
+        thresholds: The most thresholds.
+        confidence: The confidence of the whole band.
+        swapped: Whether the right input is the null hypothesis.
+
+    Returns:
+        The band.
 
     >>> from neartwin.audit.claims import claim_gdp
     >>> from neartwin.audit.neighbouring_inputs import Twins

@@ -256,7 +256,15 @@ class LinearScore:
 
 
 def learned(left: Seen, right: Seen) -> list[Score]:
-    """Every score these runs teach; order fixed."""
+    """All scores that these runs teach, in a fixed order.
+
+    Args:
+        left: The outputs for the left input.
+        right: The outputs for the right input.
+
+    Returns:
+        The scores.
+    """
     names = most_present(left, right)
     scores: list[Score] = []
     for name in names:

@@ -27,7 +27,14 @@ class Twins:
 
 
 def known(*pairs: tuple[Any, Any], why: str = "known worst case") -> Iterator[Twins]:
-    """The pairs that theory says are worst.
+    """The pairs that are worst by theory.
+
+    Args:
+        pairs: Pairs of neighbouring inputs.
+        why: The reason, for reports.
+
+    Yields:
+        The pairs with the reason.
 
     >>> [twins.right for twins in known((0, 1), (0, -1))]
     [1, -1]
@@ -36,7 +43,15 @@ def known(*pairs: tuple[Any, Any], why: str = "known worst case") -> Iterator[Tw
 
 
 def searched(make: Callable[[np.random.Generator], tuple[Any, Any]], *, rounds: int, seed: int) -> Iterator[Twins]:
-    """Random pairs: `make` draws one neighbouring pair from a generator. The seed makes the search repeatable.
+    """Random pairs of neighbouring inputs.
+
+    Args:
+        make: The function that draws one pair from a generator.
+        rounds: The number of pairs.
+        seed: The seed, which makes the search repeatable.
+
+    Yields:
+        The pairs.
 
     >>> list(searched(lambda rng: (0, int(rng.integers(2))), rounds=1, seed=1))[0].why
     'random search, round 0 of seed 1'

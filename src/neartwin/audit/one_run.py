@@ -21,10 +21,23 @@ _STEPS = 80  # bisections: the bracket is then narrower than a float can show
 
 
 def one_run_pvalue(correct: int, guesses: int, canaries: int, *, epsilon: float, delta: float = 0.0) -> float:
-    """An upper bound on the chance of `correct` or more right guesses, if (epsilon, delta)-privacy holds.
+    """An upper bound on the probability of so many right guesses, if (epsilon, delta)-privacy holds.
 
-    Pr[Bin(r, p) >= v] + 2 m delta max_i Pr[v - i <= Bin(r, p) < v] / i with p = e^eps / (1 + e^eps), at most 1. The
-    canaries are each one unit, independent, and present with probability 1/2 (add/remove).
+    It is Pr[Bin(r, p) >= v] + 2 m delta max_i Pr[v - i <= Bin(r, p) < v] / i with p = e^eps / (1 + e^eps), at most 1.
+    Each canary is one unit, and present with probability 1/2, independently (add/remove).
+
+    Args:
+        correct: v, the number of right guesses.
+        guesses: r, the number of guesses.
+        canaries: m.
+        epsilon: The claimed epsilon.
+        delta: The claimed delta.
+
+    Returns:
+        The p-value.
+
+    Source:
+        Steinke, Nasr, Jagielski 2023.
 
     >>> one_run_pvalue(80, 100, 1000, epsilon=1.0)
     0.07155624680483...
@@ -111,9 +124,20 @@ def _least_misses(curve: Callable[[FloatArray], FloatArray]) -> Callable[[float]
 def one_run_epsilon(
     correct: int, guesses: int, canaries: int, *, delta: float = 0.0, confidence: Number = 0.95
 ) -> float:
-    """The largest epsilon that this result refutes at the given confidence; a lower bound on the true epsilon.
+    """The largest epsilon that this result refutes: a lower bound on the true epsilon, rounded down.
 
-    0 if it refutes none. Rounded down. Steinke, Nasr and Jagielski 2023.
+    Args:
+        correct: The number of right guesses.
+        guesses: The number of guesses.
+        canaries: The number of canaries.
+        delta: The delta.
+        confidence: The confidence of the refutation.
+
+    Returns:
+        The epsilon; 0 if the result refutes none.
+
+    Source:
+        Steinke, Nasr, Jagielski 2023.
 
     >>> 1.0 < one_run_epsilon(90, 100, 100) < 2.2  # ln(90 / 10) = 2.197
     True
@@ -135,9 +159,18 @@ def one_run_parameter(
     largest: float = 16.0,
     confidence: Number = 0.95,
 ) -> float:
-    """The largest parameter of a family of claims that this result refutes; a lower bound on the true parameter.
+    """The largest parameter of a family of claims that this result refutes: a lower bound on the true parameter.
 
-    `family(t).floor` falls as t grows: `lambda mu: claim_gdp(mu)` gives a lower bound on mu.
+    Args:
+        correct: The number of right guesses.
+        guesses: The number of guesses.
+        canaries: The number of canaries.
+        family: The claim of a parameter; its floor falls as the parameter grows. `claim_gdp` gives a lower bound on mu.
+        largest: The end of the search.
+        confidence: The confidence of the refutation.
+
+    Returns:
+        The parameter; 0 if the result refutes none.
 
     >>> from neartwin.audit.claims import claim_gdp
     >>> 0.5 < one_run_parameter(800, 1000, 1000, family=claim_gdp) < 2

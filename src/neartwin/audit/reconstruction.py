@@ -35,7 +35,16 @@ _MOST_EXHAUSTIVE = 20
 
 
 def random_subsets(people: int, queries: int, rng: np.random.Generator) -> Subsets:
-    """Subsets that hold each person with probability 1/2, independently: shape (queries, people)."""
+    """Subsets that contain each person with probability 1/2, independently.
+
+    Args:
+        people: The number of people.
+        queries: The number of subsets.
+        rng: The source of randomness.
+
+    Returns:
+        (queries, people) bits.
+    """
     integer(people=people, at_least=1)
     integer(queries=queries, at_least=1)
     return np.asarray(rng.integers(0, 2, (queries, people), dtype=np.int8))
@@ -53,9 +62,19 @@ def every_subset(people: int) -> Subsets:
 
 
 def exhaustive(subsets: Subsets, answers: FloatArray) -> Bits:
-    """The bits whose true counts are nearest the answers in the worst query; tries all 2^n, n at most 20.
+    """The bits whose true counts are nearest the answers in the worst query. It tries all 2^n, with n at most 20.
 
-    With every subset answered within E, at most 4E bits are wrong. Dinur and Nissim 2003, Theorem 3.
+    If every subset is answered within E, at most 4E bits are wrong.
+
+    Args:
+        subsets: (queries, people) bits.
+        answers: (queries,) noisy counts.
+
+    Returns:
+        (people,) bits.
+
+    Source:
+        Dinur, Nissim 2003, Theorem 3.
     """
     _shapes(subsets, answers)
     candidates = every_subset(subsets.shape[1])
@@ -69,7 +88,17 @@ def exhaustive(subsets: Subsets, answers: FloatArray) -> Bits:
 
 
 def least_squares(subsets: Subsets, answers: FloatArray) -> Bits:
-    """Least squares over the reals, then rounding at one half. Dwork and Yekhanin 2008 in spirit; any n.
+    """The bits by least squares over the reals and rounding at one half, for any n.
+
+    Args:
+        subsets: (queries, people) bits.
+        answers: (queries,) noisy counts.
+
+    Returns:
+        (people,) bits.
+
+    Source:
+        After Dwork, Yekhanin 2008.
 
     >>> rng = np.random.default_rng(1)
     >>> secret, asked = rng.integers(0, 2, 50), random_subsets(50, 200, rng)
@@ -82,9 +111,22 @@ def least_squares(subsets: Subsets, answers: FloatArray) -> Bits:
 
 
 def linear_program(subsets: Subsets, answers: FloatArray) -> Bits:
-    """The point of [0, 1]^n with the least total error, by SciPy's HiGHS, then rounding at one half.
+    """The bits by the point of [0, 1]^n with the least total error and rounding at one half, by SciPy's HiGHS.
 
-    Dwork, McSherry and Talwar 2007: survives a constant share of answers that are arbitrarily wrong.
+    It survives a constant share of arbitrarily wrong answers.
+
+    Args:
+        subsets: (queries, people) bits.
+        answers: (queries,) noisy counts.
+
+    Returns:
+        (people,) bits.
+
+    Raises:
+        ParameterError: The solver found no solution, or the shapes do not agree.
+
+    Source:
+        Dwork, McSherry, Talwar 2007.
     """
     from scipy.optimize import linprog
     from scipy.sparse import csr_array, eye_array, hstack, vstack
@@ -103,7 +145,14 @@ def linear_program(subsets: Subsets, answers: FloatArray) -> Bits:
 
 
 def wrong_share(secret: Bits, found: Bits) -> float:
-    """The share of people whose bit is wrong; one half is a coin's work.
+    """The share of people whose bit is wrong; guessing by a coin gives one half.
+
+    Args:
+        secret: (people,) true bits.
+        found: (people,) guessed bits.
+
+    Returns:
+        The share, in [0, 1].
 
     >>> wrong_share(np.array([0, 1, 1, 0], np.int8), np.array([0, 1, 0, 0], np.int8))
     0.25
@@ -125,7 +174,16 @@ Answerer = Callable[[Subsets, Bits], FloatArray]  # queries and secret in, noisy
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One reconstruction. error: the largest error among the answers, in counts; wrong: the share of wrong bits."""
+    """One reconstruction.
+
+    Attributes:
+        attacker: The name of the attacker.
+        setting: The setting of the answers, such as epsilon.
+        people: The number of people.
+        queries: The number of queries.
+        error: The largest error among the answers, in counts.
+        wrong: The share of wrong bits.
+    """
 
     attacker: str
     setting: float
@@ -141,14 +199,29 @@ class Attempt:
 
 
 def bounded_noise(most: float, rng: np.random.Generator) -> Answerer:
-    """Counts with an error uniform in [-most, most]."""
+    """Counts with a uniform error.
+
+    Args:
+        most: The error is in [-most, most].
+        rng: The source of randomness.
+
+    Returns:
+        The answerer.
+    """
     return lambda subsets, secret: subsets @ secret.astype(np.float64) + rng.uniform(-most, most, len(subsets))
 
 
 def laplace_noise(epsilon: float, rng: np.random.Generator) -> Answerer:
-    """Counts as a basic-composition account of `epsilon` would answer: Laplace noise of scale queries / epsilon.
+    """Counts as a basic-composition account answers them: Laplace noise of scale queries / epsilon.
 
-    In floats, to show the attack at size; a release uses exact noise.
+    The noise is in floats, to show the attack at size; a release uses exact noise.
+
+    Args:
+        epsilon: The budget of all queries.
+        rng: The source of randomness.
+
+    Returns:
+        The answerer.
     """
     return lambda subsets, secret: (
         subsets @ secret.astype(np.float64) + rng.laplace(0, len(subsets) / epsilon, len(subsets))
@@ -156,7 +229,15 @@ def laplace_noise(epsilon: float, rng: np.random.Generator) -> Answerer:
 
 
 def gaussian_noise(mu: float, rng: np.random.Generator) -> Answerer:
-    """Counts as a GDP account of `mu` would answer: normal noise of deviation sqrt(queries) / mu, in floats."""
+    """Counts as a GDP account answers them: normal noise of deviation sqrt(queries) / mu, in floats.
+
+    Args:
+        mu: The budget of all queries.
+        rng: The source of randomness.
+
+    Returns:
+        The answerer.
+    """
     return lambda subsets, secret: (
         subsets @ secret.astype(np.float64) + rng.normal(0, np.sqrt(len(subsets)) / mu, len(subsets))
     )
@@ -173,10 +254,20 @@ def sweep(
     seed: int = 0,
     secret: Bits | None = None,
 ) -> list[Attempt]:
-    """Attack fresh secrets at each setting; a row an attempt, in order of settings, repeats and attackers.
+    """Attack fresh secrets at each setting. The attackers of one repeat see one set of answers.
 
-    answerer_of: `bounded_noise`, `laplace_noise`, `gaussian_noise`, or any other; `settings` are its first argument.
-    The attackers of one repeat see the same answers. `secret`: attack these bits each time instead of fair random ones.
+    Args:
+        answerer_of: The answerer of a setting: `bounded_noise`, `laplace_noise`, `gaussian_noise`, or any other.
+        settings: The settings.
+        attackers: The attackers, by name.
+        people: The number of people.
+        queries: The number of queries.
+        repeats: The number of secrets for each setting.
+        seed: The seed.
+        secret: (people,) bits to attack each time, in place of fair random ones.
+
+    Returns:
+        The attempts, in order of settings, repeats and attackers.
 
     >>> from neartwin.audit.reconstruction import least_squares
     >>> rows = sweep(bounded_noise, [0.1, 100.0], {"least squares": least_squares}, people=40, queries=160)

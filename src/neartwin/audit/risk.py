@@ -24,9 +24,19 @@ _ROOM = 1e-12  # for the rounding of the curve itself
 
 
 def power_at(curve: Curve, fpr: ArrayLike) -> FloatArray:
-    """The most often that the attacker is right about a unit that is in, at each false-alarm rate: 1 - f(fpr).
+    """Upper bounds on an attacker's true-positive rate at each false-alarm rate: 1 - f(fpr), in [0, 1].
 
-    Upper bounds, in [0, 1]. Also the chance to guess a secret that he would guess blindly with probability fpr.
+    They also bound the chance to guess a secret that the attacker would guess blindly with probability fpr.
+
+    Args:
+        curve: The trade-off curve, of arrays.
+        fpr: False-alarm rates, in [0, 1].
+
+    Returns:
+        Bounds of the shape of fpr.
+
+    Raises:
+        ParameterError: A rate is not in [0, 1].
 
     >>> from neartwin.audit.claims import claim_gdp
     >>> power_at(claim_gdp(1).floor, [0.01]).round(4)
@@ -64,7 +74,11 @@ def advantage_of(curve: Curve) -> float:
 class Risk:
     """One question about one unit: the chance without the release, and the most it can be with it.
 
-    words: the whole sentence; `blindly` and `at_most` are the two chances in it.
+    Attributes:
+        name: The name of the risk.
+        blindly: The chance without the release.
+        at_most: An upper bound on the chance with it.
+        words: A sentence with both chances.
     """
 
     name: str
@@ -88,9 +102,15 @@ _SENTENCES = {
 def risks(
     curve: Curve, *, population: int = 1_000_000, neighbours: Neighbours = Neighbours.ADD_REMOVE
 ) -> tuple[Risk, ...]:
-    """The table for a data owner. population: how many people a description is meant to fit one of.
+    """The table of risks for a data owner.
 
-    neighbours: what the guarantee hides, a person's presence or which record is theirs.
+    Args:
+        curve: The trade-off curve, of arrays.
+        population: The number of people of whom a description is meant to fit one.
+        neighbours: The neighbour relation: a person's presence is hidden, or which record is theirs.
+
+    Returns:
+        The risks.
 
     >>> from neartwin.audit.claims import claim_pure
     >>> print(risks(claim_pure(1).floor)[0].words)
@@ -131,10 +151,19 @@ def risks(
 def largest_parameter(
     family: Callable[[float], Curve], risk: Callable[[Curve], float], *, at_most: float, largest: float = 64.0
 ) -> float:
-    """The largest parameter whose risk is at most what is wanted: the noise for a wanted risk, from the safe side.
+    """The largest parameter whose risk is at most a given one, rounded to the private side.
 
-    family: curves that fall as their parameter grows, as `lambda mu: claim_gdp(mu).floor`. risk: any of the above, rising
-    as curves fall. Refuses what even parameter 0 exceeds.
+    Args:
+        family: The curve of a parameter, which falls as the parameter grows: `lambda mu: claim_gdp(mu).floor`.
+        risk: A risk of a curve, which rises as the curve falls.
+        at_most: The largest allowed risk.
+        largest: The end of the search.
+
+    Returns:
+        The parameter.
+
+    Raises:
+        ParameterError: Even parameter 0 has a larger risk.
 
     >>> from neartwin.audit.claims import claim_gdp
     >>> round(largest_parameter(lambda mu: claim_gdp(mu).floor, advantage_of, at_most=0.3829249225), 6)
@@ -158,10 +187,14 @@ def largest_parameter(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """The largest mu or the largest epsilon that keeps a risk, and the noise that a count of units needs for it.
+    """The largest mu and the largest epsilon that keep a risk, and the noise that a count of units needs for it.
 
-    `gaussian_noise` and `laplace_noise` are standard deviations of the noise on a number that one unit moves by at most 1. Both
-    are rounded up, as mu and epsilon are rounded down.
+    The noise is a standard deviation, for a number that one unit moves by at most 1. It is rounded up, mu and epsilon
+    down.
+
+    Attributes:
+        mu: The largest mu.
+        epsilon: The largest epsilon.
     """
 
     mu: float
@@ -169,17 +202,27 @@ class Keeping:
 
     @property
     def gaussian_noise(self) -> float:
-        """1 / mu."""
+        """The deviation of Gaussian noise, 1 / mu."""
         return math.inf if self.mu == 0 else math.nextafter(1 / self.mu, math.inf)
 
     @property
     def laplace_noise(self) -> float:
-        """sqrt(2) / epsilon."""
+        """The deviation of Laplace noise, sqrt(2) / epsilon."""
         return math.inf if self.epsilon == 0 else math.sqrt(2) / self.epsilon * (1 + 1e-15)
 
 
 def keeping(risk: Callable[[Curve], float], *, at_most: float) -> Keeping:
-    """The noise for a wanted risk, by Gaussian and by pure privacy. risk: `advantage_of`, or a lambda around `power_at`.
+    """The noise that keeps a risk, by Gaussian and by pure privacy.
+
+    Args:
+        risk: A risk of a curve: `advantage_of`, or a lambda around `power_at`.
+        at_most: The largest allowed risk.
+
+    Returns:
+        The parameters and the noise.
+
+    Raises:
+        ParameterError: Even no information has a larger risk.
 
     >>> kept = keeping(advantage_of, at_most=0.3829249225)
     >>> round(kept.mu, 6), round(kept.gaussian_noise, 6), round(kept.epsilon, 3), round(kept.laplace_noise, 3)

@@ -32,9 +32,11 @@ _CHUNKS = 16  # a side, so that a progress bar moves
 
 @dataclass(frozen=True, slots=True)
 class Batched:
-    """A mechanism that makes many independent runs in one call: `draw(argument, runs)` returns `runs` outputs.
+    """A mechanism that makes many independent runs in one call.
 
-    at_once: how many runs a call makes at least, where so many are wanted; more where starting a call is slow.
+    Attributes:
+        draw: `draw(argument, runs)` returns `runs` outputs.
+        at_once: The least runs of a call, if so many are needed; raise it if starting a call is slow.
     """
 
     draw: Callable[[Any, int], Sequence[Any] | NDArray[Any]]
@@ -174,12 +176,28 @@ def in_process(rows: Any) -> Any:
 
 
 def collected(account: Any, proposal: Any) -> Any:
-    """An ordinary release, as an Arrow table."""
+    """An ordinary release, as an Arrow table.
+
+    Args:
+        account: The account that pays.
+        proposal: The plan.
+
+    Returns:
+        The released rows.
+    """
     return account.release(proposal).to_arrow()
 
 
 def written(account: Any, proposal: Any) -> Any:
-    """The release that is written where it is computed (`release_to_parquet`), read back as an Arrow table."""
+    """A release that is written with `release_to_parquet`, read back as an Arrow table.
+
+    Args:
+        account: The account that pays.
+        proposal: The plan.
+
+    Returns:
+        The released rows.
+    """
     import pyarrow.parquet as pq
 
     with tempfile.TemporaryDirectory() as folder:
@@ -228,7 +246,15 @@ class ReleaseGame:
             return self.take(account, proposal)
 
     def replicated(self, rows: Sequence[tuple[Any, ...]], runs: int) -> Any:
-        """The rows, `runs` times over, with units and a column of their own for each replica, as an Arrow table."""
+        """Many copies of the rows, with separate units for each replica and a column that numbers the replicas.
+
+        Args:
+            rows: The rows of one input.
+            runs: The number of replicas.
+
+        Returns:
+            An Arrow table.
+        """
         import pyarrow as pa
 
         replica = np.repeat(np.arange(runs), len(rows))

@@ -45,10 +45,24 @@ class Violation:
 def exact_violation(
     law_of: Callable[[Any], Law], pairs: Iterable[tuple[Any, Any]], *, epsilon: Number, delta: Number = 0
 ) -> Violation | None:
-    """The first violation of (epsilon, delta)-privacy among these neighbours, both orders tried; None is a proof.
+    """The first violation of (epsilon, delta)-privacy among these neighbours, in either order; None is a proof of privacy.
 
-    law_of: the exact law of the output for an input. Raises `ParameterError` for a law that is none. Dwork and Roth
-    2014, Definition 2.4: the worst event is the set where P exceeds e^epsilon Q.
+    The worst event is the set where P exceeds e^epsilon Q.
+
+    Args:
+        law_of: The exact law of the output for an input.
+        pairs: The neighbouring inputs.
+        epsilon: The claimed epsilon.
+        delta: The claimed delta.
+
+    Returns:
+        The violation, or None.
+
+    Raises:
+        ParameterError: A law's probabilities are negative or do not sum to 1.
+
+    Source:
+        Dwork, Roth 2014, Definition 2.4.
 
     >>> flip = lambda bit: {bit: Fraction(3, 4), 1 - bit: Fraction(1, 4)}
     >>> exact_violation(flip, [(0, 1)], epsilon="1.0986") is None  # ln 3 = 1.09861...
@@ -85,10 +99,17 @@ Program = Callable[[Choose], Hashable]
 
 
 def exact_law(program: Program, *, most_paths: int = 1_000_000) -> dict[Hashable, Fraction]:
-    """The exact law of what the program returns.
+    """The exact law of a program's output.
 
-    program: takes `choose`, returns a hashable output, and has no other randomness. Raises `ParameterError` for weights
-    that are negative or do not sum to 1, and when there are more than `most_paths` paths.
+    Args:
+        program: A function of `choose` with a hashable output and no other randomness.
+        most_paths: The most paths of its coins.
+
+    Returns:
+        The probability of each output.
+
+    Raises:
+        ParameterError: Weights are negative or do not sum to 1, or there are more paths.
 
     >>> law = exact_law(lambda choose: choose([Fraction(1, 3), Fraction(2, 3)]) + choose([Fraction(1, 2)] * 2))
     >>> {total: str(chance) for total, chance in law.items()}

@@ -246,6 +246,13 @@ def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noq
 def named(columns: Sequence[str], margin: Sequence[int]) -> str:
     """The name of a margin.
 
+    Args:
+        columns: The group columns.
+        margin: The places of the margin's columns.
+
+    Returns:
+        The name.
+
     >>> named(("age", "sex", "town"), (0, 2)), named(("age",), ())
     ('age, town', '(all)')
     """

@@ -14,12 +14,12 @@ from neartwin.report.svg import Line
 
 
 def page(certificate: Certificate) -> str:
-    """The certificate as one HTML page that loads nothing; the JSON file is what is signed, this page only shows it."""
+    """The certificate as one HTML page that loads nothing. Only the JSON file is signed; this page shows it."""
     return render("certificate.html", title=f"Certificate of {certificate.body['population']}", **facts(certificate))
 
 
 def facts(certificate: Certificate) -> dict[str, Any]:
-    """What the page shows, ready to be laid out."""
+    """The contents of the page."""
     points = certificate.body["guarantee"]["curve"]
     alpha, beta = (np.array([float(point[name]) for point in points]) for name in ("alpha", "beta"))
     return {
@@ -62,7 +62,7 @@ def lines(certificate: Certificate) -> list[str]:
 
 
 def _shown(parameters: Mapping[str, str]) -> dict[str, str]:
-    """Parameters for a reader: fractions too long to be read as decimals; the signed file has them exact."""
+    """Parameters for a reader, with long fractions as decimals. The signed file has them exact."""
     return {name: _short(value) for name, value in parameters.items()}
 
 

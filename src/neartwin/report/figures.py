@@ -1,7 +1,7 @@
 """Figures of hypothesis testing and of attacks, as data that `Figure.draw` turns into a chart.
 
-Of testing: error regions, domination, the (epsilon, delta) polygon, the Gaussian family. Of attacks: the phase transition of
-reconstruction, an attacker's band against a claim, the risk of a release.
+Testing has error regions, domination, the (epsilon, delta) polygon and the Gaussian family. Attacks have the phase
+transition of reconstruction, an attacker's band against a claim, and the risk of a release.
 """
 
 from collections import defaultdict
@@ -34,7 +34,14 @@ def _points(curve: TradeOff, size: int) -> tuple[FloatArray, FloatArray]:
 
 
 def tradeoff_figure(curves: Mapping[str, TradeOff], *, size: int = 201) -> Figure:
-    """Named curves in one square, with blind guessing as the dotted diagonal; lower ends of their brackets.
+    """Named curves in one square, with blind guessing as the dotted diagonal.
+
+    Args:
+        curves: The curves, by name; their lower bounds are drawn.
+        size: The number of points of a line.
+
+    Returns:
+        The figure.
 
     >>> [line.name for line in tradeoff_figure({"mu=1": gaussian(1)}).lines]
     ['blind guessing', 'mu=1']
@@ -44,11 +51,14 @@ def tradeoff_figure(curves: Mapping[str, TradeOff], *, size: int = 201) -> Figur
 
 
 def tradeoff_chart(lines: Sequence[Line], *, name: str) -> Drawing:
-    """Lower bounds of trade-off curves as a chart; read aloud are the missed detections at 5 % false alarms.
+    """Lower bounds of trade-off curves as a chart. Screen readers get the missed detections at 5 % false alarms.
 
     Args:
         lines: Misses by false alarms, both from 0 to 1.
         name: An id, unlike any other of the page.
+
+    Returns:
+        The chart.
     """
     spoken = [
         f"{line.name}: at 5 % false alarms at least {np.floor(100 * np.interp(0.05, line.x, line.y)):.0f}% are missed"
@@ -59,7 +69,15 @@ def tradeoff_chart(lines: Sequence[Line], *, name: str) -> Drawing:
 
 
 def gaussian_family(mus: Sequence[Number] = ("0.5", 1, 2, 4), *, size: int = 201) -> Figure:
-    """G_mu for several mu: the larger mu, the lower the curve and the weaker the privacy."""
+    """G_mu for several mu. A larger mu has a lower curve and weaker privacy.
+
+    Args:
+        mus: The parameters.
+        size: The number of points of a line.
+
+    Returns:
+        The figure.
+    """
     shown = tradeoff_figure({f"μ = {float(rational(mu=mu)):g}": gaussian(mu) for mu in mus}, size=size)
     return Figure("Gaussian differential privacy", shown.x_label, shown.y_label, shown.lines)
 
@@ -68,6 +86,13 @@ def epsilon_delta_polygon(epsilon: Number = 1, delta: Number = "0.1") -> Figure:
     """f_{epsilon,delta} by its corners, with the two lines that bound it.
 
     Corners: (0, 1 - delta), the kink on the diagonal at (1 - delta)/(1 + e^epsilon), (1 - delta, 0), (1, 0).
+
+    Args:
+        epsilon: The epsilon.
+        delta: The delta.
+
+    Returns:
+        The figure.
     """
     curve = epsilon_delta(epsilon, delta)
     growth, kept = float(np.exp(float(curve.epsilon))), float(1 - curve.delta_mass)
@@ -88,9 +113,20 @@ def epsilon_delta_polygon(epsilon: Number = 1, delta: Number = "0.1") -> Figure:
 
 
 def error_regions(shift: Number = 2, threshold: Number = 1, *, size: int = 401) -> Figure:
-    """Two unit normals, 0 and `shift` apart, and the test that rejects above `threshold`: both errors as areas.
+    """Two unit normals and the test that rejects above a threshold, with both errors as areas.
 
     The area under P above the threshold is the type I error, that under Q below it the type II error.
+
+    Args:
+        shift: The distance of the normals' means.
+        threshold: The threshold.
+        size: The number of points of a line.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ParameterError: The threshold is outside the figure.
     """
     mu, cut = float(rational(shift=shift)), float(rational(threshold=threshold))
     low, high = min(0.0, mu) - 4.0, max(0.0, mu) + 4.0
@@ -114,10 +150,19 @@ def error_regions(shift: Number = 2, threshold: Number = 1, *, size: int = 401) 
 
 
 def domination(standard: TradeOff, candidates: Mapping[str, TradeOff], *, size: int = 201) -> Figure:
-    """A standard f as a solid line and candidates as dashed ones, named by whether they are f-DP at the points drawn.
+    """A standard f as a solid line and candidates as dashed ones. A candidate's name says whether it is f-DP at the drawn
+    points.
 
-    A candidate "satisfies f" here if no drawn point of it lies certainly below f, a picture's answer;
-    `tradeoff.excess` decides the order with a proof.
+    A candidate "satisfies f" here if no drawn point of it lies certainly below f. `tradeoff.excess` decides the order
+    with a proof.
+
+    Args:
+        standard: f.
+        candidates: The curves, by name.
+        size: The number of points of a line.
+
+    Returns:
+        The figure.
     """
     alpha, beta = _points(standard, size)
     lines = [BLIND, Line("f", alpha, beta)]
@@ -129,10 +174,16 @@ def domination(standard: TradeOff, candidates: Mapping[str, TradeOff], *, size: 
 
 
 def transition_figure(attempts: Sequence[Attempt]) -> Figure:
-    """The mean share of wrong bits by error over sqrt(people), one line an attacker; a coin errs in half.
+    """The mean share of wrong bits by error over sqrt(people), one line an attacker. A coin errs in half of the bits.
+
+    Args:
+        attempts: The attempts.
+
+    Returns:
+        The figure.
 
     Raises:
-        ParameterError: for no attempts.
+        ParameterError: There are no attempts.
     """
     if not attempts:
         raise ParameterError("attempts", attempts, "must hold at least one attempt")
@@ -153,7 +204,15 @@ def transition_figure(attempts: Sequence[Attempt]) -> Figure:
 def reconstruction_figure(bounded: Sequence[Attempt], epsilon: Sequence[Attempt], mu: Sequence[Attempt] = ()) -> Figure:
     """The phase transition, and the same attackers against real releases with the theorem's floor under them.
 
-    The releases lie where their largest errors put them. Floors are for fair bits: 1 / (1 + e^epsilon) and Phi(-mu / 2).
+    The releases lie at their largest errors. Floors are for fair bits: 1 / (1 + e^epsilon) and Phi(-mu / 2).
+
+    Args:
+        bounded: Attempts against bounded noise.
+        epsilon: Attempts against releases of pure privacy.
+        mu: Attempts against releases of Gaussian privacy.
+
+    Returns:
+        The figure.
     """
     figure = transition_figure(bounded)
     points, floors, notes = [], [], []
@@ -181,7 +240,9 @@ def _gaussian_floor(mu: float) -> float:
 
 
 def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float], list[float]]]:
-    """By attacker: error in roots, increasing, and the mean share of wrong bits, over the repeats of a setting."""
+    """For each attacker the errors over sqrt(people), ascending, and the mean share of wrong bits over the repeats of a
+    setting.
+    """
     found: defaultdict[str, defaultdict[float, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
         found[attempt.attacker][attempt.setting].append(attempt)
@@ -196,7 +257,15 @@ def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float]
 
 
 def band_figure(band: ErrorBand, claim: Claim) -> Figure:
-    """The attacker's ceiling and the claimed floor: where the ceiling dips below the floor the claim is false."""
+    """The attacker's ceiling and the claimed floor. The claim is false if the ceiling dips below the floor.
+
+    Args:
+        band: The band of an attack.
+        claim: The claim.
+
+    Returns:
+        The figure.
+    """
     grid = np.linspace(0, 1, 401)
     lines = (
         Line(f"the true curve lies in here, confidence {band.confidence:g}", band.fpr, band.fnr, "area"),
@@ -208,7 +277,15 @@ def band_figure(band: ErrorBand, claim: Claim) -> Figure:
 
 
 def risk_figure(curve: Curve, name: str) -> Figure:
-    """Caught against falsely accused, with marks at 1 % and 0.1 % false alarms and the diagonal of blind guessing."""
+    """True positives by false alarms, with marks at 1 % and 0.1 % false alarms and the diagonal of blind guessing.
+
+    Args:
+        curve: The trade-off curve, of arrays.
+        name: The name of the line.
+
+    Returns:
+        The figure.
+    """
     grid = np.concatenate([np.geomspace(1e-4, 1e-2, 100), np.linspace(1e-2, 1, 300)])
     rates = np.array([0.01, 0.001])
     marks = power_at(curve, rates)

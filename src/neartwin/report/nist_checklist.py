@@ -1,8 +1,12 @@
-"""The 24 hazards of NIST SP 800-226 as a checklist, filled in from what a certificate says and this system does.
+"""The 24 hazards of NIST SP 800-226 as a checklist, filled in from a certificate and from this system's properties.
 
-Numbered as in the public draft of December 2023, in our words; the final text of March 2025 may number them otherwise.
-A state is one of: "held" (the system does not let it happen), "stated" (the certificate gives the numbers to judge it by),
-"yours" (only people can judge it), "not covered" (this system does nothing about it).
+Numbers are those of the public draft of December 2023, in our words; the final text of March 2025 may number them
+otherwise. There are four states:
+
+- "held": the system prevents the hazard.
+- "stated": the certificate gives the numbers to judge it by.
+- "yours": only people can judge it.
+- "not covered": this system does nothing about it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +21,15 @@ _Line = tuple[str, str, State, str]
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """One line of the checklist. section: of SP 800-226. hazard: what can go wrong. answer: what holds for this release."""
+    """One line of the checklist.
+
+    Attributes:
+        number: The number of the hazard.
+        section: The section of SP 800-226.
+        hazard: The hazard in words.
+        state: One of the four states.
+        answer: The answer for this release.
+    """
 
     number: int
     section: str
@@ -27,7 +39,7 @@ class Hazard:
 
 
 def hazards(certificate: Certificate) -> tuple[Hazard, ...]:
-    """All 24, in their order."""
+    """All 24 hazards, in their order."""
     body = certificate.body
     found = [*_of_parameters(body), *_of_comparison(body), *_of_answers(body), *_of_methods(), *_of_deployment(body)]
     return tuple(Hazard(number, *line) for number, line in enumerate(found, start=1))

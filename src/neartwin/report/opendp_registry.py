@@ -28,9 +28,17 @@ def schema() -> dict[str, Any]:
 
 
 def registry_entry(certificate: Certificate, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry as data, checked. about: what only people know, see `WANTED` and `OPTIONAL`.
+    """The entry as data, checked.
 
-    Errors: `ParameterError` for a part that is missing, unknown, or not as the schema wants it.
+    Args:
+        certificate: The certificate.
+        about: The parts that only people know, see `WANTED` and `OPTIONAL`.
+
+    Returns:
+        The entry.
+
+    Raises:
+        ParameterError: A part is missing, unknown, or does not fit the schema.
     """
     for name in WANTED:
         if not about.get(name):
@@ -67,7 +75,18 @@ def check_entry(entry: object) -> None:
 
 
 def registry_yaml(certificate: Certificate, about: Mapping[str, Any]) -> str:
-    """The entry as YAML text."""
+    """The entry as YAML text.
+
+    Args:
+        certificate: The certificate.
+        about: The parts that only people know, see `WANTED` and `OPTIONAL`.
+
+    Returns:
+        The text.
+
+    Raises:
+        ParameterError: A part is missing, unknown, or does not fit the schema.
+    """
     (yaml,) = needed("certificates", "yaml")
     return str(yaml.safe_dump(registry_entry(certificate, about), sort_keys=False, allow_unicode=True, width=110))
 

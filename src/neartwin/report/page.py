@@ -1,4 +1,4 @@
-"""A release for people: its charts, and one self-contained HTML page with its promise and how it was made."""
+"""A release for people: its charts, and one self-contained HTML page with its promise and method."""
 
 import math
 from fractions import Fraction
@@ -19,9 +19,9 @@ from neartwin.report.svg import Bar, Drawing, bars, stacked
 
 
 def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
-    """The rows of the table, each chance written as text and rounded up, and the picture.
+    """The rows of the table of risks, each chance as text and rounded up, and the chart.
 
-    The bet on membership is left to the page's first card, which says the same in the same words.
+    The bet on membership is on the page's first card already.
     """
     floor = claim_of(guarantee).floor
     rows = risks(floor, neighbours=Neighbours(guarantee.neighbours))[1:]
@@ -39,13 +39,19 @@ MOST_GROUPS = 30  # that one chart can show and a person can read
 
 
 def plot(release: Release) -> Drawing:
-    """The charts of a release as one: a notebook shows it, and `save` writes .svg, .png or .pdf.
+    """The charts of a release as one. A notebook shows it, and `save` writes .svg, .png or .pdf.
 
-    One chart a statistic, one row a group with its error bar. With more than 30 groups the charts show the 30 largest by
-    the first statistic; which those are follows from the released values alone.
+    There is one chart a statistic, and one row a group with its error bar. With more than 30 groups the charts show the
+    30 largest by the first statistic. The released values alone decide which those are.
+
+    Args:
+        release: The release.
+
+    Returns:
+        The chart.
 
     Raises:
-        ParameterError: for a release without numbers.
+        ParameterError: The release has no numbers.
     """
     drawings = charts(release)
     if not drawings:
@@ -75,7 +81,7 @@ def charts(release: Release) -> list[Drawing]:
 
 
 def shown_groups(release: Release) -> list[int]:
-    """Which groups a chart shows, in its order: all of them, or the largest by the first statistic."""
+    """The groups that a chart shows, in its order: all of them, or the largest by the first statistic."""
     places = list(range(len(release.keys))) if release.statistics else []
     if len(places) <= MOST_GROUPS:
         return places
@@ -84,14 +90,22 @@ def shown_groups(release: Release) -> list[int]:
 
 
 def page(release: Release, *, title: str = "") -> str:
-    """The page as text. It loads nothing from anywhere, prints well, and follows the reader's light or dark setting."""
+    """The release as one HTML page. It loads nothing, prints well, and follows the reader's light or dark setting.
+
+    Args:
+        release: The release.
+        title: The title; by default one from the release.
+
+    Returns:
+        The page.
+    """
     return render(
         "release.html", title=title or f"Private statistics of {release.provenance.population}", **facts(release)
     )
 
 
 def facts(release: Release) -> dict[str, Any]:
-    """What the page says about a release, ready to be laid out."""
+    """The contents of the page."""
     header, *body = release.lines()
     places = shown_groups(release) if len(body) > MOST_ROWS else range(len(body))
     return {
@@ -108,7 +122,7 @@ def facts(release: Release) -> dict[str, Any]:
 
 
 def budget(release: Release) -> list[dict[str, Any]]:
-    """Before, price and after by pool, with shares of the cap for a bar."""
+    """The budget before, the price and the budget after, by pool, with shares of the cap for a bar."""
     told = release.provenance
     pools = []
     for pool, cap_text in told.cap.items():
@@ -134,12 +148,31 @@ def templates(*packages: str) -> Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """A template of this room as a page."""
+    """A page from a template of this room.
+
+    Args:
+        template: The name of the template.
+        values: The values in the template, by name.
+
+    Returns:
+        The page.
+    """
     return templates("neartwin.report").get_template(template).render(**values)
 
 
 def save(release: Release, path: str | Path) -> Path:
-    """Write a release to a file: one self-contained page for .html, its data for .json, .csv and .parquet."""
+    """Write a release to a file: a self-contained page for .html, its data for .json, .csv and .parquet.
+
+    Args:
+        release: The release.
+        path: The path; its ending decides the format.
+
+    Returns:
+        The path.
+
+    Raises:
+        ParameterError: The ending is unknown.
+    """
     target = Path(path)
     if target.suffix == ".html":
         target.write_text(page(release), encoding="utf-8")

@@ -1,7 +1,8 @@
 """Charts as SVG text: curves on two axes, values with error bars, the share of a budget that is spent.
 
-A page paints the classes of a chart with its own stylesheet, light or dark. No element has a style of its own, so that a
-page may forbid inline styles. A notebook and a file get the colours of `STYLE`. Every chart has a title that is read aloud.
+A page paints the classes of a chart with its own stylesheet, light or dark. No element has a style of its own, so that
+a page may forbid inline styles. A notebook and a file get the colours of `STYLE`. Every chart has a title for screen
+readers.
 """
 
 import math
@@ -38,9 +39,10 @@ class Drawing:
 
     Attributes:
         name: An id, unlike any other of its page.
-        title: What the chart shows, in a line.
-        spoken: What is read aloud in place of the chart.
-        width, height: In pixels.
+        title: The subject of the chart, in a line.
+        spoken: The text that screen readers read in place of the chart.
+        width: The width, in pixels.
+        height: The height, in pixels.
         parts: SVG elements.
     """
 
@@ -60,7 +62,7 @@ class Drawing:
         )
 
     def _repr_svg_(self) -> str:
-        """The chart with its colours and its title, as a file or a notebook shows it."""
+        """The chart with its colours and its title, for a file or a notebook."""
         return (
             f'<svg viewBox="0 -24 {self.width:g} {self.height + 24:g}" width="{1.6 * self.width:g}" '
             f'height="{1.6 * (self.height + 24):g}" xmlns="http://www.w3.org/2000/svg"><title>{escape(self.spoken)}</title>'
@@ -72,13 +74,13 @@ class Drawing:
         """Write the chart to a file.
 
         Args:
-            path: Ends in .svg, .png or .pdf. The last two need the extra `plots`.
+            path: The path, which ends in .svg, .png or .pdf. The last two need the extra `plots`.
 
         Returns:
             The file.
 
         Raises:
-            ParameterError: for another ending, and where the extra is missing.
+            ParameterError: The ending is unknown, or the extra is missing.
         """
         target = Path(path)
         text = self._repr_svg_()
@@ -110,7 +112,15 @@ def stacked(drawings: Sequence[Drawing]) -> Drawing:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis: values from low to high, drawn from start to end, in pixels. scale: "none" has no ticks."""
+    """An axis.
+
+    Attributes:
+        low: The lowest value.
+        high: The highest value.
+        start: The pixel of the lowest value.
+        end: The pixel of the highest value.
+        scale: The scale; "none" has no ticks.
+    """
 
     low: float
     high: float
@@ -119,14 +129,14 @@ class Axis:
     scale: Scale = "linear"
 
     def at(self, value: float) -> float:
-        """Where a value is drawn; on a logarithmic axis 0 is drawn at the low end."""
+        """The pixel of a value; on a logarithmic axis 0 is at the low end."""
         low, high = self.low, self.high
         if self.scale == "log":
             low, high, value = math.log10(low), math.log10(high), math.log10(max(value, low))
         return self.start + (self.end - self.start) * (value - low) / (high - low)
 
     def ticks(self) -> list[float]:
-        """Round values within the axis, at most six of a linear one; of a logarithmic one the powers of ten."""
+        """Round values within the axis: at most six on a linear axis, the powers of ten on a logarithmic one."""
         if self.scale == "none":
             return []
         if self.scale == "log":
@@ -139,7 +149,14 @@ class Axis:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Line:
-    """One line, filled area or row of dots of a figure: (n,) points."""
+    """One line, filled area or row of dots of a figure.
+
+    Attributes:
+        name: The name in the legend.
+        x: (n,) horizontal coordinates.
+        y: (n,) vertical coordinates.
+        style: The style.
+    """
 
     name: str
     x: FloatArray
@@ -164,12 +181,14 @@ class Figure:
     """Named lines on two axes, as data that can be read, tested and exported.
 
     Attributes:
-        title: What the figure shows, in a line.
-        x_label, y_label: What the axes are.
-        lines: From the back to the front. A line without a name has the colour of the one before it, and no legend.
+        title: The subject of the figure, in a line.
+        x_label: The name of the horizontal axis.
+        y_label: The name of the vertical axis.
+        lines: The lines, from the back to the front. A line without a name has the colour of the one before it, and no
+            legend.
         notes: Words beside the lines.
         unit_square: Whether both axes are probabilities from 0 to 1, drawn square.
-        x_scale: Of the horizontal axis.
+        x_scale: The scale of the horizontal axis.
         percent: Whether numbers of the axes are shares, written as percentages.
     """
 
@@ -196,7 +215,10 @@ class Figure:
 
         Args:
             name: An id, unlike any other of the page.
-            spoken: What is read aloud; by default the title.
+            spoken: The text for screen readers; by default the title.
+
+        Returns:
+            The chart.
         """
         width, height = (240.0, 240.0) if self.unit_square else (300.0, 190.0)
         x, y = self._axes(width, height)
@@ -256,7 +278,7 @@ _PAINTS: dict[LineStyle, str] = {
 
 
 def _drawn(style: LineStyle, paint: str, points: Sequence[tuple[float, float]], bottom: float) -> list[str]:
-    """The elements of a line. bottom: where an area ends."""
+    """The elements of a line; an area ends at `bottom`."""
     if style == "dots":
         return [f'<circle class="{paint}" cx="{x:.1f}" cy="{y:.1f}" r="3.5"/>' for x, y in points]
     shape, ends = "polyline", points
@@ -276,7 +298,15 @@ def _text(paint: str, x: float, y: float, text: str, anchor: str = "start") -> s
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A value with its error bar. column: whether the bar of a histogram is drawn behind it."""
+    """A value with its error bar.
+
+    Attributes:
+        label: The label of the row.
+        value: The value.
+        lower: The lower end of the bar.
+        upper: The upper end of the bar.
+        column: Whether the bar of a histogram is drawn behind it.
+    """
 
     label: str
     value: float
@@ -288,7 +318,19 @@ class Bar:
 def bars(
     values: Sequence[Bar], *, name: str, title: str, spoken: str, left: float = 116.0, width: float = 270.0
 ) -> Drawing:
-    """One row a value, its dot and its error bar, on one axis. left: room for labels, in pixels."""
+    """One row a value, its dot and its error bar, on one axis.
+
+    Args:
+        values: The values.
+        name: An id, unlike any other of the page.
+        title: The title.
+        spoken: The text for screen readers.
+        left: The room for labels, in pixels.
+        width: The width of the axis, in pixels.
+
+    Returns:
+        The chart.
+    """
     row, top = 26.0, 10.0
     bottom = top + row * len(values)
     low, high = min(0.0, *(one.lower for one in values)), max(0.0, *(one.upper for one in values))
@@ -313,9 +355,18 @@ def bars(
 
 
 def dial(*, spent: float, plan: float, name: str, title: str) -> Drawing:
-    """Half a circle: what is spent, what this plan would take, what is left; shares from 0 to 1.
+    """Half a circle: the spent budget, the price of this plan, and the rest.
 
-    A plan that takes more than is left fills the dial, in the colour of a refusal.
+    A plan that exceeds the rest fills the dial, in the colour of a refusal.
+
+    Args:
+        spent: The spent share, from 0 to 1.
+        plan: The share of this plan, from 0 to 1.
+        name: An id, unlike any other of the page.
+        title: The title.
+
+    Returns:
+        The chart.
     """
     fits = spent + plan <= 1
     middle = min(1.0, spent + plan)

@@ -90,7 +90,15 @@ class MomentSet:
         return self.columns[place] if len(self.columns) == 1 else _moment((self.columns[place],), self.columns)
 
     def second(self, place: int, other: int) -> Moment:
-        """The summand for a product."""
+        """The summand for a product.
+
+        Args:
+            place: The place of one factor.
+            other: The place of the other factor.
+
+        Returns:
+            The moment.
+        """
         low, high = sorted((place, other))
         return _moment((self.columns[low], self.columns[high]), self.columns)
 

@@ -372,17 +372,41 @@ def value_of(
 
 
 def is_name(table: Table, column: str) -> bool:
-    """Whether a text is the name of a column, present or missing, and no expression."""
+    """Whether a text is the name of a column, present or missing, and no expression.
+
+    Args:
+        table: The table.
+        column: The text.
+
+    Returns:
+        True or False.
+    """
     return column in table.schema or column.isidentifier()
 
 
 def spelled(table: Table, column: str) -> str:
-    """A column's name, or an expression's canonical SQL, so that two spellings of one value are one question."""
+    """A column's name, or an expression's canonical SQL, so that two spellings of one value are one question.
+
+    Args:
+        table: The table.
+        column: A column or an expression.
+
+    Returns:
+        The canonical text.
+    """
     return column if is_name(table, column) else table.expression(column).text
 
 
 def as_value(table: Table, column: str) -> str:
-    """A column or expression, written so that it can stand inside another expression."""
+    """A column or expression, written so that it can stand inside another expression.
+
+    Args:
+        table: The table.
+        column: A column or an expression.
+
+    Returns:
+        The text.
+    """
     return '"' + column.replace('"', '""') + '"' if is_name(table, column) else f"({column})"
 
 

@@ -53,7 +53,16 @@ class ReservationRow:
 
 
 def ask_digest(account: str, plan_digest: str, snapshot: str) -> str:
-    """The index key of one plan on one snapshot of one population."""
+    """The index key of one plan on one snapshot of one population.
+
+    Args:
+        account: The name of the account.
+        plan_digest: The digest of the plan.
+        snapshot: The digest of the data's state.
+
+    Returns:
+        64 hexadecimal digits.
+    """
     return records.digest(records.canonical([account, plan_digest, snapshot]))
 
 
@@ -69,7 +78,15 @@ def _unpack(packed: str) -> Price:
 
 
 def add(left: Price, right: Price) -> Price:
-    """Two vectors of the same pools, added."""
+    """The sum of two price vectors of one set of pools.
+
+    Args:
+        left: One price.
+        right: The other price.
+
+    Returns:
+        The sum, by pool.
+    """
     return tuple((pool, here + there) for (pool, here), (_, there) in zip(left, right, strict=True))
 
 
@@ -179,7 +196,15 @@ class Reading:
         return {row.holder: _amounts((row.caps, row.spent)) for row in rows}
 
     def allotment(self, account: str, holder: str) -> AccountRow | None:
-        """The allotment of one holder, or None."""
+        """The allotment of one holder.
+
+        Args:
+            account: The name of the account.
+            holder: The holder.
+
+        Returns:
+            The row, or None.
+        """
         row = statements.ALLOTMENT.row(self._connection, its_name=account, its_holder=holder)
         return None if row is None else _amounts(row)
 
@@ -192,7 +217,15 @@ class Reading:
         return self._one_reservation(statements.CLOSED_AT, its_position=position)
 
     def reservation_with_key(self, account: str, key: str) -> ReservationRow | None:
-        """The reservation with an idempotency key."""
+        """The reservation with an idempotency key.
+
+        Args:
+            account: The name of the account.
+            key: The key.
+
+        Returns:
+            The row, or None.
+        """
         return self._one_reservation(statements.RESERVED_WITH_KEY, its_name=account, its_key=key)
 
     def answered(self, ask: str) -> ReservationRow | None:
@@ -254,7 +287,12 @@ class Writing(Reading):
         return self._append(head.position, head.hash, event)
 
     def store(self, position: int, content: bytes) -> None:
-        """Store the document that the record at this position settles."""
+        """Store the document of a settlement.
+
+        Args:
+            position: The position of the settling record.
+            content: The document.
+        """
         statements.ADD_DOCUMENT.rows(self._connection, position=position, content=content)
 
     def _append(self, position: int, previous: str, event: Event) -> tuple[Record, str]:

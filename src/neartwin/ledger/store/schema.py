@@ -92,7 +92,13 @@ def make(connection: sa.Connection) -> None:
 
 
 def stamp(connection: sa.Connection, table: str, version: str) -> None:
-    """Write the version of newly made tables, as Alembic reads it."""
+    """Write the version of new tables, in the form that Alembic reads.
+
+    Args:
+        connection: The connection.
+        table: The table of versions.
+        version: The version.
+    """
     versions = sa.Table(
         table,
         sa.MetaData(),

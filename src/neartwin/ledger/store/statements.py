@@ -44,7 +44,15 @@ class Statement:
             cursor.close()
 
     def row(self, connection: sa.Connection, **named: object) -> Any | None:
-        """The only row, or None."""
+        """The only row of the answer, or None.
+
+        Args:
+            connection: The connection.
+            named: The values of the statement's parameters.
+
+        Returns:
+            The row.
+        """
         found = self.rows(connection, **named)
         return found[0] if found else None
 

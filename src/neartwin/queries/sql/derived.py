@@ -85,11 +85,28 @@ class Derived:
         )
 
     def ratio_name(self, one: Made, named: Named) -> str:
-        """The name of a ratio: as selected, or from its parts."""
+        """The name of a ratio: the selected one, or one from its parts.
+
+        Args:
+            one: The ratio.
+            named: The column of each statistic.
+
+        Returns:
+            The name.
+        """
         return one.name or f"ratio_{_column(one.top, named)}_{_column(one.bottom, named)}"
 
     def name_of(self, node: exp.Expr, named: Named, released: Mapping[str, ColumnType]) -> str | None:
-        """The released column of an expression behind GROUP BY; None if SELECT does not have it in this form."""
+        """The released column of an expression after GROUP BY.
+
+        Args:
+            node: The expression.
+            named: The column of each statistic.
+            released: All columns before the steps, and their types.
+
+        Returns:
+            The name; None if SELECT does not have the expression in this form.
+        """
         found = derived(node)
         for one in self.made:
             if found is not None and replace(one, name="") == replace(found, name=""):
@@ -133,7 +150,18 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
 
 
 def derived(node: exp.Expr, name: str = "") -> Made | None:
-    """The computed column of an expression; None for any other expression."""
+    """The computed column of an expression.
+
+    Args:
+        node: The expression.
+        name: The name that AS gives it, or "".
+
+    Returns:
+        The column; None for any other expression.
+
+    Raises:
+        QueryError: The expression is a shape or ratio that cannot be computed.
+    """
     if isinstance(node, exp.Paren):
         return derived(node.this, name)
     if isinstance(node, exp.Div) and all(map(_of_statistics, (node.this, node.expression))):

@@ -80,7 +80,15 @@ def _members(part: exp.Expr) -> list[exp.Expr]:
 
 
 def flattened(group: exp.Group, sets: tuple[tuple[exp.Expr, ...], ...]) -> exp.Group:
-    """A GROUP BY of every expression in a set, each once, in the order of their first use."""
+    """A GROUP BY of every expression in a set, each once, in the order of their first use.
+
+    Args:
+        group: The GROUP BY.
+        sets: The grouping sets.
+
+    Returns:
+        The new GROUP BY.
+    """
     found = {member.sql(dialect="duckdb", comments=False): member for one in sets for member in one}
     others = {name: value for name, value in group.args.items() if name != "expressions"}
     return exp.Group(**others, expressions=list(found.values()))

@@ -68,7 +68,15 @@ class Asked:
         return ordered.workload(self.workload)
 
     def renamed(self, select: exp.Select, columns: tuple[str, ...]) -> tuple[exp.Select, dict[str, str]]:
-        """The SELECT with HAVING and ORDER BY over the release's names of the group columns, and those names."""
+        """The SELECT whose HAVING and ORDER BY have the release's names of the group columns.
+
+        Args:
+            select: The SELECT.
+            columns: The group columns of the release.
+
+        Returns:
+            The SELECT, and the new names by the old ones.
+        """
         ends = "_to" if self.workload.kind == "prefixes" else ""
         names = {name: f"{name}{ends}" for name in columns if self.along is not None}
         changed = select.copy()
