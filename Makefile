@@ -24,7 +24,7 @@ demo: $(VENV)/.demo  ## private statistics of real people, the budget before and
 	$(BIN)/python -m demo
 
 # one thread a worker: matrix products of workers that share cores take more than twice as long with more
-test slow: export OPENBLAS_NUM_THREADS = 1
+test slow bench: export OPENBLAS_NUM_THREADS = 1
 
 test: $(VENV)/.dev  ## the tests; as root on Debian it installs openjdk and chromium where they are missing, and says so
 	tools/engines.sh

@@ -13,6 +13,7 @@ from neartwin.losses.families import rare_participation
 from neartwin.losses.families.rare_participation import Reached
 from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
+from neartwin.losses.inversion.contour_search import by_line
 from neartwin.losses.summands.rounding import NoCertificateError
 
 MU, RATE, STEEP, TOP = Fraction(1), Fraction(1, 10**8), 3.0, 12.0
@@ -318,9 +319,26 @@ def test_two_powers_together_reach_a_rung_as_their_product_says():
     assert found.log_tail(lam, lam, math.inf) == pytest.approx(whole.log_tail(lam, lam, math.inf), rel=1e-6, abs=1e-9)
 
 
-def test_laws_sampled_too_often_are_not_looked_at_by_rungs():
-    rare, often = SubsampledGaussian(mu=1, rate="1e-8"), SubsampledGaussian(mu=1, rate="2e-3")
-    for uses in ({often: 10}, {SubsampledLaplace(epsilon=1, rate="1e-8"): 9}):
-        with pytest.raises(NoCertificateError):
-            rare_participation.by_ladder(compose(uses).sides("remove")[0].upper, 1e-9, 1e-9)
-    assert rare_participation.by_ladder(compose({rare: 10}).sides("remove")[0].upper, 1e-9, 1e-9).upper < 2e-7
+def test_a_sum_without_a_sampled_gaussian_has_no_rungs():
+    laplace = compose({SubsampledLaplace(epsilon=1, rate="1e-8"): 9}).sides("remove")[0].upper
+    with pytest.raises(NoCertificateError):
+        rare_participation.by_ladder(laplace, 1e-9, 1e-9)
+    rare = compose({SubsampledGaussian(mu=1, rate="1e-8"): 10})
+    assert rare_participation.by_ladder(rare.sides("remove")[0].upper, 1e-9, 1e-9).upper < 2e-7
+
+
+@pytest.mark.parametrize(
+    ("uses", "delta"),
+    [
+        ({SubsampledGaussian(mu=1, rate="0.05"): 20}, 1e-6),
+        ({SubsampledGaussian(mu="0.5", rate="0.2"): 60, Gaussian(mu="0.3"): 4}, 1e-5),
+        ({SubsampledGaussian(mu="1.5", rate="0.01"): 9, SubsampledGaussian(mu="0.7", rate="0.03"): 30}, 1e-7),
+        ({SubsampledGaussian(mu=6, rate="0.02"): 3}, 1e-6),
+    ],
+)
+def test_laws_sampled_often_have_rungs_that_agree_with_one_contour(uses, delta):
+    total = compose(uses).sides("remove")[0].upper
+    rungs, plain = rare_participation.by_ladder(total, delta, delta), by_line(total, delta, delta)
+    assert rungs.upper - rungs.lower < 1e-8 * rungs.upper
+    assert plain.upper - plain.lower < 1e-6 * plain.upper
+    assert max(rungs.lower, plain.lower) <= min(rungs.upper, plain.upper)

@@ -14,6 +14,7 @@ over its value at tilt.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import itertools
 import math
@@ -26,7 +27,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height
-from neartwin.losses.inversion import contour
+from neartwin.losses.inversion import contour, saddle
 from neartwin.losses.inversion.contour import Contour
 from neartwin.losses.inversion.contour_search import CONTOUR, NARROW, NO_LINE, WIDE, Answer, invert, narrow
 from neartwin.losses.inversion.saddle import Saddle
@@ -174,26 +175,26 @@ class Reached(Summand):
         return min(found, 0.0)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """Of all parts."""
-        return sum(one.work(tilt, t, frequencies) for _, *both in self.parts_of_laws for one in both)
+        """Of all parts, and of the difference itself."""
+        parts = sum(one.work(tilt, t, frequencies) for _, *both in self.parts_of_laws for one in both)
+        return parts + DIFFERENCE * frequencies
 
 
-MOST_MOVED, MOST_OFTEN = 20.0, 1e-3  # mu; the rate, from which one line is short
-MOST_LAWS = 8  # each wants panels and two lines a rung
 STEEPNESS = 3.0  # of the shares, over mu
-POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0])  # m of the bounds on what lies above the last rung
-WIDEST = 0.1  # deviation of all other losses, beside which a tilt of the whole sees no far hump
-RATIO = 3.0  # of two rungs' z
+# m of the bounds on what lies above the last rung
+POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+RATIO = 3.0  # of two neighbouring rungs' losses
 LOWEST, LEFTMOST = 0.05, -1.0  # of z at a rung, of the rung itself
 HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
 NEGLIGIBLE = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
-TILTS = np.geomspace(1e-4, 60.0, 72)  # over one over the loss at a rung
+LEAST_TILT, MOST_TILT, GRID = 1e-4, 60.0, 72  # of tilts, over one over the loss at a rung
 STEEP = 8.0  # the same: a law of which the best tilt is less has no far hump
-TOLERANCE, SHARE, SHORT = 1e-11, 4.0, 1 / 16
+DIFFERENCE = 1000  # exponentials that a frequency of a term costs beside its parts
+TOLERANCE, SHARE, SHORT = 1e-11, 2.0, 1 / 16
 NEAR = 0.5  # of the logarithm of a line's moduli: what a shorter period may cost
 ENOUGH = 1e-9  # relative width from which no line is built anew
 GUESSES, AGAIN, OFF = 60, 4, 0.05
-BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the total variation; what is asked at all
+BELOW, LEAST = 10.0, -600.0  # of log delta: a first guess under the estimate at one saddle; what is asked at all
 
 
 class Rung(NamedTuple):
@@ -292,15 +293,11 @@ class Ladder:
 
     @classmethod
     def of(cls, total: SumOfLosses, log_delta: float) -> Ladder:
-        """`NoCertificateError` where no law is sampled at a rate of MOST_OFTEN at most."""
+        """`NoCertificateError` where no law is a sampled Gaussian whose losses may be great."""
         laws: tuple[Any, ...] = tuple(one for one in total.summands if one.ladder is LADDER)
-        if not 0 < len(laws) <= MOST_LAWS or min(law.q for law in laws) > MOST_OFTEN:
-            raise NoCertificateError
-        if max(law.mu for law in laws) > MOST_MOVED:
+        if not laws:
             raise NoCertificateError
         others = tuple(one for one in total.summands if one not in laws)
-        if sum(one.cumulants(1.0)[2] for one in others) > WIDEST * WIDEST:
-            raise NoCertificateError
         infinity = total.infinity[1]
         variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0) if infinity == 0 else 1.0
         return cls(laws, others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
@@ -325,22 +322,27 @@ class Ladder:
         """The logarithm of k at the last rung."""
         lowest = min(law.mu * (1.0 - 0.5 * law.mu) + math.log(law.q / (1 - law.q)) for law in self.laws)
         step = min(law.mu for law in self.laws) * PLACES
-        for i in range(int(HIGHEST * max(law.mu for law in self.laws) / step)):
-            log_odds = lowest + i * step
-            if self.never(log_odds)[0] < self.log_delta + math.log(NEGLIGIBLE):
-                return log_odds
-        raise NoCertificateError
+        count = int(HIGHEST * max(law.mu for law in self.laws) / step)
+        goal = self.log_delta + math.log(NEGLIGIBLE)
+        i = bisect.bisect_left(range(count), True, key=lambda i: self.never(lowest + i * step)[0] < goal)
+        if i == count:
+            raise NoCertificateError
+        return lowest + i * step
 
     @cached_property
     def places(self) -> FloatArray:
-        """The logarithms of k at the rungs, from below."""
-        lowest = min(
+        """The logarithms of k at the rungs, from below: one ratio of the losses log(1 + k) from rung to rung.
+
+        No law has all its copies below the lowest.
+        """
+        lowest = max(
             math.log(law.q / (1 - law.q)) + max(math.log(LOWEST), law.mu * (LEFTMOST - 0.5 * law.mu))
             for law in self.laws
         )
-        step = math.log(RATIO)
-        count = max(math.ceil((self.top - lowest) / step), 1)
-        found: FloatArray = self.top - step * np.arange(count, dtype=float)[::-1]
+        least, most = (float(np.logaddexp(0.0, end)) for end in (lowest, self.top))
+        count = max(math.ceil(math.log(most / least) / math.log(RATIO)), 1)
+        losses = most * RATIO ** -np.arange(count, dtype=float)[::-1]
+        found: FloatArray = np.append(np.log(np.expm1(losses[:-1])), self.top)
         return found
 
     @cached_property
@@ -360,10 +362,11 @@ class Ladder:
             last = max(self.place(law, self.top) + 12 / steep, 12.0)
             u: FloatArray = np.arange(-12.0, last, min(1 / 16, 0.25 / steep))
             shown.append((law, u, law.law(u, float(u[1] - u[0]))))
+        others_deviation = math.sqrt(sum(one.cumulants(1.0)[2] for one in self.others))
         found = []
         for j, log_odds in enumerate(self.places.tolist()):
             loss = math.log1p(math.exp(log_odds))
-            tilts = TILTS / loss
+            tilts = np.geomspace(LEAST_TILT / (loss + others_deviation), MOST_TILT / loss, GRID)
             others = np.zeros((3, len(tilts)))
             for one in self.others:
                 others += np.array([one.cumulants(tilt) for tilt in tilts.tolist()]).T
@@ -513,11 +516,13 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
 @np.errstate(all="ignore")
 def at_eps(total: SumOfLosses, eps: float) -> tuple[SeparateLines, Saddle]:
     """The line for questions near this eps, and about how far it serves; `NoCertificateError` as above."""
-    rough = Ladder.of(total, math.log(min(sum(one.variation for one in total.summands), 1.0)) - BELOW)
-    log_delta = min(rough.log_delta_at(eps), rough.log_delta + BELOW)
+    ladder = Ladder.of(total, saddle.for_eps(total, eps).log_delta - BELOW)
+    log_delta = ladder.log_delta_at(eps)
     if not log_delta > LEAST:
         raise NoCertificateError
-    return Ladder.of(total, log_delta).line(eps)
+    if not abs(log_delta - ladder.log_delta) < 2 * BELOW:  # far humps lift the estimate of the whole
+        ladder = Ladder.of(total, log_delta)
+    return ladder.line(eps)
 
 
 LADDER = SpecialMethod(by_ladder, at_eps)

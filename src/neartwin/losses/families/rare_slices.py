@@ -382,8 +382,9 @@ class SlicedSum(QuadratureSum):
         return math.ceil((right - left) / step)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """By the nodes of a rule that reaches so far or up to twice."""
-        return frequencies * self.size(tilt, tilt, 2.0 ** math.ceil(math.log2(max(t, REACH))))
+        """By products of turns over the nodes of a rule that reaches so far or up to twice."""
+        size = self.size(tilt, tilt, 2.0 ** math.ceil(math.log2(max(t, REACH))))
+        return atoms.work_by_products(size, frequencies)
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps between the ends; low and high are one tilt."""

@@ -35,6 +35,7 @@ REPEATS = 2  # of them at a tilt tried before
 FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
+FAINT = -100.0  # of log delta
 BRIEF = 0.26  # of the usual budget, for a line that may be asked in vain
 FINER = 0.02  # share of the last level that a next line may aim at
 
@@ -162,12 +163,6 @@ def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRu
         return smooth_line_at(total, at, rtol)
 
 
-def short_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
-    """A plain line of a part of the usual budget."""
-    del rtol
-    return CONTOUR, contour.build(total, at, 0.0, share=BRIEF)
-
-
 def smooth_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
     """A line with smooth kernels, where nothing else is affordable."""
     return _smooth(total, at, tuple(share * rtol for share in RESOLUTIONS))
@@ -184,6 +179,8 @@ def lines_at(
 ) -> Iterator[tuple[str, ContourRule]]:
     """Certified lines at this saddle: one alone where width is no matter, else smooth ones of each level; a wide one if none.
 
+    None at all for a delta so small that a wide line says no more than Chernoff's bound.
+
     Levels end with the first that is no wider than asked for.
     """
     found, last = None, math.inf
@@ -199,7 +196,7 @@ def lines_at(
         yield found
         if not isinstance(found[1], contour.Contour) or found[1].dip is None:
             break
-    if found is None:
+    if found is None and at.log_delta > FAINT:
         yield wide_line_at(total, at, rtol)
 
 
@@ -267,6 +264,13 @@ def by_line(
             _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
             best = common(best, _at_line(CONTOUR, line, at, (low_target, high_target), rtol)[0])
     return best
+
+
+def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
+    """What one plain line of a part of the usual budget proves."""
+    at = saddle.for_delta(total, high_target)
+    line = contour.build(total, at, 0.0, share=BRIEF)
+    return _at_line(CONTOUR, line, at, (low_target, high_target), NARROW)[0]
 
 
 def _at_line(

@@ -28,10 +28,10 @@ from neartwin.losses.inversion.contour_search import (
     Answer,
     ContourRule,
     by_line,
+    by_short_line,
     common,
     lines_at,
     narrow,
-    short_line_at,
     wide_line_at,
 )
 from neartwin.losses.inversion.saddle import Saddle
@@ -45,6 +45,7 @@ LINES = 48  # lines of one method that one vectorised query may build
 SPECIAL_LINES = 8  # of a special method, of which each is many
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 POOR = 1e-3  # relative width from which wide kernels are tried
+LOOSE = 1e-5  # relative width in delta from which another method is tried
 NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
@@ -78,7 +79,7 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         yield Method(1e-13, partial(by_closed_form, total))
     if special is not None:
         if special.mixes and not total.has_closed_form:
-            yield Method(enough, partial(by_line, total, build=short_line_at, tries=1))
+            yield Method(enough, partial(by_short_line, total))
         yield Method(enough, partial(special.epsilon, total), partial(_special_lines, total, special), SPECIAL_LINES)
     if total.has_closed_form:
         return
@@ -203,6 +204,7 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
     for asked in _methods(total, rtol):
         if asked.lines is None:
             continue
+        wide[:] = wide | (upper - lower > LOOSE * upper)  # what the last method calls its best may be poor
         left = found.wide.copy()
         for _ in range(asked.most):
             left &= found.wide

@@ -111,6 +111,10 @@ LONG = 1 << 21  # atoms times frequencies from which the fast transform may pay
 AGAIN = 1 << 21  # so many terms at most are then summed one by one,
 EXACT = 1 << 24  # or so many, where
 MANY = 12  # frequencies from which products of turns are fewer
+MOST_TURNS = 1 << 22  # that are kept at once
+ONE_THREAD = (
+    1 << 15
+)  # products in one matrix up to which OpenBLAS starts no threads: their waiting costs more than the products
 LOOSE = 1e-11  # the copies together would err by more than this
 NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
 
@@ -188,7 +192,7 @@ def line(
     # what the stated errors of masses and losses, and what is outside, may move the sum by
     error = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
     even = len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
-    products = even and relative and 2 * math.isqrt(len(t)) * len(w.losses) <= EXACT // 4
+    products = even and relative and turns(len(w.losses), len(t)) <= MOST_TURNS
     # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
     own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
     again = np.arange(len(t))
@@ -237,7 +241,13 @@ def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatAr
     weighted = (turned * weights).reshape(few + coarse, -1, width)
     alone = weighted.sum(axis=2).sum(axis=1)
     fine = turned[:few].reshape(few, -1, width).transpose(1, 2, 0)
-    both = np.matmul(weighted[few:].transpose(1, 0, 2), fine).sum(axis=0)
+    rows = max(1, ONE_THREAD // (few * width))
+    both = np.concatenate(
+        [
+            np.matmul(weighted[start : start + rows].transpose(1, 0, 2), fine).sum(axis=0)
+            for start in range(few, few + coarse, rows)
+        ]
+    )
     found = (alone[few:, None] + alone[:few] + both).ravel()[:many]
     most = np.minimum(4.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
     return found.real, found.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
@@ -251,6 +261,17 @@ def is_long(atoms: int, frequencies: int) -> bool:
 def work(atoms: int, frequencies: int) -> int:
     """What a line costs, in exponentials."""
     return 60 * atoms + 30 * frequencies + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
+
+
+def turns(atoms: int, frequencies: int) -> int:
+    """How many exponentials products of turns want."""
+    return 2 * math.isqrt(frequencies) * atoms
+
+
+def work_by_products(atoms: int, frequencies: int) -> int:
+    """What a line costs where its error is relative: two functions a turn, and each product a part of one."""
+    few = turns(atoms, frequencies)
+    return 2 * few + atoms * frequencies // 32 if few <= MOST_TURNS else work(atoms, frequencies)
 
 
 class AtomicSum(Summand):
