@@ -42,8 +42,9 @@ class ContributionBounds:
                 f"{float(self.norm):g} rows; no row is dropped"
             )
         total = "" if self.rows is None else f", for {self.rows} rows in all"
-        rows = f"a unit counts for at most {self.max_rows_per_group} rows in a group"
-        return f"{rows} and in at most {self.max_groups} groups{total}"
+        rows, groups = self.max_rows_per_group, self.max_groups
+        in_group = f"a unit counts for at most {rows} row{'s' * (rows > 1)} in a group"
+        return f"{in_group} and in at most {groups} group{'s' * (groups > 1)}{total}"
 
     @property
     def total_rows(self) -> int:
