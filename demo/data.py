@@ -10,7 +10,7 @@ import duckdb
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """What a reader should know of a data set."""
+    """The facts about a data set that a reader should know."""
 
     title: str
     source: str

@@ -1,7 +1,7 @@
-"""Whether what is installed fits together, and whether any of it has a known vulnerability (`make slow`).
+"""Check whether installed packages fit together, and whether any has a known vulnerability (`make slow`).
 
-Advisories come from PyPI's own database by pip-audit. Where that cannot be reached, nothing is called safe: it is said how
-many packages were not audited, and the run goes on, for a network that is away is no fault of the code.
+pip-audit asks the public database of advisories. Without a network nothing is called safe. The tool then prints the number
+of packages that were not audited and succeeds, because a missing network is no fault of the code.
 """
 
 import json
@@ -10,26 +10,26 @@ import sys
 from typing import Any
 
 
-def verdict(told: list[dict[str, Any]]) -> tuple[list[str], int, int]:
+def verdict(report: list[dict[str, Any]]) -> tuple[list[str], int, int]:
     """One line for each vulnerability, how many packages were audited, and how many were not."""
-    found = [
+    vulnerabilities = [
         f"{package['name']} {package['version']}: {vulnerability['id']}, fixed in {', '.join(vulnerability['fix_versions'])}"
-        for package in told
+        for package in report
         for vulnerability in package.get("vulns", [])
     ]
-    skipped = sum("skip_reason" in package for package in told)
-    return found, len(told) - skipped, skipped
+    skipped = sum("skip_reason" in package for package in report)
+    return vulnerabilities, len(report) - skipped, skipped
 
 
 def audited() -> list[dict[str, Any]] | None:
-    """What pip-audit says of every installed package; None where it could not ask at all."""
+    """The report of pip-audit on every installed package; None where it could not ask."""
     command = [sys.executable, "-m", "pip_audit", "--format", "json", "--progress-spinner", "off", "--skip-editable"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
     try:
-        told: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
+        report: list[dict[str, Any]] = json.loads(process.stdout)["dependencies"]
     except (ValueError, KeyError):
         return None
-    return told
+    return report
 
 
 def fit_together() -> bool:
@@ -40,13 +40,16 @@ def fit_together() -> bool:
 def main() -> int:
     """Print the verdict; 1 for packages that do not fit together or a known vulnerability."""
     fits = fit_together()
-    told = audited()
-    found, asked, skipped = verdict(told or [])
-    if not asked:
+    report = audited()
+    vulnerabilities, audited_count, skipped = verdict(report or [])
+    if not audited_count:
         print("dependencies: NOT audited: pip-audit could not reach its advisories")
         return 0 if fits else 1
-    print("\n".join(found) or f"dependencies: {asked} audited, no known vulnerability; {skipped} NOT audited")
-    return 0 if fits and not found else 1
+    print(
+        "\n".join(vulnerabilities)
+        or f"dependencies: {audited_count} audited, no known vulnerability; {skipped} NOT audited"
+    )
+    return 0 if fits and not vulnerabilities else 1
 
 
 if __name__ == "__main__":

@@ -35,15 +35,15 @@ def constraints(lines: Iterable[str]) -> list[str]:
     >>> constraints(["numpy>=2", "sqlglot>=28,<31", "psycopg[binary]>=3.2; platform_system != 'Windows'"])
     ['numpy==2', "psycopg==3.2; platform_system != 'Windows'", 'sqlglot==28']
     """
-    found = set()
+    pins = set()
     for line in lines:
         match = REQUIREMENT.fullmatch(line)
         lowest = match and re.search(r">=\s*([^,\s]+)", match["bounds"])
         if match is None or lowest is None:
             raise SystemExit(f"oldest: {line!r} has no lower bound; write the oldest version that was tried")
         marker = f"; {match['marker'].strip()}" if match["marker"] else ""
-        found.add(f"{match['name'].lower()}=={lowest[1]}{marker}")
-    return sorted(found)
+        pins.add(f"{match['name'].lower()}=={lowest[1]}{marker}")
+    return sorted(pins)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The measurable part of the rule for prose: short sentences, and none that opens like a riddle (`make check`).
 
     python tools/prose.py                   every offender in README, CONTRIBUTING, the English docs and public docstrings
-    python tools/prose.py --check           README, CONTRIBUTING, all English docs and CLEAN_ROOMS; exit code 1 for any offender
+    python tools/prose.py --check           the same of tools, demo and CLEAN_ROOMS alone; exit code 1 for any offender
     python tools/prose.py --check PATH...   these files and folders alone
 
 **Words.** A sentence has at most 25. Code, formulas and symbols count nothing: a token counts if it is a plain number or a word
@@ -69,7 +69,7 @@ class Offence:
     Attributes:
         file: Where it is.
         line: The line on which its paragraph's part of it starts, from 1.
-        fault: What is wrong, with the sentence's first words.
+        fault: The fault, with the sentence's first words.
     """
 
     file: Path
@@ -90,15 +90,15 @@ def main(arguments: list[str]) -> int:
     checked = arguments[:1] == ["--check"]
     rooms = CLEAN_ROOMS if checked else ("",)
     named = [file for name in arguments if name != "--check" for file in modules([name], Path.cwd())]
-    files = named or [*pages(), *modules(rooms)]
-    found = [offence for file in files for offence in offences(file)]
-    for offence in found:
+    files = named or [*pages(), *modules(("demo", "tools"), HOME), *modules(rooms)]
+    offenders = [offence for file in files for offence in offences(file)]
+    for offence in offenders:
         print(offence)
     print(
-        f"{len(found)} sentences to rewrite in {len({one.file for one in found})} of {len(files)} files",
+        f"{len(offenders)} sentences to rewrite in {len({one.file for one in offenders})} of {len(files)} files",
         file=sys.stderr,
     )
-    return int(checked and bool(found))
+    return int(checked and bool(offenders))
 
 
 def pages() -> list[Path]:
@@ -126,7 +126,7 @@ def offences(file: Path) -> Iterator[Offence]:
 
 
 def faults(sentence: str) -> Iterator[str]:
-    """What breaks the rule in one sentence."""
+    """The faults of one sentence."""
     start = " ".join(sentence.split()[:8])
     count = words(sentence)
     if count > MOST_WORDS:
@@ -221,13 +221,13 @@ def docstring_paragraphs(text: str) -> Iterator[Lines]:
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Each public docstring with its first line."""
-    found: list[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = [tree]
-    while found:
-        node = found.pop(0)
+    nodes: list[ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef] = [tree]
+    while nodes:
+        node = nodes.pop(0)
         if (text := ast.get_docstring(node, clean=False)) is not None:
             yield node.body[0].lineno, text
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            found += public(node.body)
+            nodes += public(node.body)
 
 
 def public(body: Iterable[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -142,7 +142,7 @@ def shape(word: str, schema: dict[str, Any], schemas: dict[str, Any]) -> str:
 
 
 def cell(about: dict[str, Any]) -> str:
-    """What a field is, in a table's cell."""
+    """The type and the description of a field, for a table's cell."""
     kinds = [about, *about.get("anyOf", [])]
     names = [str(kind.get("type") or kind.get("$ref", "").rpartition("/")[2]) for kind in kinds]
     text = " ".join(str(about.get("description", "")).split()).replace("|", "\\|")

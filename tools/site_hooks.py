@@ -1,4 +1,4 @@
-"""What the documentation site shows and no one writes by hand: its pictures and the reference of public names.
+"""Make the parts of the documentation site that nobody writes by hand: its pictures and the reference of public names.
 
 Called by MkDocs at each build. Writes docs/pictures and docs/reference/api, which are not kept.
 """

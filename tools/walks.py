@@ -5,7 +5,7 @@
     python tools/walks.py --list     every function of each walk, by file
 
 Each walk runs once unseen, on a ledger of its own, so that imports and first uses are over. The second run is counted.
-It counts the distinct functions with a name that the call enters in the thread that makes it: a comprehension, a generator
+It counts the distinct functions with a name that the call enters in its own thread. A comprehension, a generator
 expression, a lambda and a module's top level have no name. A file counts when one of its functions does.
 Figures are of Python 3.11.
 """
@@ -141,7 +141,7 @@ def walked(call: Callable[[], object]) -> Counter[CodeType]:
 
 
 def counted(walk: Walk) -> Counter[CodeType]:
-    """What the second run of a walk enters."""
+    """The functions that the second run of a walk enters, each with its number of calls."""
     with tempfile.TemporaryDirectory() as place:
         walk.prepared(Path(place))()
         return walked(walk.prepared(Path(place)))

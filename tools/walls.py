@@ -10,7 +10,7 @@ TYPE_CHECKING. `from neartwin.room import name` names the module `neartwin.room.
 `neartwin/room/__init__.py`. The face in turn imports whatever its own statements name, so a circle through a face is seen.
 The modules that a face opens at first use count as its imports: each string of an `__init__.py` that is a module's full name.
 So does the string that any module gives to `import_module`. `from neartwin.room.part import name` names `neartwin.room.part`
-alone: Python does run the face of the room first, but an edge to it would forbid a face that collects its own room's names.
+alone. Python does run the room's face first. But an edge to it would forbid a face that collects its own room's names.
 
 **Type checks.** A family is a set of classes: those below its roots in FAMILIES and all their subclasses. A type check is
 `isinstance`, `issubclass`, a comparison of `type(x)` or `x.__class__`, a class pattern of `match`, a registration of
@@ -36,9 +36,8 @@ class Family:
     """Classes that no code outside one file may tell apart.
 
     Attributes:
-        name: What a message calls it.
-        roots: Dotted names of a class, of a union of classes, of a module, or of a package; the last two stand for every
-            class that they define.
+        name: Its name in a message.
+        roots: Dotted names of classes, unions of classes, modules and packages. The last two stand for their classes.
         place: The one file that may ask for the type, relative to the source folder.
         closed: Whether a check elsewhere is a fault. Others are listed by `--types` until none is left.
     """
@@ -231,7 +230,7 @@ def import_circles(modules: Mapping[str, Module]) -> list[str]:
 
 
 class Names:
-    """What names mean: classes by full name, followed through imports, faces, unions and tuples."""
+    """The meaning of names: classes by full name, followed through imports, faces, unions and tuples."""
 
     def __init__(self, modules: Mapping[str, Module]) -> None:
         self.modules = modules
@@ -351,7 +350,7 @@ def _is_type_of(node: ast.expr) -> bool:
             return False
 
 
-def asked(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+def askers(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
     """The expressions that one node of a syntax tree tells types apart by, each with the word for how."""
     match node:
         case ast.Call(func=ast.Name(id="isinstance" | "issubclass" as word), args=[_, kinds]):
@@ -384,12 +383,12 @@ def type_checks(
     for module in modules.values():
         path = module.path.relative_to(source).as_posix()
         for node in module.nodes:
-            for word, expression in asked(node):
+            for word, expression in askers(node):
                 kinds = names.meaning(expression, module.name)
                 for family, classes in members:
-                    if path != family.place and (told := sorted(kind.rpartition(".")[2] for kind in kinds & classes)):
+                    if path != family.place and (checks := sorted(kind.rpartition(".")[2] for kind in kinds & classes)):
                         lines.append(
-                            f"{path}:{expression.lineno}: {family.name}: {word} {', '.join(told)}; ask in {family.place}"
+                            f"{path}:{expression.lineno}: {family.name}: {word} {', '.join(checks)}; ask in {family.place}"
                         )
     return lines
 
