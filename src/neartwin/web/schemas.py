@@ -3,7 +3,9 @@
 Amounts are exact text, such as "0.1" or "1/3".
 """
 
+import re
 from fractions import Fraction
+from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictFloat, StrictInt, StrictStr
@@ -28,7 +30,21 @@ def _closed(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)} if examples else None)
 
 
-class RequestModel(BaseModel):
+class Model(BaseModel):
+    """A part of a request or an answer. The OpenAPI document describes each field by its docstring's Attributes."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: Any, handler: Any) -> dict[str, Any]:
+        described: dict[str, Any] = handler(schema)
+        body = handler.resolve_ref_schema(described)
+        for base in reversed(cls.__mro__[: cls.__mro__.index(Model) + 1]):
+            body["description"], _, attributes = cleandoc(base.__doc__ or "").partition("\n\nAttributes:\n")
+            for name, text in re.findall(r"(?ms)^    (\w+): (.*?)(?=^    \w+: |\Z)", attributes):
+                body["properties"][name]["description"] = " ".join(text.split())
+        return described
+
+
+class RequestModel(Model):
     """A request. Unknown fields are refused."""
 
     model_config = _closed()
@@ -37,8 +53,18 @@ class RequestModel(BaseModel):
 _REFUSAL = BudgetError("epsilon", Fraction(1, 2), Fraction(1, 4), ("spend at most the remaining 0.25",))
 
 
-class Fault(BaseModel):
-    """The shape of every error, which is also that of the terminal's `--json`. Parts without content are empty."""
+class Fault(Model):
+    """The shape of every error, which is also that of the terminal's `--json`. Parts without content are empty.
+
+    Attributes:
+        code: The code of the error's class, such as NT-400.
+        error: The name of the error's class.
+        message: The whole message.
+        name: The name of the refused value.
+        value: The refused value, as the caller sent it.
+        rule: The rule that the value breaks.
+        remedy: The way out.
+    """
 
     model_config = ConfigDict(extra="allow", json_schema_extra={"example": dict[str, Any](_REFUSAL.as_dict())})
     code: str
@@ -66,7 +92,21 @@ class PrivateRange(RequestModel):
 
 
 class Question(RequestModel):
-    """A question as SQL, as parts, or as a choice. Give one of `sql`, `statistics` and `most_common`."""
+    """A question as SQL, as parts, or as a choice. Give one of `sql`, `statistics` and `most_common`.
+
+    Attributes:
+        sql: The question as SQL.
+        joins: The tables to join, each with its name, `on`, `how` and `prefix`.
+        computed: Pairs of a new column's name and its expression.
+        where: Conditions on rows, all of which must hold.
+        group_by: The columns to group by.
+        keys: Public keys: "declared", lists of values by column, or a list of keys. Without it groups are discovered.
+        statistics: Each statistic by its name in the answer, such as `{"ask": "sum", "column": "amount"}`.
+        margins: Lists of group columns, each of which is a margin to release.
+        workload: Linear queries over the groups, such as `{"ask": "prefixes"}`.
+        most_common: A choice of the k most common values of a column.
+        after: Free post-processing, such as `{"limit": 3}`.
+    """
 
     model_config = _closed(
         {
@@ -110,7 +150,15 @@ class PrivateLimit(PrivateRange):
 
 
 class Limits(RequestModel):
-    """The limits of one unit's contribution: `nt.limits(...)`."""
+    """The limits of one unit's contribution: `nt.limits(...)`.
+
+    Attributes:
+        max_rows_per_group: The most rows of a unit that count in one group.
+        max_groups: The most groups of a unit that count.
+        rows: The most rows of a unit in all groups together.
+        norm: The norm of a unit's whole vector, in rows.
+        max_discovered_groups: The number of its groups that a unit helps to discover.
+    """
 
     max_rows_per_group: Whole | PrivateLimit | None = None
     max_groups: Whole | PrivateLimit | None = None
@@ -148,15 +196,29 @@ class Ask(RequestModel):
     private_range: PrivateRange | None = None
 
 
-class Tree(BaseModel):
-    """A plan as a tree of lines. Each line gives the reason for its number."""
+class Tree(Model):
+    """A plan as a tree of lines. Each line gives the reason for its number.
+
+    Attributes:
+        line: The line.
+        under: The lines below it.
+    """
 
     line: str
     under: list["Tree"]
 
 
-class Preview(BaseModel):
-    """The price, the expected errors, and the budget before and after, by pool. It follows from the plan and is free."""
+class Preview(Model):
+    """The price, the expected errors, and the budget before and after. It follows from the plan and is free.
+
+    Attributes:
+        price: The price, as amounts by name.
+        before: The remaining budget before the release, by pool.
+        after: The remaining budget after it, by pool.
+        affordable: Whether the account can pay.
+        errors: The expected error of each statistic.
+        says: The preview as text.
+    """
 
     price: dict[str, str]
     before: dict[str, str]
@@ -182,7 +244,7 @@ class Plan(Preview):
     questions: list[dict[str, Any]] | None = None
 
 
-class JobState(BaseModel):
+class JobState(Model):
     """A release under way.
 
     Attributes:
@@ -202,7 +264,7 @@ class JobState(BaseModel):
     error: Fault | None = None
 
 
-class ReleaseAnswer(BaseModel):
+class ReleaseAnswer(Model):
     """A stored release, which is served at no cost.
 
     Attributes:
@@ -230,15 +292,21 @@ class Raise(Target):
     reason: Annotated[str, Field(max_length=1_000)] = ""
 
 
-class Allotment(BaseModel):
-    """The amounts that one holder may spend of a data set and has spent, by pool."""
+class Allotment(Model):
+    """The amounts that one holder may spend of a data set and has spent.
+
+    Attributes:
+        holder: "analyst:NAME" or "project:NAME".
+        cap: The most that the holder may spend, by pool.
+        spent: The amount that the holder has spent, by pool.
+    """
 
     holder: str
     cap: Annotated[Amounts, Field(validation_alias="caps")]
     spent: Amounts
 
 
-class Entry(BaseModel):
+class Entry(Model):
     """One record of the ledger. The fields are those of `neartwin.ledger.Entry`."""
 
     position: int
@@ -264,7 +332,7 @@ class Head(RequestModel):
     head: Annotated[str, Field(max_length=100)] = ""
 
 
-class LedgerFault(BaseModel):
+class LedgerFault(Model):
     """A fault of the ledger.
 
     Attributes:
@@ -278,7 +346,7 @@ class LedgerFault(BaseModel):
     message: str
 
 
-class Verdict(BaseModel):
+class Verdict(Model):
     """The result of a verification of the whole ledger.
 
     Attributes:
@@ -293,7 +361,14 @@ class Verdict(BaseModel):
 
 
 class TokenWish(RequestModel):
-    """A token to be made. It expires after `days` days."""
+    """A token to be made.
+
+    Attributes:
+        name: The owner's name.
+        role: "curator", "analyst" or "auditor".
+        project: The owner's project, or "".
+        days: The days until it expires.
+    """
 
     model_config = _closed({"name": "ada", "role": "analyst", "project": "census", "days": 90})
     name: Name
@@ -302,7 +377,7 @@ class TokenWish(RequestModel):
     days: Annotated[int, Field(ge=1, le=3_650)] = 90
 
 
-class NewToken(BaseModel):
+class NewToken(Model):
     """A new token. Its text, `token`, is shown this once."""
 
     id: str
@@ -315,7 +390,7 @@ class NewToken(BaseModel):
     token: str
 
 
-class Me(BaseModel):
+class Me(Model):
     """The caller. A browser's session has a secret, `csrf`, that must come with every request that changes something."""
 
     name: str
@@ -332,7 +407,7 @@ class SignIn(RequestModel):
     token: Annotated[str, Field(max_length=500)]
 
 
-class Act(BaseModel):
+class Act(Model):
     """A curator's act, as the ledger records it."""
 
     position: int
@@ -343,7 +418,7 @@ class Act(BaseModel):
     body: Json[dict[str, Any]]
 
 
-class Health(BaseModel):
+class Health(Model):
     """Whether the service and its database answer."""
 
     status: Literal["ok"]
@@ -357,7 +432,7 @@ BoundsByColumn = Annotated[
 KeysByColumn = Annotated[dict[Text, Annotated[list[Value], Field(max_length=100_000)]], Field(max_length=200)]
 
 
-class Column(BaseModel):
+class Column(Model):
     """A column that the caller may use.
 
     Attributes:
@@ -399,7 +474,7 @@ class RuleModel(RequestModel):
     allotment: Parts | None = None
 
 
-class JoinableTableAnswer(BaseModel):
+class JoinableTableAnswer(Model):
     """A table that questions may join.
 
     Attributes:
@@ -415,7 +490,7 @@ class JoinableTableAnswer(BaseModel):
     columns: list[Column]
 
 
-class DatasetAnswer(BaseModel):
+class DatasetAnswer(Model):
     """A data set with its public facts.
 
     Attributes:
@@ -448,7 +523,16 @@ class DatasetAnswer(BaseModel):
 
 
 class TableRequest(RequestModel):
-    """A table in a file of the service's folder `data`, with its declared public facts. `file` is the bare file name."""
+    """A table in a file of the service's folder `data`, with its declared public facts.
+
+    Attributes:
+        name: The table's name in SQL.
+        file: The bare name of the file.
+        table: The table's name in a database file.
+        types: Declared types, by column.
+        bounds: Declared bounds, by column: low, high and perhaps a step.
+        keys: Declared public keys, by column.
+    """
 
     name: Name
     file: Name
@@ -459,14 +543,28 @@ class TableRequest(RequestModel):
 
 
 class JoinableTableRequest(TableRequest):
-    """A table that questions may join. It is public, holds rows of the same units, or holds rows owned by key."""
+    """A table that questions may join.
+
+    Attributes:
+        kind: "public", "same_unit" for rows of the same units, or "owned" for rows that belong by key.
+        unit: The column of the units, of a "same_unit" table.
+    """
 
     kind: Literal["public", "same_unit", "owned"]
     unit: Text = ""
 
 
 class Registration(TableRequest):
-    """A new data set from a file that lies in the service's folder `data`, by its bare name."""
+    """A new data set from a file in the service's folder `data`.
+
+    Attributes:
+        unit: The column of the protected units, or "(each row)".
+        neighbours: "add_remove" or "replace_one".
+        budget: The whole budget, as amounts by name.
+        about: A sentence for analysts.
+        policy: The rules, of which the first that fits decides.
+        tables: The tables that questions may join.
+    """
 
     model_config = _closed(
         {
