@@ -117,8 +117,8 @@ def tried(spark, folder, monkeypatch, answer_of):
     (folder / "drawn").mkdir(parents=True)
     honest, place = parquet.keyed_answer, str(folder / "drawn")
 
-    def losing(made, *, release, secret):
-        answer = honest(made, release=release, secret=secret)
+    def losing(made, schema, *, release, secret):
+        answer = honest(made, schema, release=release, secret=secret)
 
         def function(batches):
             from pyspark import TaskContext

@@ -37,7 +37,7 @@ def fits(seen, law):
 def test_winners(kind):
     scores = np.array([12, 11, 9, 0])
     right, wrong = (kind(scale=scale, epsilon=ONE) for scale in (Fraction(2), Fraction(17, 8)))
-    seen = np.bincount([right.choose(scores) for _ in range(60_000)], minlength=4)
+    seen = np.bincount([right.choose(scores) for _ in range(200_000)], minlength=4)
     assert fits(seen, right.pmf(scores))
     assert not fits(seen, wrong.pmf(scores))
 
