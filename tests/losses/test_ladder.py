@@ -342,3 +342,16 @@ def test_laws_sampled_often_have_rungs_that_agree_with_one_contour(uses, delta):
     assert rungs.upper - rungs.lower < 1e-8 * rungs.upper
     assert plain.upper - plain.lower < 1e-6 * plain.upper
     assert max(rungs.lower, plain.lower) <= min(rungs.upper, plain.upper)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_term_without_a_saddle_leaves_the_others_estimate():
+    mixed = (
+        348 * SubsampledGaussian(mu="0.262", rate="0.005332")
+        + 62 * SubsampledGaussian(mu="1.793", rate="0.000227500")
+        + 27760 * SubsampledGaussian(mu="1.683", rate="0.0007374")
+    )
+    answer = mixed.epsilon(5.2486e-9, direction="remove")
+    (side,) = mixed.sides("remove")
+    lower, upper, _ = side.delta(np.array([answer.lower, 0.5 * (answer.lower + answer.upper), answer.upper]))
+    assert lower[2] <= 5.2486e-9 <= upper[0]

@@ -386,8 +386,8 @@ class Ladder:
         return found
 
     def log_delta_at(self, eps: float) -> float:
-        """About log delta, by the estimates at the terms' saddles."""
-        each = [float(np.nanmin(log - tilts * (eps - at))) for at, log, tilts in self.curves]
+        """About log delta, by the estimates at the terms' saddles; infinity where no tilt of a term has one."""
+        each = [float(np.fmin.reduce(log - tilts * (eps - at), initial=np.inf)) for at, log, tilts in self.curves]
         return float(logsumexp(np.array(each)))
 
     @cached_property
@@ -398,7 +398,7 @@ class Ladder:
 
     def guess(self) -> float:
         """About where delta is met."""
-        low, high = 0.0, 2 * sum(max(float(np.nanmax(eps)), 0.0) for eps, _, _ in self.curves)
+        low, high = 0.0, 2 * sum(float(np.fmax.reduce(eps, initial=0.0)) for eps, _, _ in self.curves)
         for _ in range(GUESSES):
             eps = 0.5 * (low + high)
             low, high = (eps, high) if self.log_delta_at(eps) > self.log_delta else (low, eps)
