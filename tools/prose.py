@@ -1,4 +1,4 @@
-"""The measurable part of the rule for prose: short sentences, and none that opens like a riddle (`make check`).
+"""The measurable part of the rule for prose: short sentences, plain openers and listed parameters (`make check`).
 
     python tools/prose.py                   every offender in README, CONTRIBUTING, the English docs and public docstrings
     python tools/prose.py --check           the same of tools, demo and CLEAN_ROOMS alone; exit code 1 for any offender
@@ -8,6 +8,8 @@
 of letters. Each cell of a table, item of a list and entry of `Args:` is a paragraph of its own. Headings are not sentences.
 
 **Openers.** No sentence starts with "The same", "Of", "By" or "What". A question may start with "What".
+
+**Parameters.** A public function with two or more lists each under `Args:`. A method need not repeat one that it overrides.
 """
 
 import ast
@@ -21,6 +23,7 @@ from pathlib import Path
 MOST_WORDS = 25
 OPENERS = ("The same", "Of", "By", "What")
 HOME = Path(__file__).parent.parent
+SOURCE = HOME / "src" / "neartwin"
 # rooms and files of src/neartwin whose docstrings pass and have to go on passing
 CLEAN_ROOMS = (
     "accounting",
@@ -49,6 +52,8 @@ CLEAN_ROOMS = (
     "tradeoff",
     "web",
 )
+# rooms whose functions are commands and routes: declarations describe their parameters, and docstrings are help texts
+UNLISTED_ROOMS = ("cli", "web")
 WRITTEN_BY_TOOLS = ("docs/reference/cli.md",)  # tools/reference.py writes it
 
 FENCE = re.compile(r"\s*(```|~~~)")
@@ -56,6 +61,7 @@ ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s+")
 HEADING = re.compile(r"#{1,6}\s|={3,}$|-{3,}$")
 SECTION = re.compile(r"(Args|Attributes|Returns|Raises|Yields|Examples?|Notes?|Source|References):\s*$")
 ENTRY = re.compile(r"\s+\*{0,2}[\w., *]+(?: \([^)]*\))?:\s+(?=\S)")
+LISTED = re.compile(r"(?m)^ +\*{0,2}(\w+(?:, \*{0,2}\w+)*)(?: \([^)]*\))?:")
 END = re.compile(r"(?<=[.!?])[\"')\]”’]*\s+")
 ABBREVIATIONS = re.compile(r"\b(?:e\.g|i\.e|vs|al|cf|Def|Thm|Th|Prop|Eq|Sect|Sec|Fig|No|pp?|approx)\.$")
 WORD = re.compile(r"(?:[^\W\d_]{2,}|[aAI])(?:['’-][^\W\d_]+)*|\d+(?:[.,]\d+)*(?:th|st|nd|rd)?")
@@ -83,6 +89,7 @@ class Offence:
 
 
 Lines = list[tuple[int, str]]  # numbered lines of one paragraph
+Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def main(arguments: list[str]) -> int:
@@ -92,10 +99,12 @@ def main(arguments: list[str]) -> int:
     named = [file for name in arguments if name != "--check" for file in modules([name], Path.cwd())]
     files = named or [*pages(), *modules(("demo", "tools"), HOME), *modules(rooms)]
     offenders = [offence for file in files for offence in offences(file)]
+    helped = set(modules(UNLISTED_ROOMS))
+    offenders += unlisted([file for file in files if file.is_relative_to(SOURCE) and file not in helped])
     for offence in offenders:
         print(offence)
     print(
-        f"{len(offenders)} sentences to rewrite in {len({one.file for one in offenders})} of {len(files)} files",
+        f"{len(offenders)} places to mend in {len({one.file for one in offenders})} of {len(files)} files",
         file=sys.stderr,
     )
     return int(checked and bool(offenders))
@@ -109,8 +118,9 @@ def pages() -> list[Path]:
     return [HOME / "README.md", HOME / "CONTRIBUTING.md", *english]
 
 
-def modules(names: Iterable[str], home: Path = HOME / "src" / "neartwin") -> list[Path]:
-    """These files, and the modules in these folders; the name "" is all of `home`."""
+def modules(names: Iterable[str], home: Path | None = None) -> list[Path]:
+    """These files, and the modules in these folders of `home`, by default the sources; the name "" is all of it."""
+    home = home or SOURCE
     paths = [(home / name).resolve() for name in names]
     return [file for path in paths for file in (sorted(path.rglob("*.py")) if path.is_dir() else [path])]
 
@@ -217,6 +227,47 @@ def docstring_paragraphs(text: str) -> Iterator[Lines]:
             else:
                 lines.append((number, line.lstrip() if section else line))
         yield from paragraphs(lines)
+
+
+def unlisted(files: Iterable[Path]) -> Iterator[Offence]:
+    """Public functions of two or more parameters that do not list each, and override no method that does."""
+    listed = {
+        (function.name, frozenset(parameters(function)))
+        for file in modules([""])
+        for function, method in functions(ast.parse(file.read_text(encoding="utf-8")).body)
+        if method and not missing(function)
+    }
+    for file in files:
+        for function, method in functions(ast.parse(file.read_text(encoding="utf-8")).body):
+            inherited = method and (function.name, frozenset(parameters(function))) in listed
+            if len(parameters(function)) > 1 and missing(function) and not inherited:
+                fault = f"{function.name} does not list {', '.join(missing(function))} under Args:"
+                yield Offence(file, function.lineno, fault)
+
+
+def functions(body: Iterable[ast.stmt], *, method: bool = False) -> Iterator[tuple[Function, bool]]:
+    """The public functions of a body, and the methods of its public classes; overloads and setters apart."""
+    for node in public(body):
+        if isinstance(node, ast.ClassDef):
+            yield from functions(node.body, method=True)
+        elif not any(re.search(r"overload|setter", ast.unparse(decorator)) for decorator in node.decorator_list):
+            yield node, method
+
+
+def parameters(function: Function) -> list[str]:
+    """The names of a function's parameters, `self` and `cls` apart."""
+    given = function.args
+    rest = [one for one in (given.vararg, given.kwarg) if one is not None]
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *rest]
+    return [one.arg for one in every if one.arg not in {"self", "cls"}]
+
+
+def missing(function: Function) -> list[str]:
+    """The parameters that the docstring does not list under `Args:`."""
+    section = re.search(r"Args:\n(.*?)(?=\n\S|\Z)", ast.get_docstring(function) or "", re.DOTALL)
+    entries = LISTED.findall(section.group(1)) if section else []
+    names = {name.strip(" *") for entry in entries for name in entry.split(",")}
+    return [name for name in parameters(function) if name not in names]
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -189,7 +189,15 @@ def each(
 
 
 def quotient(numerator: Any, denominator: Any) -> Any:
-    """The exact quotient of exact numbers or arrays; the denominator is not 0."""
+    """The exact quotient of exact numbers or arrays.
+
+    Args:
+        numerator: The numerator.
+        denominator: The denominator, not 0.
+
+    Returns:
+        The quotient.
+    """
     return np.frompyfunc(lambda one, two: Fraction(one) / Fraction(two), 2, 1)(numerator, denominator)
 
 
@@ -219,7 +227,15 @@ def read(**named: Numeric) -> Any:
 
 
 def every(holds: Callable[[Any], bool], value: Any) -> bool:
-    """Whether a property holds for an exact number, or for all of an array."""
+    """Whether a property holds for an exact number, or for all numbers of an array.
+
+    Args:
+        holds: The property.
+        value: The number or array.
+
+    Returns:
+        True or False.
+    """
     return all(map(holds, value.flat)) if isinstance(value, np.ndarray) else holds(value)
 
 
@@ -332,14 +348,31 @@ def erfcx(x: "arb") -> "arb":
 
 
 def binomial_cdf(count: int, last: int, p: "arb") -> "arb":
-    """Pr[at most `last` successes in `count` trials of probability p], by an incomplete beta function."""
+    """The probability of at most `last` successes, by an incomplete beta function.
+
+    Args:
+        count: The number of trials.
+        last: The largest number of successes.
+        p: The probability of a success.
+
+    Returns:
+        The probability, enclosed.
+    """
     if last < 0:
         return ball(0)
     return ball(1) if last >= count else (1 - p).beta_lower(count - last, last + 1, 1)
 
 
 def hull(low: float, high: float) -> "arb":
-    """A ball that holds both floats."""
+    """A ball that contains both floats.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+
+    Returns:
+        The ball.
+    """
     return ball(low).union(ball(high))
 
 
@@ -350,5 +383,13 @@ def legendre_rule(count: int) -> "tuple[list[float], list[arb]]":
 
 
 def exceeds(one: Callable[[], "arb"], other: Callable[[], "arb"]) -> bool:
-    """Whether one value is above another, at up to 8192 bits. The answer is yes where these leave it open."""
+    """Whether one value is above another, at up to 8192 bits. The answer is yes if that does not decide.
+
+    Args:
+        one: The first value, as a formula.
+        other: The second value, as a formula.
+
+    Returns:
+        True or False.
+    """
     return _sign(lambda _: one() - other(), 0.0)[0] >= 0

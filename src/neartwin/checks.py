@@ -125,7 +125,17 @@ def open_probability(**named: N) -> N:
 
 
 def integer(*, at_least: int, **named: int) -> int:
-    """A whole number not below `at_least`. NumPy integers are taken; booleans and floats are not.
+    """A whole number not below a limit. NumPy integers are accepted, booleans and floats are not.
+
+    Args:
+        at_least: The least allowed number.
+        named: The number, by the name of its parameter.
+
+    Returns:
+        The number.
+
+    Raises:
+        ParameterError: It is no such number.
 
     >>> integer(at_least=1, rows_per_unit=0)
     Traceback (most recent call last):
@@ -174,7 +184,18 @@ def made_of(kind: type[T], description: str, **named: object) -> T:
 
 
 def one_of(choices: Collection[T], **named: T) -> T:
-    """One of a few named choices."""
+    """One of a few named choices.
+
+    Args:
+        choices: The choices.
+        named: The value, by the name of its parameter.
+
+    Returns:
+        The value.
+
+    Raises:
+        ParameterError: It is none of the choices.
+    """
     name, value = _one(named)
     if value not in choices:
         raise ParameterError(name, value, "must be one of " + ", ".join(map(repr, choices)))
@@ -182,7 +203,18 @@ def one_of(choices: Collection[T], **named: T) -> T:
 
 
 def text(*, at_least: int, at_most: int, **named: str) -> str:
-    """Text that can be stored and shown: printable, of a length in [at_least, at_most], writable as UTF-8.
+    """Text that can be stored and shown: printable, of limited length, and valid UTF-8.
+
+    Args:
+        at_least: The least number of characters.
+        at_most: The most characters.
+        named: The text, by the name of its parameter.
+
+    Returns:
+        The text.
+
+    Raises:
+        ParameterError: It is no such text.
 
     >>> text(name="purchases", at_least=1, at_most=200)
     'purchases'

@@ -93,12 +93,27 @@ def floats_around(value: Fraction) -> tuple[float, float]:
 
 
 def ceil_to(value: Fraction, step: Fraction) -> int:
-    """The least whole number of steps that is not below the value. Prices are rounded up with it."""
+    """The least whole number of steps that is not below the value. Prices are rounded up with it.
+
+    Args:
+        value: The value.
+        step: The step.
+
+    Returns:
+        The number of steps.
+    """
     return math.ceil(value / step)
 
 
 def root_above(value: Fraction, bits: int = 64) -> Fraction:
-    """An upper bound of the square root, too large by at most 2**-bits. It is exact where the root is rational.
+    """An upper bound of the square root, too large by at most 2**-bits. It is exact if the root is rational.
+
+    Args:
+        value: The value, not negative.
+        bits: The precision.
+
+    Returns:
+        The bound.
 
     >>> root_above(Fraction(9, 4)), root_above(Fraction(2)) > Fraction("1.4142135623730950488")
     (Fraction(3, 2), True)
@@ -112,7 +127,15 @@ def root_above(value: Fraction, bits: int = 64) -> Fraction:
 
 
 def root_below(value: Fraction, bits: int = 64) -> Fraction:
-    """A lower bound of the square root, too small by at most 2**-bits. It is exact where the root is rational."""
+    """A lower bound of the square root, too small by at most 2**-bits. It is exact if the root is rational.
+
+    Args:
+        value: The value, not negative.
+        bits: The precision.
+
+    Returns:
+        The bound.
+    """
     above = root_above(value, bits)
     bits += max(0, value.denominator.bit_length() - value.numerator.bit_length()) // 2
     return above if above * above == value else max(Fraction(0), above - Fraction(1, 1 << bits))

@@ -147,6 +147,44 @@ def test_public_docstrings_are_read_and_private_ones_are_not(tmp_path):
     assert (11, "30 words") in found(tmp_path, SOURCE.format(words="word " * 30), "module.py")
 
 
+ADD = 'def add({}):\n    """It adds.\n\n    Args:\n        {}: A number.\n        {}: Another.\n    """\n'
+BASE = 'class Base:\n    def add(self, one, two):\n        """It adds.\n\n        Args:\n            one, two: Numbers."""\n\n'
+LISTED = {
+    "both": ADD.format("one, two", "one", "two"),
+    "starred": ADD.format("one, **two", "one", "**two"),
+    "two in one entry": BASE,
+    "an override": BASE + 'class Other(Base):\n    def add(self, one, two):\n        """It adds."""\n',
+    "a single parameter": 'def double(one):\n    """It doubles."""\n',
+    "a private function": 'def _add(one, two):\n    """It adds."""\n',
+}
+UNLISTED = {
+    "no section": ('def add(one, two):\n    """It adds."""\n', "one, two"),
+    "one of two": (ADD.format("one, two", "one", "three"), "two"),
+    "a function beside a method": (BASE + 'def add(one, two):\n    """It adds."""\n', "one, two"),
+    "an override with another parameter": (
+        BASE + LISTED["an override"][len(BASE) :].replace("two", "three"),
+        "one, three",
+    ),
+}
+
+
+def unlisted(folder, source, monkeypatch):
+    file = folder / "module.py"
+    file.write_text(source, encoding="utf-8")
+    monkeypatch.setattr(PROSE, "SOURCE", folder)
+    return [offence.fault for offence in PROSE.unlisted([file])]
+
+
+@pytest.mark.parametrize("source", LISTED.values(), ids=LISTED)
+def test_listed_parameters_pass(tmp_path, monkeypatch, source):
+    assert unlisted(tmp_path, source, monkeypatch) == []
+
+
+@pytest.mark.parametrize(("source", "names"), UNLISTED.values(), ids=UNLISTED)
+def test_unlisted_parameter_is_found(tmp_path, monkeypatch, source, names):
+    assert unlisted(tmp_path, source, monkeypatch) == [f"add does not list {names} under Args:"]
+
+
 def test_check_exits_with_1_for_an_offender_and_prints_its_place(tmp_path, capsys):
     good, bad = tmp_path / "good.md", tmp_path / "bad.md"
     good.write_text("It holds.\n", encoding="utf-8")

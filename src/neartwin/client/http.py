@@ -51,11 +51,29 @@ class HttpClient:
             raise ParameterError("token", "", "must be the text that the curator gave you")
 
     def get(self, *path: str, **query: object) -> Any:
-        """The JSON answer to a GET."""
+        """The JSON answer to a GET.
+
+        Args:
+            path: The parts of the path below /v1, unquoted.
+            query: The parameters of the query.
+
+        Returns:
+            The JSON data.
+        """
         return json.loads(self.send("GET", path, query=query))
 
     def post(self, *path: str, body: object, headers: Mapping[str, str] | None = None, **query: object) -> Any:
-        """The JSON answer to a POST."""
+        """The JSON answer to a POST.
+
+        Args:
+            path: The parts of the path below /v1, unquoted.
+            body: The JSON body.
+            headers: More headers.
+            query: The parameters of the query.
+
+        Returns:
+            The JSON data.
+        """
         return json.loads(self.send("POST", path, body=body, headers=headers or {}, query=query))
 
     def send(

@@ -255,7 +255,15 @@ def _largest(outcomes: Sequence[Outcome]) -> "arb":
 
 
 def hockey_stick_of(outcomes: Sequence[Outcome], epsilon: "Exact | arb") -> "arb":
-    """The sum of (p - e^epsilon q)_+, within a formula."""
+    """The hockey-stick divergence, sum of (p - e^epsilon q)_+, within a formula.
+
+    Args:
+        outcomes: The outcomes of both laws.
+        epsilon: The epsilon.
+
+    Returns:
+        The divergence, enclosed.
+    """
     total = ball(0)
     e = ball(epsilon)
     for one in outcomes:
@@ -378,7 +386,15 @@ def _loss(p: Fraction, q: Fraction) -> "arb":
 
 
 def outcome(p: "arb", q: "arb") -> Outcome:
-    """An outcome of two balls, each positive or exactly 0."""
+    """An outcome of two balls.
+
+    Args:
+        p: Its probability under P, positive or exactly 0.
+        q: Its probability under Q, positive or exactly 0.
+
+    Returns:
+        The outcome.
+    """
     if p == 0 or q == 0:
         return Outcome(p, q, ball(-_INFINITY if p == 0 else _INFINITY))
     return Outcome(p, q, (p / q).log())

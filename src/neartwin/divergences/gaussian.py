@@ -35,7 +35,16 @@ _FAR = 1e8  # standard deviations, beyond which Phi(a) alone bounds the profile
 
 
 def read_ratio(*, distance: Numeric, scale: Numeric, name: str) -> Any:
-    """|distance| / scale, exact, of a caller's finite distance and positive scale."""
+    """The exact |distance| / scale of a caller's numbers.
+
+    Args:
+        distance: The distance, finite.
+        scale: The scale, positive.
+        name: The name of the distance, for errors.
+
+    Returns:
+        The ratio.
+    """
     moved, wide = domains.FINITE(distance=distance), domains.POSITIVE(**{name: scale})
     return abs(quotient(moved, wide))
 
@@ -111,7 +120,15 @@ class GaussianPair:
 
 
 def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":
-    """The delta of normals mu apart at epsilon: a formula of `neartwin.balls`."""
+    """The delta at epsilon of normals mu apart: a formula of `neartwin.balls`.
+
+    Args:
+        epsilon: The epsilon.
+        mu: The distance, in deviations.
+
+    Returns:
+        The delta, enclosed.
+    """
     if mu == 0 or infinite(epsilon):
         return (-ball(epsilon).expm1()).max(ball(0))
     size, apart = ball(epsilon), ball(mu)
@@ -123,7 +140,16 @@ def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":
 
 
 def epsilon_root(mu: Exact, delta: Exact, rtol: float = 0.0) -> tuple[float, float]:
-    """Floats around the epsilon at which normals mu apart have this delta. rtol: see `balls.root`."""
+    """Floats around the epsilon at which normals mu apart have this delta.
+
+    Args:
+        mu: The distance, in deviations.
+        delta: The delta.
+        rtol: The relative width that suffices, see `balls.root`.
+
+    Returns:
+        A lower and an upper bound.
+    """
     if delta >= 1:
         return -math.inf, -math.inf
     rest = 1 - Fraction(delta)

@@ -52,7 +52,16 @@ def _renyi(q: Fraction, s: Fraction, order: Exact) -> "arb | Exact":
 
 
 def by_sum(q: Fraction, s: Fraction, order: int) -> "arb":
-    """ln(1 + sum_{k>=2} C(a,k) (1-q)^(a-k) q^k (e^(k(k-1)/(2 s^2)) - 1)) / (a - 1)."""
+    """The Renyi divergence ln(1 + sum_{k>=2} C(a,k) (1-q)^(a-k) q^k (e^(k(k-1)/(2 s^2)) - 1)) / (a - 1).
+
+    Args:
+        q: The sampling rate.
+        s: The noise multiplier.
+        order: a, a whole number above 1.
+
+    Returns:
+        The divergence, enclosed.
+    """
     odds, unit = ball(q / (1 - q)), ball(1 / (2 * s**2))
     weight = ball(1 - q) ** order
     total = ball(0)

@@ -28,9 +28,16 @@ if TYPE_CHECKING:
 
 
 def azuma_threshold(*, count: int, bound: Numeric, drift: Numeric, z: Numeric) -> Certified:
-    """The value k B + z sqrt(k) A: the sum that is passed with probability at most `azuma_tail(z)`.
+    """The value k B + z sqrt(k) A: the sum that is exceeded with probability at most `azuma_tail(z)`.
 
-    count: k; bound: A > 0 with |C_i| <= A surely; drift: B, at least every conditional mean; z > 0.
+    Args:
+        count: k, the number of summands.
+        bound: A > 0, with |C_i| <= A surely.
+        drift: B, at least every conditional mean.
+        z: A positive number.
+
+    Returns:
+        The value.
 
     >>> azuma_threshold(count=100, bound="0.1", drift="0.005", z=3).upper
     3.5000000000000004
@@ -67,9 +74,18 @@ def azuma_z(probability: Number) -> Certified:
 
 
 def response_loss_tail(*, epsilon: Number, count: int, z: Number) -> Certified:
-    """Pr[sum of count randomized-response losses > k epsilon tanh(epsilon/2) + z sqrt(k) epsilon], exactly.
+    """The exact probability that the sum of randomized-response losses exceeds k epsilon tanh(epsilon/2) + z sqrt(k)
+    epsilon.
 
     Under P each loss is +-epsilon with mean epsilon tanh(epsilon/2): the lemma with A = epsilon is at least this.
+
+    Args:
+        epsilon: The privacy of each response.
+        count: k, the number of responses.
+        z: A positive number.
+
+    Returns:
+        The probability.
 
     >>> response_loss_tail(epsilon="0.1", count=100, z=2).upper
     0.02204721...
@@ -140,7 +156,18 @@ class KlChain:
 
 
 def kl_chain(pair: FinitePair, epsilon: Numeric) -> KlChain:
-    """The whole chain for one pair, whose losses must lie in [-epsilon, epsilon]."""
+    """The whole chain of inequalities for one pair.
+
+    Args:
+        pair: The pair, whose losses lie in [-epsilon, epsilon].
+        epsilon: The epsilon.
+
+    Returns:
+        The values of the chain.
+
+    Raises:
+        ParameterError: A loss is larger.
+    """
     e = domains.NOT_NEGATIVE(epsilon=epsilon)
     for one in (pair, pair.reversed()):
         most = one.max_divergence()
@@ -272,7 +299,14 @@ def _mended(first: list["arb"], second: list["arb"], missing: "arb") -> tuple[li
 
 
 def largest_log_ratio(first: Certified, second: Certified) -> float:
-    """A lower bound on the max divergence of two enclosed laws; to check a witness.
+    """A lower bound on the max divergence of two enclosed laws, to check a witness.
+
+    Args:
+        first: The probabilities under P.
+        second: The probabilities under Q.
+
+    Returns:
+        The bound.
 
     >>> largest_log_ratio(Interval(np.array([0.5]), np.array([0.5])), Interval(np.array([0.25]), np.array([0.25])))
     0.69314718...
@@ -308,10 +342,20 @@ class Verdict:
 
 
 def verdict(pair: FinitePair, *, epsilon: Number, delta: Number = 0) -> Verdict:
-    """Is this pair of neighbours (epsilon, delta)-close in both directions?
+    """Whether a pair of neighbours is (epsilon, delta)-close in both directions.
 
-    epsilon, delta: at least 0. Decided exactly where the laws are rationals; a pair known only by enclosures counts as
-    private only if that is certain.
+    Rational laws are decided exactly. A pair known only by enclosures counts as private only if that is certain.
+
+    Args:
+        pair: The two laws.
+        epsilon: The epsilon, at least 0.
+        delta: The delta, at least 0.
+
+    Returns:
+        The verdict, with a violating event if there is one.
+
+    Raises:
+        ParameterError: The pair is a batch, or epsilon or delta is negative.
 
     >>> from neartwin.divergences.finite import finite_pair
     >>> law = finite_pair(["0.75", "0.25"], ["0.25", "0.75"])

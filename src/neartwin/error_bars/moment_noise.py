@@ -93,6 +93,14 @@ class MomentSums:
 
 
 def half_of(sums: MomentSet, place: int) -> float:
-    """Half the width of a column's bounds, in steps."""
+    """Half the width of a column's bounds, in steps.
+
+    Args:
+        sums: The measured sums.
+        place: The place of the column.
+
+    Returns:
+        The half-width.
+    """
     column = sums.columns[place]
     return (column.high - column.low) / 2

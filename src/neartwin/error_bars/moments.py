@@ -160,7 +160,16 @@ def _of_correlation(sums: MomentSums, means: list[Ends], s: Ends, r: Ends) -> We
 
 
 def spread_ends(sums: MomentSums, place: int, mean: Ends) -> Ends:
-    """The range of Q - 2 m X + m^2 N over these means, for N above 0."""
+    """The range of Q - 2 m X + m^2 N over these means, for N above 0.
+
+    Args:
+        sums: The noisy sums.
+        place: The place of the column.
+        mean: The range of m.
+
+    Returns:
+        The ends of the range.
+    """
     total, square = sums.first[place], sums.second[place, place]
     nearest = np.clip(total / np.where(sums.number > 0, sums.number, 1.0), *mean)
     low, *ends = (square - 2 * m * total + m * m * sums.number for m in (nearest, *mean))
@@ -168,7 +177,17 @@ def spread_ends(sums: MomentSums, place: int, mean: Ends) -> Ends:
 
 
 def product_ends(sums: MomentSums, x: Ends, y: Ends) -> Ends:
-    """The range of P - m_x Y - m_y X + m_x m_y N over these means: at their corners, for it is linear in each."""
+    """The range of P - m_x Y - m_y X + m_x m_y N over these means. It is attained at corners: the form is linear in each
+    mean.
+
+    Args:
+        sums: The noisy sums.
+        x: The range of m_x.
+        y: The range of m_y.
+
+    Returns:
+        The ends of the range.
+    """
     product, (of_x, of_y) = sums.second[0, 1], sums.first
     corners = [product - a * of_y - b * of_x + a * b * sums.number for a in x for b in y]
     return np.minimum.reduce(corners), np.maximum.reduce(corners)
@@ -207,7 +226,15 @@ def squared(ends: Ends) -> Ends:
 
 
 def times(one: Ends, other: Ends) -> Ends:
-    """The range of products."""
+    """The range of products.
+
+    Args:
+        one: The range of one factor.
+        other: The range of the other factor.
+
+    Returns:
+        The ends of the range.
+    """
     corners = [a * b for a in one for b in other]
     return np.minimum.reduce(corners), np.maximum.reduce(corners)
 

@@ -127,7 +127,16 @@ def below(n: int, rows: Rows, stream: Stream) -> NDArray[np.int64]:
 
 
 def below_wide(n: int, stream: Stream, row: int) -> int:
-    """Draw a uniform integer in [0, n) for one row, n of any size."""
+    """Draw a uniform integer in [0, n) for one row, with n of any size.
+
+    Args:
+        n: The number of values.
+        stream: The random bits.
+        row: The row of the stream.
+
+    Returns:
+        The integer.
+    """
     width = (n - 1).bit_length()
     while True:
         drawn = 0

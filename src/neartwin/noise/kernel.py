@@ -54,7 +54,16 @@ class RimPoint(NamedTuple):
 def rim_taken(table: Table, point: RimPoint, stream: Stream, row: int) -> bool:
     """Whether 1 - exp(-y(h, q)) < V (1 - exp(-y(h, 1))).
 
-    Draws more bits of V, then of q where it is real, until the bounds of both sides agree.
+    It draws more bits of V, and then of q if q is real, until the bounds of both sides decide.
+
+    Args:
+        table: The table of the law.
+        point: The proposed point of the rim.
+        stream: The random bits.
+        row: The row of the stream.
+
+    Returns:
+        True or False.
     """
     (h, place, bits, v), v_bits, layout = point, V_BITS, table.recipe.layout
     profile, length, real = table.recipe.profile, layout.length, isinstance(layout, RealBlocks)
@@ -75,7 +84,16 @@ def rim_taken(table: Table, point: RimPoint, stream: Stream, row: int) -> bool:
 
 
 def attempt(table: Table, stream: Stream, row: int) -> int | None:
-    """One proposal for a row: its value, of any size, or None if it was rejected."""
+    """One proposal for a row.
+
+    Args:
+        table: The table of the law.
+        stream: The random bits.
+        row: The row of the stream.
+
+    Returns:
+        The value, of any size, or None if the proposal was rejected.
+    """
     layout, width = table.recipe.layout, table.word_bits
     word = int(stream.first(np.array([row]), 1, width)[0])
     cell = word >> (width - CELL_BITS)
@@ -118,14 +136,29 @@ def _at_least(needed: int, place: tuple[int, int], stream: Stream, row: int) -> 
 
 
 def draw(table: Table, stream: Stream, row: int) -> int:
-    """One draw for a row."""
+    """One draw for a row.
+
+    Args:
+        table: The table of the law.
+        stream: The random bits.
+        row: The row of the stream.
+
+    Returns:
+        The value, of any size.
+    """
     while (value := attempt(table, stream, row)) is None:
         pass
     return value
 
 
 def fill_wide(table: Table, out: NDArray[np.object_], stream: Stream) -> None:
-    """Fill a vector of Python integers with independent draws."""
+    """Fill a vector of Python integers with independent draws.
+
+    Args:
+        table: The table of the law.
+        out: (n,) the vector.
+        stream: The random bits.
+    """
     for row in range(out.size):
         out[row] = draw(table, stream, row)
 
@@ -136,7 +169,13 @@ SETTLED = 1 << 18  # draws whose undecided ones are settled at once: that takes 
 
 
 def fill(table: Table, out: I64, stream: Stream) -> None:
-    """Fill a contiguous int64 vector with independent draws; row i uses the stream's row i."""
+    """Fill a contiguous int64 vector with independent draws. Row i uses the stream's row i.
+
+    Args:
+        table: The table of the law.
+        out: (n,) the vector.
+        stream: The random bits.
+    """
     rejected = _sweep(table, out, None, stream)
     if stream.alike:
         _fill_from_spares(table, out, rejected, stream)
@@ -214,7 +253,17 @@ def _propose(table: Table, out: I64, rows: slice | Rows, stream: Stream, scratch
 
 
 def settle(table: Table, cells: I64, rows: Rows, stream: Stream) -> tuple[I64, NDArray[np.bool_]]:
-    """The values proposed by draws whose cell is not owned, and which of them are taken."""
+    """The proposed values of draws whose cell is not owned, and the accepted ones among them.
+
+    Args:
+        table: The table of the law.
+        cells: (n,) the cells of the draws.
+        rows: (n,) their rows in the stream.
+        stream: The random bits.
+
+    Returns:
+        (n,) values, and (n,) whether each is accepted.
+    """
     layout = table.recipe.layout
     first, place, v = stream.take(rows, 3)
     entry = table.entries(cells, rows, first, stream)

@@ -64,14 +64,39 @@ class Layout(ABC):
 
     @abstractmethod
     def base(self, h: int, negative: int) -> int:
-        """The table's value for a block, to which the offset is added; see `place`."""
+        """The table's value for a block, to which the offset is added; see `place`.
+
+        Args:
+            h: The number of the block.
+            negative: 1 for the mirrored block, else 0.
+
+        Returns:
+            The value.
+        """
 
     @abstractmethod
     def place(self, h: Any, offset: Any, negative: Any) -> Any:
-        """The integer at this offset of a block."""
+        """The integer at an offset of a block.
+
+        Args:
+            h: The number of the block.
+            offset: The offset.
+            negative: 1 for the mirrored block, else 0.
+
+        Returns:
+            The integer.
+        """
 
     def inner(self, offset: Any, negative: Any) -> Any:
-        """The exact place of an integer's |x| in its block, in units of L / 2**offset_bits; for blocks of integers."""
+        """The exact place of an integer's |x| in its block, in units of L / 2**offset_bits; for blocks of integers.
+
+        Args:
+            offset: The offset.
+            negative: 1 for the mirrored block, else 0.
+
+        Returns:
+            The place.
+        """
         return offset + negative
 
 

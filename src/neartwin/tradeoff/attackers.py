@@ -210,7 +210,18 @@ class Errors:
 
 
 def errors_of(rejection: Sequence[Number], P: Law, Q: Law) -> Errors:
-    """Alpha = E_P[phi] and beta = 1 - E_Q[phi] of a test given by its chances to reject.
+    """The errors of a test: alpha = E_P[phi] and beta = 1 - E_Q[phi].
+
+    Args:
+        rejection: phi, the probability of rejection at each outcome.
+        P: The law under the null hypothesis.
+        Q: The law under the alternative.
+
+    Returns:
+        Both errors, exact.
+
+    Raises:
+        ParameterError: The lengths differ, or a value is no probability.
 
     >>> errors_of([0, 0, 1], ["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
     Errors(alpha=Fraction(1, 5), beta=Fraction(2, 5))
@@ -224,7 +235,18 @@ def errors_of(rejection: Sequence[Number], P: Law, Q: Law) -> Errors:
 
 
 def best_test(P: Law, Q: Law, alpha: Number) -> tuple[Fraction, ...]:
-    """The Neyman-Pearson test at type I error alpha: reject where q/p is largest, randomise at the boundary.
+    """The Neyman-Pearson test at a type I error: it rejects where q/p is largest, and randomises at the boundary.
+
+    Args:
+        P: The law under the null hypothesis.
+        Q: The law under the alternative.
+        alpha: The type I error, in [0, 1].
+
+    Returns:
+        The probability of rejection at each outcome.
+
+    Raises:
+        ParameterError: The lengths differ, or a value is no probability.
 
     >>> best_test(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"], "0.35")
     (Fraction(0, 1), Fraction(1, 2), Fraction(1, 1))
@@ -245,7 +267,18 @@ def best_test(P: Law, Q: Law, alpha: Number) -> tuple[Fraction, ...]:
 
 
 def post_process(channel: Sequence[Law], P: Law, Q: Law) -> FinitePair:
-    """The curve after every outcome i was replaced by a draw from channel[i], chosen without the data: never lower.
+    """The curve after every outcome i is replaced by a draw from channel[i]: never lower.
+
+    Args:
+        channel: The law for each outcome, chosen without the data.
+        P: One law.
+        Q: The other law.
+
+    Returns:
+        The curve of the new pair.
+
+    Raises:
+        ParameterError: The lengths differ, or a law is none.
 
     >>> blur = [["0.9", "0.1"], ["0.1", "0.9"]]
     >>> laws = ["0.8", "0.2"], ["0.2", "0.8"]
@@ -265,6 +298,17 @@ def adaptive_chain(P: Law, Q: Law, following: Sequence[tuple[Law, Law]]) -> Fini
     """The curve of y_1 from (P, Q), then y_2 from the pair following[y_1]: the joint laws of (y_1, y_2).
 
     If every following pair has a curve at least g, this one is at least f (x) g, the general composition theorem.
+
+    Args:
+        P: One law of y_1.
+        Q: The other law of y_1.
+        following: The pair of laws of y_2 for each y_1.
+
+    Returns:
+        The curve of the joint laws.
+
+    Raises:
+        ParameterError: There is not one pair for each outcome, or a law is none.
     """
     p, q = exact_masses("P", P), exact_masses("Q", Q)
     if len(following) != len(p) or len(p) != len(q):
@@ -278,9 +322,19 @@ def adaptive_chain(P: Law, Q: Law, following: Sequence[tuple[Law, Law]]) -> Fini
 
 
 def worst_excess(pairs: Iterable[tuple[Law, Law]], f: TradeOff) -> Interval[float]:
-    """How far f lies above T(M(S), M(S')) at worst, over pairs of output laws and both orders of each.
+    """The largest distance of f above T(M(S), M(S')), over pairs of output laws in both directions.
 
-    The mechanism is f-DP on these neighbours if `upper` <= 0 (a room of rounding apart), and is not if `lower` > 0.
+    The mechanism is f-DP on these neighbours if `upper` <= 0 (up to rounding), and is not if `lower` > 0.
+
+    Args:
+        pairs: The pairs of output laws.
+        f: The curve.
+
+    Returns:
+        The distance.
+
+    Raises:
+        ParameterError: There are no pairs, or a law is none.
 
     >>> from neartwin.tradeoff.families import epsilon_delta
     >>> worst_excess([(["0.7", "0.3"], ["0.3", "0.7"])], epsilon_delta(1)).upper < 1e-12

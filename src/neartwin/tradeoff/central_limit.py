@@ -165,8 +165,17 @@ def largest_loss(curve: TradeOff) -> float:
 def moments(curve: TradeOff, size: int = 1 << 14) -> Moments:
     """All functionals of one curve: closed forms, exact sums over finite pairs, else certified quadrature.
 
-    size: cells of the quadrature; its width falls in proportion. Upper ends are infinite where the loss has no known
-    bound. Refused where f(0) < 1.
+    Upper ends are infinite if the loss has no known bound.
+
+    Args:
+        curve: The curve, with f(0) = 1.
+        size: The cells of the quadrature; its width falls in proportion.
+
+    Returns:
+        The functionals.
+
+    Raises:
+        ParameterError: f(0) < 1, so the functionals are infinite.
 
     >>> from neartwin.tradeoff.families import laplace
     >>> m = moments(laplace(1))
@@ -191,8 +200,18 @@ def moments(curve: TradeOff, size: int = 1 << 14) -> Moments:
 def quadrature(curve: TradeOff, size: int = 1 << 14) -> Moments:
     """The functionals from values of the curve alone.
 
-    f is convex, so on each cell |f'| lies between the slopes of the neighbouring cells' chords; `largest_loss` bounds
-    the two end cells. Sums of cell-wise extremes, each rounded outward.
+    f is convex, so on each cell |f'| lies between the slopes of the neighbouring cells' chords. `largest_loss` bounds
+    the two end cells. The functionals are sums of cell-wise extremes, each rounded outward.
+
+    Args:
+        curve: The curve, with f(0) = 1.
+        size: The number of cells.
+
+    Returns:
+        The functionals.
+
+    Raises:
+        ParameterError: f(0) < 1, so the functionals are infinite.
     """
     if ends(curve.beta(np.array(0.0)))[0] < 1 - 1e-9:
         raise _infinite()
@@ -283,7 +302,15 @@ def _shifted(level: Any, by: float) -> Any:
 def berry_esseen(factors: Sequence[tuple[Moments, int]], alpha: Argument) -> Interval[FloatArray]:
     """The bracket of the theorem, cut to [0, 1 - alpha]: a guarantee, however wide.
 
-    Refused where gamma may reach 1/2 or alpha leave [gamma, 1 - gamma].
+    Args:
+        factors: The functionals of each curve, and the number of its uses.
+        alpha: Type I errors, any shape.
+
+    Returns:
+        Bounds of the shape of alpha.
+
+    Raises:
+        ParameterError: gamma may reach 1/2, or alpha is outside [gamma, 1 - gamma].
 
     >>> from neartwin.tradeoff.families import epsilon_delta
     >>> from neartwin.tradeoff.central_limit import moments
@@ -323,14 +350,35 @@ def clt(factors: Sequence[tuple[Moments, int]]) -> Estimate[Gaussian]:
 
 
 def limit_gaussian(kl_total: Number, kappa2_total: Number) -> Estimate[Gaussian]:
-    """G_{2K/s} where sum kl -> K and sum kappa2 -> s^2, if also max kl -> 0 and sum kappa3 -> 0 (Thm 3.5)."""
+    """The limit G_{2K/s} if sum kl -> K, sum kappa2 -> s^2, max kl -> 0 and sum kappa3 -> 0.
+
+    Args:
+        kl_total: K.
+        kappa2_total: s^2.
+
+    Returns:
+        The curve, an estimate.
+
+    Source:
+        Dong, Roth, Su 2022, Thm 3.5.
+    """
     total = non_negative(kl_total=rational(kl_total=kl_total))
     spread = positive(kappa2_total=rational(kappa2_total=kappa2_total))
     return Estimate(Gaussian(4 * total**2 / spread), method="limit of a triangular array", error="no rate is stated")
 
 
 def poisson_limit(mu: Number, delta_total: Number) -> Estimate[TradeOff]:
-    """G_mu (x) f_{0,1-e^-delta}: where sum eps_i^2 -> mu^2, sum delta_i -> delta and both maxima -> 0 (section 5.3).
+    """The limit G_mu (x) f_{0,1-e^-delta} if sum eps_i^2 -> mu^2, sum delta_i -> delta and both maxima -> 0.
+
+    Args:
+        mu: The limit of the root of sum eps_i^2.
+        delta_total: The limit of sum delta_i.
+
+    Returns:
+        The curve, an estimate.
+
+    Source:
+        Dong, Roth, Su 2022, section 5.3.
 
     >>> poisson_limit(1, "0.01").value.failure > 0.00995
     True

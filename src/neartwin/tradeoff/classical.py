@@ -24,7 +24,18 @@ def _sigma(epsilon: Number, delta: Number, sensitivity: Number) -> Interval[floa
 
 
 def classical_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> Interval[float]:
-    """The classical sigma, refused outside the theorem's range 0 < epsilon < 1; `upper` is the safe side.
+    """The classical sigma; `upper` is the safe side.
+
+    Args:
+        epsilon: The epsilon, in (0, 1), the theorem's range.
+        delta: The delta, in (0, 1).
+        sensitivity: The L2 sensitivity.
+
+    Returns:
+        The deviation of the noise.
+
+    Raises:
+        ParameterError: An argument is out of its range.
 
     >>> s = classical_sigma("0.5", "1e-5")
     >>> bool(s.lower <= 9.6896105252107788 <= s.upper)
@@ -40,7 +51,14 @@ def classical_sigma(epsilon: Number, delta: Number, sensitivity: Number = 1) -> 
 
 
 def classical_delta(epsilon: Number, delta: Number) -> Interval[float]:
-    """The true delta of the noise that the classical formula asks for, at any epsilon > 0.
+    """The true delta of the noise of the classical formula, at any epsilon > 0.
+
+    Args:
+        epsilon: The epsilon of the formula.
+        delta: The delta of the formula.
+
+    Returns:
+        The true delta.
 
     >>> d = classical_delta(20, "1e-5")
     >>> bool(d.lower > 1e-3)
@@ -52,7 +70,14 @@ def classical_delta(epsilon: Number, delta: Number) -> Interval[float]:
 
 
 def classical_holds(epsilon: Number, delta: Number) -> bool:
-    """Whether the classical sigma is certainly enough at this (epsilon, delta), inside its theorem or not.
+    """Whether the classical sigma certainly suffices at this (epsilon, delta), inside its theorem or not.
+
+    Args:
+        epsilon: The epsilon.
+        delta: The delta.
+
+    Returns:
+        True or False.
 
     >>> classical_holds(8, "1e-5"), classical_holds(9, "1e-5")
     (True, False)
@@ -86,7 +111,15 @@ def classical_limit(delta: Number) -> Interval[float]:
 
 
 def classical_waste(epsilon: Number, delta: Number) -> Interval[float]:
-    """The classical sigma over the least sufficient one: above 1 it wastes noise, below 1 it breaks the promise."""
+    """The classical sigma over the least sufficient one: above 1 it wastes noise, below 1 it breaks the promise.
+
+    Args:
+        epsilon: The epsilon.
+        delta: The delta.
+
+    Returns:
+        The ratio.
+    """
     formula, exact = _sigma(epsilon, delta, 1), sigma_of(epsilon, delta)
     least, most = ends(exact)
     low, high = Fraction(formula.lower) / Fraction(float(most)), Fraction(formula.upper) / Fraction(float(least))

@@ -43,7 +43,15 @@ class EpsilonDelta(SymmetricCurve):
         return closed_form(lambda a: self.stepped(a, 1), levels(alpha=alpha))
 
     def stepped(self, alpha: Exact, steps: int) -> "arb":
-        """The map 1 - f applied some times, at least once, to a probability."""
+        """The map 1 - f applied several times to a probability.
+
+        Args:
+            alpha: The probability.
+            steps: The number of applications, at least 1.
+
+        Returns:
+            The result, enclosed.
+        """
         growth, mass, kept = ball(self.epsilon).exp(), ball(self.delta_mass), ball(1 - self.delta_mass)
         level, whole = ball(alpha), ball(1)
         for step in range(steps):

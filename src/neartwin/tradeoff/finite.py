@@ -134,7 +134,16 @@ def _frozen(array: FloatArray) -> FloatArray:
 
 
 def from_masses(P: FloatArray, Q: FloatArray, *, slack: float) -> FinitePair:
-    """The curve of float masses, any order, known to a relative error `slack`; both sums are 1 within it."""
+    """The curve of float probabilities, in any order.
+
+    Args:
+        P: (n,) probabilities, whose sum is 1 within the error.
+        Q: (n,) probabilities, whose sum is 1 within the error.
+        slack: The relative error of each.
+
+    Returns:
+        The curve.
+    """
     keep = (P > 0) | (Q > 0)
     p, q = P[keep], Q[keep]
     with np.errstate(divide="ignore", over="ignore"):
@@ -149,7 +158,15 @@ def from_masses(P: FloatArray, Q: FloatArray, *, slack: float) -> FinitePair:
 
 
 def product(first: FinitePair, second: FinitePair) -> FinitePair:
-    """The product of two finite pairs, outcome by outcome."""
+    """The product of two finite pairs, outcome by outcome.
+
+    Args:
+        first: One pair.
+        second: The other pair.
+
+    Returns:
+        The pair of product laws.
+    """
     P, Q = np.outer(first.P, second.P).ravel(), np.outer(first.Q, second.Q).ravel()
     return from_masses(P, Q, slack=first.slack + second.slack + 2 * UNIT)
 
@@ -162,7 +179,18 @@ def of_pair(pair: CertifiedPair) -> FinitePair:
 
 
 def exact_masses(name: str, masses: Sequence[Number] | FloatArray) -> list[Fraction]:
-    """A law's probabilities as rationals that sum to 1; a sum within 1e-9 of 1 is scaled."""
+    """A law's probabilities as rationals that sum to 1. A sum within 1e-9 of 1 is scaled.
+
+    Args:
+        name: The name of the parameter, for errors.
+        masses: (n,) probabilities.
+
+    Returns:
+        (n,) exact probabilities.
+
+    Raises:
+        ParameterError: They are negative or empty, or their sum is not 1.
+    """
     exact = [rational(**{name: value}) for value in masses]
     total = sum(exact, Fraction(0))
     if any(value < 0 for value in exact):
@@ -300,9 +328,19 @@ def discrete_laplace(epsilon: Number, sensitivity: int = 1) -> FinitePair:
 
 
 def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[float, float, float]:
-    """P of the losses epsilon, 0 and -epsilon of staircase noise against its shift by the sensitivity.
+    """The probabilities under P of the losses epsilon, 0 and -epsilon of staircase noise against its shift by the
+    sensitivity.
 
-    sensitivity: D, a whole number; step: r, 1 to D. Each is within one unit in its last place.
+    Args:
+        epsilon: The epsilon of a period.
+        sensitivity: D, a whole number.
+        step: r, from 1 to D.
+
+    Returns:
+        Three floats, each within one unit in its last place.
+
+    Raises:
+        ParameterError: The step is above the sensitivity.
 
     >>> [round(mass, 6) for mass in staircase_masses(1, 5, 2)]
     [0.670073, 0.083422, 0.246506]

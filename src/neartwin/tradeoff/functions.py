@@ -132,21 +132,46 @@ def complement(exact: Any) -> Any:
 
 
 def closed_form(formula: Formula, *arguments: Any, method: str = "closed form") -> Interval[FloatArray]:
-    """A probability by its formula in balls, at each place of exact arguments, which are broadcast."""
+    """A probability by its formula in balls, at each place of exact arguments.
+
+    Args:
+        formula: The formula of the arguments.
+        arguments: Exact numbers or arrays, which are broadcast.
+        method: The name of the method, for the result.
+
+    Returns:
+        Bounds of the broadcast shape.
+    """
     return elementwise(formula, *arguments, method=method, least=0.0, most=1.0)
 
 
 def mapped(formula: Formula, interval: Interval[FloatArray], *arguments: Any, method: str) -> Interval[FloatArray]:
-    """A probability that rises with a number known to an interval: its formula at both ends, rounded outward.
+    """A probability that rises with a number in an interval: its formula at both ends, rounded outward.
 
-    formula: of the number as a float, then of the exact arguments, which are broadcast.
+    Args:
+        formula: The formula of the number as a float, then of the arguments.
+        interval: The interval of the number.
+        arguments: Exact numbers or arrays, which are broadcast.
+        method: The name of the method, for the result.
+
+    Returns:
+        Bounds of the broadcast shape.
     """
     low, high = (elementwise(formula, read(end=end), *arguments, method=method) for end in ends(interval))
     return clipped(low.lower, high.upper, method)
 
 
 def certified(lower: FloatArray, upper: FloatArray, method: str) -> Interval[FloatArray]:
-    """The interval of two arrays of ends; of two floats where the arguments were single numbers."""
+    """The interval of two arrays of ends; of two floats if the arguments were single numbers.
+
+    Args:
+        lower: The lower ends.
+        upper: The upper ends.
+        method: The name of the method, for the result.
+
+    Returns:
+        The interval.
+    """
     low: Any = np.asarray(lower, dtype=np.float64)
     high: Any = np.asarray(upper, dtype=np.float64)
     if low.ndim == 0:
@@ -160,5 +185,14 @@ def ends(interval: Interval[FloatArray]) -> tuple[FloatArray, FloatArray]:
 
 
 def clipped(lower: FloatArray, upper: FloatArray, method: str) -> Interval[FloatArray]:
-    """The interval of two arrays of ends that are probabilities: cut to [0, 1]."""
+    """The interval of two arrays of ends, cut to [0, 1].
+
+    Args:
+        lower: The lower ends.
+        upper: The upper ends.
+        method: The name of the method, for the result.
+
+    Returns:
+        The interval.
+    """
     return certified(np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0), method)

@@ -121,7 +121,13 @@ def mu_between(
 ) -> tuple[float, float]:
     """Floats around the mu at which delta(epsilon) is the given one.
 
-    epsilon, delta, rest: the parameters and 1 - delta as formulas without arguments; epsilon at least 0, delta in (0, 1).
+    Args:
+        epsilon: The epsilon, at least 0, as a formula without arguments.
+        delta: The delta, in (0, 1), as a formula without arguments.
+        rest: 1 - delta, as a formula without arguments.
+
+    Returns:
+        A lower and an upper bound.
     """
     size, level, other = (max(bounds(part)[0], 5e-324) for part in (epsilon, delta, rest))
     small = level < 0.5

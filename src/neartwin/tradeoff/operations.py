@@ -48,7 +48,15 @@ MOST_OUTCOMES = 1 << 22  # of a product of finite pairs: 32 MB an array
 
 
 def turned_delta(of: TradeOff, epsilon: Argument) -> Interval[FloatArray]:
-    """The delta of the inverse curve: 1 - e^epsilon (1 - delta(-epsilon))."""
+    """The delta of the inverse curve: 1 - e^epsilon (1 - delta(-epsilon)).
+
+    Args:
+        of: The curve.
+        epsilon: Real numbers, any shape.
+
+    Returns:
+        Bounds of the shape of epsilon.
+    """
     wanted = finite(epsilon=epsilon)
 
     def turned(end: float, exponent: Exact) -> "arb":

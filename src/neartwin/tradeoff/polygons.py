@@ -14,9 +14,17 @@ from neartwin.tradeoff.functions import UNIT, TradeOff, clipped, ends
 
 
 def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The corners of max(0, heights - slopes a) on [0, 1], for positive slopes: (alphas, betas), betas to 0.
+    """The corners of max(0, heights - slopes a) on [0, 1].
 
-    The upper envelope of lines by a stack, steepest first; values are then rounded down by a few units.
+    It finds the upper envelope of lines by a stack, steepest first. Values are then rounded down by a few units in the
+    last place.
+
+    Args:
+        slopes: (n,) positive slopes.
+        heights: (n,) heights at a = 0.
+
+    Returns:
+        The alphas and the betas of the corners, down to beta = 0.
     """
     # the floor beta = 0 is a line too, and may hide others
     slope, height = np.append(slopes, 0.0), np.append(np.where(heights > 0, heights, -np.inf), 0.0)
@@ -55,7 +63,15 @@ def _hidden(slope: FloatArray, height: FloatArray, first: int, middle: int, last
 
 
 def hull(alphas: FloatArray, betas: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The lower convex hull of points sorted by alpha."""
+    """The lower convex hull of points.
+
+    Args:
+        alphas: (n,) horizontal coordinates, ascending.
+        betas: (n,) vertical coordinates.
+
+    Returns:
+        The alphas and the betas of the hull's corners.
+    """
     kept: list[int] = []
     for i in range(alphas.size):
         while len(kept) > 1:
@@ -69,16 +85,31 @@ def hull(alphas: FloatArray, betas: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def pair_through(alphas: FloatArray, betas: FloatArray) -> FinitePair:
-    """The curve through knots from (0, f(0)) to (1, 0)."""
+    """The curve through knots from (0, f(0)) to (1, 0).
+
+    Args:
+        alphas: (n,) horizontal coordinates, ascending.
+        betas: (n,) vertical coordinates.
+
+    Returns:
+        The curve.
+    """
     p = np.concatenate(([0.0], np.diff(alphas)))
     q = np.concatenate(([1.0 - betas[0]], -np.diff(betas)))
     return from_masses(np.maximum(p, 0.0), np.maximum(q, 0.0), slack=8 * UNIT)
 
 
 def losses_grid(curve: TradeOff, size: int) -> FloatArray:
-    """Epsilons that follow the curve: dense where its slope turns, out to where nothing is left.
+    """Epsilons that follow the curve: dense where its slope turns, and as far as it has losses.
 
-    A heuristic: it decides how tight polygons are, never whether they are valid.
+    It is a heuristic, which decides the tightness of polygons and never their validity.
+
+    Args:
+        curve: The curve.
+        size: The number of epsilons.
+
+    Returns:
+        The epsilons, ascending.
     """
     reach = 0.25
     for _ in range(12):
@@ -128,7 +159,15 @@ def polygon_above(curve: TradeOff, alphas: FloatArray) -> FinitePair:
 
 
 def alphas_grid(curve: TradeOff, size: int) -> FloatArray:
-    """Type I errors that follow the curve: even in alpha, and geometric towards both ends."""
+    """Type I errors that follow the curve: even in alpha, and geometric towards both ends.
+
+    Args:
+        curve: The curve.
+        size: The number of errors.
+
+    Returns:
+        The errors, ascending.
+    """
     even = np.linspace(0, 1, size // 2)
     tail = np.geomspace(1e-12, 0.5, size // 4)
     mirrored = np.clip(ends(curve.beta(tail))[0], 0.0, 1.0)
@@ -174,7 +213,16 @@ def _furthest(points: FloatArray, values: FloatArray, factor: FloatArray) -> Flo
 
 
 def delta_by_points(curve: TradeOff, epsilon: FloatArray, size: int = 4096) -> Interval[FloatArray]:
-    """delta(epsilon) of a curve of which only beta is at hand: the best point found, and the best corner below."""
+    """The delta at epsilon of a curve that offers only beta: the best point found, and the best corner below.
+
+    Args:
+        curve: The curve.
+        epsilon: (n,) real numbers.
+        size: The number of points.
+
+    Returns:
+        (n,) bounds.
+    """
     alphas = np.unique(np.append(alphas_grid(curve, size), [0.0, 1.0]))
     low, high = ends(curve.beta(alphas))
     factor = np.exp(np.minimum(np.asarray(epsilon, dtype=np.float64), 700.0))
@@ -195,7 +243,15 @@ def four_outcomes(curve: EpsilonDelta) -> FinitePair:
 
 
 def bracket(curve: TradeOff, size: int = 1024) -> tuple[FinitePair, FinitePair]:
-    """A polygon below the curve and one above it; a finite pair of at most `size` outcomes stands for itself."""
+    """A polygon below the curve and one above it. A finite pair of at most `size` outcomes is its own bracket.
+
+    Args:
+        curve: The curve.
+        size: The number of points.
+
+    Returns:
+        The lower and the upper polygon.
+    """
     if isinstance(curve, EpsilonDelta):
         curve = four_outcomes(curve)
     if isinstance(curve, FinitePair) and curve.P.size <= size:
