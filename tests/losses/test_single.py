@@ -52,6 +52,36 @@ def test_one_step_holds_its_truth_near_its_largest_loss_near_zero_and_far_out(mu
             assert high - low <= 1e-9 * high + 2e-11 or e > 650 or abs(abs(e) - top) < 1e-6 * top, e
 
 
+@pytest.mark.parametrize("order", ["remove", "add", "replace"])
+@pytest.mark.parametrize(("e", "q", "delta"), [("1", "0.01", 1e-4), ("100", "1e-9", 1e-10), ("0.001", "0.5", 1e-5)])
+def test_one_sampled_laplace_step_meets_the_integral_of_its_densities(e, q, delta, order):
+    found = (1 * SubsampledLaplace(epsilon=e, rate=q)).epsilon(delta, direction=order)
+    assert found.method == "closed form"
+    assert found.width <= 1e-13 * found.upper
+    with mp.workdps(60):
+        e, q = mp.mpf(e), mp.mpf(q)
+
+        def mixed(x, centre):
+            return (1 - q) * mp.exp(-abs(x)) / 2 + q * mp.exp(-abs(x - centre)) / 2
+
+        def above(x, eps):
+            p = mp.exp(-abs(x)) / 2 if order == "add" else mixed(x, e)
+            other = {"remove": 0, "add": e, "replace": -e}[order]
+            return p - mp.exp(eps) * (mixed(x, other) if other else mp.exp(-abs(x)) / 2)
+
+        for end, sign in ((mp.mpf(found.lower), 1), (mp.mpf(found.upper), -1)):
+            side = -1 if order == "add" else 1
+            low, high = (mp.mpf(0), e)[::side]  # the sign changes between them
+            for _ in range(150):
+                middle = (low + high) / 2
+                low, high = (low, middle) if above(middle, end) > 0 else (middle, high)
+            kink = (low + high) / 2
+            places = [kink, *(x for x in (mp.mpf(0), e, *range(-400, 401, 10)) if side * x > side * kink)]
+            exact = side * mp.quad(lambda x, end=end: above(x, end), sorted(places, key=lambda x: side * x))
+            assert sign * (exact - mp.mpf(delta)) >= -(mp.mpf(10) ** -25) * delta, (end, exact)
+            assert abs(exact - mp.mpf(delta)) < mp.mpf(10) ** -9 * delta
+
+
 @pytest.mark.parametrize("e", ["0.000000001", "0.4", "7", "45"])
 @pytest.mark.parametrize("lam", [1e-6, 0.3, 2.4999, 30.0, 1e5])
 def test_the_line_of_laplace_errs_by_no_more_than_it_says(e, lam):

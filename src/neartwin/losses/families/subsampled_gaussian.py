@@ -41,20 +41,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from neartwin import balls
 from neartwin.checks import in_floats, sampling_rate
-from neartwin.exact import FloatArray, Number, float_above, floats_around, rational
+from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
 from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
-from neartwin.losses.summands.half_line import half_line_delta
+from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
 from neartwin.losses.summands.quadrature import SHARED, QuadratureSum, Rule
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, U, gamma
-from neartwin.special import log_ndtr, ndtr
+from neartwin.special import log_ndtr
 
 ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
 TURNS = np.array([0.2, 0.4, 0.6, 0.8])  # angles tried, as shares of the one that brings tilt' to 0
@@ -284,59 +286,35 @@ class SubsampledGaussianSum(QuadratureSum):
 
     # -- one step: the hockey-stick itself ---------------------------------------------------------------------------
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """One step, by its half-line; add: L falls in u, the half-line lies to the left. Total variation is at most the rate."""
-        if self.count > 1:
-            return None
-        lower, upper = half_line_delta(self._loss, self._beyond, eps, self._rising, self._big(eps), guess=self._where)
-        # 1 - e^eps + e^eps q below 0, as a sum of positive numbers
-        most = (float_above(self.exact[1]) + -np.expm1(np.minimum(eps, 0.0)) * (1 - self.q)) * (1 + 8 * U)
-        return np.minimum(lower, most), np.minimum(upper, most)
+        """One step, by its half-line."""
+        return half_line_delta(self._one_step, eps) if self.count == 1 else None
 
-    @property
-    def _rising(self) -> float:
-        return -1.0 if self.direction == "add" else 1.0
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+        """One step, by its half-line; no loss is as great as `most` but with less probability than the low delta."""
+        x = self.mu * (math.sqrt(-2 * math.log(low_delta)) + 1 + self.mu)  # no less than |log z| there
+        most = x - math.log(self.q) if self.direction == "add" else np.logaddexp(0.0, x + math.log(self.q))
+        most -= math.log1p(-self.q)
+        return half_line_epsilon(self._one_step, low_delta, high_delta, min(float(most), 1.01 * self.top.loss))
 
-    def _big(self, eps: FloatArray) -> FloatArray:
-        big: FloatArray = 45.0 + 2 * self.mu + np.abs(eps) / self.mu
-        return big
+    def _one_step(self, eps: float) -> Any:
+        """Delta of one step at one eps, a ball. With v = q z at the threshold u of {L > eps}, remove and add,
 
-    def _where(self, eps: FloatArray) -> FloatArray:
-        """About where the loss is eps: r(u) = e^eps, or e^-eps for add; for replace z = e^{mu u} solves a quadratic."""
-        with np.errstate(all="ignore"):
-            if self.direction != "replace":
-                size = self._rising * eps
-                near = np.log1p(np.expm1(np.clip(size, -700.0, 700.0)) / self.q)
-                return np.asarray(np.where(size > 700, size - math.log(self.q), near) / self.mu + self.mu / 2)
-            size = np.abs(eps)  # q a z^2 - (1-q)(e^l - 1) z - q a e^l = 0, a = e^{-mu^2/2}; odd in l
-            if self.mu < 30 and float(size.max(initial=0.0)) < 600:
-                a, half = self.q * math.exp(-0.5 * self.mu**2), 0.5 * (1 - self.q) * np.expm1(size)
-                return np.sign(eps) * np.log((half + np.hypot(half, a * np.exp(0.5 * size))) / a) / self.mu
-            log_a = math.log(self.q) - 0.5 * self.mu**2
-            log_half = math.log(0.5 * (1 - self.q)) + size + np.log(-np.expm1(-size))
-            root = 0.5 * np.logaddexp(2 * log_half, 2 * log_a + size)
-            return np.sign(eps) * (np.logaddexp(log_half, root) - log_a) / self.mu
-
-    def _beyond(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """P and Q beyond u; ndtr errs by ELEMENTARY, by 2U u^2 inside its exponential, by the rounding of u - mu."""
-        sign = -1.0 if self.direction == "add" else 1.0
-        base = ndtr(-sign * u)
-        mixed = (1 - self.q) * base + self.q * ndtr(-sign * (u - self.mu))
-        finite = np.where(np.isfinite(u), np.abs(u), 0.0)
-        wobble = 6 * ELEMENTARY + 6 * U * np.square(finite + self.mu + 1)
+            q Phi(mu - u) - v Phi(-u),    e^eps (v Phi(u) - q Phi(u - mu)),    v = e^{+-eps} - 1 + q = q e^{mu u - mu^2/2};
+        under replace z = e^{mu u} solves q a z^2 - (1-q)(e^eps - 1) z - q a e^eps = 0, a = e^{-mu^2/2}.
+        """
+        (mu, q), x = map(balls.ball, self.exact), balls.ball(eps)
+        if self.direction == "replace":
+            a, half = q * (-mu * mu / 2).exp(), (1 - q) * x.expm1() / 2
+            u = ((half + (half * half + a * a * x.exp()).sqrt()) / a).log() / mu
+            one, other, both = (balls.normal_cdf(mu - u), balls.normal_cdf(-mu - u), balls.normal_cdf(-u))
+            return q * (one - x.exp() * other) - (1 - q) * x.expm1() * both
+        v = (x if self.direction == "remove" else -x).expm1() + q
+        if v <= 0:  # every loss is above eps, or none
+            return -x.expm1() if self.direction == "remove" else 0
+        u = (v / q).log() / mu + mu / 2
         if self.direction == "remove":
-            return mixed, base, wobble
-        if self.direction == "add":
-            return base, mixed, wobble
-        return mixed, (1 - self.q) * base + self.q * ndtr(-sign * (u + self.mu)), wobble
-
-    def _loss(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        plus, error = self._log_ratio(u)
-        if self.direction == "add":
-            return -plus, error
-        if self.direction == "remove":
-            return plus, error
-        minus, more = self._log_ratio(-u)
-        return plus - minus, error + more
+            return q * balls.normal_cdf(mu - u) - v * balls.normal_cdf(-u)
+        return x.exp() * (v * balls.normal_cdf(u) - q * balls.normal_cdf(u - mu))
 
 
 @dataclass(frozen=True, slots=True)

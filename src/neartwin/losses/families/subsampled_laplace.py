@@ -20,9 +20,11 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from typing import Any
 
 import numpy as np
 
+from neartwin import balls
 from neartwin.checks import in_floats, sampling_rate
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
@@ -31,7 +33,7 @@ from neartwin.losses.families import subsampled_laplace_few
 from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
-from neartwin.losses.summands.half_line import half_line_delta
+from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
 from neartwin.losses.summands.quadrature import QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
 
@@ -55,6 +57,7 @@ class SubsampledLaplaceSum(QuadratureSum):
     def __init__(self, rate: Fraction, q: Fraction, count: int, direction: Direction) -> None:
         """rate: e; q: the sampling probability, strictly between 0 and 1."""
         self.e, self.q, self.count = float(rate), float(q), count
+        self.exact = (rate, q)
         self.direction: Direction = "replace" if direction == "replace_back" else direction
         self._goal = math.log(2.0**-58 / count)
         self.variation = min(count * self.q * (1 + 4 * U), 1.0)  # P and Q are equal unless the unit takes part
@@ -212,50 +215,38 @@ class SubsampledLaplaceSum(QuadratureSum):
     # -- one step -----------------------------------------------------------------------------------------------------
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One step, by its half-line."""
-        if self.count > 1:
-            return None
-        big = np.full(len(eps), 800.0 + 2 * self.e)
-        return half_line_delta(self._loss, self._beyond, eps, self._rising, big, guess=self._where)
+        return half_line_delta(self._one_step, eps) if self.count == 1 else None
 
-    @property
-    def _rising(self) -> float:
-        return -1.0 if self.direction == "add" else 1.0
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+        """One step, by its half-line."""
+        return half_line_epsilon(self._one_step, low_delta, high_delta, 1.01 * self.top.loss)
 
-    def _where(self, eps: FloatArray) -> FloatArray:
-        """About where the loss is eps: r = e^eps, or e^-eps for add; for replace on one of two ramps, odd in eps."""
-        with np.errstate(all="ignore"):
-            l = self._rising * eps
-            if self.direction == "replace":
-                l = np.abs(eps) + float(self.log_r(np.array([-self.e]))[0][0])
-            ramp = np.log1p(np.expm1(np.clip(l, -700.0, 700.0)) / self.q)
-            ramp = np.where(ramp > self.e, np.inf, np.where(ramp < -self.e, -np.inf, ramp))
-            found = 0.5 * (self.e + ramp)
-            return np.asarray(np.sign(eps) * found if self.direction == "replace" else found)
+    def _one_step(self, eps: float) -> Any:
+        """Delta of one step at one eps, a ball.
 
-    def _loss(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        plus, error = self.log_r(np.clip(2 * x - self.e, -self.e, self.e))
-        if self.direction == "add":
-            return -plus, error
+        The threshold x of {L > eps} has r(x) = e^{+-eps} = 1 - q + v, or r(|x|) = e^{|eps|} r(0) under replace. Beyond 0 and e no
+        loss changes.
+        """
+        (e, q), level = map(balls.ball, self.exact), balls.ball(eps)
+        if self.direction == "replace":
+            v = abs(level).expm1() * (1 + q * (-e).expm1()) + q * (-e).exp()
+        else:
+            v = (level if self.direction == "remove" else -level).expm1() + q
+        l = -e if v <= 0 else (v / q).log()
+        if l >= e:
+            return 0 if self.direction != "add" and eps > 0 else -level.expm1()
+        if l <= -e and self.direction != "replace":
+            return 0 if self.direction == "add" else -level.expm1()
+        x = (e + l) / 2
+        here, there = (-x).exp() / 2, (x - e).exp() / 2
         if self.direction == "remove":
-            return plus, error
-        minus, more = self.log_r(np.clip(-2 * x - self.e, -self.e, self.e))
-        return plus - minus, error + more
-
-    def _beyond(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """P and Q beyond x; the exponent errs by 2U(|x| + e)."""
-        sign = -1.0 if self.direction == "add" else 1.0
-
-        def tail(centre: float) -> FloatArray:
-            z = sign * (x - centre)
-            return np.where(z > 0, 0.5 * np.exp(-np.maximum(z, 0.0)), -0.5 * np.expm1(np.minimum(z, 0.0)) + 0.5)
-
-        mixed, base = (1 - self.q) * tail(0.0) + self.q * tail(self.e), tail(0.0)
-        wobble = 6 * ELEMENTARY + 4 * U * (np.where(np.isfinite(x), np.abs(x), 0.0) + self.e)
-        if self.direction == "remove":
-            return mixed, base, wobble
+            return q * (1 - there) - v * here
         if self.direction == "add":
-            return base, mixed, wobble
-        return mixed, (1 - self.q) * base + self.q * tail(-self.e), wobble
+            return level.exp() * (v * (1 - here) - q * there)
+        away = (-x - e).exp() / 2  # of the record that became its opposite
+        if eps >= 0:
+            return q * (1 - there - level.exp() * away) - (1 - q) * level.expm1() * here
+        return q * (1 - away - level.exp() * there) - (1 - q) * level.expm1() * (1 - here)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,12 +77,11 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
     special = total.ladder
     if total.has_closed_form:
         yield Method(1e-13, partial(by_closed_form, total))
+        return
     if special is not None:
-        if special.mixes and not total.has_closed_form:
+        if special.mixes:
             yield Method(enough, partial(by_short_line, total))
         yield Method(enough, partial(special.epsilon, total), partial(_special_lines, total, special), SPECIAL_LINES)
-    if total.has_closed_form:
-        return
     levels = (NARROW,) if special is not None else (ROUGH, NARROW)
     yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
     yield Method(max(POOR, rtol), partial(by_line, total, rtol=rtol, build=wide_line_at))
