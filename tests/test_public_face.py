@@ -14,7 +14,7 @@ import neartwin.mechanisms
 import neartwin.tradeoff
 
 
-def test_every_public_name_can_be_had_and_says_what_it_is():
+def test_every_public_name_is_importable_and_documented():
     assert nt.__all__ == sorted(nt.__all__)
     for name in nt.__all__:
         found = getattr(nt, name)

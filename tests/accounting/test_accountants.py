@@ -23,7 +23,7 @@ from neartwin.losses import Approx, Gaussian, Laplace, Leak, Pure, SubsampledGau
 LAPLACES = repeated(Laplace(epsilon="0.1"), 100)
 
 
-def test_the_more_an_accountant_knows_the_less_it_says():
+def test_accountant_with_more_knowledge_states_a_smaller_loss():
     delta = "1e-6"
     numerical = numerical_accountant(LAPLACES).epsilon(delta)
     optimal = optimal_accountant(LAPLACES).epsilon(delta).upper
@@ -72,7 +72,7 @@ def test_an_order_at_the_edge_of_its_grid_warns_and_one_inside_does_not():
     assert at_edge.epsilon.upper > rdp_epsilon(rdp_accountant(steps), "1e-6").epsilon.upper > 8.306225049954728
 
 
-def test_the_gaussian_accountant_is_exact_for_gaussians_and_above_the_truth_for_others():
+def test_gaussian_accountant_is_exact_for_gaussians_and_above_others():
     steps = repeated(SubsampledGaussian(mu=1, rate="0.05"), 100)
     fitted, truth = gdp_accountant(steps, delta="1e-8"), numerical_accountant(steps)
     for eps in np.linspace(0, 6, 13):
@@ -87,7 +87,7 @@ def test_accountants_take_the_worst_of_disjoint_parts():
     assert basic_accountant(parts, neighbours="replace_one").pure().upper == pytest.approx(1.5, rel=1e-9)
 
 
-def test_what_an_accountant_cannot_say_it_refuses():
+def test_accountant_refuses_what_it_cannot_state():
     for ask in (
         lambda: basic_accountant(Gaussian(mu=1)),
         lambda: optimal_accountant(SubsampledGaussian(mu=1, rate="0.1")),

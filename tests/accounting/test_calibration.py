@@ -63,7 +63,7 @@ def test_the_most_uses_are_one_below_too_many():
     assert most_uses(Gaussian(mu="0.05"), gdp(1)).value == 400
 
 
-def test_the_largest_rate_meets_its_target_and_is_1_where_all_may_take_part():
+def test_largest_rate_meets_its_target_and_is_1_if_all_may_take_part():
     def steps(rate):
         return repeated(SubsampledGaussian(mu=1, rate=rate), 1000)
 
@@ -90,7 +90,7 @@ def test_a_search_asks_the_engine_a_few_times(ask):
     assert found.cost.epsilon("1e-5").width < 1e-6
 
 
-def test_what_cannot_be_met_is_refused_and_ends():
+def test_impossible_calibration_is_refused_and_ends():
     for ask in (
         lambda: least_noise(lambda s: Gaussian(mu=1 / s), pure(1)),
         lambda: least_noise(lambda s: Gaussian(mu=1 / s) + Leak(delta="1e-3"), approx(1, "1e-6")),

@@ -116,7 +116,7 @@ def test_the_largest_rate_meets_its_goal_and_a_little_more_does_not(name, goal):
     assert read(cost(spend(found.value * (1 + Fraction(wide))))).lower > number
 
 
-def test_the_numbers_are_those_of_the_closed_forms():
+def test_calibrated_numbers_equal_the_closed_forms():
     phi_inverse = lambda p: mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(p) - 1)  # noqa: E731
     fpr, rate = mpmath.mpf("0.01"), mpmath.mpf("0.03")
     normal = 1 / (phi_inverse(rate) - phi_inverse(fpr))
@@ -139,7 +139,7 @@ def test_the_numbers_are_those_of_the_closed_forms():
         assert mpmath.mpf(found.numerator) / found.denominator <= true * (1 + mpmath.mpf("2e-5")), (name, goal)
 
 
-def test_odds_are_a_true_positive_rate_and_both_refuse_what_no_attacker_or_every_one_has():
+def test_odds_are_a_true_positive_rate_and_refuse_impossible_targets():
     assert betting_odds(3, fpr="0.01") == true_positives("0.03", fpr="0.01")
     assert least_noise(SCALED["laplace"], betting_odds(3, fpr="0.01")).value > 0
     for bad in (
@@ -189,7 +189,7 @@ def test_pure_losses_that_parameters_state_fill_a_goal_to_the_last_unit():
         lambda: largest_rate(SAMPLED["sampled laplace"], None),
     ],
 )
-def test_what_is_no_question_is_refused_by_name(ask):
+def test_malformed_target_is_refused_by_name(ask):
     with pytest.raises(ParameterError):
         ask()
 

@@ -150,7 +150,7 @@ def test_amplification_by_sampling_is_exact_for_randomized_response():
             amplified_pure(epsilon=1, rate=rate)
 
 
-def test_many_conversions_at_once_are_those_of_each_alone():
+def test_conversions_of_an_array_equal_single_ones():
     epsilons = np.linspace(0, 5, 10_000)
     found = amplified_pure(epsilon=epsilons, rate="0.01")
     assert found.upper.shape == epsilons.shape

@@ -202,7 +202,7 @@ def no_number(found: object) -> bool:
 
 @pytest.mark.filterwarnings("ignore:the best order")
 @pytest.mark.parametrize("name", sorted(DOORS))
-def test_what_is_hostile_is_refused_by_name_or_answered_in_time(name, in_time):
+def test_hostile_input_is_refused_by_name_or_answered_in_time(name, in_time):
     arguments, places = good(name)
     call(name, arguments, places)  # the good neighbour
     refused, faults = 0, []

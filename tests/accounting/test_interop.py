@@ -92,7 +92,7 @@ def test_their_pld_composes_here_to_what_it_composes_to_there(theirs):
         ours.delta(0.1, direction="replace")
 
 
-def test_a_written_pld_is_pessimistic_in_both_orders_and_close_and_composes_on(theirs):
+def test_written_pld_is_pessimistic_both_ways_and_composes(theirs):
     whole = cost(10 * SubsampledGaussian(mu="0.5", rate="0.2") + 5 * Laplace(epsilon="0.1"))
     written = to_pld(whole, step="0.01")
     for eps in np.linspace(-1, 3, 21):
@@ -112,7 +112,7 @@ def test_a_written_pld_is_pessimistic_in_both_orders_and_close_and_composes_on(t
     assert to_pld(parallel(Gaussian(mu=1), Laplace(epsilon=2)), step="0.05").get_delta_for_epsilon(0) >= 0.3829
 
 
-def test_every_kind_of_event_of_the_installed_library_is_read_or_refused_with_its_reason(dp):
+def test_every_event_of_dp_accounting_is_read_or_refused_with_a_reason(dp):
     kinds = {
         name for name, kind in inspect.getmembers(dp.dp_event, inspect.isclass) if issubclass(kind, dp.dp_event.DpEvent)
     }

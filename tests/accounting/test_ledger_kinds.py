@@ -57,7 +57,7 @@ def test_an_order_fixed_at_opening_is_not_changed_later(tmp_path):
             book.open(population("p"), rdp(5, 2))
 
 
-def test_an_account_opened_with_an_advantage_takes_gaussian_and_pure_plans_until_it_is_reached(tmp_path):
+def test_advantage_account_takes_gaussian_and_pure_plans_up_to_its_cap(tmp_path):
     with Book(tmp_path / "budget.db") as book:
         account = book.open(population("p"), advantage("0.3"))
         account.reserve("a", "monday", pure("0.1"))
@@ -72,9 +72,7 @@ def test_an_account_opened_with_an_advantage_takes_gaussian_and_pure_plans_until
 
 
 @pytest.mark.parametrize("opened", [gdp(1, "1e-6"), mixed(0, 1, "1e-6")], ids=str)
-def test_a_zcdp_plan_is_charged_to_a_gaussian_account_what_its_filter_says_and_refused_where_no_delta_is(
-    tmp_path, opened
-):
+def test_gaussian_account_prices_a_zcdp_plan_and_refuses_it_without_delta(tmp_path, opened):
     with Book(tmp_path / "budget.db") as book:
         account = book.open(population("p"), opened)
         account.reserve("a", "monday", zcdp("0.05"))

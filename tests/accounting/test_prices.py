@@ -27,7 +27,7 @@ def beta_of_gauss(mu, alpha):
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_gaussian_price_of_pure_privacy_is_below_its_curve_everywhere_and_a_smaller_one_is_not(epsilon):
+def test_gaussian_price_of_pure_privacy_covers_its_curve_and_less_does_not(epsilon):
     with mpmath.workdps(60):
         mu = prices.mu_of_pure(epsilon)
         kink = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon.numerator) / epsilon.denominator))
@@ -71,7 +71,7 @@ def test_each_account_prices_what_a_theorem_covers_to_the_unit():
 
 
 @pytest.mark.parametrize("epsilon", ["0", "0.3"])
-def test_pure_noise_and_normal_noise_together_cost_the_sum_of_both_in_one_currency(epsilon):
+def test_pure_and_normal_noise_cost_the_sum_of_both_in_one_currency(epsilon):
     """Each adds up under its own theorem: rho, the divergence of one order, mu squared. Nothing pure costs nothing."""
     spend, alone = mixed(epsilon, "0.7", "1e-8"), pure("0.3")
     parts = {
@@ -109,7 +109,7 @@ def test_pure_noise_and_normal_noise_together_cost_the_sum_of_both_in_one_curren
         (zcdp(1), advantage("0.1")),
     ],
 )
-def test_what_no_theorem_prices_is_refused_with_a_way_out(account, spend):
+def test_unpriced_spend_is_refused_with_a_remedy(account, spend):
     with pytest.raises(PrivacyError, match=r"no theorem prices .*; "):
         filter_for(account).price(spend)
 
@@ -124,7 +124,7 @@ def test_rules_without_an_adaptive_theorem_open_no_account():
 
 @pytest.mark.parametrize("delta", ["0", "0.05"])
 @pytest.mark.parametrize("value", ["0.01", "0.3", "0.95"])
-def test_an_account_opened_with_an_advantage_has_that_advantage_and_no_more(value, delta):
+def test_advantage_account_has_its_advantage_and_no_more(value, delta):
     if float(delta) >= float(value):
         return
     opened = filter_for(advantage(value, delta))
@@ -153,7 +153,7 @@ def test_a_filter_refuses_the_first_unit_above_a_cap_in_every_pool():
             assert refused.value.pool == rule.pools[place].name
 
 
-def test_a_fitted_gaussian_price_covers_the_whole_in_both_orders_and_composes_soundly():
+def test_fitted_gaussian_price_covers_both_directions_and_composes():
     whole = 100 * SubsampledGaussian(mu=1, rate="0.05")
     fit = as_gdp(whole, delta="1e-8")
     alone, two = 1 * Gaussian(mu=fit.mu) + Leak(delta=fit.delta), 2 * Gaussian(mu=fit.mu) + 2 * Leak(delta=fit.delta)
@@ -165,7 +165,7 @@ def test_a_fitted_gaussian_price_covers_the_whole_in_both_orders_and_composes_so
     assert any(whole.delta(eps).lower > less.delta(eps).upper for eps in np.linspace(0, 8, 33))
 
 
-def test_fits_of_known_wholes_are_the_known_numbers_and_refuse_what_is_infinite():
+def test_fits_of_known_compositions_are_known_and_infinite_ones_refused():
     whole = 10 * Laplace(epsilon="0.1")
     assert as_pure(whole).epsilon == pytest.approx(1, rel=1e-9)
     assert as_pure(whole).epsilon >= 1
@@ -187,7 +187,7 @@ def test_fits_of_known_wholes_are_the_known_numbers_and_refuse_what_is_infinite(
 
 @pytest.mark.parametrize("spend", [zcdp("0.1"), zcdp("0.1", "1e-8"), rdp(8, "0.8")], ids=str)
 @pytest.mark.parametrize("target", [gdp(1, "1e-6"), mixed(1, 1, "1e-6")], ids=str)
-def test_a_renyi_bound_has_a_price_in_mu_beside_a_thousandth_of_the_accounts_delta(spend, target):
+def test_renyi_bound_has_a_price_in_mu_and_a_thousandth_of_delta(spend, target):
     """Delta + (1 - delta) delta_mu lies above the best conversion of the bound at every eps, so above every mechanism's curve."""
     account = filter_for(target)
     owed = dict(zip((pool.name for pool in account.pools), account.price(spend), strict=True))

@@ -151,7 +151,7 @@ def test_conversions_cover_the_exact_gaussian_and_stand_in_order(delta):
     assert continuous.upper < classic.lower
 
 
-def test_the_arg_min_order_at_the_grid_edge_is_told():
+def test_best_order_at_the_grid_edge_is_a_warning():
     curve = rdp_curve(gaussian_pair(distance="0.01").renyi, orders=(2.0, 3.0))
     found = curve.epsilon("1e-6")
     assert found.at_edge

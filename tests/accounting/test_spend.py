@@ -43,7 +43,7 @@ def test_together_and_repeated_are_the_product_of_laws():
     assert np.all(found.upper - found.lower < 1e-6)
 
 
-def test_disjoint_parts_take_the_worst_part_under_add_remove_and_the_worst_two_under_replace_one():
+def test_disjoint_parts_cost_the_worst_part_or_two_by_relation():
     parts = [repeated(Laplace(epsilon="0.5"), 2), use(Pure(epsilon="0.3")), use(Gaussian(mu="0.9"))]
     alone, found = cost(parallel(*parts)), {}
     for eps in EPS:
@@ -85,7 +85,7 @@ def test_a_sample_is_the_mixture_of_laws_in_each_order():
     assert leak.upper == pytest.approx(0.05, rel=1e-9)
 
 
-def test_gaussians_on_one_sample_are_one_gaussian_on_it_and_others_are_refused():
+def test_gaussians_on_one_sample_merge_and_other_losses_are_refused():
     many = cost(subsample(4 * Gaussian(mu="0.5"), "0.2"))
     assert many == cost(SubsampledGaussian(mu=1, rate="0.2"))
     assert many.epsilon("1e-3").lower > cost(repeated(subsample(Gaussian(mu="0.5"), "0.2"), 4)).epsilon("1e-3").upper
@@ -101,7 +101,7 @@ def test_gaussians_on_one_sample_are_one_gaussian_on_it_and_others_are_refused()
         cost(subsample(Gaussian(mu=1), "0.1"), neighbours="replace_one")
 
 
-def test_a_group_is_served_by_k_times_the_distance_or_a_theorem_and_never_by_parts():
+def test_group_takes_k_times_the_distance_or_a_theorem_never_parts():
     group = cost(for_group(sequential(Gaussian(mu="0.1"), repeated(Laplace(epsilon="0.1"), 2)), 3))
     assert group == cost(sequential(Gaussian(mu="0.3"), repeated(Laplace(epsilon="0.3"), 2)))
     assert cost(for_group(ZeroConcentrated(rho="0.02"), 3)) == cost(ZeroConcentrated(rho="0.18"))
@@ -121,14 +121,14 @@ def test_a_group_is_served_by_k_times_the_distance_or_a_theorem_and_never_by_par
     )
 
 
-def test_what_has_different_losses_for_leaving_and_entering_is_no_part_under_replace_one():
+def test_asymmetric_loss_is_no_part_under_replace_one():
     parts = parallel(SubsampledGaussian(mu=1, rate="0.1"), Gaussian(mu=1))
     assert len(cost(parts).cases) == 2
     with pytest.raises(PrivacyError, match="leaves one part"):
         cost(parts, neighbours="replace_one")
 
 
-def test_views_over_cases_are_the_worst_case_and_fits_are_refused_where_they_miss_an_order():
+def test_views_over_cases_are_the_worst_and_one_sided_fits_refused():
     cases = cost(parallel(Pure(epsilon=2), Gaussian(mu=2)))
     assert cases.pure().upper == math.inf
     assert cases.advantage().upper == pytest.approx(math.tanh(1), rel=1e-9)  # 0.7616 against 0.6827

@@ -27,7 +27,7 @@ ALPHAS = np.linspace(0, 1, 401)
 
 
 @pytest.mark.parametrize(("epsilon", "delta", "units"), [("1/2", "1e-3", 2), ("1/5", "1e-2", 3), (1, "1e-6", 4)])
-def test_the_worst_mechanism_of_one_unit_keeps_its_promise_to_a_group_and_hardly_more(epsilon, delta, units):
+def test_worst_mechanism_of_a_unit_keeps_its_group_promise_tightly(epsilon, delta, units):
     """f_{epsilon,delta} after k steps (Dong, Roth, Su 2022, Thm 2.14), against the promised curve."""
     one = nt.approx(epsilon, delta)
     promised = of_units(one, units)
@@ -50,7 +50,7 @@ def test_pure_gaussian_and_concentrated_promises_to_groups_are_exact():
 
 
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("1/2"), nt.rdp(8, 1), nt.gdp(1)], ids=str)
-def test_what_one_unit_is_left_gives_the_group_the_spend_and_never_more(spend):
+def test_promise_to_one_unit_gives_the_group_at_most_the_spend(spend):
     for units in (1, 2, 7, 50):
         back = of_units(of_one(spend, units), units)
         for name in type(spend).__slots__:
@@ -112,7 +112,7 @@ def test_the_release_says_whom_it_protects_and_the_account_pays_for_one(tmp_path
     assert "units" not in Guarantee.of(nt.gdp(1), unit="who", neighbours="replace_one").as_dict()
 
 
-def test_unknown_groups_are_found_for_several_together_by_the_rule_for_epsilon_and_delta():
+def test_discovery_for_several_units_follows_the_epsilon_delta_rule():
     _, table = people()
     query = table.group_by("town").agg(n=nt.count())
     limits = {"limits": nt.limits(max_rows_per_group=2, max_groups=2), "group_size": 2}
@@ -142,7 +142,7 @@ def test_the_terminal_takes_it_too(tmp_path):
 
 
 @pytest.mark.parametrize("epsilon", [800, 1000, 2000, 10**6])
-def test_a_promise_to_a_group_that_leaves_one_unit_no_delta_is_refused_in_words(epsilon):
+def test_group_promise_that_leaves_a_unit_no_delta_is_refused(epsilon):
     assert 0 < of_one(nt.approx(200, "1e-5"), 2).delta < Fraction(1, 10**40)
     with pytest.raises(PrivacyError, match="spend a smaller epsilon"):
         of_one(nt.approx(epsilon, "1e-5"), 2)

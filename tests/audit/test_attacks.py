@@ -85,7 +85,7 @@ def test_reconstruction_fails_against_private_answers_as_the_theorem_says(answer
 @pytest.mark.parametrize(
     ("spend", "floor"), [(nt.pure, lambda e: special.expit(-e)), (nt.gdp, lambda mu: special.ndtr(-mu / 2))]
 )
-def test_reconstruction_fails_against_real_releases_as_the_theorem_says_and_works_without_privacy(spend, floor):
+def test_reconstruction_fails_against_releases_and_works_without_privacy(spend, floor):
     settings = [0.5, 3.0]
     rows = sweep(released(spend), [*settings, 1e6], ATTACKERS, people=40, queries=120, repeats=6)
     for setting in settings:
@@ -97,7 +97,7 @@ def test_reconstruction_fails_against_real_releases_as_the_theorem_says_and_work
     assert all(row.wrong == 0 and row.error == 0 for row in rows if row.setting == 1e6)
 
 
-def test_linear_programme_shrugs_off_a_few_wild_answers_and_least_squares_does_not():
+def test_linear_programme_survives_wild_answers_and_least_squares_does_not():
     rng = np.random.default_rng(7)
     secret = rng.integers(0, 2, 60)
     subsets = rng.integers(0, 2, (360, 60))
@@ -142,7 +142,7 @@ def test_averaging_defeats_fresh_noise_and_not_a_budget_or_a_stored_answer():
     assert math.isnan(averaged(lambda: Purse(0)(0, 1, rng), times=3).value)
 
 
-def test_differencing_reads_one_person_from_exact_answers_and_not_from_noisy_ones():
+def test_differencing_reads_a_person_from_exact_answers_and_not_noisy_ones():
     rng = np.random.default_rng(2)
     salaries = dict(enumerate(rng.integers(20, 90, 50).tolist()))
     exact = differenced(lambda people: sum(salaries[p] for p in people), list(salaries), 7)
@@ -184,7 +184,7 @@ def test_traced_is_the_empirical_advantage_by_brute_force():
     assert found.auc == pytest.approx(np.mean([(a > b) + (a == b) / 2 for a in inside for b in outside]))
 
 
-def test_float_attack_tells_the_centre_of_naive_noise_and_nothing_of_noise_on_a_grid():
+def test_float_attack_reads_naive_noise_and_not_noise_on_a_grid():
     rng = np.random.default_rng(5)
     naive = naive_laplace(0.0, 1.0, 20_000, rng)
     certain = lambda outputs: np.mean(reachable(outputs, 0.0, 1.0) & ~reachable(outputs, 1.0, 1.0))  # noqa: E731

@@ -27,7 +27,7 @@ def exact_failure(bound, runs, p, confidence, side):
 
 
 @pytest.mark.parametrize(("bound", "side"), [(lower_bound, "lower"), (upper_bound, "upper")])
-def test_clopper_pearson_fails_no_more_often_than_it_says_and_nearly_as_often(bound, side):
+def test_clopper_pearson_fails_nearly_as_often_as_stated_and_no_more(bound, side):
     worst = 0.0
     for runs, confidence in itertools.product((1, 7, 200), ("0.9", "0.999")):
         failures = [exact_failure(bound, runs, p, confidence, side) for p in np.linspace(0.001, 0.999, 334)]
@@ -51,7 +51,7 @@ def test_clopper_pearson_solves_its_equation_in_high_precision():
         assert abs((1 - tail(runs, hits + 1, high)) / failure - 1) < 1e-9
 
 
-def test_clopper_pearson_refuses_what_is_no_count():
+def test_clopper_pearson_refuses_malformed_counts():
     for hits, runs in ((-1, 10), (11, 10), (0, 0), (1.5, 10), (float("nan"), 10)):
         with pytest.raises(ParameterError):
             lower_bound(hits, runs, confidence=0.9)
@@ -73,7 +73,7 @@ def test_errors_at_the_edges_say_all_or_nothing():
             epsilon_seen(bad, 0.5)
 
 
-def test_claims_agree_that_errors_on_the_curve_are_allowed_and_errors_below_are_not():
+def test_claims_allow_errors_on_the_curve_and_not_below():
     rates = np.linspace(0.01, 0.6, 25)
     for claim in (claim_pure("0.7"), claim_approx("0.7", "0.05"), claim_gdp("1.3")):
         for judge in (claim, BelowCurve(claim.floor)):
@@ -105,14 +105,14 @@ def refuted_share(make, claim, *, games, runs, confidence, seed):
         (lambda rng, runs: flips(rng, runs, 1.0), BelowCurve(claim_pure(1).floor), BelowCurve(claim_pure("0.5").floor)),
     ],
 )
-def test_a_true_claim_is_refuted_no_more_often_than_allowed_and_a_false_one_often(make, true, false):
+def test_true_claim_is_refuted_as_seldom_as_allowed_and_a_false_one_often(make, true, false):
     # 120 games at confidence 0.8: 24 refutations allowed; 0.32 is above that by more than three deviations
     assert refuted_share(make, true, games=120, runs=400, confidence=0.8, seed=5) <= 0.32
     assert refuted_share(make, false, games=25, runs=1_600, confidence=0.8, seed=6) > 0.6
 
 
 @pytest.mark.slow
-def test_a_true_claim_is_refuted_no_more_often_than_allowed_over_many_games():
+def test_true_claim_is_refuted_as_seldom_as_allowed_over_many_games():
     for make, claim in (
         (lambda rng, runs: flips(rng, runs, 1.0), claim_pure(1)),
         (lambda rng, runs: normals(rng, runs, 1.0), claim_gdp(1)),
@@ -129,13 +129,13 @@ def band_fails(rng, runs, confidence):
     return np.any(found.fnr < claim_gdp(1).floor(found.fpr) - 1e-12)
 
 
-def test_whole_curve_band_holds_everywhere_at_once_as_often_as_it_says():
+def test_curve_band_covers_everywhere_at_once_as_stated():
     rng = np.random.default_rng(8)
     failed = sum(band_fails(rng, 400, 0.7) for _ in range(150))
     assert failed <= 0.3 * 150
 
 
-def test_whole_curve_band_is_convex_lies_near_the_truth_and_refutes_a_false_curve():
+def test_curve_band_is_convex_and_near_the_truth_and_refutes_a_false_curve():
     rng = np.random.default_rng(9)
     found = band(normals(rng, 60_000, 1.0), confidence=0.99)
     assert found.fpr[0] == 0
@@ -153,7 +153,7 @@ def test_whole_curve_band_is_convex_lies_near_the_truth_and_refutes_a_false_curv
     assert 0.09 < float(found.delta_reached(np.array([1.0]))[0]) <= 0.12693673750664395
 
 
-def test_whole_curve_band_plays_either_side_as_the_null():
+def test_curve_band_takes_either_side_as_the_null():
     rng = np.random.default_rng(10)
     lopsided = Transcript(PAIR, np.zeros(4_000), (rng.random(4_000) < 0.3) * 1.0)
     forward, backward = band(lopsided), band(lopsided, swapped=True)

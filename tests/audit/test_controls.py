@@ -52,7 +52,7 @@ def test_fault_is_caught_and_its_correct_twin_is_not_with_fresh_randomness(name)
         assert not all(played(control.correct, control, twins, 5).refuted for _ in range(2))
 
 
-def test_there_are_a_dozen_controls_and_each_says_where_it_is_from():
+def test_dozen_controls_have_their_sources():
     assert len(set(NAMES)) == len(NAMES) >= 12
     assert set(NAMES) > LONG
     assert all(control.source for control in controls(np.random.default_rng(0)))

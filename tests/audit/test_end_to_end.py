@@ -78,7 +78,7 @@ def test_the_bound_on_a_whole_release_comes_within_a_fifth_of_its_claim(spend, c
 
 
 @pytest.mark.parametrize("take", [None, written])
-def test_a_release_with_unknown_groups_withstands_a_key_that_only_one_unit_has(take):
+def test_discovering_release_withstands_a_key_of_a_single_unit(take):
     unknown = game(spend=nt.approx(1, "0.01"), keys=None, ask=counts, **({"take": take} if take else {}))
     assert withstands(unknown, claim_approx(1, "0.01"), [OWN_KEYS], runs=2_000)
 
@@ -100,7 +100,7 @@ def test_noise_shared_by_two_columns_is_caught():
     assert found.refuted, str(found)
 
 
-def test_one_column_that_moves_is_hidden_where_each_column_has_its_own_noise():
+def test_single_moving_column_is_hidden_by_noise_on_each_column():
     assert withstands(game(ask=sums), claim_pure(1), [ONE_COLUMN_MOVES], runs=2_000)
 
 

@@ -71,7 +71,7 @@ def test_a_program_becomes_its_exact_law_down_every_path():
     assert exact_law(lambda _choose: "always") == {"always": 1}
 
 
-def test_an_enumerated_sparse_vector_is_verified_exactly_and_its_broken_variant_is_not():
+def test_sparse_vector_is_verified_exactly_and_its_broken_variant_refuted():
     noise = [F(1, 10), F(1, 5), F(2, 5), F(1, 5), F(1, 10)]  # on -2..2, ratio 2 from step to step
 
     def sparse(answers, refreshed):

@@ -152,7 +152,7 @@ def seeded(value):
 GENERATOR = None
 
 
-def test_processes_side_by_side_draw_their_own_randomness_and_copies_are_refused():
+def test_parallel_processes_draw_own_randomness_and_copies_are_refused():
     transcript = play(coin, Twins(0, 1), runs=600, workers=2)
     assert len(transcript.left) == len(transcript.right) == 600
     assert 80 < sum(transcript.left) < 230

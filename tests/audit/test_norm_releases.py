@@ -71,7 +71,7 @@ def test_the_game_on_a_clipped_unit_is_sharp():
         assert found.refuted, str(found)
 
 
-def test_what_a_clipped_unit_adds_is_within_the_bound_and_close_to_it():
+def test_clipped_unit_is_within_the_bound_and_close_to_it():
     sure = game(keys=WIDE, spend=nt.gdp(10**6))
     for twins in LONG:
         with_it, without = (np.asarray(sure(side, 2)).mean(axis=0) for side in (twins.right, twins.left))
@@ -106,7 +106,7 @@ def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
     assert audit(Batched(wide), claim_gdp(1), [LONG[2]], runs=2_000).refuted
 
 
-def test_a_histogram_withstands_units_of_any_length_and_a_limit_taken_half_as_seriously_is_caught(monkeypatch):
+def test_normed_histogram_withstands_any_unit_and_doubled_limit_is_caught(monkeypatch):
     assert stands(Batched(binned), claim_gdp(1), LONG, runs=400, search_runs=50)
     heavy = Batched(added_up(binned))
     assert stands(heavy, claim_gdp(1), [LONG[2]], runs=1_000)

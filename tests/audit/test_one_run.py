@@ -66,7 +66,7 @@ def randomized(rng, canaries, epsilon, games):
     return rng.binomial(canaries, special.expit(epsilon), games)
 
 
-def test_pvalues_of_a_true_claim_are_small_no_more_often_than_they_say():
+def test_pvalues_of_a_true_claim_are_small_as_seldom_as_stated():
     rng = np.random.default_rng(3)
     counts = randomized(rng, 60, 1.0, 4_000)
     for level in (0.05, 0.3):
@@ -81,7 +81,7 @@ def test_pvalues_of_a_true_claim_are_small_no_more_often_than_they_say():
     assert np.mean([tight[v] <= 0.05 for v in counts]) > 0.1  # a false claim is found
 
 
-def test_curve_pvalues_hold_for_gaussian_noise_on_each_canary_and_abstaining():
+def test_curve_pvalues_hold_for_gaussian_canaries_with_abstentions():
     rng = np.random.default_rng(4)
     canaries, guesses, mu = 200, 40, 1.0
     small, known = 0, {}
@@ -96,7 +96,7 @@ def test_curve_pvalues_hold_for_gaussian_noise_on_each_canary_and_abstaining():
     assert small <= 0.1 * 400 + 3 * math.sqrt(0.09 * 400)
 
 
-def test_lower_bounds_grow_with_right_guesses_and_stay_below_the_perfect_score():
+def test_one_run_bounds_grow_with_right_guesses_below_the_perfect_score():
     bounds = [one_run_epsilon(correct, 100, 100) for correct in (40, 60, 80, 100)]
     assert bounds[0] == 0
     assert bounds == sorted(bounds)
@@ -106,7 +106,7 @@ def test_lower_bounds_grow_with_right_guesses_and_stay_below_the_perfect_score()
     assert gaussian[0] == 0 < gaussian[1] < gaussian[2]
 
 
-def test_the_curve_sharpens_what_pure_and_approximate_privacy_say_of_a_gaussian():
+def test_gaussian_curve_sharpens_the_one_run_bounds_of_epsilon_and_delta():
     # many canaries, few and good guesses: the (epsilon, delta) bound of the same mechanism is far weaker
     guesses, canaries = 1_000, 100_000
     mu = one_run_parameter(950, guesses, canaries, family=claim_gdp, confidence=0.95)

@@ -63,7 +63,7 @@ def test_words_hold_the_numbers_of_their_row():
 
 
 @pytest.mark.parametrize("family", [claim_gdp, claim_pure])
-def test_the_parameter_for_a_wanted_risk_keeps_it_and_a_little_more_would_not(family):
+def test_parameter_for_a_risk_keeps_it_and_a_larger_one_does_not(family):
     measures = (advantage_of, lambda curve: float(power_at(curve, 0.01)[0]))
     for measure, wanted in zip(measures, (0.2, 0.05), strict=True):
         found = largest_parameter(lambda t: family(t).floor, measure, at_most=wanted)

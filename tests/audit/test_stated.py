@@ -34,7 +34,7 @@ KEPT = {
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_the_floor_of_a_promise_lies_under_a_mechanism_that_keeps_it_and_not_far(name):
+def test_floor_of_a_promise_lies_just_below_a_mechanism_that_keeps_it(name):
     promise, floor, near = KEPT[name]
     claim = claim_of(Guarantee.of(promise, unit="who", neighbours="add_remove"))
     found, truth = claim.floor(RATES), floor(RATES)
@@ -73,7 +73,7 @@ def normals(mu, runs=40_000):
     ],
     ids=str,
 )
-def test_a_mechanism_that_keeps_its_promise_is_not_refuted_and_one_that_does_not_is(stated):
+def test_promise_is_refuted_exactly_for_a_mechanism_that_breaks_it(stated):
     assert not examine(normals(1), claim_of(stated)).refuted
     assert examine(normals(2), claim_of(stated)).refuted
 

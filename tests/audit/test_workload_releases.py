@@ -57,7 +57,7 @@ def test_a_workload_withstands_heavy_and_odd_units(ask, spend, claim):
 
 
 @pytest.mark.parametrize(("spend", "claim"), PRICES)
-def test_a_planner_that_takes_a_unit_of_every_group_for_one_of_a_single_group_is_caught(monkeypatch, spend, claim):
+def test_planner_that_counts_a_unit_in_one_group_alone_is_caught(monkeypatch, spend, claim):
     one = game(totals, spend, keys=WIDE, groups=len(WIDE), last=True)  # the last prefix, which such a unit moves most
     assert stands(one, claim, [EVERYWHERE], runs=1_000)
     honest = workloads._contribution

@@ -62,7 +62,7 @@ ZEROS = {
 
 
 @pytest.mark.parametrize("name", ZEROS)
-def test_nothing_is_exactly_nothing(name):
+def test_zero_divergence_is_exactly_zero(name):
     found = ZEROS[name]()
     assert found.lower == found.upper == 0
 

@@ -145,7 +145,7 @@ def test_the_zero_over_zero_event_of_definition_3_6_is_left_out():
         (np.array([0.5, 0.5 + 1e-8]), np.array([0.5, 0.5])),
     ],
 )
-def test_what_is_no_law_is_refused(P, Q):
+def test_malformed_law_is_refused(P, Q):
     with pytest.raises(ParameterError):
         finite_pair(P, Q)
 

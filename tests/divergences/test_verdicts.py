@@ -19,7 +19,7 @@ cells = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, ma
 
 @settings(max_examples=100, deadline=None)
 @given(cells, st.sampled_from([Fraction(0), Fraction(1, 3), Fraction(1)]), st.fractions(0, 1, max_denominator=12))
-def test_verdict_is_that_of_the_best_event_and_its_event_proves_it(weights, epsilon, delta):
+def test_verdict_follows_the_best_event_which_proves_it(weights, epsilon, delta):
     p, q = [c[0] for c in weights], [c[1] for c in weights]
     P, Q = [Fraction(x, sum(p)) for x in p], [Fraction(y, sum(q)) for y in q]
     found = verdict(finite_pair(P, Q), epsilon=epsilon, delta=delta)

@@ -130,7 +130,7 @@ def named(cell):
     return re.findall(r"`([^`]+)`", cell)
 
 
-def test_the_items_are_what_the_texts_number_and_what_they_say_under_no_number():
+def test_items_cover_all_numbered_and_unnumbered_claims_of_the_texts():
     for text, numbers in NUMBERED.items():
         stated = {f"{text}-{item}" for items in [*numbers.values(), UNNUMBERED[text]] for item in items}
         assert stated == {item for item in ITEMS if item.startswith(f"{text}-")}
@@ -186,7 +186,7 @@ def faults(text):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_item_of_the_texts_has_one_line_that_runs_its_function_and_shows_what_it_prints(page):
+def test_every_item_of_the_texts_has_a_line_that_runs_and_its_output(page):
     assert faults(read(page)) == set()
 
 

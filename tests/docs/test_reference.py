@@ -21,13 +21,13 @@ REFERENCE = loaded()
 
 
 @pytest.mark.parametrize("name", sorted(REFERENCE.pages()))
-def test_a_kept_page_is_what_the_code_says_today(name):
+def test_generated_page_equals_the_code(name):
     kept = (ROOT / "docs" / "reference" / name).read_text(encoding="utf-8")
     assert kept == REFERENCE.pages()[name], "run: python tools/reference.py"
 
 
 @pytest.mark.parametrize("room", sorted(REFERENCE.ROOMS))
-def test_every_public_name_has_an_entry_that_says_what_it_is(room):
+def test_every_public_name_has_an_entry_with_a_description(room):
     module = import_module(room)
     page = REFERENCE.room_page(room, REFERENCE.ROOMS[room])
     for name in REFERENCE.public_names(module):

@@ -58,7 +58,7 @@ def differences(page, text):
 
 
 @pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.name)
-def test_a_page_in_chinese_has_the_code_the_headings_and_the_tables_of_the_english_one(page):
+def test_chinese_page_has_the_code_headings_and_tables_of_the_english_one(page):
     text = chinese(page).read_text(encoding="utf-8")
     assert differences(page, text) == set()
     prose = re.sub(r"`[^`]*`", "", BLOCK.sub("", text))

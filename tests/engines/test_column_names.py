@@ -37,7 +37,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_names_that_differ_by_capitals_alone_are_refused_and_others_are_not(tmp_path, kind):
+def test_column_names_that_differ_by_capitals_alone_are_refused(tmp_path, kind):
     """DuckDB read the first for both: asked for the people of `id`, it protected the rows of `ID`."""
     types = {"id": "integer"}
     for columns in (ROWS, {name: ROWS[name] for name in ("id", "ID", "v")}):
@@ -68,7 +68,7 @@ def test_a_frame_whose_names_are_numbers_is_asked_by_their_text():
     assert units(nt.table(frame, unit="1", name="v", types={"1": "text"})) == 3
 
 
-def test_spark_knows_no_capitals_unless_it_is_told_to(spark):
+def test_spark_ignores_case_by_default(spark):
     frame = spark.sql("SELECT range AS ID, 7L AS id FROM (SELECT id AS range FROM range(9))")
     with pytest.raises(SchemaError, match="one name; rename one"):
         nt.table(frame, unit="id", name="v")

@@ -34,7 +34,7 @@ def test_counts_of_every_type_are_the_oracles_to_the_last_bit(request, place):
 
 
 @pytest.mark.parametrize("place", ENGINES)
-def test_sql_counts_what_is_not_null(request, tmp_path, place):
+def test_sql_counts_values_that_are_not_null(request, tmp_path, place):
     pick = random.Random(5)
     rows = [
         {"who": pick.choice([None, "a", "b", "c"]), "town": pick.choice(["Ulm", None]), "open": pick.choice([True, None]),
@@ -86,7 +86,7 @@ def test_sql_python_and_json_say_the_same_count(written, asked):
 
 
 @pytest.mark.parametrize("wrong", ["nowhere", "paid / town", "paid FROM x", "COUNT(paid)"])
-def test_what_cannot_be_counted_is_refused_before_anything_is_spent(wrong):
+def test_uncountable_column_is_refused_before_any_spend(wrong):
     with pytest.raises(QueryError):
         people().agg(n=nt.count(wrong))
     with pytest.raises(QueryError, match="column, an expression"):

@@ -67,7 +67,7 @@ def released(folder, rows, name, spend):
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("name", QUESTIONS)
 @pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(1)], ids=str)
-def test_bars_hold_as_often_as_they_say_on_every_engine(request, tmp_path, place, name, spend):
+def test_bars_cover_as_stated_on_every_engine(request, tmp_path, place, name, spend):
     rows = request.getfixturevalue(place).visits(visits(), name="visits", columns={"paid": nt.bounds(0, 50, 1)})
     truth, noisy = released(tmp_path, rows, name, nt.pure(10**7)), released(tmp_path, rows, name, spend)
     assert truth.keys == noisy.keys
@@ -101,7 +101,7 @@ ON_WORKERS = ("n", "people", "total", "typical", "v", "s", "c", "r", "fit")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spend", [nt.approx(8, "1e-2"), nt.gdp(3, "1e-2")], ids=str)
-def test_bars_of_noise_drawn_on_workers_hold_as_often_as_they_say(spark_place, tmp_path, spend):
+def test_bars_of_noise_of_workers_cover_as_stated(spark_place, tmp_path, spend):
     """Groups that were found, for only their tables stay on workers; they pass a threshold by noise that no bar is of."""
     rows = spark_place.visits(visits(), name="visits", columns={"paid": nt.bounds(0, 50, 1)})
     asked = {name: ASKED[name] for name in ON_WORKERS}

@@ -36,7 +36,7 @@ def of(rows, **limits):
     return dict(zip(answer.keys, answer.values[asked.discovered_by], strict=True))
 
 
-def test_one_unit_helps_to_discover_as_many_groups_as_said_and_brings_in_no_more():
+def test_unit_helps_to_discover_its_limit_of_groups_and_no_more():
     pick = random.Random(2)
     moved, brought = 0, 0
     for _ in range(40):
@@ -52,7 +52,7 @@ def test_one_unit_helps_to_discover_as_many_groups_as_said_and_brings_in_no_more
     assert 2 <= brought <= 3
 
 
-def test_groups_without_a_finder_are_not_answered_and_the_others_count_all_their_units():
+def test_groups_without_a_finder_are_omitted_and_others_count_all_units():
     rows = [{"who": who, "town": f"{who} {i}" if i else "common"} for who in ("a", "b") for i in range(9)]
     frame = pa.Table.from_pylist(rows + [{"who": f"c{i}", "town": "common"} for i in range(50)])
     query = nt.table(frame, unit="who", name="visits").group_by("town").agg(people=nt.count_distinct_units())
@@ -64,7 +64,7 @@ def test_groups_without_a_finder_are_not_answered_and_the_others_count_all_their
     assert all(finders > 0 for finders, _ in values.values())
 
 
-def test_smaller_groups_are_found_at_the_same_spend():
+def test_fewer_discovery_groups_find_smaller_groups_at_one_spend():
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
     query = table.group_by("town").agg(n=nt.count())
 
@@ -81,7 +81,7 @@ def test_smaller_groups_are_found_at_the_same_spend():
     assert planned(64).digest == many.digest
 
 
-def test_it_is_for_unknown_groups_alone():
+def test_max_discovered_groups_is_for_unknown_groups_alone():
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
     known = table.group_by("town", keys=["b", "c"]).agg(n=nt.count())
     for query, more, says in (

@@ -42,7 +42,7 @@ def by_division(bins, value):
 
 
 @pytest.mark.parametrize("seed", [*range(40), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(40, 200))])
-def test_bins_that_are_called_even_are_those_of_every_double(seed):
+def test_even_bins_place_every_double(seed):
     pick = random.Random(seed)
     width = pick.choice([1, 10, 0.1, 0.25, 1 / 3, 7, 1e-300, 3e200, pick.uniform(0, 9)])
     low = pick.choice([0, 0, -width, width * pick.randrange(-40, 40), width * pick.uniform(-9, 9)])
@@ -68,7 +68,7 @@ def test_bins_are_what_their_text_says(of):
             nt.histogram(of, TENS).bin_of(RowExpression.parse(odd, SCHEMA))
 
 
-def test_edges_of_a_half_are_even_among_whole_numbers_and_not_among_doubles():
+def test_half_edges_are_even_among_integers_and_not_among_doubles():
     below = math.nextafter(0.5, 0)
     assert math.floor(below + 0.5) == 1  # rounded: the bin would be 0
     assert not bins_of(binned("paid", HALVES)).is_even()

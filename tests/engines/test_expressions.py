@@ -150,7 +150,7 @@ def test_times_beyond_the_calendar_have_no_parts_on_postgresql(postgres_place):
 
 
 @pytest.mark.parametrize("place", ENGINES)
-def test_the_largest_expressions_that_are_allowed_can_be_read_by_every_engine(request, place):
+def test_every_engine_reads_the_largest_allowed_expressions(request, place):
     place = request.getfixturevalue(place)
     deep, wide = "paid", " + ".join(["abs(paid)"] * 25)
     for level in range(17):

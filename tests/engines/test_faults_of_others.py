@@ -38,7 +38,7 @@ def test_a_cap_of_k_groups_keeps_k_groups_of_each_unit_and_not_one_less(request,
 
 
 @pytest.mark.parametrize("place", ENGINES)
-def test_which_groups_are_kept_differs_from_unit_to_unit_so_no_group_is_favoured(request, place):
+def test_kept_groups_differ_between_units_so_that_none_is_favoured(request, place):
     """OpenDP's sample ranks by a hash of the group alone: every user drops the same cities."""
     place = request.getfixturevalue(place)
     query = place.visits(everybody_everywhere(1000)).group_by("town").agg(people=nt.count_distinct_units())
@@ -56,7 +56,7 @@ def _units(answer):
     return [key[0] for key in answer.keys], [int(number) for number in answer.values["units"]]
 
 
-def test_the_noise_of_a_float_sum_is_that_of_its_bounds_whatever_the_size_of_the_table():
+def test_noise_of_a_float_sum_follows_its_bounds_at_any_table_size():
     """OpenDP widens float sums by a bound on the rows: a loose one makes noise 90 times the ideal, out of the others' budget."""
     scales = set()
     for size in (1, 1000):
@@ -87,7 +87,7 @@ def test_the_order_of_rows_changes_no_sum():
     assert len(sums) == 1
 
 
-def test_means_stay_in_bounds_and_a_sum_is_never_made_from_a_mean_even_in_empty_groups(tmp_path):
+def test_means_stay_in_bounds_and_sums_do_not_come_from_means(tmp_path):
     """PipelineDP gives mean * count for a sum: -184,340 for a mean in [0, 100] made a sum of 117,617,976 for 51,826."""
     frame = pa.table({"who": list(range(50)), "town": ["a"] * 50, "paid": [50.0] * 50})
     rows = nt.table(frame, unit="who", name="visits")
@@ -117,7 +117,7 @@ class Watched:
         return DuckdbEngine().aggregate(stage, salt=salt)
 
 
-def test_several_statistics_cost_what_was_said_and_the_budget_stops_before_any_row_is_read(tmp_path):
+def test_statistics_cost_the_stated_price_and_an_empty_budget_reads_no_row(tmp_path):
     """SmartNoise takes epsilon for each mechanism, so three statistics cost four times what was said, and never refuses."""
     rows = nt.table(pa.table({"who": [1, 2], "paid": [1.0, 2.0]}), unit="who", name="visits", snapshot="one")
     query = rows.agg(n=nt.count(), total=nt.sum("paid", 0, 9), typical=nt.mean("paid", 0, 9))
@@ -144,7 +144,7 @@ def test_quantiles_of_values_that_are_all_alike_are_answered():
     assert [statistic.values[0] for statistic in answer.columns] == [40, 40, 40]
 
 
-def test_the_noise_of_quantiles_grows_with_what_one_unit_may_add_and_not_with_how_many_are_asked():
+def test_quantile_noise_grows_with_a_units_limit_and_not_with_the_ranks():
     """PyDP's percentiles protect single rows, whoever has many; diffprivlib pays for each quantile anew."""
     rows = nt.table(pa.table({"who": [1], "age": [40]}), unit="who", name="visits")
     scales = {}

@@ -29,7 +29,7 @@ def test_values_are_rounded_half_up_to_the_last_bit(low):
         assert total == math.floor(inside + Fraction(1, 2))
 
 
-def test_the_second_clip_is_left_out_only_where_rounding_cannot_leave_the_bounds():
+def test_second_clip_is_omitted_only_if_rounding_stays_in_bounds():
     random, left_out = np.random.default_rng(6), 0
     for _ in range(4000):
         step = Fraction(int(random.integers(1, 2**20)), int(random.integers(1, 2**20)))
@@ -74,7 +74,7 @@ def test_a_bound_that_floats_round_away_from_its_step_is_clipped_again():
         ("CASE WHEN x < 5 THEN 0.0 ELSE 3.0 END", (0, 3, 1), False),
     ],
 )
-def test_what_is_on_the_grid_whatever_the_row_is_taken_as_it_is_and_all_else_is_clipped(text, bounds, on_grid):
+def test_values_surely_on_the_grid_pass_and_others_are_clipped(text, bounds, on_grid):
     rows = nt.table(pa.table({"who": [1, 2, 3], "x": [0, 5, 90]}), unit="who", name="few")
     stage = plan(rows.agg(total=nt.sum(text, *bounds)), spend=nt.pure(16), limits=nt.limits(max_rows_per_group=1)).stage
     (column,) = stage.grid.values()

@@ -55,7 +55,7 @@ def test_an_ibis_table_of_duckdb_is_its_sql(connection):
     assert asked(rows) == 1000
 
 
-def test_what_ibis_cannot_bind_is_refused(connection):
+def test_unbound_ibis_expression_is_refused(connection):
     for backend, why in [
         (None, "bound to no engine"),
         (Backend("postgres", None, TEXT), "make a view"),

@@ -176,7 +176,7 @@ def by_unit(rows, names, table):
 
 @pytest.mark.parametrize("kind", list(questions(local(made(0)))))
 @pytest.mark.parametrize("seed", range(4))
-def test_without_one_unit_every_other_unit_has_the_same_joined_rows(seed, kind):
+def test_removed_unit_leaves_the_joined_rows_of_all_others(seed, kind):
     """The premise of bounding. Rows that a unit owns leave with it; a claim that it lost leaves nothing behind."""
     rows = made(seed)
     asked, names = questions(local(rows))[kind]
@@ -201,7 +201,7 @@ def _owner(rows, join, visit):
     return owner(rows["visits"], {"id": visit}, join, "who")
 
 
-def test_near_miss_a_join_of_private_tables_that_are_not_equated_mixes_units_and_is_refused():
+def test_near_miss_join_without_equated_units_mixes_them_and_is_refused():
     tables = local(made(1))
     people = nt.table(tables["people"], unit="who", name="people")
     visits = nt.table(tables["visits"], unit="id", name="people")
@@ -263,7 +263,7 @@ def test_a_unit_counts_no_more_after_a_join_than_before(tmp_path):
         plan(query, spend=SPEND)
 
 
-def test_joined_private_tables_are_charged_to_one_population_and_to_no_other(tmp_path):
+def test_joined_private_tables_charge_one_population_alone(tmp_path):
     import pyarrow.parquet as pq
 
     rows = made(3)
@@ -286,7 +286,7 @@ def test_joined_private_tables_are_charged_to_one_population_and_to_no_other(tmp
         assert account.remaining == {"epsilon": 0}  # another state of a joined table is another question
 
 
-def test_a_series_is_asked_again_when_a_table_changes_that_only_one_of_its_questions_joins(tmp_path):
+def test_series_is_asked_again_if_the_table_of_one_join_changes(tmp_path):
     import pyarrow.parquet as pq
 
     tables = local(made(3))

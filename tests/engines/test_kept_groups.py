@@ -44,7 +44,7 @@ def test_a_unit_in_too_many_groups_keeps_those_where_it_counts_most(request, pla
     assert all(rows[4] == 0 and sum(rows) == 9 for rows in kept)
 
 
-def test_no_other_unit_moves_what_a_unit_is_kept_in():
+def test_kept_groups_of_a_unit_do_not_depend_on_other_units():
     pick = random.Random(5)
     made = plan(
         nt.table(_empty(), unit="who", name="visits").group_by("town").agg(n=nt.count(), total=nt.sum("paid", 0, 10, 1)),

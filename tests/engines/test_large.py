@@ -51,7 +51,7 @@ def read(place):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_written_table_says_what_is_in_the_data(request, place, ledger, tmp_path):
+def test_written_table_is_near_the_data(request, place, ledger, tmp_path):
     given = visits()
     account, proposal = proposed(ledger, request.getfixturevalue(place).visits(given, name="visits"))
     written = account.release_to_parquet(proposal, tmp_path / "towns.parquet")
@@ -72,7 +72,7 @@ def asked(ledger):
     return proposed(ledger, DuckdbPlace().visits(visits(), name="visits", snapshot="first"))
 
 
-def test_nothing_has_its_name_before_the_ledger_has_it(asked, tmp_path, monkeypatch):
+def test_table_has_no_name_before_the_ledger_has_it(asked, tmp_path, monkeypatch):
     account, proposal = asked
     seen = []
     settle = Book.settle
@@ -89,7 +89,7 @@ def test_nothing_has_its_name_before_the_ledger_has_it(asked, tmp_path, monkeypa
     assert not list(tmp_path.glob(".t.parquet.*"))
 
 
-def test_a_failure_leaves_nothing_but_the_spent_budget_and_says_nothing_of_its_cause(asked, tmp_path):
+def test_failed_table_leaves_only_spent_budget_and_hides_its_cause(asked, tmp_path):
     account, proposal = asked
 
     class Broken:
@@ -108,7 +108,7 @@ def test_a_failure_leaves_nothing_but_the_spent_budget_and_says_nothing_of_its_c
     assert [path.name for path in tmp_path.iterdir() if "parquet" in path.name] == []
 
 
-def test_the_same_question_costs_nothing_and_finds_a_table_that_a_crash_kept_from_its_name(asked, tmp_path):
+def test_repeated_question_is_free_and_names_a_table_after_a_crash(asked, tmp_path):
     account, proposal = asked
     first = account.release_to_parquet(proposal, tmp_path / "t.parquet")
     content = Path(first.place).read_bytes()
@@ -124,7 +124,7 @@ def test_the_same_question_costs_nothing_and_finds_a_table_that_a_crash_kept_fro
     assert account.spent["epsilon"] == 10**8
 
 
-def test_one_question_has_one_answer_in_one_form(ledger, tmp_path):
+def test_question_has_one_answer_in_one_form(ledger, tmp_path):
     rows = DuckdbPlace().visits(visits(), name="visits", snapshot="first")
     account, proposal = proposed(ledger, rows)
     account.release_to_parquet(proposal, tmp_path / "t.parquet")
@@ -172,7 +172,7 @@ def test_a_file_tells_nothing_of_the_parts_that_it_came_in(asked, tmp_path):
     assert len(set(files)) == 1
 
 
-def test_what_cannot_be_written_is_refused_before_anything_is_spent(asked, tmp_path):
+def test_unwritable_release_is_refused_before_any_spend(asked, tmp_path):
     account, proposal = asked
     (tmp_path / "taken.parquet").touch()
     for place in ("taken.parquet", "nowhere/t.parquet"):
@@ -196,7 +196,7 @@ def quantile_of(values, rank):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, place, ledger, tmp_path, monkeypatch):
+def test_written_quantiles_and_bins_equal_the_rows_without_noise(request, place, ledger, tmp_path, monkeypatch):
     monkeypatch.setattr(parquet, "GROUPS_AT_ONCE", 100)  # groups and their cells go on from part to part
     monkeypatch.setattr(parquet, "CELLS", 900)
     monkeypatch.setattr(spark_engine, "CELLS", 900)
@@ -234,7 +234,7 @@ def test_written_quantiles_and_counts_by_bin_are_those_of_the_rows(request, plac
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_the_most_common_and_margins_are_written_as_an_ordinary_release_has_them(request, place, ledger, tmp_path):
+def test_winners_and_margins_are_written_as_in_an_ordinary_release(request, place, ledger, tmp_path):
     rows = request.getfixturevalue(place).visits(visits(), name="visits", snapshot="first")
     account = ledger.open(rows, nt.approx(10**10, "1e-3"))
     top = rows.most_common("town", among=["town 1", "town 2", "a", "nowhere"], k=3, counted=True)

@@ -100,7 +100,7 @@ def truth(text, given):
 
 
 @pytest.mark.parametrize("kind", ANSWERED)
-def test_what_is_answered_is_what_duckdb_answers(kind):
+def test_left_joins_answer_as_duckdb_does(kind):
     for seed in range(3):
         given = made(seed)
         expected = dict(truth(ANSWERED[kind], given))
@@ -109,21 +109,21 @@ def test_what_is_answered_is_what_duckdb_answers(kind):
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_column_that_the_left_join_makes_null_is_refused_and_never_read_as_the_other(kind):
+def test_column_that_a_left_join_makes_null_is_refused(kind):
     given = made(0)
     with pytest.raises(QueryError, match=r"is NULL in rows that the LEFT JOIN of '[tv]' leaves unmatched"):
         asked(REFUSED[kind], given)
     assert truth(REFUSED[kind], given)  # a question that SQL has an answer to
 
 
-def test_why_it_is_refused_the_column_before_has_another_answer():
+def test_near_miss_null_column_read_as_the_other_answers_differently():
     text = "SELECT COUNT(*) FROM people p LEFT JOIN towns t USING (town) WHERE {}.town IS NULL"
     for seed in range(3):
         given = made(seed)
         assert truth(text.format("t"), given) != truth(text.format("p"), given)
 
 
-def test_in_python_there_is_no_such_column_whatever_the_prefix():
+def test_python_has_no_such_column_under_any_prefix():
     given = made(0)
     people, towns = nt.table(given["people"], unit="who", name="people"), nt.public_table(given["towns"], name="towns")
     joined = people.join(towns, on="town", how="left", prefix="t_")
@@ -148,7 +148,7 @@ def test_columns_of_a_joined_table_are_its_own():
         assert answer(query) == dict(truth(text.format(inner), given)) != {}
 
 
-def test_a_left_join_within_another_stays_apart_from_a_column_that_gets_its_name():
+def test_nested_left_join_stays_apart_from_a_column_of_its_name():
     """The roads' `town` becomes `b_town`, which is what the towns' key was called already, and that is NULL where none is met."""
     given = made(2)
     given["towns"] = given["towns"].rename_columns(["b_town", "key", "state", "number"])

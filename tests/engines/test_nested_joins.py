@@ -170,7 +170,7 @@ def test_a_nested_join_renames_moves_conditions_and_keeps_bounds():
     assert visits.num_rows
 
 
-def test_what_no_chain_of_joins_can_say_is_refused():
+def test_inexpressible_nested_join_is_refused():
     tables = local(made(1))
     people, visits = (nt.table(tables[name], unit="who", name="people") for name in ("people", "visits"))
     towns, lines = nt.public_table(tables["towns"], name="towns"), nt.owned_by(tables["lines"], name="lines")

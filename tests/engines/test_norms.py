@@ -129,7 +129,7 @@ def squared(clip, change):
 
 @pytest.mark.parametrize("low", [0, -5])
 @pytest.mark.parametrize("norm", ["1/2", 3, 20])
-def test_taking_any_unit_away_moves_everything_together_by_at_most_the_limit(low, norm):
+def test_removed_unit_moves_all_measures_by_at_most_the_norm(low, norm):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(6)])
     query = query.agg(
@@ -167,7 +167,7 @@ def test_replacing_a_unit_moves_everything_by_what_its_signs_allow(low, times):
     assert Fraction(99, 100) * made.shared.l2_squared < farthest <= made.shared.l2_squared
 
 
-def test_rounding_half_up_after_the_clip_would_break_the_bound_and_is_not_what_happens():
+def test_near_miss_rounding_half_up_after_the_clip_breaks_the_bound():
     """The fault: 10,000 entries of half a step each, which half-up rounding doubles."""
     clip = NormClip(limit=50, coordinates={"rows": Coordinate(1, 1, 1)})
     rows = [{"who": "a", "town": f"t{i}"} for i in range(10_000)]
@@ -195,7 +195,7 @@ def test_no_row_is_dropped_and_short_vectors_are_exact():
 @pytest.mark.parametrize(
     "spend", [nt.gdp("1/2", "1e-6"), nt.zcdp("1/8", "1e-6"), nt.approx(1, "1e-6"), nt.rdp(8, 1)], ids=str
 )
-def test_all_measures_are_one_mechanism_that_costs_no_more_than_the_spend(spend):
+def test_normed_measures_are_one_mechanism_within_the_spend(spend):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0], "year": [1]}), unit="who", name="v")
     asked = {name: statistic for name, statistic in STATISTICS.items() if name != "wide"}
     made = plan(table.group_by("town", keys=list("abc")).agg(**asked), spend=spend, limits=nt.limits(norm=9))
@@ -240,7 +240,7 @@ def test_a_release_with_a_norm_says_so_and_its_bars_hold(tmp_path):
             assert high - low < {"n": 300, "s": 1500, "m": 5.1, "sd": 5.1}[name]
 
 
-def test_where_a_norm_has_no_meaning_it_is_refused_and_says_what_to_write():
+def test_meaningless_norm_is_refused_with_a_remedy():
     frame = pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]})
     table = nt.table(frame, unit="who", name="visits")
     counts = table.group_by("town").agg(n=nt.count())

@@ -162,7 +162,7 @@ def test_short_units_count_whole_and_no_row_of_a_long_one_is_dropped():
 
 
 @pytest.mark.parametrize("spend", [nt.gdp("1/2"), nt.zcdp("1/8"), nt.approx(1, "1e-6"), nt.rdp(8, 1)], ids=str)
-def test_trees_and_the_vector_of_all_else_cost_together_no_more_than_the_spend(spend):
+def test_trees_and_the_shared_vector_cost_at_most_the_spend(spend):
     table = question(ASKED["median"]).groups
     made = plan(
         table.agg(q=ASKED["median"], n=nt.count(), s=nt.sum("paid", 0, 5)), spend=spend, limits=nt.limits(norm=9)

@@ -31,9 +31,7 @@ def written(path, folder, **more):
         return account.release_to_parquet(account.plan(query, **LIMITS), folder / "t.parquet", engine=engine).place
 
 
-def test_a_table_larger_than_the_memory_limit_is_released_from_disk_and_nothing_stays_there(
-    large, tmp_path, monkeypatch
-):
+def test_table_beyond_the_memory_limit_is_released_and_the_disk_is_cleared(large, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = written(large, tmp_path, temp_directory=str(tmp_path / "spill"))
     wanted = duckdb.sql(
@@ -45,7 +43,7 @@ def test_a_table_larger_than_the_memory_limit_is_released_from_disk_and_nothing_
     assert not (tmp_path / ".tmp").exists()
 
 
-def test_near_miss_without_a_disk_the_same_fails_with_the_one_uniform_error(large, tmp_path):
+def test_near_miss_large_table_without_a_disk_fails_with_the_uniform_error(large, tmp_path):
     nowhere = tmp_path / "nowhere"
     nowhere.touch()  # a file, so that no folder of this name can be made
     with pytest.raises(ExecutionError) as failed:

@@ -47,7 +47,7 @@ def counts(unit, **bounds):
     return sum(answer.values["rows"]), sum(answer.values["units"])
 
 
-def test_a_unit_of_one_day_is_bounded_once_a_day_and_one_of_a_week_once_a_week():
+def test_units_of_a_day_or_week_are_bounded_once_in_each():
     bounds = {"limits": nt.limits(max_rows_per_group=2, max_groups=1)}
     assert counts("who", **bounds) == (2 * 2, 2)
     assert counts(("who", nt.date("at")), **bounds) == (2 * 28 * 2, 2 * 28)
@@ -86,7 +86,7 @@ def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_pa
     assert len(digests) == 3
 
 
-def test_near_miss_what_is_no_period_is_refused():
+def test_near_miss_malformed_period_is_refused():
     frame = made(["a"])
     for unit, says in (
         (("who", nt.date_part("month", "at")), "known by its first day"),  # January of every year is no period

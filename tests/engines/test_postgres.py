@@ -39,7 +39,7 @@ def odd(postgres_place):
     return table(postgres_place.url, table="clinic.Odd name", unit="who").table
 
 
-def test_types_are_those_of_the_catalogue(odd):
+def test_postgres_types_follow_the_catalogue(odd):
     kinds = {name: kind.value for name, kind in odd.schema.items()}
     assert kinds == {
         "who": "text", "Small": "integer", "wide": "number", "money_like": "number", "narrow": "number", "age": "integer",
@@ -88,7 +88,7 @@ def first_come(_unit, _key):
     return 0
 
 
-def test_every_product_sum_and_difference_is_that_of_the_oracle(postgres_place):
+def test_postgres_arithmetic_equals_the_oracle(postgres_place):
     edges = [0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 2.0**-1022, 2.0**-537, 2.0**-538, 2.0**511, 2.0**512, -(2.0**513), 2.0**970,
              2.0**1022, 2.0**1023, 1.7976931348623157e308, -1.7976931348623157e308, math.inf, -math.inf, math.nan, 0.5, 0.9,
              1e-160,             1.5e-162, None]  # fmt: skip
@@ -154,7 +154,7 @@ def test_no_text_of_ours_holds_the_password(postgres_place, odd):
         assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
-def test_a_table_that_is_missing_or_may_not_be_read_is_refused_before_anything_is_spent(postgres_place):
+def test_missing_or_unreadable_table_is_refused_before_any_spend(postgres_place):
     for name in ("nowhere", "nowhere.visits", "pg_catalog.pg_authid", "x'; DROP TABLE pairs; --"):
         with pytest.raises(SchemaError, match=r"role can see|may select"):
             table(postgres_place.url, table=name, unit="who")
@@ -252,7 +252,7 @@ def narrow(postgres_place):
         connection.execute(f"GRANT TEMPORARY, CONNECT ON DATABASE {postgres_place.name} TO PUBLIC")
 
 
-def test_the_right_to_select_the_columns_of_a_question_is_enough_for_a_release_and_a_table(narrow, tmp_path):
+def test_right_to_select_a_questions_columns_suffices(narrow, tmp_path):
     rows = table(narrow, table="narrow", unit="who", name="narrow")
     public = rows.group_by("town", keys=["t0", "t1", "t2"]).agg(n=count(), people=count_distinct_units())
     found = rows.group_by("town").agg(people=count_distinct_units())

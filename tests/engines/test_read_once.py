@@ -8,7 +8,7 @@ from neartwin.engines.duckdb import DuckdbEngine, text_of
 from neartwin.planning.planner import plan
 
 
-def test_rows_that_change_while_they_are_read_are_weighed_by_what_was_read(monkeypatch):
+def test_rows_changed_during_a_read_are_weighed_as_read(monkeypatch):
     """A view may draw lots: were its rows read once for the weights and again for the counts, a unit could count for more."""
     connection = duckdb.connect()
     connection.execute("CREATE VIEW visits AS SELECT 1 AS who, 5.0 AS paid FROM range(200) WHERE random() < 0.5")

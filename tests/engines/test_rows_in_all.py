@@ -56,7 +56,7 @@ def test_over_public_keys_the_cap_can_stand_alone(request, place):
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize(("low", "high"), [(0, 5), (-3, 5), (2, 4)])
-def test_no_pair_of_units_moves_more_than_the_sensitivity_and_some_move_as_much(neighbours, low, high):
+def test_sensitivity_of_rows_in_all_holds_for_every_pair_and_is_attained(neighbours, low, high):
     """By brute force over what a unit may have in two groups: numbers of rows, each value at either end."""
     pick = random.Random(7)
     reach = Contribution(rows_per_group=3, groups_per_unit=2, groups=None, rows_per_unit=4)
@@ -116,7 +116,7 @@ def test_a_unit_counts_for_no_more_than_the_cap_in_all():
     assert none.digest == by_two.digest  # a cap that cannot bind is none
 
 
-def test_where_the_cap_has_no_meaning_it_is_refused():
+def test_meaningless_cap_of_rows_is_refused():
     frame = pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]})
     table = nt.table(frame, unit="who", name="visits")
     groups = table.group_by("town")

@@ -208,7 +208,7 @@ def test_sums_of_products_agree_to_the_last_bit(request, place, caps):
 
 
 @pytest.mark.parametrize("place", ENGINES)
-def test_totals_beyond_64_bits_are_exact_and_a_heavy_unit_counts_as_its_own_mean(request, place):
+def test_totals_beyond_64_bits_are_exact_and_heavy_units_count_by_mean(request, place):
     place = request.getfixturevalue(place)
     large = [row("heavy", year=2**53) for _ in range(3000)] + [row("light", year=-(2**53) + 1) for _ in range(1025)]
     query = place.visits(large).group_by("town", keys=["Ulm", "nowhere"]).agg(
@@ -229,7 +229,7 @@ def row(who, **more):
 
 
 @pytest.mark.parametrize("place", ENGINES)
-def test_groups_per_unit_is_kept_and_no_group_is_favoured(request, place):
+def test_groups_per_unit_holds_and_no_group_is_favoured(request, place):
     place = request.getfixturevalue(place)
     rows = [row(f"p{i}", town=f"t{j}", paid=1.0) for i in range(500) for j in range(12)]
     query = place.visits(rows).group_by("town").agg(people=count_distinct_units())

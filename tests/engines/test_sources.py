@@ -108,7 +108,7 @@ def test_wide_whole_numbers_are_keys_and_sums():
         ),
     ],
 )
-def test_what_is_no_table_is_refused_at_the_door(tmp_path, make, error, says):
+def test_malformed_source_is_refused_on_opening(tmp_path, make, error, says):
     for name in ("bad.parquet", "bad.duckdb", "v.xlsx"):
         (tmp_path / name).write_text("this is nothing")
     (tmp_path / "twice.csv").write_text("a,a\n1,2\n")

@@ -43,7 +43,7 @@ def released(answer, *batches):
     return pa.Table.from_batches(list(answer(iter(batches))), answer.schema).to_pydict()
 
 
-def test_a_task_that_runs_again_repeats_its_noise_and_one_on_changed_rows_does_not():
+def test_repeated_task_repeats_its_noise_and_one_on_changed_rows_does_not():
     made = asked_plan()
     answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
     again = (
@@ -63,7 +63,7 @@ def test_a_task_that_runs_again_repeats_its_noise_and_one_on_changed_rows_does_n
     assert (np.array(other["people"]) != np.array(first["people"])).mean() > 0.7
 
 
-def test_workers_draw_the_plans_own_noise_and_keep_what_passes_its_threshold():
+def test_workers_draw_the_plans_noise_and_apply_its_threshold():
     made = asked_plan()
     answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
     drawn = np.array(released(answer, exact([10_000] * 4000))["people"]) - 10_000

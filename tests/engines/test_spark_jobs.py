@@ -153,9 +153,7 @@ def shared(drawn):
     return max((one[:rows] == other[:rows]).mean() for one, other in combinations(noise, 2))
 
 
-def test_a_task_that_is_lost_and_runs_again_repeats_its_noise_and_no_task_has_that_of_another(
-    spark, tmp_path, monkeypatch
-):
+def test_lost_task_repeats_its_noise_and_no_task_shares_it(spark, tmp_path, monkeypatch):
     drawn, table = tried(spark, tmp_path / "honest", monkeypatch, lambda answer: answer)
     assert set(drawn) == {
         (task, attempt) for task in range(TASKS) for attempt in (0, 1)

@@ -64,7 +64,7 @@ def test_finders_are_the_same_thinned(monkeypatch):
         assert expected == dict(zip(streamed.keys, streamed.values[name].tolist(), strict=True))
 
 
-def test_a_place_too_few_would_lose_kept_groups(monkeypatch, duckdb_place):
+def test_near_miss_one_place_too_few_loses_kept_groups(monkeypatch, duckdb_place):
     """The near miss: rows with at most K - 2 places before their own, where K - 1 may be."""
     rows = many(9, 2500, 200)
     query = duckdb_place.visits(rows, unit="year").group_by("town").agg(**ASKED)

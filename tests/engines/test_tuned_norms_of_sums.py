@@ -86,7 +86,7 @@ def spent(made, one, other):
 
 @pytest.mark.parametrize("asked", ASKED)
 @pytest.mark.parametrize("currency", WHOLE_SPEND)
-def test_both_stages_together_cost_the_spend_and_no_more_whatever_a_unit_has(asked, currency):
+def test_both_stages_cost_at_most_the_spend_for_any_unit(asked, currency):
     spend, most = WHOLE_SPEND[currency]
     made = plan(ASKED[asked](visits(CROWD)), spend=spend, limits=nt.limits(norm=nt.private_limit(64)))
     assert made.price == spend
@@ -221,7 +221,7 @@ def test_sql_and_the_terminal_tune_it_too(tmp_path, text, keys, asked):
     assert "Chosen privately: norm = " in called.output
 
 
-def test_what_cannot_be_tuned_is_refused_before_anything_is_spent():
+def test_impossible_private_limit_is_refused_before_any_spend():
     for asked in ASKED.values():
         query = asked(visits(CROWD))
         for limits in (

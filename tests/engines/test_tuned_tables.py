@@ -31,7 +31,7 @@ def bars(made, name):
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_table_has_the_noise_of_the_bounds_that_were_chosen_and_says_them(request, tmp_path, place):
+def test_written_table_has_the_noise_of_its_chosen_bounds_and_names_them(request, tmp_path, place):
     visits = request.getfixturevalue(place).visits(ROWS, name="visits")
     query = visits.group_by("town").agg(n=nt.count())
     with nt.open_ledger(tmp_path / "budget.db") as book:

@@ -30,7 +30,7 @@ def pilot_of(rows, *columns, keys=None):
 
 
 @pytest.mark.parametrize("place", ENGINES)
-def test_every_engine_counts_the_octaves_of_contributions_as_the_oracle_does(request, place):
+def test_every_engine_counts_contribution_octaves_as_the_oracle_does(request, place):
     place = request.getfixturevalue(place)
     rows = hostile_rows("octaves", 900)
     people = place.visits(rows)
@@ -47,7 +47,7 @@ def parts(stage, rows):
     return np.array(MemoryEngine(rows).aggregate(stage, salt=SALT).values["parts"], dtype=np.int64)
 
 
-def test_one_unit_moves_the_counts_by_1024_parts_however_much_it_contributes():
+def test_unit_moves_the_octave_counts_by_1024_parts_at_any_size():
     pick = random.Random(4)
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
     stage = pilot_of(table, "town")
@@ -128,7 +128,7 @@ def test_the_choice_keeps_what_people_have_and_adds_no_noise_for_more(groups, ro
     assert one.first_stages[0].chosen(one, exact).plan.bounding.max_rows_per_group == 7
 
 
-def test_rows_that_a_histogram_loses_are_weighed_against_its_noise_in_each_bin():
+def test_lost_rows_of_a_histogram_are_weighed_against_noise_bin_by_bin():
     draw = np.random.default_rng(3)
     who = np.repeat(np.arange(3000), np.minimum(draw.lognormal(2.5, 1.0, 3000).astype(int) + 1, 90))
     rows = nt.table(pa.table({"who": who, "paid": draw.uniform(0, 10, who.size)}), unit="who", name="visits")
@@ -186,7 +186,7 @@ def test_bounds_on_heavy_tails_beat_fixed_ones_at_the_same_spend(tmp_path):
     assert "chosen by a first stage" in answer.provenance.explanation
 
 
-def test_what_cannot_be_tuned_is_refused_before_anything_is_spent(tmp_path):
+def test_impossible_private_limit_is_refused_before_any_spend(tmp_path):
     table = pa.table({"who": ["a"], "town": ["b"]})
     rows = nt.table(table, unit="who", name="visits")
     query = rows.group_by("town").agg(n=nt.count())

@@ -60,7 +60,7 @@ def in_spark(spark):
 
 
 @pytest.mark.parametrize("where", ENGINES, indirect=True)
-def test_faults_in_our_own_path_are_caught_and_the_path_without_them_is_not(where, monkeypatch):
+def test_planted_faults_are_caught_and_the_sound_path_is_not(where, monkeypatch):
     opened, engine = where
     single = game(ask=counts, groups=1, keys=WIDE, where=opened)  # noise for one group, rows in twelve
     heavy = [EVERYWHERE]
@@ -88,7 +88,7 @@ def test_noise_shared_by_two_columns_is_caught(where):
 
 
 @pytest.mark.slow
-def test_noise_drawn_on_workers_withstands_and_is_caught_where_its_key_forgets_the_column(in_spark, monkeypatch):
+def test_noise_of_workers_withstands_and_a_key_without_column_is_caught(in_spark, monkeypatch):
     discovered = game(spend=nt.approx(1, "0.01"), keys=None, ask=sums, where=in_spark[0], take=written)
     claim = claim_approx(1, "0.01")
     twins = [ONE_COLUMN_MOVED_OF_MANY]

@@ -15,7 +15,7 @@ from neartwin.ledger import Book, Population, Stored, Ticket
 from tests.ledger.conftest import PEOPLE
 
 
-def test_ten_spends_of_a_tenth_fill_a_budget_of_one_to_the_last_unit_and_no_more(account):
+def test_ten_spends_of_a_tenth_fill_a_budget_of_one_exactly(account):
     for day in range(10):
         assert isinstance(account.reserve("plan", f"day {day}", pure("0.1")), Ticket)
     assert account.spent == {"epsilon": Fraction(1)}
@@ -34,7 +34,7 @@ def test_a_price_is_rounded_up_to_a_whole_unit(account):
     assert account.remaining == {"epsilon": 0}
 
 
-def test_a_refusal_spends_nothing_states_three_amounts_and_two_ways_out_and_is_recorded(account):
+def test_refusal_spends_nothing_names_amounts_and_remedies_and_is_recorded(account):
     account.reserve("plan", "monday", pure("0.75"))
     with pytest.raises(BudgetError) as caught:
         account.reserve("plan", "tuesday", pure("0.5"), "count by region")
@@ -70,7 +70,7 @@ def test_a_pure_account_cannot_pay_a_delta(account):
     assert account.spent == {"epsilon": 0}
 
 
-def test_the_same_plan_on_the_same_snapshot_is_served_again_for_nothing_and_nothing_else_is(account):
+def test_plan_is_free_again_exactly_on_its_own_snapshot(account):
     ticket = account.reserve("plan", "monday", pure("0.25"))
     settled = account.settle(ticket, b"the release")
     again = account.reserve("plan", "monday", pure("0.25"))
@@ -145,7 +145,7 @@ def test_opening_again_gives_the_same_account_and_other_terms_are_refused(ledger
             ledger.open(PEOPLE, target)
 
 
-def test_opening_without_a_budget_takes_the_present_terms_of_an_account_that_is_open(ledger, account):
+def test_open_account_keeps_its_terms_if_opened_without_a_budget(ledger, account):
     account.reserve("plan", "monday", pure("0.25"))
     ledger.raise_cap("purchases", pure("1.5"), "board decision 7")
     again = ledger.open(PEOPLE)
@@ -156,7 +156,7 @@ def test_opening_without_a_budget_takes_the_present_terms_of_an_account_that_is_
         ledger.open(Population(name="orders", unit="customer_id", relation="add_remove"))
 
 
-def test_a_second_account_for_a_source_is_refused_and_a_refreshed_source_is_the_same_account(ledger):
+def test_source_has_one_account_also_after_a_refresh(ledger):
     ledger.open(PEOPLE, pure(1)).reserve("plan", "monday", pure("0.25"))
     renamed = Population(name="orders", unit="customer_id", relation="add_remove", source=PEOPLE.source)
     with pytest.raises(LedgerError, match="belongs to population 'purchases'"):
@@ -235,7 +235,7 @@ def test_a_population_is_named_in_printable_words(wrong):
         Population(**(right | wrong))
 
 
-def test_a_reservation_takes_as_many_steps_after_hundreds_of_records_as_after_ten(tmp_path):
+def test_reservation_takes_as_many_steps_after_hundreds_of_records(tmp_path):
     steps = [0]
 
     def count():
@@ -257,7 +257,7 @@ def test_a_reservation_takes_as_many_steps_after_hundreds_of_records_as_after_te
         assert steps[0] > 10 * taken[10]  # what grows with the records is seen to grow
 
 
-def test_query_1000_of_a_session_sends_the_statements_and_changes_the_rows_of_query_2(tmp_path):
+def test_query_1000_sends_the_statements_of_query_2(tmp_path):
     """A price that the engine must fit, mu of a zCDP bound, is fitted once in a session."""
     sent, opened = [], []
 

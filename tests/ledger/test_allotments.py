@@ -42,7 +42,7 @@ def test_a_plan_draws_on_its_analyst_and_its_project_together_or_on_none(account
     assert account.allotments()[0].spent == {"epsilon": Fraction(3, 10)}
 
 
-def test_who_has_no_allotment_spends_nothing_and_is_served_what_is_stored(account):
+def test_holder_without_allotment_spends_nothing_and_gets_stored_answers(account):
     with pytest.raises(LedgerError, match="'analyst:eve' has no allotment"):
         account.reserve("plan", "1", pure("0.1"), payers=["analyst:eve"])
     assert account.spent == {"epsilon": 0}

@@ -107,7 +107,7 @@ def replace(number, before, after):
         lambda lines: [*lines[:3], "[]", *lines[3:]],
     ],
 )
-def test_an_archive_that_was_changed_anywhere_is_refused_and_makes_no_ledger(tmp_path, change):
+def test_changed_archive_is_refused_and_makes_no_ledger(tmp_path, change):
     with Book(tmp_path / "budget.db") as ledger:
         tell_a_story(ledger)
         ledger.export(tmp_path / "ledger.jsonl")
@@ -122,7 +122,7 @@ def test_an_archive_that_was_changed_anywhere_is_refused_and_makes_no_ledger(tmp
         Book.existing(tmp_path / "changed.db")
 
 
-def test_a_ledger_that_is_not_whole_is_not_archived(tmp_path):
+def test_broken_ledger_is_not_archived(tmp_path):
     place = str(tmp_path / "budget.db")
     with Book(place) as ledger:
         tell_a_story(ledger)

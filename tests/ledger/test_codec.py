@@ -55,7 +55,7 @@ def test_a_record_is_read_back_as_it_was_from_one_ascii_line(record):
 
 
 @given(RECORDS, RECORDS)
-def test_two_records_share_a_line_only_if_they_are_one(left, right):
+def test_distinct_records_have_distinct_lines(left, right):
     assert (records.write(left) == records.write(right)) == (left == right)
 
 
@@ -79,7 +79,7 @@ LINE = records.write(Record(position=7, previous="00", time="now", event=records
         (LINE, "[" * 100_000),
     ],
 )
-def test_what_is_no_record_is_not_read_as_one(before, after):
+def test_malformed_record_is_not_read(before, after):
     assert records.read(LINE).event == records.Failed(account="a", reserved=3)
     assert before in LINE
     with pytest.raises(ValueError):

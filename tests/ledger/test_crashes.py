@@ -14,7 +14,7 @@ from tests.ledger import writers
 from tests.ledger.conftest import PEOPLE
 
 
-def test_a_kill_between_reserve_and_settle_keeps_the_price_and_serves_nothing(place):
+def test_kill_between_reserve_and_settle_keeps_the_price_and_no_answer(place):
     with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         ours, theirs = writers.PROCESSES.Pipe()
@@ -74,7 +74,7 @@ def test_writers_killed_at_random_lose_no_acknowledged_record_and_no_sum(place, 
 
 
 @pytest.mark.slow
-def test_writers_killed_at_random_many_times_lose_no_acknowledged_record_and_no_sum(place, tmp_path):
+def test_killed_writers_lose_no_acknowledged_record_and_no_sum(place, tmp_path):
     killed_at_random(place, tmp_path / "acknowledged", rounds=20)
 
 

@@ -145,7 +145,7 @@ def test_a_writer_that_waits_too_long_says_so(sqlite_place, monkeypatch):
         account.reserve("plan", "monday", pure("0.1"))
 
 
-def test_what_is_committed_is_asked_of_the_disk(ledger):
+def test_commit_syncs_the_disk(ledger):
     with ledger._database._engine.connect() as connection:
         if connection.dialect.name == "sqlite":
             settings = {

@@ -97,7 +97,7 @@ def described(connection):
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_new_ledger_is_laid_out_as_one_of_old_code_and_a_missing_trigger_is_seen(kind, request, tmp_path):
+def test_new_ledger_has_the_old_layout_and_a_missing_trigger_is_seen(kind, request, tmp_path):
     fresh = tmp_path / "new.db"
     if kind == "sqlite":
         lay_sqlite(tmp_path / "old.db")
@@ -125,7 +125,7 @@ def test_a_new_ledger_is_laid_out_as_one_of_old_code_and_a_missing_trigger_is_se
     new.dispose()
 
 
-def test_a_ledger_from_before_versions_is_taken_as_the_first_and_keeps_what_it_holds(spent, engine):
+def test_ledger_without_a_version_is_taken_as_the_first_with_its_records(spent, engine):
     with engine.begin() as connection:
         connection.exec_driver_sql(f"DROP TABLE {schema.VERSIONS}")
     with Book.existing(spent) as ledger:
@@ -134,9 +134,7 @@ def test_a_ledger_from_before_versions_is_taken_as_the_first_and_keeps_what_it_h
     assert version(engine) == schema.FIRST
 
 
-def test_an_older_file_is_migrated_when_it_is_opened_and_an_older_neartwin_then_refuses_it(
-    spent, engine, monkeypatch, tmp_path
-):
+def test_older_file_is_migrated_and_then_refused_by_an_older_neartwin(spent, engine, monkeypatch, tmp_path):
     assert "note" not in columns(engine)
     with monkeypatch.context() as newer:
         later(newer, tmp_path)

@@ -54,7 +54,7 @@ def exact(amounts):
     return {pool: Fraction(amount) for pool, amount in amounts.items()}
 
 
-def test_an_old_ledger_is_whole_and_has_its_head(old):
+def test_old_ledger_verifies_and_has_its_head(old):
     place, held = old
     with Book.existing(place) as ledger:
         head = Head.parse(held["head"])
@@ -95,7 +95,7 @@ def test_the_old_ledgers_hold_every_kind_of_record(old):
     assert kinds == states | others | {("refuse", "refused")}
 
 
-def test_a_question_asked_again_of_an_old_ledger_is_free_and_has_its_old_answer(old):
+def test_repeated_question_to_an_old_ledger_is_free_with_its_old_answer(old):
     place, held = old
     with nt.open_ledger(place) as book:
         for name, asked in QUESTIONS.items():

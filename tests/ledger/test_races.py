@@ -27,7 +27,7 @@ def run_processes(count, work, place):
     return found
 
 
-def test_processes_that_race_for_the_last_of_a_budget_win_exactly_what_there_is(place):
+def test_racing_processes_spend_exactly_the_last_of_a_budget(place):
     with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(2))
         won = run_processes(4, writers.spend_all, place)
@@ -38,7 +38,7 @@ def test_processes_that_race_for_the_last_of_a_budget_win_exactly_what_there_is(
         assert ledger.verify().whole
 
 
-def test_threads_that_race_for_the_last_of_a_budget_win_exactly_what_there_is(ledger, account):
+def test_racing_threads_spend_exactly_the_last_of_a_budget(ledger, account):
     won = []
 
     def spend(number):
@@ -62,7 +62,7 @@ def test_processes_that_make_the_same_ledger_at_once_make_one(place):
         assert ledger.verify().whole
 
 
-def test_the_same_plan_asked_at_once_is_served_by_what_was_paid_and_afterwards_for_nothing(place):
+def test_concurrent_equal_plans_are_paid_and_later_ones_are_free(place):
     with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
         answers = run_processes(4, writers.ask_the_same, place)
@@ -95,7 +95,7 @@ def test_a_request_sent_again_under_its_key_never_pays_twice(account):
     assert isinstance(account.reserve("plan", "tuesday", pure("0.1"), key="request 8"), Ticket)
 
 
-def test_a_failed_request_cannot_be_sent_again_under_its_key_and_a_refused_one_can(ledger, account):
+def test_key_of_a_failed_request_is_used_up_and_of_a_refused_one_is_not(ledger, account):
     account.fail(account.reserve("plan", "monday", pure("0.1"), key="request 7"))
     with pytest.raises(LedgerError, match="pay again under a new key"):
         account.reserve("plan", "monday", pure("0.1"), key="request 7")
@@ -118,7 +118,7 @@ def test_keyed_requests_sent_at_once_pay_once(account):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # that a fork may find threads
-def test_a_forked_process_spends_from_the_same_account_on_connections_of_its_own(ledger, account):
+def test_forked_process_spends_from_the_account_on_own_connections(ledger, account):
     child = os.fork()
     if child == 0:
         try:

@@ -184,7 +184,7 @@ def test_tampering_is_found_on_postgresql_too(postgres_place, name):
         assert (kind, position) in {(fault.kind, fault.position) for fault in ledger.verify().faults}
 
 
-def test_a_history_written_anew_is_whole_in_itself_and_found_by_a_head_kept_elsewhere(sqlite_place):
+def test_rewritten_history_verifies_alone_and_fails_against_a_kept_head(sqlite_place):
     with Book(sqlite_place) as ledger:
         tell_a_story(ledger)
         early, late = Head(4, ledger.account("purchases").history()[2].hash), ledger.head()
@@ -211,7 +211,7 @@ def test_a_forged_overspend_breaks_a_rule_even_when_all_hashes_are_right(sqlite_
         assert ("rule", 5) in {(fault.kind, fault.position) for fault in ledger.verify().faults}
 
 
-def test_a_restored_backup_is_found_by_the_newest_head_before_and_after_it_went_on(tmp_path):
+def test_restored_backup_fails_against_the_newest_head_then_and_later(tmp_path):
     place, backup = str(tmp_path / "budget.db"), str(tmp_path / "backup.db")
     with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))

@@ -18,7 +18,7 @@ def test_the_optimal_composition_is_what_a_search_over_all_pairs_finds():
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 150])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
-def test_the_promise_covers_the_worst_composition_and_the_lower_end_is_no_promise(count, delta):
+def test_bounded_range_promise_covers_the_worst_and_its_lower_end_does_not(count, delta):
     for e in ("0.05", "0.6"):
         found = (count * BoundedRange(epsilon=e)).epsilon(delta)
         assert ranges.composed(e, count, found.upper) <= delta

@@ -299,7 +299,7 @@ def test_counting_is_the_same_however_the_whole_was_built():
     assert dict(chain.uses) == {one: 1, other: 3000}
 
 
-def test_a_part_that_stands_in_many_places_is_counted_without_walking_it_each_time():
+def test_shared_part_of_a_composition_is_counted_in_one_walk():
     whole = 1 * Gaussian(mu="1e-6")
     for _ in range(39):
         whole = whole + whole
@@ -361,7 +361,7 @@ def test_without_a_pool_the_price_of_a_pure_guarantee_is_the_known_one():
     assert found.width < 1e-6
 
 
-def test_renyi_bounds_hold_the_curve_of_every_mechanism_that_has_them_and_total_variation_helps():
+def test_renyi_bounds_cover_every_mechanism_and_total_variation_helps():
     """The Gaussian of that rho is one; without the bound on total variation the curve would be below 1 - alpha - 0.4."""
     bound, member = 1 * ZeroConcentrated(rho="0.02"), 1 * Gaussian(mu="0.2")
     alpha = np.array([1e-4, 0.01, 0.1, 0.3, 0.5, 0.9])

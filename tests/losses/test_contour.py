@@ -42,7 +42,7 @@ def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, long
 
 
 @pytest.mark.parametrize("width", [0.3, 0.05, 1e-3])
-def test_smooth_kernels_lie_on_their_sides_and_close_like_the_square_of_the_width(width):
+def test_smooth_kernels_bound_on_their_sides_and_converge_quadratically(width):
     eps = 3.0
     at = saddle.for_eps(GAUSSIAN, eps)
     low, high = contour.build(GAUSSIAN, at, width).delta(np.array([eps]))

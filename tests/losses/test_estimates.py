@@ -13,7 +13,7 @@ from neartwin.losses import Gaussian, Laplace, Renyi, SubsampledGaussian, centra
 SGD = 3515 * SubsampledGaussian(mu="10/13", rate="256/60000")
 
 
-def test_estimates_are_near_the_truth_and_the_central_limit_of_dp_sgd_lies_below_it():
+def test_estimates_are_near_and_the_central_limit_of_dp_sgd_is_below():
     truth = SGD.epsilon("1e-5")
     guesses = [guess(SGD, "1e-5") for guess in (central_limit, edgeworth, saddle_point)]
     assert all(isinstance(guess, Estimate) and guess.method for guess in guesses)

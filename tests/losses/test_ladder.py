@@ -277,7 +277,7 @@ def test_many_copies_hold_the_truth(one, count, delta, order, tilt):
     assert low - high < 1e-6 * delta
 
 
-def test_delta_is_met_where_eps_was_found_and_at_none_where_nothing_is_left():
+def test_ladder_delta_is_met_at_its_epsilon_and_0_beyond_the_loss():
     whole = compose({SubsampledGaussian(mu=1, rate="1e-8"): 1000})
     eps = whole.epsilon(1e-7, direction="remove")
     at = whole.delta(np.array([eps.lower, eps.upper]), direction="remove")
@@ -294,7 +294,7 @@ def test_a_slight_gaussian_beside_it_is_looked_at_too_and_matters():
     assert mixed.lower > 1.01 * alone.upper
 
 
-def test_a_law_in_two_parts_has_the_answer_of_the_whole_and_other_parts_have_not():
+def test_law_in_two_parts_has_the_answer_of_the_law_and_other_parts_do_not():
     """100 and 83 copies at rates that differ by 1e-10 lie between 183 copies at either."""
     q, nearly = Fraction(763, 50_000_000), 1 + Fraction(1, 10**10)
     one, other = (SubsampledGaussian(mu=FAR_APART, rate=rate) for rate in (q, q * nearly))

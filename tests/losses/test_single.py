@@ -23,7 +23,7 @@ def one_step(mu, q, order, eps):
 @pytest.mark.parametrize(
     ("mu", "q"), [("1", "0.01"), ("0.05", "0.5"), ("6", "0.000001"), ("30", "0.25"), ("45", "0.9")]
 )
-def test_one_step_holds_its_truth_near_its_largest_loss_near_zero_and_far_out(mu, q, order):
+def test_single_step_contains_its_truth_at_every_scale_of_epsilon(mu, q, order):
     whole = 1 * SubsampledGaussian(mu=mu, rate=q)
     top = -float(mp.log1p(-mp.mpf(q)))
     places = [
@@ -106,7 +106,7 @@ def test_the_line_of_laplace_errs_by_no_more_than_it_says(e, lam):
 @pytest.mark.parametrize(
     "factor", [lambda q: SubsampledGaussian(mu=8, rate=q), lambda q: SubsampledLaplace(epsilon=8, rate=q)]
 )
-def test_a_delta_that_covers_every_sample_costs_nothing_and_a_smaller_one_does(order, factor):
+def test_delta_that_covers_every_sample_is_free_and_a_smaller_one_is_not(order, factor):
     for q, count in (("1e-300", 3), ("1e-9", 7), ("0.01", 4)):
         whole = count * factor(q)
         taken = count * float(q)  # more than the probability that the unit takes part at all
@@ -117,7 +117,7 @@ def test_a_delta_that_covers_every_sample_costs_nothing_and_a_smaller_one_does(o
 
 
 @pytest.mark.parametrize("count", [4000, 5000, 5150, 5200, 5250, 5300, 6000, 100_000])
-def test_gaussians_whose_second_tail_leaves_the_range_of_floats_are_as_narrow_as_others(count):
+def test_gaussians_with_a_second_tail_beyond_floats_are_narrow_too(count):
     """e^eps is above 1e280 and what it multiplies below 1e-300: between the two, a few digits were left of it."""
     found = (count * Gaussian(mu="0.3829")).epsilon("4.9e-27")
     assert found.width <= 1e-12 * found.upper
@@ -131,7 +131,7 @@ def test_gaussians_whose_second_tail_leaves_the_range_of_floats_are_as_narrow_as
         assert delta(mp.mpf(found.upper)) <= mp.mpf("4.9e-27") <= delta(mp.mpf(found.lower))
 
 
-def test_one_seldom_and_far_moved_step_holds_its_truth_where_a_cap_by_one_minus_the_rate_cancels():
+def test_seldom_far_moved_step_contains_its_truth_despite_cancellation():
     mu, rate, delta = 20, "1e-9", "9.9999998e-10"
     found = (1 * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta, direction="remove")
     with mp.workdps(60):

@@ -90,7 +90,7 @@ def test_what_is_hidden_is_bounded_and_the_rules_error_with_it(order):
         (Fraction(1), Fraction("0.001"), 3, 1e-5),
     ],
 )
-def test_few_copies_of_a_seldom_sampled_law_are_narrow_and_hold_their_truth(mu, rate, count, delta):
+def test_few_copies_of_a_seldom_sampled_law_are_narrow_and_true(mu, rate, count, delta):
     found = (count * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta, direction="add")
     assert found.method == "contour"
     assert found.width <= 1e-9 * found.upper

@@ -81,7 +81,7 @@ def worst_of_transcripts(plan, monotone):
 
 
 @pytest.mark.parametrize("monotone", [True, False])
-def test_a_session_with_several_above_is_private_gaps_included_and_with_the_noise_for_one_it_is_not(monotone):
+def test_session_of_several_above_is_private_and_with_noise_for_one_is_not(monotone):
     plan = AboveThreshold.for_several(epsilon=Fraction(1), sensitivity=1, monotone=monotone, most_above=2)
     assert plan.epsilon == 1
     assert 0.6 < worst_of_transcripts(plan, monotone) <= 1 + 1e-9
@@ -118,7 +118,7 @@ def test_the_share_of_the_threshold_is_the_best_one_for_a_comparison():
         assert float(shifted**2 + rest**2) > spread[plan]
 
 
-def test_scales_are_those_of_the_theorem():
+def test_above_threshold_scales_follow_the_theorem():
     general, monotone = (
         AboveThreshold.calibrated(epsilon=Fraction(1), sensitivity=3, monotone=m) for m in (False, True)
     )

@@ -35,7 +35,7 @@ def laplace_delta(e, epsilon):
 
 
 @pytest.mark.parametrize("make", [DiscreteLaplace, Laplace])
-def test_pure_noise_has_its_epsilon_at_the_full_sensitivity_and_half_the_scale_has_not(make):
+def test_pure_noise_has_its_epsilon_and_half_its_scale_does_not(make):
     epsilon, sensitivity = Fraction(3, 4), 3
     mechanism = make.calibrated(epsilon=epsilon, sensitivity=sensitivity)
     P, Q = shifted(mechanism.law, sensitivity)
@@ -106,7 +106,7 @@ def test_discrete_gaussian_is_zcdp_and_not_gdp():
 
 
 @pytest.mark.parametrize("sensitivity", [1, 4, 9])
-def test_staircase_is_pure_within_its_sensitivity_and_beats_geometric_noise(sensitivity):
+def test_staircase_is_pure_at_its_sensitivity_and_beats_geometric_noise(sensitivity):
     epsilon = Fraction(2)
     mechanism = Staircase.calibrated(epsilon=epsilon, sensitivity=sensitivity)
     losses = [pairs.largest_loss(*(p[300:901] for p in shifted(mechanism.law, by))) for by in range(1, sensitivity + 2)]

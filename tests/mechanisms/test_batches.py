@@ -23,7 +23,7 @@ def moves(cells, neighbours):
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_linear_sensitivities_are_those_of_all_neighbours(neighbours):
+def test_linear_sensitivity_equals_the_worst_of_all_neighbours(neighbours):
     rng = np.random.default_rng(1)
     for _ in range(30):
         weights = rng.integers(-4, 5, (3, 4))
@@ -72,7 +72,7 @@ def test_histogram_counts_every_category_and_its_error_bar_holds_for_all():
         Histogram.calibrated(epsilon=Fraction(1), categories=("a", "a"), neighbours=Neighbours.ADD_REMOVE)
 
 
-def test_rounding_half_up_after_a_norm_clip_doubles_it_and_truncation_does_not():
+def test_half_up_rounding_after_a_norm_clip_doubles_it_and_truncation_not():
     vector = np.full((1, 10_000), 0.5)
     assert float(np.linalg.norm(vector)) == 50.0
     assert (np.floor(vector + 0.5) ** 2).sum() == 100**2  # the wrong way: norm 100

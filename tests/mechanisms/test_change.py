@@ -22,7 +22,7 @@ def vectors(size, reach):
     "known",
     [{"l1": 3}, {"l2_squared": 5}, {"linf": 2, "cells": 2}, {"l1": 4, "linf": 2}, {"l2_squared": 7, "cells": 2}],
 )
-def test_every_integer_vector_within_the_known_bounds_is_within_the_derived_ones(known):
+def test_integer_vectors_within_known_bounds_are_within_the_derived_ones(known):
     change = Change(**known)
     norms = {
         "l1": lambda v: abs(v).sum(),
@@ -44,7 +44,7 @@ def test_a_change_without_enough_bounds_is_refused():
             Change(**known)
 
 
-def test_rounding_half_up_keeps_the_stated_sensitivity_and_half_even_does_not():
+def test_half_up_rounding_keeps_the_sensitivity_and_half_even_does_not():
     rng = np.random.default_rng(7)
     change = Change.of_rounded(step=1, cells=1, linf=1)
     assert change.l1 == 1
@@ -54,7 +54,7 @@ def test_rounding_half_up_keeps_the_stated_sensitivity_and_half_even_does_not():
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3])
-def test_rounded_vectors_move_within_the_derived_norms_and_attain_the_l1_bound(cells):
+def test_rounded_vectors_move_within_derived_norms_and_attain_l1(cells):
     rng = np.random.default_rng(8)
     l1, l2 = Fraction(5, 2), Fraction(2)
     by_l1, by_l2 = (Change.of_rounded(step=1, cells=cells, **bound) for bound in ({"l1": l1}, {"l2": l2}))
@@ -72,9 +72,7 @@ def test_rounded_vectors_move_within_the_derived_norms_and_attain_the_l1_bound(c
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 4])
 @pytest.mark.parametrize("length", ["0.01", "0.9", "1.3", "2.003", "3.5", "6.01"])
-def test_the_rounded_length_holds_for_every_vector_and_is_attained_where_all_coordinates_just_pass_a_step(
-    cells, length
-):
+def test_rounded_length_bounds_every_vector_and_is_attained(cells, length):
     """A coordinate moves m steps only if it changed by more than m - 1: every way of doing so within the length is tried."""
     l2 = Fraction(length)
     found = Change.of_rounded(step=1, cells=cells, l2=l2).l2_squared

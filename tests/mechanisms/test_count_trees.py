@@ -28,7 +28,7 @@ def score_weights(tree, rank):
 
 
 @pytest.mark.parametrize(("cells", "branching"), TREES)
-def test_the_two_counts_of_a_place_are_those_of_the_leaves(cells, branching):
+def test_counts_of_a_place_equal_sums_of_leaves(cells, branching):
     counts = np.random.default_rng(cells).integers(0, 9, (3, cells))
     tree = CountTree(cells, branching)
     below, rest = tree.split(tree.nodes(counts))

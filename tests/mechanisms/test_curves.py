@@ -298,7 +298,7 @@ def test_factors_say_what_curves_say():
             assert factor.lower <= curve.upper * (1 + 1e-9) + 1e-12
 
 
-def test_reports_that_are_silent_half_of_the_time_compose_to_what_all_their_outcomes_say():
+def test_half_silent_reports_compose_to_the_law_of_their_outcomes():
     """Ten people, or ten reports: losses epsilon (i - j) with i, j, 10 - i - j outcomes of each kind, summed one by one."""
     truth = 1 / (1 + math.exp(-1))
     for mechanism in (OptimisedUnary(epsilon=ONE, answers=3), HadamardResponse(epsilon=ONE, answers=3)):
@@ -341,7 +341,7 @@ def test_discrete_gaussian_has_its_curve_for_every_change_of_whole_numbers(l2_sq
     assert float(curve.delta(1.0).upper) < float(wider.delta(1.0).lower)
 
 
-def test_factors_that_know_less_or_more_than_the_curve_are_on_the_safe_side():
+def test_losses_that_know_less_or_more_than_the_curve_stay_safe():
     exponential = ExponentialMechanism.calibrated(epsilon=ONE, sensitivity=1, monotone=False)
     assert (10 * exponential.losses()).epsilon(1e-6).upper < 10 * 0.9
     peeled = PeeledTop.calibrated(epsilon=ONE, sensitivity=1, monotone=True, count=4)

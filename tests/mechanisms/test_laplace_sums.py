@@ -18,7 +18,7 @@ def tail(scales, t):
 
 @pytest.mark.parametrize("miss", MISSES)
 @pytest.mark.parametrize("scales", [[1.0], [5.0], [1.0, 2.0], [1.0, 1.5, 4.0], [3.0, 0.01]], ids=str)
-def test_the_tail_beyond_them_is_what_is_asked_and_not_more(scales, miss):
+def test_laplace_sum_quantile_has_the_stated_tail(scales, miss):
     (found,) = laplace_quantiles(np.array([scales]), np.ones((1, len(scales))), miss)
     assert tail(scales, found) <= miss < tail(scales, found * 0.999)
 
@@ -45,7 +45,7 @@ def test_sums_of_many_are_passed_as_often_as_asked(numbers, miss):
         assert abs((total > 0.97 * found).sum() - draws * miss) > off
 
 
-def test_what_is_a_sum_of_nothing_is_0_and_each_row_is_its_own():
+def test_empty_laplace_sum_is_0_and_rows_are_independent():
     scales, numbers = np.array([[1.0, 2.0], [1.0, 2.0], [3.0, 0.0]]), np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 9.0]])
     assert laplace_quantiles(scales, numbers, 0.025) == pytest.approx([0, np.log(20), 3 * np.log(20)], rel=1e-3)
 
@@ -53,7 +53,7 @@ def test_what_is_a_sum_of_nothing_is_0_and_each_row_is_its_own():
 @pytest.mark.parametrize(
     ("cells", "rank", "confidence"), [(10_001, 0.25, 0.95), (50_000, 0.9, 0.9999), (65_536, 1.0, 0.5)]
 )
-def test_bars_of_fine_grids_are_taken_by_the_shape_of_the_sum_and_are_no_shorter(cells, rank, confidence):
+def test_bars_of_fine_grids_by_the_shape_of_the_sum_are_no_shorter(cells, rank, confidence):
     tree, law = best_tree(cells, 1.0), DiscreteLaplaceLaw(10)
     places = np.unique(np.random.default_rng(cells).integers(0, cells + 1, 1500))
     exact = float(law.scale) * laplace_quantiles(*tree.weights(rank, places), (1 - confidence) / 2)

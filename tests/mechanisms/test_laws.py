@@ -27,7 +27,7 @@ X = np.arange(-400, 401)
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_tail_variance_and_error_bar_are_those_of_the_pmf(name):
+def test_tail_variance_and_bar_follow_the_pmf(name):
     law = LAWS[name][0]
     mass = law.pmf(X)
     assert mass.sum() == pytest.approx(1, rel=1e-12)
@@ -45,7 +45,7 @@ def test_tail_variance_and_error_bar_are_those_of_the_pmf(name):
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_what_is_drawn_has_this_law_and_no_other(name):
+def test_draws_have_the_stated_law_and_no_other(name):
     law, sampler = LAWS[name]
     draws = sampler().draw(20_000, source=noise.ScriptedSource(name.encode()))
     reach = law.half_width(0.99)

@@ -24,7 +24,7 @@ def least_squares(margin, variances, sizes=SIZES):
 
 
 @pytest.mark.parametrize("margin", list(subsets((0, 1, 2))))
-def test_errors_weights_and_answers_are_those_of_dense_least_squares(margin):
+def test_marginal_design_equals_dense_least_squares(margin):
     design, back = MarginalDesign(SIZES, VARIANCES), least_squares(margin, VARIANCES)
     assert np.allclose((back**2).sum(axis=1), design.variance(margin))
     by_weights = sum(
@@ -39,7 +39,7 @@ def test_errors_weights_and_answers_are_those_of_dense_least_squares(margin):
     assert np.allclose(design.answers(margin, noisy).reshape(-1), back @ whitened)
 
 
-def test_what_is_not_measured_is_not_told():
+def test_unmeasured_margin_has_no_answer():
     design = MarginalDesign(SIZES, {(0, 1): 1.0})
     assert design.tells((0,))
     assert not design.tells((2,))

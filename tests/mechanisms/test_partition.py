@@ -24,7 +24,7 @@ def make(kind, k):
 
 @pytest.mark.parametrize("k", [1, 3, 100])
 @pytest.mark.parametrize("kind", [UnitThreshold, GaussianThreshold])
-def test_groups_of_one_unit_are_kept_with_probability_delta_at_most_and_no_lower_threshold_does(kind, k):
+def test_threshold_keeps_groups_of_one_unit_within_delta_and_is_the_least(kind, k):
     selection = make(kind, k)
     alone = float(selection.keep_probability(np.array([1]))[0])
     assert k * alone <= float(DELTA) * (1 + 1e-12)
@@ -32,7 +32,7 @@ def test_groups_of_one_unit_are_kept_with_probability_delta_at_most_and_no_lower
 
 
 @pytest.mark.parametrize("kind", [UnitThreshold, GaussianThreshold])
-def test_keep_probabilities_are_those_of_the_noise(kind):
+def test_keep_probabilities_follow_the_noise(kind):
     selection = make(kind, 1)
     x = np.arange(-300, 301)
     mass = selection.counts.law.pmf(x)
@@ -71,7 +71,7 @@ def test_a_count_that_moves_by_one_stays_within_epsilon():
 
 
 @pytest.mark.parametrize("epsilon", [Fraction(1), Fraction(1, 20), Fraction(4)])
-def test_optimal_selection_is_private_at_every_count_exactly_and_nothing_is_left(epsilon):
+def test_optimal_selection_is_exactly_private_and_tight_at_every_count(epsilon):
     """Rational arithmetic, against a rational e^epsilon above the truth; the slack is that of the rounding to 2^-256."""
     selection = OptimalSelection(epsilon=epsilon, delta=DELTA)
     growth = Fraction(math.exp(float(epsilon))) * (1 + Fraction(1, 10**12))
@@ -103,7 +103,7 @@ def test_optimal_selection_keeps_more_than_any_threshold():
     assert optimal.keep_probabilities(units)[11] > rival.keep_probability(units)[11] + 0.2  # 12 units: 0.76 against 0.5
 
 
-def test_groups_are_kept_as_often_as_stated_and_not_as_often_as_at_another_count():
+def test_selection_keeps_groups_as_often_as_stated_for_their_count():
     for selection in (
         make(UnitThreshold, 1),
         make(GaussianThreshold, 1),

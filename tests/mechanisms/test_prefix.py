@@ -27,7 +27,7 @@ def prefixes(n):
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 8, 13])
-def test_tree_sensitivity_is_that_of_its_matrix(steps):
+def test_tree_sensitivity_equals_that_of_its_matrix(steps):
     tree, change = intervals_tree(steps), intervals_change(steps=steps)
     columns = [tree[:, j] for j in range(steps)]
     assert change.l1 == max(abs(c).sum() for c in columns)
@@ -42,7 +42,7 @@ def test_tree_sensitivity_is_that_of_its_matrix(steps):
 @pytest.mark.parametrize(
     "tree", [PrefixTree.pure(epsilon=Fraction(10**9), steps=13), PrefixTree.for_gdp(mu=Fraction(10**9), steps=13)]
 )
-def test_without_noise_the_totals_are_exact(tree):
+def test_totals_without_noise_are_exact(tree):
     increments = np.array([3, -1, 4, 1, -5, 9, 2, 6, 5, 3, 5, 8, 9])
     assert tree.release(increments) == np.cumsum(increments).tolist()
     root = PrefixRoot.for_gdp(mu=Fraction(10**12), steps=13)
@@ -68,7 +68,7 @@ def test_root_errors_are_the_stated_ones():
     assert not np.allclose(seen, 2 * root.deviations, rtol=0.3)
 
 
-def test_the_root_of_the_prefix_matrix_is_a_root_and_its_grid_costs_next_to_nothing():
+def test_root_of_the_prefix_matrix_is_one_and_its_grid_costs_little():
     c = root_coefficients(64)
     C = np.array([[c[i - j] if i >= j else 0.0 for j in range(64)] for i in range(64)])
     assert pytest.approx(prefixes(64), abs=1e-12) == C @ C

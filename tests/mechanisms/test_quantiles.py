@@ -34,7 +34,7 @@ def single(rank, neighbours, epsilon=1):
 
 
 @pytest.mark.parametrize("rank", [HALF, THIRD, Fraction(0), Fraction(1), Fraction(9, 10)])
-def test_the_chances_are_those_of_the_definition(rank):
+def test_quantile_probabilities_follow_the_definition(rank):
     mechanism = single(rank, Neighbours.ADD_REMOVE)
     for values in [[], [3], [0, 0, 6], [2, 2, 2, 3], [9, -5, 3]]:
         clipped = [min(max(v, 0), 6) for v in values]
@@ -44,7 +44,7 @@ def test_the_chances_are_those_of_the_definition(rank):
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 @pytest.mark.parametrize("rank", [HALF, THIRD, Fraction(9, 10)])
-def test_one_quantile_is_private_between_all_neighbours_and_nearly_uses_its_epsilon(rank, neighbours):
+def test_single_quantile_is_private_and_nearly_uses_its_epsilon(rank, neighbours):
     mechanism = single(rank, neighbours)
     worst = 0.0
     for values in [*tables(3), *tables(4), [2] * 9, [0] * 5 + [6] * 5]:
@@ -100,7 +100,7 @@ def test_several_quantiles_are_private_in_exact_composition():
         assert 0.3 < worst <= 1 + 1e-9
 
 
-def test_what_is_drawn_has_the_stated_law():
+def test_drawn_quantiles_have_the_stated_law():
     mechanism = single(HALF, Neighbours.ADD_REMOVE, epsilon=3)
     values, source = np.array([0, 2, 2, 5, 6]), noise.ScriptedSource(b"median")
     seen = np.bincount([mechanism.choose(values, source=source)[0] for _ in range(3000)], minlength=7)

@@ -19,7 +19,7 @@ def exact_quantile(values, rank):
 
 
 @pytest.mark.parametrize("rank", [0.25, 0.5, 0.75, 0.99])
-def test_without_noise_the_quantile_and_the_ends_are_exact(rank):
+def test_quantile_and_ends_without_noise_are_exact(rank):
     draw = np.random.default_rng(3)
     values = draw.gamma(2.0, 10.0, (20, 128)).astype(int).clip(0, 199)
     counts = np.array([np.bincount(row, minlength=200) for row in values])
@@ -52,7 +52,7 @@ LAWS = [
 
 @pytest.mark.parametrize("law", LAWS, ids=str)
 @pytest.mark.parametrize("rank", [0.1, 0.5, 0.95])
-def test_bars_hold_the_true_quantile_as_often_as_they_say_and_shorter_ones_do_not(law, rank):
+def test_quantile_bars_cover_as_stated_and_shorter_ones_do_not(law, rank):
     draw = np.random.default_rng(11)
     values = draw.gamma(2.0, 40.0, 5000).astype(int).clip(0, 299)
     repeats, tree = 1500, best_tree(300, 0.5)
@@ -76,7 +76,7 @@ def test_bars_hold_the_true_quantile_as_often_as_they_say_and_shorter_ones_do_no
 
 
 @pytest.mark.parametrize("law", [DiscreteLaplaceLaw(Fraction(8)), RoundedGaussianLaw(Fraction(100))], ids=str)
-def test_ends_are_certainly_reached_as_often_as_they_say(law):
+def test_certain_ends_cover_as_stated(law):
     draw = np.random.default_rng(12)
     values = draw.normal(150, 20, 4000).astype(int).clip(0, 299)
     repeats, tree = 1500, best_tree(300, 0.5)
@@ -90,7 +90,7 @@ def test_ends_are_certainly_reached_as_often_as_they_say(law):
         assert abs(found.mean() - true) < 60
 
 
-def test_quantiles_of_rising_ranks_never_fall_and_empty_groups_tell_nothing():
+def test_quantiles_of_rising_ranks_never_fall_and_empty_groups_have_no_bar():
     law, tree = DiscreteLaplaceLaw(Fraction(5)), best_tree(200, 1.0)
     draw = np.random.default_rng(13)
     counts = np.array([np.bincount(draw.integers(0, 200, size), minlength=200) for size in (0, 20, 2000)] * 50)
@@ -123,7 +123,7 @@ QUIET = [DiscreteLaplaceLaw(Fraction(s)) for s in ("1/2", "1", "4")] + [
 
 
 @pytest.mark.parametrize("law", QUIET, ids=str)
-def test_bars_of_noise_of_a_few_steps_are_not_passed_more_often_than_they_say(law):
+def test_bars_of_noise_of_a_few_steps_cover_as_stated(law):
     """Of every place, however few steps there are: a score below 0 is so by a step, and noise comes in steps."""
     draw, many, passed = np.random.default_rng(14), 50_000, 0
     for tree in (CountTree(1, 2), CountTree(5, 5), CountTree(12, 3)):

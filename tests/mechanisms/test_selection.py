@@ -50,7 +50,7 @@ def noisy_max_by_quadrature(scores, winner, density, cdf):
     return mpmath.quad(integrand, [-mpmath.inf, *points, points[-1] + 8, mpmath.inf])
 
 
-def test_winning_chances_are_those_of_the_definitions():
+def test_winning_probabilities_follow_the_definitions():
     scale, b = Fraction(3, 2), mpmath.mpf(3) / 2
     for scores in (np.array([10, 9, 8]), np.array([4, 4, 0, -30]), np.array([0, 0])):
         p = np.exp((scores - scores.max()) / float(scale))
@@ -122,7 +122,7 @@ def test_permute_and_flip_never_does_worse_than_the_exponential_mechanism():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_winner_drawn_has_the_stated_law_and_not_that_of_half_the_scale(kind):
+def test_winner_has_the_stated_law_and_not_that_of_half_the_scale(kind):
     scores = np.array([12, 11, 9, 0])
     right = kind(scale=Fraction(2), epsilon=Fraction(1))
     source = noise.ScriptedSource(b"winner")
@@ -201,7 +201,7 @@ def lead_chance(scores, winner, gap, rate, *, rounded_down):
 
 
 @pytest.mark.parametrize("monotone", [True, False])
-def test_leads_among_many_candidates_are_private_rounded_down_and_not_plain(monotone):
+def test_leads_are_private_if_rounded_down_and_not_plain(monotone):
     """Thirty candidates before the winner rise while it and the one after it do not."""
     rate = 0.5 if monotone else 0.25  # epsilon = 1/2 in both: scale D/epsilon, or 2D/epsilon
     here = [0] * 30 + [0, 0]
@@ -231,7 +231,7 @@ def test_the_lead_drawn_is_the_rounded_one():
     assert seen[1, 0] > 0.1  # the plain difference would never be 0 here
 
 
-def test_a_lead_is_that_of_the_winner():
+def test_lead_belongs_to_the_winner():
     mechanism = NoisyMax.calibrated(epsilon=Fraction(50), sensitivity=1, monotone=True)
     lead = mechanism.choose_with_lead(np.array([10, 90, 30]), source=noise.ScriptedSource(b"lead"))
     assert lead in {(1, 60), (1, 59), (1, 61)}

@@ -21,7 +21,7 @@ def histogram_law(answers, response):
     return law
 
 
-def test_shuffled_binary_response_is_within_its_stated_delta_for_all_neighbours():
+def test_shuffled_binary_response_is_within_its_delta_for_all_neighbours():
     epsilon0, n = Fraction(1), 60
     response, shuffled = RandomizedResponse(epsilon=epsilon0, answers=2), Shuffled(local_epsilon=epsilon0, people=n)
     for ones, epsilon in itertools.product(

@@ -50,7 +50,7 @@ def of(*scales, law=DiscreteLaplaceLaw):
     ],
 )
 @pytest.mark.parametrize("times", [(1, 1, 1, 1, 1, 1), (1, 0, 2, 1, 3, 1), (1, 5, 1, 2, 0, 1)])
-def test_a_bar_of_a_sum_is_never_too_short_and_hardly_too_long(laws, times):
+def test_bar_of_a_sum_is_never_too_short_and_nearly_tight(laws, times):
     weights = times[: len(laws)]
     beyond = tails(laws, weights)
     for confidence in (0.9, 0.95, 0.999):

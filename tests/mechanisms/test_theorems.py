@@ -77,7 +77,7 @@ def test_the_most_answers_for_a_radius_are_the_most(beta):
     assert count_for_radius(sensitivity=1, epsilon=1, radius="0.001", beta="0.5") == 0
 
 
-def test_the_union_radius_fails_a_little_less_than_it_may():
+def test_union_radius_fails_slightly_less_than_beta():
     share = failure_at_union_radius(count=10_000, beta="0.05")
     with mp.workdps(30):
         assert holds(share, 1 - (1 - mp.mpf("0.05") / 10_000) ** 10_000, within=1e-12)
@@ -104,7 +104,7 @@ def test_counts_and_histograms_pay_for_their_relation():
     assert laplace_variance(sensitivity=3, epsilon=2).upper == pytest.approx(4.5)
 
 
-def test_response_variance_is_that_of_the_debiased_bits():
+def test_response_variance_equals_that_of_debiased_bits():
     # Var of (b(1+t) - t)/(1-t) with t = e^-eps and b a bit with Pr[b = true] = 1/(1+t): the same for both true bits
     e = 0.7
     t = np.exp(-e)
@@ -140,6 +140,6 @@ def test_laplace_beats_randomized_response_by_the_root_of_n():
 
 
 @pytest.mark.parametrize("bad", [{"count": 0}, {"beta": 0}, {"beta": 2}, {"epsilon": 0}, {"sensitivity": -1}])
-def test_what_has_no_meaning_is_refused(bad):
+def test_meaningless_theorem_arguments_are_refused(bad):
     with pytest.raises(ParameterError):
         laplace_radius(**{"count": 3, "sensitivity": 1, "epsilon": 1, "beta": "0.1"} | bad)

@@ -20,7 +20,7 @@ def joint_law(scores, count, scale):
     return tuples, weight / weight.sum()
 
 
-def test_joint_top_has_the_exponential_law_over_tuples_and_not_that_of_peeling():
+def test_joint_top_has_the_exponential_law_of_tuples_and_not_of_peeling():
     scores, mechanism = np.array([9, 7, 7, 2]), JointTop(scale=Fraction(2), epsilon=Fraction(1), count=2)
     tuples, law = joint_law(scores, 2, mechanism.scale)
     source = noise.ScriptedSource(b"joint")

@@ -69,7 +69,7 @@ def test_no_unit_moves_the_measured_sums_further_than_stated(name):
             assert squared == l2_squared_change(gram_of(table), unit), unit
 
 
-def test_a_replaced_units_two_vectors_may_move_a_sum_together_where_rows_can_lower_it():
+def test_replaced_unit_may_move_a_signed_sum_by_both_its_vectors():
     """The near miss: twice one vector's squared length is not enough."""
     unit = Contribution(rows=1, groups=1, total=1, replaced=True, signed=True)
     alone = Contribution(rows=1, groups=1, total=1, replaced=False, signed=True)
@@ -89,7 +89,7 @@ def intervals(cells):
     return Intervals(cells, pairs[:, 0], pairs[:, 1])
 
 
-def test_errors_are_those_of_the_least_squares_answers():
+def test_workload_errors_equal_those_of_least_squares():
     queries = intervals(9)
     table = dense(queries)
     x = np.random.default_rng(1).integers(0, 50, 9)
@@ -107,7 +107,7 @@ def test_errors_are_those_of_the_least_squares_answers():
         assert np.allclose(strategy.estimate((strategy.table @ x).astype(float)), x)
 
 
-def test_sums_beyond_64_bits_are_exact_and_a_strategy_that_tells_too_little_is_none():
+def test_sums_beyond_64_bits_are_exact_and_weak_strategies_are_none():
     strategy = Strategy.of("x", TABLES["tree"])
     huge = np.array([2**62, 2**62 + 1, 3, 4], dtype=object)
     assert strategy.measured(huge)[0] == 2**63 + 8

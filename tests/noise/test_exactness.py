@@ -91,7 +91,7 @@ def test_proposals_and_acceptance_give_the_law_to_thirty_digits(name, scale):
 
 
 @pytest.mark.parametrize(("name", "scale"), grid([1000]))
-def test_the_fall_within_a_block_is_that_of_the_profile(name, scale):
+def test_fall_within_a_block_follows_the_profile(name, scale):
     recipe, f = setting(name, scale)[0].law.recipe, profile(name, scale)
     length, rate = recipe.layout.length, build(recipe).rate
     with mp.workdps(40):

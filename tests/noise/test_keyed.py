@@ -133,7 +133,7 @@ def test_laws_given_by_weights_are_keyed_by_their_tables():
     assert seen == pytest.approx([1 / 3, 1 / 3, 1 / 6, 1 / 12], abs=0.05)
 
 
-def test_what_cannot_be_keyed_is_refused():
+def test_unkeyable_column_is_refused():
     keyed = noise.keyed(LAW, **PLACE)
     with pytest.raises(PrivacyError, match="twice in one batch"):
         keyed.draw([["a", "b", "a"]], [5, 6, 5])
@@ -169,7 +169,7 @@ VALUES = [
 ]
 
 
-def test_rows_are_told_apart_by_their_bytes():
+def test_rows_differ_by_their_bytes():
     # within a column, and with texts beside each other, where naive joining fails
     for values in VALUES:
         assert len(set(encode_rows([values]))) == len(values)
@@ -181,7 +181,7 @@ def test_rows_are_told_apart_by_their_bytes():
     assert len(set(kinds)) == len(kinds)  # 1, "1", True and 1.0 are four values
 
 
-def test_equal_rows_have_equal_bytes_however_they_are_held():
+def test_equal_rows_have_equal_bytes_in_any_layout():
     number = encode_rows([[1, None, 3]])
     for held in (
         pa.array([1, None, 3], pa.int8()),

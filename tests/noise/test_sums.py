@@ -9,7 +9,7 @@ from neartwin.errors import ParameterError
 EDGES = [0, 1, -1, 2**62, -(2**62), 2**63 - 1, -(2**63), 2**31, 12345]
 
 
-def test_sums_are_those_of_python_integers():
+def test_noisy_sums_equal_those_of_python_integers():
     for first in EDGES:
         for second in EDGES:
             total = noise.add(np.array([first]), np.array([second]))

@@ -90,7 +90,7 @@ def test_the_price_covers_what_all_measures_reveal_and_is_no_higher(rows, spend,
 @pytest.mark.parametrize("spend", SPENDS[1:], ids=str)
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("groups", [1, 12])
-def test_discovery_charges_its_delta_once_and_the_whole_stays_within_the_price(rows, spend, neighbours, groups):
+def test_discovery_charges_its_delta_once_within_the_price(rows, spend, neighbours, groups):
     made = plan(
         question(rows[neighbours], None), spend=spend, limits=nt.limits(max_rows_per_group=2, max_groups=groups)
     )
@@ -203,7 +203,7 @@ def test_discovery_takes_the_mechanism_that_misses_fewest_groups(k, part):
         assert chosen.missed <= rival.missed
 
 
-def test_many_groups_a_unit_are_discovered_by_a_normal_threshold_and_few_by_the_optimal_rule():
+def test_discovery_uses_the_optimal_rule_for_few_groups_a_unit_only():
     spend = nt.approx(1, "1e-6")
     few, many = (allocate((NEEDS[0],), Discovery(Sensitivity(k, 1, k, "one in each"), k), spend) for k in (1, 300))
     assert isinstance(few.selection, OptimalSelection)
@@ -218,7 +218,7 @@ def test_unknown_groups_need_a_delta_in_every_currency(rows, spend):
 
 
 @pytest.mark.parametrize("spend", [nt.advantage("0.1"), nt.mixed(1, 1)], ids=str)
-def test_what_no_noise_is_native_to_is_refused_with_what_to_spend(rows, spend):
+def test_spend_without_native_noise_is_refused_with_a_remedy(rows, spend):
     with pytest.raises(PrivacyError, match="spend pure"):
         plan(question(rows["add_remove"], ["a"]), spend=spend, limits=nt.limits(max_rows_per_group=1, max_groups=1))
 

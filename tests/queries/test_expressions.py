@@ -93,7 +93,7 @@ def test_no_value_of_any_row_leaves_the_range_that_was_propagated(shop):
     assert reached > 100  # and the ends are no needless slack
 
 
-def test_inputs_are_clipped_to_their_own_bounds_and_given_bounds_clip_the_result_alone(shop):
+def test_inputs_are_clipped_to_own_bounds_and_given_ones_clip_the_result(shop):
     rows = [{"who": 1, "price": 1000.0, "discount": 0.9}]
     for statistic, steps in [
         (nt.sum("price * (1 - discount)"), 200 * 0.5 * 10_000),  # 1000 is clipped to 200, 0.9 to 0.5
@@ -231,7 +231,7 @@ def test_groups_whose_values_are_public_by_themselves_need_no_keys(shop):
         assert keys(shop.group_by(open_ended)) is None  # the near miss: these are discovered
 
 
-def test_a_text_beside_a_date_is_the_date_that_it_says(shop):
+def test_text_compared_with_a_date_is_read_as_a_date(shop):
     for said, plain in [
         ("day > '2024-02-03'", "day > DATE '2024-02-03'"),
         ("day IN ('2024-02-03', DATE '2024-02-04')", "day IN (DATE '2024-02-03', DATE '2024-02-04')"),
@@ -286,7 +286,7 @@ def test_bins_and_parts_that_mean_nothing_are_refused(make):
         make()
 
 
-def test_computed_columns_can_be_named_everywhere_and_stand_for_what_they_are(shop):
+def test_computed_columns_can_be_named_everywhere(shop):
     rows = shop.with_column("net", "price * (1 - discount)").with_column("dear", "net > 100")
     query = rows.where("net >= 1").group_by("dear").agg(total=nt.sum("net"), twice=nt.mean("net * 2"))
     made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2, max_groups=1))

@@ -104,7 +104,7 @@ COUNT = {"n": {"ask": "count"}}
         {"sql": ["SELECT"]},
     ],
 )
-def test_what_is_no_question_is_refused_in_words(rows, form):
+def test_malformed_wire_form_is_refused_in_words(rows, form):
     with pytest.raises(NeartwinError) as refusal:
         question_of(form, rows)
     assert len(str(refusal.value)) > 20

@@ -53,7 +53,7 @@ def contributions(stage, tables):
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("caps", CAPS, ids=str)
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-def test_no_sum_of_products_moves_by_more_than_stated_and_each_bound_is_reached(neighbours, caps, bounds):
+def test_sensitivity_of_product_sums_holds_and_is_attained(neighbours, caps, bounds):
     query = empty_table(neighbours, bounds).group_by("town").agg(
         v=nt.variance("x"), c=nt.correlation("x", "y"), r=nt.regression("y", ["x"])
     )  # fmt: skip
@@ -115,7 +115,7 @@ def test_statistics_of_the_same_columns_share_their_sums_and_noise(statistics, m
         (lambda: nt.regression("y", ["x'; DROP TABLE visits; --"]), QueryError, "not SQL"),
     ],
 )
-def test_a_wrong_question_about_moments_is_refused_before_anything_is_spent(ask, error, says):
+def test_wrong_question_about_moments_is_refused_before_any_spend(ask, error, says):
     with pytest.raises(error, match=says):
         empty_table().agg(it=ask())
 
@@ -137,7 +137,7 @@ def test_sql_python_and_forms_ask_the_same():
             from_sql(f"SELECT {sample} FROM visits", rows)
 
 
-def test_the_expected_errors_shrink_with_the_group_and_every_number_is_explained():
+def test_expected_errors_of_moments_shrink_with_groups_and_are_explained():
     query = empty_table().agg(
         v=nt.variance("x"), s=nt.stddev("x"), c=nt.covariance("x", "y"), r=nt.correlation("x", "y"), fit=nt.regression("y", ["x"])
     )  # fmt: skip

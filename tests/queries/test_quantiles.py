@@ -35,7 +35,7 @@ def rows():
         (lambda: nt.median("paid", 0), QueryError, "both low and high"),
     ],
 )
-def test_a_wrong_quantile_is_refused_where_it_is_written(ask, error, says):
+def test_wrong_quantile_is_refused_in_its_constructor(ask, error, says):
     with pytest.raises(error, match=says):
         ask()
 
@@ -56,7 +56,7 @@ def test_a_quantile_that_fits_no_table_is_refused_before_anything_is_spent(rows,
         plan(rows.agg(it=statistic), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
 
 
-def test_all_ranks_of_a_column_share_one_tree_and_cost_no_more(rows):
+def test_ranks_of_a_column_share_one_tree_at_one_cost(rows):
     one = plan(rows.agg(m=nt.median("age")), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2))
     five = rows.agg(
         m=nt.median("age"), q=nt.quantile("age", [0.05, 0.25, 0.9]), lo=nt.minimum("age"), hi=nt.maximum("age")
@@ -77,7 +77,7 @@ def test_all_ranks_of_a_column_share_one_tree_and_cost_no_more(rows):
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("caps", [(1, 1), (2, 1), (2, 2)], ids=str)
 @pytest.mark.parametrize("branching", [2, 3, 12])
-def test_one_unit_moves_the_nodes_by_no_more_than_stated(neighbours, caps, branching):
+def test_unit_moves_the_nodes_by_at_most_the_sensitivity(neighbours, caps, branching):
     query = empty_table(neighbours).group_by("town", keys=["a", "b", "c", "d"]).agg(it=nt.median("paid", 0, 10, 1))
     made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=caps[0], max_groups=caps[1]))
     (split,), (measure,) = made.splits.values(), made.measures.values()

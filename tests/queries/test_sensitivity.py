@@ -95,7 +95,7 @@ def test_a_mean_alone_needs_half_the_range_and_no_more(neighbours, bounds):
 
 
 @pytest.mark.parametrize(("neighbours", "expected"), [("add_remove", 7), ("replace_one", 4)])
-def test_one_sure_row_a_unit_moves_a_sum_by_its_range_only(neighbours, expected):
+def test_sure_row_a_unit_moves_a_sum_by_its_range_only(neighbours, expected):
     rows = empty_table(neighbours, by_row=True)
     filled = plan(rows.agg(it=sum("paid", 3, 7, 1, fill=3)), spend=pure(1))
     unsure = plan(rows.agg(it=sum("paid", 3, 7, 1)), spend=pure(1))

@@ -124,7 +124,7 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
         ("SELECT COUNT(* FROM", "is not SQL"),
     ],
 )
-def test_what_is_not_understood_is_refused(visits, text, says):
+def test_unsupported_sql_is_refused(visits, text, says):
     with pytest.raises((QueryError, SchemaError), match=says):
         nt.from_sql(text, visits)
 
@@ -226,7 +226,7 @@ def test_every_statistic_that_has_a_verb_is_among_those_with_a_sql_form():
         ("SELECT REGRESSION(pay, age) AS fit FROM wages ORDER BY fit", "ORDER BY"),
     ],
 )
-def test_a_regression_that_is_none_is_refused(wages, text, says):
+def test_malformed_regression_is_refused(wages, text, says):
     with pytest.raises((QueryError, SchemaError), match=says):
         nt.from_sql(text, wages)
 

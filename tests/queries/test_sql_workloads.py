@@ -118,7 +118,7 @@ def test_order_and_having_go_over_the_names_that_are_released(rows):
         ("SUM(COUNT(*)) OVER (ORDER BY age), COUNT(*) AS c", "asked alone"),
     ],
 )  # fmt: skip
-def test_what_is_no_sum_over_groups_is_refused_with_what_to_write(rows, select, says):
+def test_malformed_sum_over_groups_is_refused_with_a_remedy(rows, select, says):
     with pytest.raises(NeartwinError, match=says) as refused:
         nt.from_sql(f"SELECT {select} FROM people GROUP BY age", rows, keys=AGES)
     assert isinstance(refused.value, QueryError | ParameterError)
@@ -160,7 +160,7 @@ def test_a_window_without_what_it_needs_is_refused(rows, text, keys, says):
         ({"ask": "weights", "weights": {"a": [[{"x": 1}, 1]]}}, "must be text, a number"),
     ],
 )
-def test_what_is_no_workload_in_json_is_refused_in_words(rows, workload, says):
+def test_malformed_json_workload_is_refused_in_words(rows, workload, says):
     form = {"group_by": ["age"], "keys": [1, 2], "statistics": {"n": {"ask": "count"}}, "workload": workload}
     with pytest.raises(NeartwinError, match=says):
         question_of(form, rows)

@@ -70,7 +70,7 @@ def test_the_price_covers_all_stages_together(spend):
             assert made.first_stages[0].rest.epsilon == Fraction(9, 10)
 
 
-def test_one_unit_moves_a_histogram_by_one_value_and_the_count_by_its_cap():
+def test_unit_moves_a_range_histogram_by_one_value_and_a_count_by_its_cap():
     columns = {"who": [1] * 500 + [2] * 3, "town": [0] * 503, "paid": [float(i) for i in range(503)]}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     made = plan(asked(columns, clip=CHOSEN)[1], spend=nt.pure(1), **LIMITS)
@@ -108,7 +108,7 @@ def test_the_choice_is_nearly_as_good_as_the_best_fixed_range():
 
 @pytest.mark.parametrize(("low", "high"), [(0, 10**4), (-200, 10**4), (50, 60), (-7, -5)])
 @pytest.mark.parametrize("fill", [None, "high"])
-def test_chosen_bounds_are_whole_steps_within_the_limits_whatever_the_answers_are(low, high, fill):
+def test_chosen_bounds_are_whole_steps_within_limits_for_any_answer(low, high, fill):
     rows = nt.table(pa.table(people(50)), unit="who", name="visits")
     statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high, clip=CHOSEN)
     made = plan(rows.agg(s=statistic), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=5))
@@ -173,7 +173,7 @@ def test_a_computed_value_that_is_clipped_already_has_its_range_chosen_too(tmp_p
     assert release.notes[-1].startswith("Chosen privately: ")
 
 
-def test_only_statistics_that_say_so_have_their_bounds_chosen_and_the_digest_knows_which():
+def test_private_ranges_apply_to_their_statistics_alone_and_enter_digests():
     rows, _ = asked(columns := people())
     one = rows.agg(s=nt.sum("paid", 0, 10**5, clip=CHOSEN), m=nt.mean("paid", 0, 10**5))
     cap = nt.limits(max_rows_per_group=8)
@@ -186,7 +186,7 @@ def test_only_statistics_that_say_so_have_their_bounds_chosen_and_the_digest_kno
     assert both.digest == plan(with_private_range(one, nt.private_range()), spend=nt.zcdp(1), limits=cap).digest
 
 
-def test_where_there_is_nothing_to_clip_it_is_refused(tmp_path):
+def test_private_range_without_a_clip_is_refused(tmp_path):
     rows, query = asked(people(50), clip=CHOSEN)
     unknown = rows.group_by("town").agg(s=nt.sum("paid", 0, 9, clip=CHOSEN))
     for nothing in (rows.agg(n=nt.count()), rows.most_common("town", among=[1])):

@@ -44,7 +44,7 @@ LIMITS = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=6, max_gro
 SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total FROM visits GROUP BY town"
 
 
-def test_having_order_and_limit_say_the_same_in_sql_and_python_and_cost_nothing_more(book, visits):
+def test_having_order_and_limit_agree_in_sql_and_python_at_no_cost(book, visits):
     account = book.open(visits, nt.pure(1))
     whole = account.sql(SELECT, visits, keys=KEYS, **LIMITS)
     assert account.remaining == {"epsilon": 0}
@@ -108,7 +108,7 @@ def test_having_keeps_the_rows_of_the_reference_evaluation(condition):
         ("LIMIT n", "whole number"),
     ],
 )
-def test_what_was_not_released_cannot_order_or_filter_it(visits, clause, says):
+def test_unreleased_column_cannot_order_or_filter(visits, clause, says):
     with pytest.raises(QueryError, match=says):
         nt.from_sql(f"{SELECT} {clause}", visits, keys=KEYS)
 

@@ -42,7 +42,7 @@ def answered(book, rows, spend="0.5"):
     )
 
 
-def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place(place, rows):
+def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place, rows):
     with nt.open_ledger(place) as book:
         release = answered(book, rows)
         made = nt.certify(release, book)
@@ -72,7 +72,7 @@ def test_a_certificate_states_the_question_bounds_mechanisms_guarantee_and_place
     assert len(body["code"]["digest"]) == 64
 
 
-def test_each_answer_of_a_series_has_a_certificate_and_no_other_answer_has_it(place, rows):
+def test_each_answer_of_a_series_has_a_certificate_of_its_own(place, rows):
     asked = [rows.agg(n=nt.count_distinct_units()), rows.most_common("town", among=["Ulm", "Bonn"], counted=True)]
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.pure(1))
@@ -233,7 +233,7 @@ def test_only_what_the_ledger_settled_is_certified(tmp_path, place, rows):
     assert [flaw.kind for flaw in check(made.to_json(), made.signer, release=text + b" ").flaws] == ["release"]
 
 
-def test_a_release_that_was_sorted_and_cut_has_the_certificate_of_what_was_paid(place, rows):
+def test_sorted_and_cut_release_has_the_certificate_of_the_paid_one(place, rows):
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.approx(9, "1e-5"))
         text = "SELECT town, COUNT(*) AS n FROM visits GROUP BY town ORDER BY n DESC LIMIT 1"

@@ -38,7 +38,7 @@ def releases(account, made, folder):
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_file_that_changed_its_columns_is_refused_before_anything_is_spent(tmp_path, change):
+def test_file_with_changed_columns_is_refused_before_any_spend(tmp_path, change):
     place = tmp_path / "v.parquet"
     pq.write_table(ROWS, place)
     with nt.open_ledger(tmp_path / "budget.db") as book:
@@ -58,7 +58,7 @@ def test_a_file_that_changed_its_columns_is_refused_before_anything_is_spent(tmp
         assert account.spent != before[1]
 
 
-def test_a_connection_whose_table_was_dropped_altered_or_that_is_closed_is_refused(tmp_path):
+def test_closed_connection_or_altered_table_is_refused(tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         connection = duckdb.connect()
         connection.register("given", ROWS)
@@ -81,7 +81,7 @@ def test_a_connection_whose_table_was_dropped_altered_or_that_is_closed_is_refus
         assert (account.history(), account.spent) == before
 
 
-def test_a_table_of_a_server_that_was_altered_or_dropped_or_that_is_closed_to_us_is_refused(tmp_path, postgres_url):
+def test_altered_dropped_or_closed_server_table_is_refused(tmp_path, postgres_url):
     place = PostgresPlace(postgres_url)
     with place.writing() as connection:
         connection.execute("CREATE TABLE visits AS SELECT i % 3 AS who, 5 AS year FROM generate_series(1, 27) t(i)")

@@ -57,7 +57,7 @@ def truths(values):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_every_statistics_bars_hold_as_often_as_they_say(spend):
+def test_bars_of_every_statistic_cover_as_stated(spend):
     groups = 400  # each with noise of its own: as many releases
     made = asked(spend, groups)
     values = np.random.default_rng(8).gamma(3.0, 12.0, 4000).astype(int).clip(0, 100)

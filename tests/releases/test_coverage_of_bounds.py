@@ -43,7 +43,7 @@ def covered(spend, groups):
     return held, narrow
 
 
-def test_bars_under_a_norm_hold_as_often_as_they_say():
+def test_bars_under_a_norm_cover_as_stated():
     held, _ = covered(nt.gdp("1/3"), 100)
     assert set(held) == {"n", "people", "s", "m"}
     assert min(held.values()) >= least(100)
@@ -51,7 +51,7 @@ def test_bars_under_a_norm_hold_as_often_as_they_say():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_bars_under_a_norm_hold_as_often_as_they_say_over_many_releases_and_are_no_wider(spend):
+def test_bars_under_a_norm_cover_as_stated_and_are_no_wider(spend):
     held, narrow = covered(spend, 2000)
     assert min(held.values()) >= least(2000)
     assert max(narrow[name] for name in ("n", "people", "s")) < 0.9  # six tenths of a normal bar hold about 76 %

@@ -231,7 +231,7 @@ def uses(book):
     return found
 
 
-def test_nothing_is_said_between_reserve_and_settle_but_of_bounds_chosen_there(uses):
+def test_only_chosen_bounds_are_described_between_reserve_and_settle(uses):
     for question, (before, after) in uses.items():
         assert before
         assert bool(after) == (question in TUNED), (question, after)
@@ -255,7 +255,7 @@ def test_a_fault_in_any_sentence_spends_no_budget(uses, book, monkeypatch):
         assert watch.release is None, place
 
 
-def test_a_fault_in_what_is_said_of_chosen_bounds_costs_no_answer(uses, book, monkeypatch):
+def test_fault_in_the_words_of_chosen_bounds_costs_no_answer(uses, book, monkeypatch):
     first = {}
     for question in TUNED:
         for place in uses[question][1]:

@@ -87,7 +87,7 @@ def test_edges_that_differ_are_other_questions(rows):
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("caps", [(1, 1), (2, 2)], ids=str)
-def test_one_unit_moves_all_bins_by_no_more_than_stated(neighbours, caps):
+def test_unit_moves_all_bins_by_at_most_the_sensitivity(neighbours, caps):
     query = (
         empty_table(neighbours).group_by("town", keys=["a", "b", "c", "d"]).agg(it=nt.histogram("paid", [0, 3, 6, 10]))
     )
@@ -105,7 +105,7 @@ def test_one_unit_moves_all_bins_by_no_more_than_stated(neighbours, caps):
     assert np.square(changes).sum(axis=1).max() == measure.sensitivity.l2_squared
 
 
-def test_more_bins_than_a_statement_holds_are_refused_with_how_many_it_does():
+def test_histogram_with_too_many_bins_is_refused_with_the_limit():
     rows = nt.table(pa.table({"who": [1], "paid": [2.0]}), unit="who", name="v")
     for column in ("paid", "paid * 2 - 1", "clip(paid * 2, 0, 900)"):
         with pytest.raises(QueryError, match="take at most") as refused:

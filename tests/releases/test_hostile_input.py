@@ -43,9 +43,7 @@ def unspent(account):
     return account.history(), account.spent
 
 
-def test_more_public_groups_than_a_document_holds_are_refused_before_the_budget_and_one_fewer_is_not(
-    account, monkeypatch
-):
+def test_release_beyond_a_document_is_refused_before_any_spend(account, monkeypatch):
     monkeypatch.setattr(run, "MOST_NUMBERS", 4 * 10)  # a key, a value and the ends of its bar
     few, many = (
         account.rows.group_by("town", keys=[f"town {i}" for i in range(towns)]).agg(n=nt.count()) for towns in (10, 11)
@@ -205,14 +203,14 @@ def asked_or_refused(account, text):
 
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(text=st.sampled_from(VALID), moves=MOVES)
-def test_whatever_sql_says_it_is_planned_or_refused_by_an_error_of_ours(account, text, moves):
+def test_any_sql_is_planned_or_refused_by_our_errors(account, text, moves):
     asked_or_refused(account, changed(text, moves))
 
 
 @pytest.mark.slow
 @settings(max_examples=3000, deadline=None, database=None)
 @given(text=st.sampled_from(VALID), moves=MOVES)
-def test_whatever_sql_says_it_is_planned_or_refused_at_length(account, text, moves):
+def test_any_sql_is_planned_or_refused_at_length(account, text, moves):
     asked_or_refused(account, changed(text, moves))
 
 
@@ -234,20 +232,20 @@ COLUMNS = st.sampled_from(["town", "day", "open", "who", "paid", "nothing"])
 
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(keys=VALUES, column=COLUMNS)
-def test_whatever_keys_are_given_they_are_taken_or_refused_by_an_error_of_ours(account, keys, column):
+def test_any_keys_are_taken_or_refused_by_our_errors(account, keys, column):
     taken_or_refused(account, lambda rows: rows.group_by(column, keys=keys).agg(a=nt.count()))
 
 
 @settings(max_examples=75, derandomize=True, deadline=None, database=None)
 @given(low=VALUES, high=VALUES, step=VALUES)
-def test_whatever_bounds_are_given_they_are_taken_or_refused_by_an_error_of_ours(account, low, high, step):
+def test_any_bounds_are_taken_or_refused_by_our_errors(account, low, high, step):
     taken_or_refused(account, lambda rows: rows.agg(a=nt.mean("paid", low, high, step)))
 
 
 @pytest.mark.slow
 @settings(max_examples=1000, deadline=None, database=None)
 @given(keys=VALUES, column=COLUMNS, bounds=st.tuples(VALUES, VALUES, VALUES))
-def test_whatever_keys_and_bounds_are_given_they_are_taken_or_refused_at_length(account, keys, column, bounds):
+def test_any_keys_and_bounds_are_taken_or_refused_at_length(account, keys, column, bounds):
     taken_or_refused(account, lambda rows: rows.group_by(column, keys=keys).agg(a=nt.count()))
     taken_or_refused(account, lambda rows: rows.agg(a=nt.mean("paid", *bounds)))
 

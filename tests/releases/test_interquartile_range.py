@@ -36,7 +36,7 @@ def test_sql_json_and_python_ask_the_same(visits):
     assert question_of({"statistics": {"spread": {"ask": "interquartile_range", "column": "paid"}}}, visits) == asked
 
 
-def test_it_costs_what_one_quantile_costs_and_nothing_beside_it(visits):
+def test_interquartile_range_costs_one_quantile(visits):
     both = {"median": nt.median("paid"), "spread": nt.interquartile_range("paid")}
     plans = [
         plan(visits.agg(**one), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=1))
@@ -47,7 +47,7 @@ def test_it_costs_what_one_quantile_costs_and_nothing_beside_it(visits):
 
 @pytest.mark.parametrize("spend", [nt.pure("1/2"), nt.zcdp("1/50")], ids=str)
 @pytest.mark.parametrize("kind", ["uniform", "bell", "one value", "few"])
-def test_bars_hold_as_often_as_they_say_and_are_not_the_whole_range(visits, spend, kind):
+def test_interquartile_bars_cover_as_stated_within_the_range(visits, spend, kind):
     draw = np.random.default_rng(3)
     values = {
         "uniform": draw.integers(0, 100, 4000),

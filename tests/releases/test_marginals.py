@@ -52,7 +52,7 @@ def released(tmp_path, rows, spend, what=None):
 
 @pytest.mark.parametrize("spend", [nt.pure(10**7), nt.gdp(10**6)])
 @pytest.mark.parametrize("what", [nt.count(), nt.sum("paid")], ids=str)
-def test_without_noise_margins_are_those_of_the_rows(tmp_path, spend, what):
+def test_margins_without_noise_equal_the_rows(tmp_path, spend, what):
     frame = people()
     release = released(tmp_path, table_of(frame), spend, what)
     data = {name: frame[name].to_numpy(zero_copy_only=False) for name in frame.column_names}
@@ -68,7 +68,7 @@ def test_without_noise_margins_are_those_of_the_rows(tmp_path, spend, what):
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_margins_are_consistent_their_bars_are_those_stated_and_the_price_covers_what_they_reveal(tmp_path, spend):
+def test_margins_are_consistent_with_stated_bars_within_the_price(tmp_path, spend):
     rows = table_of(people())
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, spend)
@@ -94,7 +94,7 @@ def test_margins_are_consistent_their_bars_are_those_stated_and_the_price_covers
 
 
 @pytest.mark.parametrize("weights", [(1.0, 0.25), (0.5, 0.5), (1.0, -0.3)])
-def test_a_bar_of_two_weighted_draws_is_hardly_wider_than_their_exact_law(weights):
+def test_bar_of_two_weighted_draws_is_near_their_exact_law(weights):
     """Against the law by brute force over all pairs of draws, to 1e-12 of it."""
     scales, chance = (2.0, 3.0), 0.025
     terms = [(scale, np.array([weight]), np.array([1.0])) for scale, weight in zip(scales, weights, strict=True)]
@@ -108,7 +108,7 @@ def test_a_bar_of_two_weighted_draws_is_hardly_wider_than_their_exact_law(weight
     assert joint[sums > bars[0] * 0.97 - 0.3].sum() > 2 * chance  # the near miss: a slightly shorter one does not hold
 
 
-def test_one_plan_of_margins_has_smaller_bars_than_a_question_for_each(tmp_path):
+def test_plan_of_margins_has_smaller_bars_than_separate_questions(tmp_path):
     rows = table_of(people(10))
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.gdp(9))
@@ -137,7 +137,7 @@ def _vectors(rows, groups, total, cells):
 
 @pytest.mark.parametrize("reach", [(1, 1, 1), (2, 2, 4), (2, 3, 6), (3, 2, 4)])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_sensitivities_of_margins_are_at_least_those_of_every_pair_of_neighbours(reach, replaced):
+def test_sensitivity_of_margins_covers_every_pair_of_neighbours(reach, replaced):
     """By brute force over all data of one unit in a table of 2 x 2 cells."""
     rows, groups, total = reach
     found = _Reach(rows=rows, groups=groups, total=total, both=1 + replaced, crossed=1)
@@ -239,7 +239,7 @@ def test_a_series_may_hold_margins(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.gdp(1)], ids=str)
-def test_bars_of_margins_hold_as_often_as_they_say_and_are_not_needlessly_wide(tmp_path, spend):
+def test_bars_of_margins_cover_as_stated_and_are_not_needlessly_wide(tmp_path, spend):
     """500 draws of 15 answers: a bar that misses more often than 5 % and 6 deviations of a single answer would fail."""
     rows = table_of(people(300))
     with nt.open_ledger(tmp_path / "budget.db") as book:

@@ -53,7 +53,7 @@ def ratio_bounds(totals, counts, a, b):
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 @pytest.mark.parametrize("n", [1, 10, 30, 100, 1000])
 @pytest.mark.parametrize("mean", [-50, 0, 20])
-def test_bars_hold_in_groups_of_every_size_and_are_no_wider_than_by_the_union_bound(spend, n, mean):
+def test_mean_bars_cover_at_every_size_within_the_union_bound(spend, n, mean):
     total, number, column = made_of(spend)
     (totals, counts), exact = drawn((total, number), n, mean, f"{spend} {n} {mean}".encode())
     told = thresholds(total, number, column, 0.95)
@@ -100,7 +100,7 @@ def test_bars_in_small_groups_are_far_narrower_than_by_the_union_bound():
         assert np.median(high - low) < 0.75 * np.median(box[1] - box[0])
 
 
-def test_where_no_mean_fits_the_bar_is_around_the_nearest_and_of_no_number_nothing_is_known():
+def test_mean_bar_without_a_fitting_mean_surrounds_the_nearest():
     told = Thresholds(np.array([-10.0, 0.0, 10.0]), np.array([5.0, 5.0]))
     totals, counts = np.array([500.0, -3.0, 50.0, 30.0]), np.array([10.0, 0.0, 0.0, -10.0])
     low, high = mean_bounds(totals, counts, told)

@@ -35,7 +35,7 @@ def told(spend, size, tag):
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 @pytest.mark.parametrize("size", [40, 1500, 60_000])
-def test_bars_hold_the_bounded_truth_as_often_as_they_say_in_small_groups_and_large(spend, size):
+def test_moment_bars_cover_as_stated_in_small_and_large_groups(spend, size):
     for name, (truth, values, low, high) in told(spend, size, f"{spend} {size}".encode()).items():
         assert ((low <= truth + 1e-9) & (truth - 1e-9 <= high)).mean() >= FAIR, name
         assert ((low <= values) & (values <= high)).all(), name
@@ -89,7 +89,7 @@ def sums_of(made, statistic, draw, bars):
     return rows, MomentSums(noise_of, number, first, second), off
 
 
-def test_where_no_noise_is_beyond_its_bar_every_bar_holds(monkeypatch):
+def test_moment_bars_hold_whenever_all_noise_is_within_its_bars(monkeypatch):
     """The sets themselves, without their laws: t is the sum of all bars, which no noise within them passes."""
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     draw = np.random.default_rng(7)
@@ -114,7 +114,7 @@ def test_where_no_noise_is_beyond_its_bar_every_bar_holds(monkeypatch):
                 assert low[0] - 1e-9 <= truth <= high[0] + 1e-9
 
 
-def test_a_coefficient_is_off_by_no_more_than_its_weighted_noises_and_what_is_of_second_order():
+def test_coefficient_errs_by_its_weighted_noises_to_first_order():
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     draw, proven = np.random.default_rng(9), 0
     for _ in range(400):
@@ -140,7 +140,7 @@ def test_a_coefficient_is_off_by_no_more_than_its_weighted_noises_and_what_is_of
     assert proven > 100
 
 
-def test_where_nothing_is_known_nothing_is_proven():
+def test_moment_without_information_has_no_proven_bar():
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     for statistic in (ASKED["r"], ASKED["fit"]):
         noise_of = statistic.noise(made.context)

@@ -49,7 +49,7 @@ def released(tmp_path, rows, spend, **statistics):
         )
 
 
-def test_without_noise_they_are_what_numpy_says(tmp_path):
+def test_moments_without_noise_equal_numpy(tmp_path):
     data = people()
     release = released(tmp_path, table_of(data), 10**8)
     chosen = (data["town"] == "Ulm") & ~np.isnan(data["y"])
@@ -69,7 +69,7 @@ def test_without_noise_they_are_what_numpy_says(tmp_path):
         assert release[name].upper[0] - release[name].lower[0] < slack
 
 
-def test_coefficients_are_those_of_the_regression_and_cost_no_more(tmp_path):
+def test_coefficients_equal_the_regression_at_no_cost(tmp_path):
     parts = {"start": nt.coefficient("y", ["x", "z"]), "rise": nt.coefficient("y", ["x", "z"], "z")}
     release = released(tmp_path, table_of(people()), 10, fit=ASKED["fit"], **parts)
     for name, same in (("start", "fit_intercept"), ("rise", "fit_z")):

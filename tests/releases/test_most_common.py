@@ -45,7 +45,7 @@ def test_the_winners_come_in_order_and_their_counts_have_bars(rows, tmp_path):
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("counted", [False, True])
-def test_all_choices_and_counts_together_cost_no_more_than_the_spend(spend, neighbours, counted):
+def test_choices_and_counts_cost_at_most_the_spend(spend, neighbours, counted):
     table = nt.table(pa.table({"who": [1], "ill": ["flu"]}), unit="who", name="v", neighbours=neighbours)
     made = plan(table.most_common("ill", among=ILLS, k=4, counted=counted), spend=spend)
     whole = made.losses()
@@ -68,7 +68,7 @@ def test_all_choices_and_counts_together_cost_no_more_than_the_spend(spend, neig
     )  # the near miss: a factor 2 is forgotten or doubled
 
 
-def test_many_choices_at_a_delta_are_composed_exactly_and_few_leave_it_unspent(rows):
+def test_many_choices_compose_exactly_at_a_delta_and_few_leave_it_unspent(rows):
     spend, values = nt.approx(1, "1e-6"), [f"v{i}" for i in range(200)]
     few = plan(rows.most_common("ill", among=values, k=2), spend=spend)
     many = plan(rows.most_common("ill", among=values, k=100), spend=spend)
@@ -86,7 +86,7 @@ def test_counts_are_paid_for_all_winners_a_unit_may_be_in(rows):
     assert made.mechanism.each.epsilon == Fraction(1, 6)
 
 
-def test_sql_that_shows_the_winners_alone_is_a_choice_and_one_with_counts_is_a_question(rows):
+def test_sql_for_winners_alone_is_a_choice_and_with_counts_a_question(rows):
     text = "SELECT ill FROM v GROUP BY ill ORDER BY COUNT(DISTINCT who) DESC LIMIT 2"
     assert nt.from_sql(text, rows, keys=ILLS) == rows.most_common("ill", among=ILLS, k=2)
     assert nt.from_sql(text, rows, keys={"ill": ILLS}) == rows.most_common("ill", among=ILLS, k=2)
@@ -113,12 +113,12 @@ def test_a_form_keeps_k_and_counts(rows):
             question_of({"most_common": {"column": "ill", "among": ILLS} | wrong}, rows)
 
 
-def test_what_no_choice_can_spend_is_refused(rows):
+def test_spend_that_no_choice_fits_is_refused(rows):
     with pytest.raises(PrivacyError, match="spend pure"):
         plan(rows.most_common("ill", among=ILLS), spend=nt.advantage("0.1"))
 
 
-def test_what_is_computed_has_its_own_values_to_choose_among(tmp_path):
+def test_computed_column_has_own_values_to_choose_among(tmp_path):
     day = pa.array(np.datetime64("2026-03-01") + np.arange(60))
     rows = nt.table(pa.table({"who": range(60), "day": day}), unit="who", name="v")
     text = "SELECT month(day) AS m FROM v GROUP BY m ORDER BY COUNT(DISTINCT who) DESC LIMIT 2"

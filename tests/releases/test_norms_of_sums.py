@@ -67,7 +67,7 @@ def drawn(asked, rows, runs):
 
 
 @pytest.mark.parametrize("asked", [*ASKED, "margins"])
-def test_within_the_norm_answers_are_those_of_the_rows_and_beyond_it_of_units_cut_to_it(asked):
+def test_norm_leaves_units_within_it_and_cuts_others_to_it(asked):
     rows = CROWD + rows_of("heavy", *("a" * 30), *("c" * 40))  # 50 long: cut to 3, it counts 9/5 and 12/5
     release = {}
     for norm in (100, NORM):
@@ -98,9 +98,7 @@ def test_within_the_norm_answers_are_those_of_the_rows_and_beyond_it_of_units_cu
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("statistic", [nt.count(), nt.sum("paid", -1, 1, 1)], ids=str)
-def test_no_vector_within_the_norm_moves_what_is_measured_further_than_the_noise_is_for_and_one_as_far(
-    neighbours, statistic
-):
+def test_noise_of_normed_sums_covers_every_vector_and_one_attains_it(neighbours, statistic):
     asked = empty_table(neighbours).group_by("who", keys=range(12)).workload(nt.range_sums()).agg(n=statistic)
     made = plan(asked, spend=nt.gdp(1), limits=nt.limits(norm=NORM))
     draw, most = np.random.default_rng(4), made.measure.mechanism.l2_squared / made.measure.parts**2
@@ -144,7 +142,7 @@ def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
 
 
 @pytest.mark.parametrize("queries", [nt.prefix_sums(), nt.range_sums(), nt.range_sums([2, 5])], ids=str)
-def test_no_table_of_sums_gives_a_smaller_error_than_each_group_alone_where_a_norm_bounds_units(queries):
+def test_each_group_alone_has_the_least_error_under_a_norm(queries):
     """Variances q . G^-1 q of every strategy that caps would choose from, at noise for a unit anywhere within the norm."""
     asked = empty_table("add_remove").group_by("who", keys=range(24)).workload(queries).agg(n=nt.count())
     resolved = plan(asked, spend=nt.gdp(1), limits=nt.limits(norm=NORM)).resolved.queries
@@ -176,7 +174,7 @@ def test_bars_hold_and_are_no_wider_than_normal_ones(asked):
     assert np.mean(inner, axis=0).max() < 0.9  # six tenths of a normal bar hold about 76 %
 
 
-def test_a_norm_is_told_and_needs_normal_noise():
+def test_norm_is_explained_and_needs_normal_noise():
     for asked in ("prefixes", "margins"):
         made = made_of(CROWD, asked, spend=nt.approx(1, "1e-6"))
         assert "norm = 3 rows" in str(made.explain())

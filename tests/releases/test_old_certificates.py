@@ -73,7 +73,7 @@ def test_old_releases_are_read_and_written_as_they_were(held, book):
     )
 
 
-def test_a_certificate_issued_now_for_an_old_release_says_what_the_old_one_said(held, book, tmp_path):
+def test_new_certificate_of_an_old_release_states_what_the_old_one_did(held, book, tmp_path):
     for name in ("counts", "tuned bounds", "written", "sampled mean", "mu discovery", "series: most common"):
         old, reserved = parts(held["certificates"][name])
         part = 2 if name.startswith("series") else 1

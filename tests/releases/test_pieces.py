@@ -86,7 +86,7 @@ class InOrder:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_in_one_part_the_noise_and_the_answer_are_those_of_an_ordinary_release(rows, name):
+def test_release_in_one_part_has_the_noise_of_an_ordinary_one(rows, name):
     asked, more = questions(rows)[name]
     made = plan(asked, **(NOISY | more))
     first = made.answer(InOrder(), noise.ScriptedSource(b"one"))
@@ -96,7 +96,7 @@ def test_in_one_part_the_noise_and_the_answer_are_those_of_an_ordinary_release(r
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [2, 30])
-def test_in_many_parts_the_answer_is_that_of_an_ordinary_release(rows, name, size, monkeypatch):
+def test_release_in_many_parts_equals_an_ordinary_one(rows, name, size, monkeypatch):
     asked, more = questions(rows)[name]
     made = plan(asked, **(SURE | more))
     expected = whole([made.answer(DuckdbEngine(), noise.ScriptedSource(b"x"))])
@@ -159,7 +159,7 @@ def test_memory_does_not_grow_with_the_groups(shops, monkeypatch):
     assert peaks[2] < 8000 * 101 * 8  # what the cells alone would take at once
 
 
-def test_an_order_that_is_not_the_one_of_keys_is_a_failure_and_no_lost_cell(shops):
+def test_wrong_order_of_keys_is_a_failure_and_no_lost_cell(shops):
     good, swapped = streamed(shops, 300), streamed(shops, 300, swapped=True)
     assert len(list(pieces(good.made, good, noise.SYSTEM))) == 1
     with pytest.raises(ValueError, match="sorted by key"):

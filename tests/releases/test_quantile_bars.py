@@ -103,7 +103,7 @@ def test_bars_hold_over_hundreds_of_releases(values, spend):
 
 @pytest.mark.parametrize(("cells", "most"), [(101, 1.4), (1000, 1.65)])
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_bars_of_even_values_are_hardly_wider_than_the_estimates_are_off(cells, most, spend):
+def test_quantile_bars_of_even_values_are_nearly_tight(cells, most, spend):
     """On average over ranks; where all cells are alike, a bar is wider by what it must hold for values that are not."""
     source = noise.ScriptedSource(f"even {cells}".encode())
     ratios = check(uniform(np.random.default_rng(5), cells), cells, spend, "add_remove", source)

@@ -37,7 +37,7 @@ def asked(rows, keys):
 
 
 @pytest.mark.parametrize("keys", [TOWNS, None], ids=["public", "unknown"])
-def test_at_a_huge_epsilon_quantiles_are_those_of_the_rows(frame, tmp_path, keys):
+def test_quantiles_at_a_huge_epsilon_equal_the_rows(frame, tmp_path, keys):
     rows = nt.table(frame, unit="who", name="visits", types={"town": "text"})
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.approx(10**12, "1e-3"))
@@ -58,7 +58,7 @@ def test_at_a_huge_epsilon_quantiles_are_those_of_the_rows(frame, tmp_path, keys
         assert release["hi"].upper[place] == 120
 
 
-def test_a_unit_with_many_rows_counts_for_the_most_allowed_and_stands_for_its_own_values(tmp_path):
+def test_heavy_unit_counts_for_its_limit_and_by_its_own_values(tmp_path):
     connection = duckdb.connect()
     connection.execute(
         "CREATE TABLE visits AS SELECT 0 AS who, 50.0 AS paid FROM range(9000) UNION ALL "
@@ -125,7 +125,7 @@ def test_other_ranks_asked_beside_a_quantile_cut_nothing_off_its_bar():
 
 
 @pytest.mark.parametrize("spend", [nt.approx(1, "1e-6"), nt.gdp(1, "1e-6")], ids=str)
-def test_where_no_group_is_found_the_release_is_empty(tmp_path, spend):
+def test_release_without_a_discovered_group_is_empty(tmp_path, spend):
     rows = nt.table(
         pa.table({"who": range(5), "town": [f"t{i}" for i in range(5)], "paid": [1.0] * 5}), unit="who", name="few"
     )

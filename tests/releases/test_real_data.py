@@ -50,7 +50,7 @@ def test_python_sql_and_the_terminal_give_the_true_answer_once(real_tables, tmp_
 
 
 @without_packages
-def test_several_questions_of_purchases_are_one_series_in_python_sql_and_a_terminal(real_tables, tmp_path):
+def test_questions_of_purchases_are_one_series_in_python_sql_and_terminal(real_tables, tmp_path):
     asked = PURCHASES.asked[0]
     text = (
         "SELECT COUNT(*) AS n FROM purchases WHERE cds > 1; SELECT COUNT(DISTINCT customer_id) AS people FROM purchases"
@@ -75,7 +75,7 @@ def test_several_questions_of_purchases_are_one_series_in_python_sql_and_a_termi
 
 
 @without_packages
-def test_last_years_purchases_and_all_of_them_are_two_snapshots_of_one_account(real_tables, tmp_path):
+def test_purchases_of_a_year_and_of_all_are_snapshots_of_one_account(real_tables, tmp_path):
     """The file of 1997 is replaced by that of both years: the same people, so the same account pays again."""
     whole, file = real_tables / "purchases.parquet", tmp_path / "shop.parquet"
     counts = []

@@ -56,7 +56,7 @@ def test_json_csv_and_parquet_keep_it_whole(release, tmp_path):
         nt.Release.from_json(newer)
 
 
-def test_it_is_frozen_and_tells_the_odds(release):
+def test_release_is_frozen_and_states_the_odds(release):
     with pytest.raises(dataclasses.FrozenInstanceError):
         release.confidence = 1
     assert release.guarantee.words().startswith("Someone betting on whether one who is in the data, who starts at 50 %")
@@ -77,7 +77,7 @@ def test_the_notebook_view_and_the_page_escape_what_data_brings(release, tmp_pat
     assert page.count("<svg") == 3  # a chart for each statistic, and what an attacker can do with the release
 
 
-def test_as_text_it_is_a_table_with_what_it_promises_and_as_itself_one_line(release):
+def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release):
     header, *rows = str(release).splitlines()
     assert header.split() == ["town", "n", "typical"]
     assert rows[0].split()[:3] == ["(none)", str(release["n"].values[0]), "±"]
@@ -107,7 +107,7 @@ def test_as_text_it_is_a_table_with_what_it_promises_and_as_itself_one_line(rele
         (0.5, 0.495, 0.505, "0.5 ± 0.005"),
     ],
 )
-def test_a_bar_is_told_by_one_number_where_its_sides_are_alike(value, low, high, told):
+def test_symmetric_bar_prints_as_one_number(value, low, high, told):
     one = Statistic(name="n", what="", values=(value,), lower=(low,), upper=(high,))
     assert shown(one, 0) == told
 

@@ -36,7 +36,7 @@ PAYABLE = [
 
 
 @pytest.mark.parametrize(("spend", "keys"), PAYABLE, ids=str)
-def test_a_series_pays_once_for_all_and_what_it_reveals_is_within_its_price(rows, tmp_path, spend, keys):
+def test_series_pays_once_and_its_loss_is_within_its_price(rows, tmp_path, spend, keys):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, spend)
         made = account.plan_series(questions(rows, keys), spend=spend, **LIMITS)
@@ -57,7 +57,7 @@ def test_a_series_pays_once_for_all_and_what_it_reveals_is_within_its_price(rows
         assert account.spent == used
 
 
-def test_the_shares_are_no_worse_than_an_even_split_and_a_series_than_separate_plans(rows, tmp_path):
+def test_series_beats_an_even_split_and_separate_plans(rows, tmp_path):
     spend, asked = (
         nt.gdp(1),
         [rows.agg(n=nt.count_distinct_units()), rows.agg(q=nt.quantile("paid", [0.1, 0.5, 0.9], 0, 100))],
@@ -103,7 +103,7 @@ def test_a_series_that_fails_half_way_serves_nothing_and_stays_paid(rows, tmp_pa
         assert account.remaining == {"epsilon": 0}
 
 
-def test_what_is_no_series_is_refused_before_anything_is_spent(rows, tmp_path):
+def test_malformed_series_is_refused_before_any_spend(rows, tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(1))
         for asked, weights, says in (
@@ -128,7 +128,7 @@ TUNED = {"limits": nt.limits(max_rows_per_group=nt.private_limit(64), max_groups
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_choices_and_tuned_bounds_stand_in_a_series_and_stay_within_its_price(rows, tmp_path, spend):
+def test_choices_and_private_limits_stay_within_the_price_of_a_series(rows, tmp_path, spend):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, spend)
         made = account.plan_series(of_all_kinds(rows), spend=spend, **TUNED)
@@ -149,7 +149,7 @@ def test_choices_and_tuned_bounds_stand_in_a_series_and_stay_within_its_price(ro
         )  # fmt: skip
 
 
-def test_the_parts_of_a_series_with_choices_cost_its_whole_price_and_no_more(rows, tmp_path):
+def test_parts_of_a_series_with_choices_cost_exactly_its_price(rows, tmp_path):
     """By the basic theorem, beside the code: the pilot's epsilon, the choices' and the counts' and sums' add up to the spend."""
     with nt.open_ledger(tmp_path / "budget.db") as book:
         parts = book.open(rows, nt.pure(1)).plan_series(of_all_kinds(rows), spend=nt.pure(1), **TUNED).plan.parts

@@ -46,7 +46,7 @@ def account(tmp_path, visits):
         yield book.open(visits, nt.pure(SURE))
 
 
-def test_a_ratio_in_sql_is_that_of_the_release_and_free(account, visits):
+def test_ratio_in_sql_equals_that_of_the_release_and_is_free(account, visits):
     plain = account.sql(f"{SELECT} FROM visits GROUP BY town", keys=KEYS, **LIMITS)
     assert account.remaining == {"epsilon": 0}
     built = plain.ratio("total", "n", name="each")
@@ -67,7 +67,7 @@ def test_a_ratio_in_sql_is_that_of_the_release_and_free(account, visits):
     assert alone.after.ratios == (("ratio_sum_paid_count", "sum_paid", "count"),)
 
 
-def test_ratios_of_sure_numbers_are_those_of_the_rows(tmp_path, place):
+def test_ratios_without_noise_equal_the_rows(tmp_path, place):
     line = [
         "query",
         str(place),
@@ -93,7 +93,7 @@ def test_ratios_of_sure_numbers_are_those_of_the_rows(tmp_path, place):
     assert release["each"].values == pytest.approx(truth.tolist(), abs=1e-6)
 
 
-def test_a_ratio_over_what_may_be_nothing_has_no_bar_and_is_written_as_json(account):
+def test_ratio_over_a_possible_zero_has_no_bar_and_is_written_as_json(account):
     found = account.sql("SELECT town, SUM(paid) / COUNT(*) AS each FROM visits GROUP BY town", keys=KEYS, **LIMITS)
     ends = dict(
         zip((key for (key,) in found.keys), zip(found["each"].lower, found["each"].upper, strict=True), strict=True)
@@ -147,7 +147,7 @@ def test_running_totals_can_be_made_to_grow(account):
         ("SUM(paid) / COUNT(*) AS e, COUNT(*) / SUM(paid) AS e", "two columns"),
     ],
 )
-def test_what_is_no_ratio_or_shape_is_refused_before_anything_is_spent(account, selected, says):
+def test_malformed_ratio_or_shape_is_refused_before_any_spend(account, selected, says):
     with pytest.raises(QueryError, match=says):
         account.sql(f"SELECT town, {selected} FROM visits GROUP BY town", keys=KEYS, **LIMITS)
     assert account.remaining == {"epsilon": SURE}

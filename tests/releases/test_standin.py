@@ -40,7 +40,7 @@ def proposed(place, query=None, **more):
     )
 
 
-def test_bounding_and_noise_are_told_apart_and_nothing_is_spent_or_read(place, monkeypatch):
+def test_rehearsal_separates_bounding_from_noise_and_spends_nothing(place, monkeypatch):
     account, proposal = proposed(place)
     (place / "visits.parquet").unlink()  # whoever reads a private row now fails
     standin = visits(6000, 300, 2)  # 20 rows a user, of which 2 a town count in 2 towns

@@ -99,7 +99,7 @@ def bounded_truth(made):
     return {"n": exact["rows"], "people": exact["units"], "total": sums, "typical": mean}
 
 
-def test_bars_hold_the_bounded_truth_as_often_as_they_say_and_are_not_needlessly_wide(book, frame):
+def test_bars_cover_the_bounded_truth_as_stated_and_are_not_too_wide(book, frame):
     inside, total = dict.fromkeys(("n", "people", "total", "typical"), 0), 0
     for attempt in range(100):
         rows = nt.table(frame, unit="who", name="visits", types={"town": "text", "day": "date"}, snapshot=f"s{attempt}")
@@ -123,7 +123,7 @@ def test_a_mean_never_leaves_its_bounds_even_where_there_is_nobody(book, frame):
     assert release.keys[3] == ("nowhere",)
 
 
-def test_the_same_question_again_costs_nothing_and_a_new_snapshot_is_charged(book, frame, tmp_path):
+def test_repeated_question_is_free_and_a_new_snapshot_is_charged(book, frame, tmp_path):
     path = tmp_path / "visits.parquet"
     frame.to_parquet(path)
     first = nt.table(path, unit="who")
@@ -218,7 +218,7 @@ def test_unknown_groups_of_one_person_stay_hidden_and_large_ones_appear(book):
     assert abs(release["people"].values[0] - 1000) < 100
 
 
-def test_the_most_common_is_found_over_many_groups_a_person(book):
+def test_most_common_value_is_found_over_many_groups_a_person(book):
     frame = pa.table({"who": [i // 3 for i in range(3000)], "ill": ["flu", "cold", "gout"] * 900 + ["flu"] * 300})
     rows = nt.table(frame, unit="who", name="visits")
     account = book.open(rows, nt.pure(1))
@@ -229,7 +229,7 @@ def test_the_most_common_is_found_over_many_groups_a_person(book):
     assert account.spent == {"epsilon": Fraction(1, 2)}
 
 
-def test_the_budget_before_a_release_is_that_of_its_own_reservation_whoever_else_spends(book, frame, monkeypatch):
+def test_budget_before_a_release_is_that_of_its_own_reservation(book, frame, monkeypatch):
     rows = nt.table(frame, unit="who", name="visits", types={"town": "text", "day": "date"})
     account = book.open(rows, nt.pure(1))
     first, other, last = (account.plan(question(rows), spend=nt.pure(cost), **LIMITS) for cost in ("0.1", "0.2", "0.3"))
@@ -249,7 +249,7 @@ def test_the_budget_before_a_release_is_that_of_its_own_reservation_whoever_else
 
 
 @pytest.mark.parametrize("spend", [nt.zcdp("0.05"), nt.rdp(8, "0.1")], ids=str)
-def test_a_renyi_plan_in_a_gaussian_account_is_previewed_and_paid_at_one_price(tmp_path, spend):
+def test_renyi_plan_has_one_price_in_a_gaussian_account(tmp_path, spend):
     rows = nt.table(pa.table({"who": [f"u{i}" for i in range(100)]}), unit="who", name="people")
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.gdp(1, "1e-6"))

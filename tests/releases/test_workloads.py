@@ -41,7 +41,7 @@ def released(folder, people, asked, what, **more):
         return account.release(account.plan(groups.agg(found=what), **limits))
 
 
-def test_prefixes_ranges_and_weights_are_those_of_the_rows(people, tmp_path):
+def test_workloads_without_noise_equal_the_rows(people, tmp_path):
     ages, paid = people["age"].to_numpy(), people["paid"].to_numpy()
     release = released(tmp_path, people, nt.prefix_sums(), nt.count())
     assert release.group_columns == ("age_to",)
@@ -68,7 +68,7 @@ def test_prefixes_ranges_and_weights_are_those_of_the_rows(people, tmp_path):
 
 
 @pytest.mark.parametrize("epsilon", [10**10, 10**12, 10**15, 10**17])
-def test_noise_far_below_a_row_leaves_the_answers_what_they_are(people, tmp_path, epsilon):
+def test_negligible_noise_leaves_the_answers_of_a_workload(people, tmp_path, epsilon):
     """Noise is drawn in parts of a row so fine that counts in parts pass 64 bits."""
     ages = people["age"].to_numpy()
     rows = nt.table(people, unit="who", name="people")
@@ -97,7 +97,7 @@ def made_of(asked, spend, *, neighbours="add_remove", rows=2, groups=2, all_rows
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_the_price_covers_what_the_noise_reveals_and_no_more_than_the_spend(spend, neighbours):
+def test_price_of_a_workload_covers_its_loss_within_the_spend(spend, neighbours):
     for what in (nt.count(), nt.sum("paid", -5, 20, 1)):
         made = made_of(nt.range_sums(), spend, neighbours=neighbours, what=what)
         losses, mechanism, change = made.losses(), made.measure.mechanism, made.measure.sensitivity
@@ -111,7 +111,7 @@ def test_the_price_covers_what_the_noise_reveals_and_no_more_than_the_spend(spen
             assert change.l1 / mechanism.scale == 1
 
 
-def test_the_strategy_with_the_least_mean_bar_is_taken_and_told():
+def test_strategy_with_the_least_mean_bar_is_chosen_and_explained():
     one = made_of(nt.prefix_sums(), nt.zcdp("1/10"))
     long = empty_table("add_remove").group_by("who", keys=range(60)).workload(nt.prefix_sums()).agg(n=nt.count())
     many = plan(long, spend=nt.zcdp("1/10"), limits=nt.limits(max_rows_per_group=2, max_groups=1))
@@ -144,7 +144,7 @@ def test_more_reach_of_a_unit_and_another_workload_are_other_plans():
 
 
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.gdp(1)], ids=str)
-def test_bars_hold_as_often_as_they_say(spend):
+def test_bars_of_a_workload_cover_as_stated(spend):
     made = made_of(nt.range_sums(), spend)
     exact = np.array([3, 50, 0, 7, 900, 1, 2, 3, 4, 5, 6, 7])
     source, held, runs = noise.ScriptedSource(b"bars"), 0, 300
@@ -172,7 +172,7 @@ def test_a_workload_is_written_to_a_table_and_shaped(people, tmp_path):
     assert list(release.having("age_from >= 26").keys) == [(26, 28), (27, 29)]
 
 
-def test_a_workload_is_asked_explained_and_certified_from_sql_and_a_terminal(people, tmp_path):
+def test_workload_is_asked_and_certified_from_sql_and_a_terminal(people, tmp_path):
     pq.write_table(people, tmp_path / "people.parquet")
     text = "SELECT age, SUM(COUNT(*)) OVER (ORDER BY age) AS n FROM people GROUP BY age ORDER BY age DESC LIMIT 3"
     rows = nt.table(people, unit="who", name="people")
@@ -218,7 +218,7 @@ def test_a_workload_is_asked_explained_and_certified_from_sql_and_a_terminal(peo
         (lambda _: nt.range_sums([2, 2]), "each once"),
     ],
 )  # fmt: skip
-def test_what_is_no_workload_is_refused_before_anything_is_spent(people, ask, says):
+def test_malformed_workload_is_refused_before_any_spend(people, ask, says):
     with pytest.raises(NeartwinError, match=says) as refused:
         ask(nt.table(people, unit="who", name="people"))
     assert isinstance(refused.value, QueryError | ParameterError)

@@ -38,7 +38,7 @@ def test_moving_the_threshold_trades_one_error_for_the_other():
         figures.error_regions(2, 50)
 
 
-def test_domination_is_told_apart_from_crossing():
+def test_figure_separates_domination_from_crossing():
     candidates = {"inside": c.gaussian("0.5"), "crossing": c.epsilon_delta(1), "outside": c.gaussian(2)}
     names = [line.name for line in figures.domination(c.gaussian("0.9"), candidates).lines[2:]]
     assert names == ["inside: satisfies f", "crossing: breaks f", "outside: breaks f"]

@@ -50,12 +50,12 @@ def test_an_entry_is_valid_and_reads_back_as_it_was(made):
 
 
 @pytest.mark.parametrize("missing", ["name", "data_curators", "intended_use", "registry_authors"])
-def test_what_only_people_know_is_asked_for_by_name(made, missing):
+def test_parts_that_only_people_know_are_requested_by_name(made, missing):
     with pytest.raises(ParameterError, match=f"about='{missing}' is missing"):
         registry_entry(made, {name: value for name, value in ABOUT.items() if name != missing})
 
 
-def test_what_the_schema_does_not_know_is_refused(made):
+def test_part_unknown_to_the_schema_is_refused(made):
     with pytest.raises(ParameterError, match="is unknown"):
         registry_entry(made, ABOUT | {"colour": "red"})
     with pytest.raises(ParameterError, match="data_product_sector"):
@@ -78,7 +78,7 @@ def test_what_the_schema_does_not_know_is_refused(made):
             check_entry(bad)
 
 
-def test_all_24_hazards_stand_in_the_checklist_and_none_is_claimed_that_is_not_held(made):
+def test_checklist_has_all_24_hazards_and_claims_only_held_ones(made):
     found = hazards(made)
     assert [one.number for one in found] == list(range(1, 25))
     states = {one.number: one.state for one in found}

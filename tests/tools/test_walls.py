@@ -90,7 +90,7 @@ def test_face_that_collects_its_own_room_is_no_circle(tmp_path):
     assert groups(tmp_path) == []
 
 
-def test_circle_is_told_with_its_size_and_a_shortest_way(tmp_path):
+def test_circle_is_reported_with_its_size_and_a_shortest_path(tmp_path):
     following = {"a": "b", "b": "c", "c": "d", "d": "a"}
     files = {f"{name}.py": f"import p.{target}" for name, target in following.items()}
     package(tmp_path, files | {"d.py": "import p.a\nimport p.c"})
@@ -169,7 +169,7 @@ ALLOWED = {
 
 
 @pytest.mark.parametrize("text", ALLOWED.values(), ids=ALLOWED)
-def test_what_is_no_type_check_on_the_family_is_let_pass(tmp_path, text):
+def test_check_of_other_types_passes(tmp_path, text):
     assert checks(tmp_path, text + "\n") == []
 
 
@@ -184,7 +184,7 @@ def refused(place, root, allowed, word):
         WALLS.type_checks(WALLS.read(place), [WALLS.Family("statistics", (root,), allowed)], place)
 
 
-def test_table_that_names_what_is_gone_is_refused(tmp_path):
+def test_table_with_a_missing_name_is_refused(tmp_path):
     package(tmp_path, {"kinds.py": KINDS})
     refused(tmp_path, "p.kinds.Renamed", "p/kinds.py", "Renamed")
     refused(tmp_path, "p.kinds.Sum", "p/moved.py", "moved")

@@ -75,7 +75,7 @@ def test_the_classical_formula_keeps_to_its_theorem():
 @pytest.mark.parametrize(
     ("delta", "limit"), [("1e-5", 8.419771301536), ("1e-3", 7.463474370115), ("1e-10", 9.849873987255)]
 )
-def test_the_classical_formula_fails_where_it_was_found_to(delta, limit):
+def test_classical_formula_fails_at_known_places(delta, limit):
     found = classical.classical_limit(delta)
     assert abs(found.lower - limit) < 1e-9
     assert abs(found.upper - limit) < 1e-9

@@ -124,7 +124,7 @@ def test_a_polygon_passes_through_its_knots():
         assert curve.beta(alpha).lower - 1e-15 <= beta <= curve.beta(alpha).upper + 1e-15
 
 
-def test_what_q_alone_can_produce_is_lost_at_every_epsilon():
+def test_outcomes_of_q_alone_are_lost_at_every_epsilon():
     curve = c.finite_pair([0, "0.6", "0.4"], ["0.3", "0.5", "0.2"])
     for epsilon in (5, 700, 800, 10**6):
         found = curve.delta(epsilon)

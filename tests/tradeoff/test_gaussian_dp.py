@@ -80,7 +80,7 @@ def test_epsilon_may_be_negative_and_ends_are_infinite():
     assert c.delta_of(0, np.array([0.0, 2.0])).upper.max() == 0
 
 
-def test_arguments_are_read_as_they_are_written():
+def test_decimal_arguments_are_read_exactly():
     # the nearest float is another epsilon, and its delta another number by far more than the bracket's width
     mu, epsilon = 10**6, "500030000000.1"
     written, binary = c.delta_of(mu, epsilon), c.delta_of(np.array(float(mu)), np.array(float(epsilon)))

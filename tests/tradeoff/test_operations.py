@@ -14,7 +14,7 @@ ALPHA = np.linspace(0, 1, 41)
 PAIR = c.finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
 
 
-def test_symmetrised_is_the_larger_of_the_curve_and_its_inverse_and_is_symmetric():
+def test_symmetrised_curve_is_the_larger_of_itself_and_its_inverse():
     whole = c.symmetrised(PAIR)
     by_hand = np.maximum(PAIR.beta(ALPHA).lower, PAIR.inverse().beta(ALPHA).lower)
     assert np.allclose(whole.beta(ALPHA).lower, by_hand, atol=1e-14)

@@ -45,7 +45,7 @@ def test_post_processing_never_lowers_a_curve(pair, rows):
     assert np.all(after.upper >= before.lower - 1e-13)
 
 
-def test_an_adaptive_chain_obeys_the_composition_theorem_and_a_product_attains_it():
+def test_adaptive_chain_obeys_composition_and_a_product_attains_it():
     first = (["0.6", "0.4"], ["0.4", "0.6"])
     weak, strong = (["0.55", "0.45"], ["0.45", "0.55"]), (["0.7", "0.3"], ["0.3", "0.7"])
     bound = c.compose(c.finite_pair(*first), c.finite_pair(*strong)).beta(ALPHA)

@@ -219,7 +219,7 @@ def test_a_curator_changes_the_policy_after_seeing_what_would_change(browser, ad
     directory.set_policy("purchases", before, by="console")
 
 
-def test_fields_of_other_statistics_write_their_sql_and_come_back_after_an_edit_by_hand(browser, address, tokens):
+def test_fields_of_statistics_write_sql_and_return_after_an_edit_by_hand(browser, address, tokens):
     from playwright.sync_api import expect
 
     with person(browser, address) as page:
@@ -273,7 +273,7 @@ PLACES = {
 }
 
 
-def test_axe_finds_no_serious_fault_on_any_page_light_or_dark_narrow_or_wide(browser, address, tokens, answer):
+def test_axe_finds_no_serious_fault_on_any_page_in_any_layout(browser, address, tokens, answer):
     for role, places in PLACES.items():
         with person(browser, address) as page:
             page.goto("/signin")

@@ -251,7 +251,7 @@ def by_fields(directory, asked):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_fields_write_sql_that_asks_the_question_of_the_wire_form_and_no_other(directory, name):
+def test_fields_write_the_sql_of_the_wire_forms_question(directory, name):
     asked, form = CASES[name]
     written = by_fields(directory, asked)
     digest = planned(directory, written)["digest"]
@@ -349,7 +349,7 @@ def test_declared_keys_are_no_demand_where_nothing_is_grouped(directory):
     assert "group_by" not in planned(directory, AskFields(sql="SELECT COUNT(*) AS n FROM visits"))["question"]
 
 
-def test_a_release_of_a_plan_that_was_not_previewed_is_refused_and_spends_nothing(directory):
+def test_release_without_a_preview_is_refused_and_spends_nothing(directory):
     asked = by_fields(directory, AskFields(groups=("town",), amount="0.01"))
     task = _task("release", directory.dataset("visits"), CURATOR, asked) | {"analyst": "ada", "key": ""}
     directory.set_policy("visits", (Rule(allotment=approx(1, "1e-6")),), by="console")

@@ -47,7 +47,7 @@ def notebook(account):
     return proposal, release, refusal.value
 
 
-def test_a_notebook_gets_the_same_values_from_a_service_as_from_its_own_ledger(served, purchases, tmp_path):
+def test_service_gives_a_notebook_the_values_of_its_own_ledger(served, purchases, tmp_path):
     rows = nt.table(str(purchases), unit="customer_id", columns={"amount": nt.bounds(0, 200)})
     with nt.open_ledger(tmp_path / "own.db") as book:
         local, here = book.open(rows, nt.pure("0.5")), served.open("purchases")
@@ -71,7 +71,7 @@ def test_a_notebook_gets_the_same_values_from_a_service_as_from_its_own_ledger(s
     assert served.datasets() == ("purchases",)
 
 
-def test_a_series_is_served_with_one_price_and_each_of_its_answers_has_its_own_certificate(served):
+def test_series_is_served_at_one_price_with_a_certificate_for_each_answer(served):
     account = served.open("purchases")
     by_cds = account.rows.group_by("cds", keys=[1, 2, 3])
     asked = [
@@ -116,7 +116,7 @@ def test_a_policy_judges_every_question_of_a_series(client, tokens):
     assert client.post("/v1/datasets/purchases/plan", json=told, headers=head).status_code == 422
 
 
-def test_what_is_refused_locally_is_refused_by_the_service_with_the_same_error(served):
+def test_service_refuses_with_the_error_of_a_local_refusal(served):
     account = served.open("purchases")
     query = account.rows.group_by("cds", keys=[1]).agg(n=nt.count())
     with pytest.raises(QueryError, match="max_rows_per_group is missing"):
@@ -161,7 +161,7 @@ def test_limits_arrive_as_they_were_sent(limits):
 @pytest.mark.parametrize(
     ("more", "limit"), [({"group_size": 2}, None), ({}, nt.private_range())], ids=["group", "range"]
 )
-def test_what_a_series_cannot_have_is_refused_in_words_and_is_no_fault_of_the_service(served, more, limit):
+def test_series_with_impossible_arguments_is_refused_as_a_callers_error(served, more, limit):
     account = served.open("purchases")
     asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount", clip=limit))]
     with pytest.raises(QueryError, match="one question"):

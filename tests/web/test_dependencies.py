@@ -38,7 +38,7 @@ def tool():
     return made
 
 
-def test_a_known_vulnerability_is_named_and_what_was_not_audited_is_counted_apart(tool):
+def test_known_vulnerability_is_named_and_unaudited_packages_are_counted(tool):
     assert tool.verdict([FINE, UNKNOWN]) == ([], 1, 1)
     assert tool.verdict([FINE, BAD, UNKNOWN]) == (["jinja2 2.10: PYSEC-2019-217, fixed in 2.10.1"], 2, 1)
 
@@ -53,9 +53,7 @@ def test_a_known_vulnerability_is_named_and_what_was_not_audited_is_counted_apar
         (None, False, 1, "NOT audited"),
     ],
 )
-def test_the_run_ends_with_1_for_a_vulnerability_that_pip_audit_reports_and_calls_nothing_safe_that_it_did_not(
-    tool, monkeypatch, capsys, tmp_path, case
-):
+def test_audit_exits_with_1_for_a_vulnerability_and_calls_no_unknown_safe(tool, monkeypatch, capsys, tmp_path, case):
     """A stand-in for pip-audit says what the real one prints; where it cannot reach its service it prints nothing on stdout."""
     told, fits, code, words = case
     text = REPORT.replace("DEPENDENCIES", repr(told)).replace("EXIT", str(int(bool(told) and BAD in told)))

@@ -73,7 +73,7 @@ def test_too_many_requests_are_refused_and_others_are_not(directory, tokens):
         assert wrong[-1] == 429  # guessing is slowed before a hash is computed
 
 
-def test_a_fault_of_ours_tells_its_kind_to_the_log_and_nothing_to_the_caller(directory, tokens, monkeypatch, caplog):
+def test_internal_fault_is_logged_by_kind_and_hidden_from_the_caller(directory, tokens, monkeypatch, caplog):
     def broken(*_):
         raise RuntimeError("customer 4711 bought a parachute")
 
@@ -99,7 +99,7 @@ def fragile(directory, tmp_path):
     return directory
 
 
-def test_whatever_fails_after_the_reserve_is_one_uniform_error_and_its_budget_stays_spent(fragile, tokens):
+def test_failure_after_the_reserve_is_one_uniform_error_and_stays_spent(fragile, tokens):
     ask = {
         "question": {"statistics": {"n": {"ask": "count_distinct_units"}}},
         "spend": {"epsilon": "0.25"},

@@ -147,7 +147,7 @@ def test_a_policy_rules_the_columns_of_joined_tables_too(directory, case):
     assert planned(directory, {"sql": JOINED, "keys": {"code": ["z"]}})["status"] == 403
 
 
-def test_declared_bounds_of_an_owned_table_are_demanded_where_the_policy_says_so(directory):
+def test_policy_can_demand_declared_bounds_of_an_owned_table(directory):
     directory.set_policy("patients", (Rule(own_bounds=False),), by="console")
     asked = {"joins": [{"table": "bills", "on": [["letter", "letter"]]}]}
     total = {"ask": "sum", "column": "price"}

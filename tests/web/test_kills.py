@@ -26,7 +26,7 @@ from tests.web.server import PATIENCE, serving
 ANALYSTS, KILLS = 8, 12
 
 
-def test_a_worker_that_is_killed_costs_its_reserved_budget_and_nothing_else(directory, tokens):
+def test_killed_worker_costs_its_reserved_budget_and_nothing_else(directory, tokens):
     with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
         plan = load.HttpClient(address, tokens["analyst"], 120)
         assert plan.post("datasets", "purchases", "plan", body=ASK)["affordable"]
@@ -116,9 +116,7 @@ def killed_in_mid_work(machine, said, place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_workers_server_and_database_killed_at_random_lose_nothing_but_reserved_budget(
-    request, tmp_path, purchases, kind
-):
+def test_random_kills_of_the_service_lose_only_reserved_budget(request, tmp_path, purchases, kind):
     place = request.getfixturevalue("postgres_place") if kind == "postgres" else ""
     with registered(tmp_path / "house", purchases, ledger=place) as directory:
         directory.books.raise_cap("purchases", pure(10_000))

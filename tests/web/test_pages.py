@@ -133,9 +133,7 @@ def test_no_page_has_an_inline_script_or_style(client, signed):
                 assert client.get(outside).status_code == 200
 
 
-def test_a_preview_spends_nothing_and_a_release_is_paid_once_however_often_the_button_is_pressed(
-    client, directory, signed
-):
+def test_preview_is_free_and_repeated_clicks_pay_once(client, directory, signed):
     csrf = signed("analyst")
     account, before = directory.books.account("purchases"), directory.books.head()
     shown = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf})

@@ -75,7 +75,7 @@ def test_the_most_that_a_release_may_spend_is_kept_to_the_last_unit(home):
     assert (told["status"], told["refused"]["name"]) == (403, "spend")
 
 
-def test_the_first_rule_that_fits_decides_and_without_one_the_data_set_is_not_there(home):
+def test_first_fitting_rule_decides_and_without_one_the_data_set_is_hidden(home):
     rules = (Rule(who="analyst:ada", max_spend=pure("0.01")), Rule(who="project:census"))
     home.set_policy("purchases", rules, by="console")
     assert (
@@ -117,7 +117,7 @@ def test_declared_keys_are_taken_by_name(home):
     )
 
 
-def test_a_policy_about_columns_that_are_not_there_or_currencies_that_cannot_pay_is_refused(home, purchases):
+def test_policy_of_missing_columns_or_unpayable_currencies_is_refused(home, purchases):
     with pytest.raises(SchemaError, match="amnt"):
         home.set_policy("purchases", (Rule(columns=("amnt",)),), by="console")
     with pytest.raises(ParameterError, match="payable"):

@@ -25,7 +25,7 @@ def whole(tmp_path_factory, purchases):
             yield app, tokens, directory
 
 
-def test_every_operation_says_what_it_does_and_shows_an_example_of_what_it_takes(whole):
+def test_every_operation_has_a_description_and_an_example(whole):
     document = whole[0].openapi()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

@@ -46,7 +46,7 @@ def test_a_new_store_has_the_tables_that_the_code_reads_and_their_version(store)
     assert [change for change in found if change[0] != "remove_table"] == []
 
 
-def test_what_was_registered_minted_and_served_is_there_for_the_next_process(store, place):  # noqa: F811 - a fixture
+def test_next_process_finds_registrations_tokens_and_answers(store, place):  # noqa: F811 - a fixture
     dataset = Dataset(name="p", place="postgresql://reader:secret@host/db", table="p", unit="id", budget=pure(1))
     store.register(dataset, by="carol")
     token, kept, _ = tokens.new_token("ada", "analyst", project="census")
@@ -114,7 +114,7 @@ def test_a_revoked_token_that_was_made_live_again_by_hand_is_found(store):
     assert "is live, and was revoked" in store.faults()[0].message
 
 
-def test_a_session_ends_when_told_when_its_time_is_over_and_when_a_newer_one_needs_its_place(store, place):  # noqa: F811
+def test_session_ends_on_sign_out_expiry_or_a_newer_session(store, place):  # noqa: F811
     soon = datetime.now(UTC) + timedelta(hours=1)
     store.start_session("over", "t", datetime.now(UTC) - timedelta(seconds=1))
     store.start_session("open", "t", soon)

@@ -7,9 +7,7 @@ from neartwin.releases.certificates import OwnerKey, check
 from tests.web.conftest import ASK, bearer, released
 
 
-def test_a_release_is_paid_once_and_the_same_question_in_any_form_is_served_again_for_nothing(
-    client, directory, tokens
-):
+def test_release_is_paid_once_and_repeated_in_any_form_at_no_cost(client, directory, tokens):
     ada = bearer(tokens["analyst"])
     plan = client.post("/v1/datasets/purchases/plan", json=ASK, headers=ada).json()
     assert (plan["before"], plan["after"]) == ({"epsilon": "1"}, {"epsilon": "3/4"})
