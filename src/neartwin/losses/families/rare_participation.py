@@ -514,8 +514,12 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
 
 
 @np.errstate(all="ignore")
-def at_eps(total: SumOfLosses, eps: float) -> tuple[SeparateLines, Saddle]:
-    """The line for questions near this eps, and about how far it serves; `NoCertificateError` as above."""
+def at_eps(total: SumOfLosses, eps: float, rtol: float) -> tuple[SeparateLines, Saddle]:
+    """The line for questions near this eps, and about how far it serves; `NoCertificateError` as above.
+
+    Its width is the same for every rtol.
+    """
+    del rtol
     ladder = Ladder.of(total, saddle.for_eps(total, eps).log_delta - BELOW)
     log_delta = ladder.log_delta_at(eps)
     if not log_delta > LEAST:

@@ -63,7 +63,8 @@ class SubsampledLaplaceSum(QuadratureSum):
         self.variation = min(count * self.q * (1 + 4 * U), 1.0)  # P and Q are equal unless the unit takes part
         self._rules = {}
         self._known_panels: dict[float, dict[float, int]] = {}  # tilt, reach
-        (high, low), (high_error, low_error) = self.log_r(np.array([self.e, -self.e]))
+        values, errors = self.log_r(np.array([self.e, -self.e]))
+        (high, low), (high_error, low_error) = self._ends = values.tolist(), errors.tolist()  # of log r
         end, error = {
             "remove": (high, high_error),
             "add": (-low, low_error),
@@ -76,6 +77,12 @@ class SubsampledLaplaceSum(QuadratureSum):
         mass = math.exp(log_mass) * (1 - 1e-10) if log_mass > -600 else 0.0
         most, least = (self._largest + sign * self._largest_error for sign in (1, -1))
         self.top = MaximumLoss(count * most * (1 + 4 * U), mass, count * least * (1 - 4 * U))
+        # for each ramp in its own y in (0, e): power of r(y) apart from tilt, its tilt part, rest, rest tilt
+        self._ramps: tuple[tuple[float, float, float, float], ...] = {
+            "remove": ((1.0, 1.0, 0.0, 0.0),),
+            "add": ((0.0, -1.0, 0.0, 0.0),),
+            "replace": ((1.0, 1.0, 0.0, -low), (0.0, -1.0, low, low)),
+        }[self.direction]
         self.ladder = subsampled_laplace_few.special(self)
 
     def log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -90,7 +97,7 @@ class SubsampledLaplaceSum(QuadratureSum):
 
     def two_atoms(self) -> tuple[tuple[tuple[float, float], tuple[float, float]], float]:
         """The largest and the least loss, the logarithms of their masses, and a bound on the error of each of the four."""
-        (top, low), errors = (values.tolist() for values in self.log_r(np.array([self.e, -self.e])))
+        (top, low), errors = self._ends
         half, far = math.log(0.5), math.log(0.5) - self.e
         found = {
             "remove": ((top, low), (far + top, half + low)),
@@ -98,15 +105,6 @@ class SubsampledLaplaceSum(QuadratureSum):
             "replace": ((top - low, low - top), (far + top, far + low)),
         }[self.direction]
         return found, sum(errors) + ELEMENTARY + 8 * U * (self.e + abs(top) + abs(low))
-
-    def _ramps(self) -> tuple[tuple[float, float, float, float], ...]:
-        """For each ramp in its own y in (0, e): power of r(y) apart from tilt, its tilt part, rest, rest tilt."""
-        bottom = float(self.log_r(np.array([-self.e]))[0][0])
-        if self.direction == "remove":
-            return ((1.0, 1.0, 0.0, 0.0),)
-        if self.direction == "add":
-            return ((0.0, -1.0, 0.0, 0.0),)
-        return ((1.0, 1.0, 0.0, -bottom), (0.0, -1.0, bottom, bottom))
 
     def _log_floor(self, tilt: float) -> float:
         """A lower bound on K(tilt): 0 (Jensen), or the atom of the largest loss."""
@@ -129,7 +127,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         turn = np.arctan2(grown * np.sin(theta), 1 - self.q + grown * np.cos(theta))
         factor = math.log(32 / 15 * w) - (2 * POINTS - 2) * np.log(rho) - np.log1p(-(rho**-2.0))
         total = np.full(len(rho), -math.inf)
-        for power, tilted_law, rest, rest_tilt in self._ramps():
+        for power, tilted_law, rest, rest_tilt in self._ramps:
             a = power + tilted_law * tilt
             log = (
                 factor
@@ -159,7 +157,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         """The nodes of the rule that reaches so far; more than may be when no rule does."""
         tilt = max(low, high)
         try:
-            return POINTS * self._panels(tilt, reach) * len(self._ramps()) + 2
+            return POINTS * self._panels(tilt, reach) * len(self._ramps) + 2
         except NoCertificateError:
             return 1 << 30
 
@@ -172,8 +170,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         y = (w * (2 * np.arange(panels)[:, None] + 1) + w * points).ravel()
         log_weight = np.log(np.tile(weights * (0.5 * w), panels)) - y
         plus, error = self.log_r(2 * y - self.e)
-        (top,), (top_error,) = self.log_r(np.array([self.e]))
-        (low,), (low_error,) = self.log_r(np.array([-self.e]))
+        (top, low), (top_error, low_error) = self._ends
         half, far = math.log(0.5), math.log(0.5) - self.e
         law = {  # losses, log P-masses: below the ramp, above it, on it
             "remove": ([low, top, *plus], [half + low, far + top, *(log_weight + plus)]),
@@ -193,9 +190,9 @@ class SubsampledLaplaceSum(QuadratureSum):
     def apart(self, tilt: float) -> tuple[float, float]:
         """(a, c): on the line of tilt the atoms have a transform of at most a M(tilt), the ramps of at most c M(tilt)/t."""
         rule = self.rule(tilt, 0.0)
-        (top, low), _ = self.log_r(np.array([self.e, -self.e]))
+        (top, low), _ = self._ends
         ramps, fall = 0.0, math.exp(-3 * self.e)
-        for power, tilted_law, rest, rest_tilt in self._ramps():
+        for power, tilted_law, rest, rest_tilt in self._ramps:
             a = 1 + power + tilted_law * tilt
             first, last = math.exp(a * low - rule.tilted_law.log_mgf), math.exp(a * top - rule.tilted_law.log_mgf)
             variation = max(first, last) * (1 - fall) + abs(last - first)

@@ -246,18 +246,19 @@ def special(law: RampLaw) -> SpecialMethod | None:
     if not 2 <= law.count <= MOST_USES:
         return None
 
-    def narrowest(total: SumOfLosses, at: Saddle, rtol: float = NARROW) -> tuple[str, FewAndRest]:
-        del rtol
+    def narrowest(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, FewAndRest]:
         for level in LEVELS:
+            if level < rtol:
+                continue
             with contextlib.suppress(NoCertificateError):
                 return CONTOUR, build(law, total, at, level)
         raise NoCertificateError
 
     def epsilon(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-        return by_line(total, low_target, high_target, build=narrowest)
+        return by_line(total, low_target, high_target, build=narrowest, levels=(NARROW,))
 
-    def line(total: SumOfLosses, eps: float) -> tuple[FewAndRest, Saddle]:
+    def line(total: SumOfLosses, eps: float, rtol: float) -> tuple[FewAndRest, Saddle]:
         at = saddle.for_eps(total, eps)
-        return narrowest(total, at)[1], at
+        return narrowest(total, at, rtol)[1], at
 
     return SpecialMethod(epsilon, line, mixes=False)

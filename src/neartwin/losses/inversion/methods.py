@@ -81,7 +81,9 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
     if special is not None:
         if special.mixes:
             yield Method(enough, partial(by_short_line, total))
-        yield Method(enough, partial(special.epsilon, total), partial(_special_lines, total, special), SPECIAL_LINES)
+        yield Method(
+            enough, partial(special.epsilon, total), partial(_special_lines, total, special, rtol), SPECIAL_LINES
+        )
     levels = (NARROW,) if special is not None else (ROUGH, NARROW)
     yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
     yield Method(max(POOR, rtol), partial(by_line, total, rtol=rtol, build=wide_line_at))
@@ -92,8 +94,10 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         wider = level
 
 
-def _special_lines(total: SumOfLosses, special: SpecialMethod, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    line, at = special.line(total, eps)
+def _special_lines(
+    total: SumOfLosses, special: SpecialMethod, rtol: float, eps: float
+) -> Iterator[tuple[str, ContourRule, Saddle]]:
+    line, at = special.line(total, eps, rtol)
     yield CONTOUR, line, at
 
 

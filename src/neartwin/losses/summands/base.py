@@ -45,7 +45,7 @@ class SpecialMethod(NamedTuple):
 
     Attributes:
         epsilon: From a sum and two deltas to certified epsilons.
-        line: From a sum and an epsilon to a contour rule and its saddle there.
+        line: From a sum, an epsilon and the relative width wanted of it to a contour rule and its saddle there.
         mixes: Whether it serves a sum with other summands too.
     """
 
