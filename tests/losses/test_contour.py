@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import SubsampledLaplace
+from neartwin.losses import Gaussian, Laplace, SubsampledLaplace
 from neartwin.losses.families.gaussian import GaussianSum
 from neartwin.losses.families.randomized_response import ResponsePair
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
@@ -116,3 +116,21 @@ def test_what_comes_back_of_a_law_with_atoms_is_counted():
         above, below = (sampled_laplace_delta(0.1334, 0.168, 212, end, periods) for end in (found.lower, found.upper))
         # a sum that stops before the first return misses the interval by more than its width
         assert (above >= delta >= below) == (periods > 1)
+
+
+@pytest.mark.parametrize("width", [0.0, 0.005])
+def test_a_long_line_summed_by_products_of_turns_errs_by_no_more_than_it_says(width):
+    whole = 2 * Laplace(epsilon=1) + 1 * Gaussian(mu="0.004")
+    total = whole.sides("remove")[0].upper
+    line = contour.build(total, saddle.for_eps(total, 1.0), width, tolerance=1e-7)
+    assert line.nodes > contour.MANY
+    eps = np.linspace(0.7, 1.3, 40)
+    found, error = line._sums(eps)
+    assert 0 < error < 1e-11 * np.abs(found[0]).max()
+    turned = line.angle.astype(np.longdouble) - np.multiply.outer(eps.astype(np.longdouble), line.t)
+    value = line.size * (np.cos(turned) + 1j * np.sin(turned))
+    for got, exact in zip(found, (value, value * (0 if line.dip is None else line.dip)), strict=True):
+        bound = error + line.rounding.at(eps, float(line.t[-1])) + line.dip_rounding.at(eps, float(line.t[-1]))
+        assert np.all(np.abs(got - exact.sum(axis=1).real) <= bound)
+    few, _ = line._sums(eps[:1])  # one eps is summed term by term
+    assert np.all(np.abs(few[0] - found[0][:1]) <= 2 * error)

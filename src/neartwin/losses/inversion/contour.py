@@ -53,6 +53,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -61,7 +62,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands import primitives  # noqa: F401 - measured before any number is certified
-from neartwin.losses.summands.rounding import SMALLEST, ComplexArray, NoCertificateError, U, gamma
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
 from neartwin.special import ndtr
 
 SHARES = (0.5, 0.25, 0.1, 0.03, 2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
@@ -72,6 +73,7 @@ TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64
 LARGEST = 700.0  # of an exponent
 SHORT = 256  # nodes of which none is worth dropping
+LONG = 1 << 14  # terms at all eps, from which products of turns are quicker
 MOST_NODES = 1 << 18
 MOST_WORK = 1 << 24  # exponentials in one line
 SMOOTH = 4  # times as many of both where smooth kernels must stand for the decay that nearly atomic losses lack
@@ -241,16 +243,10 @@ class Contour:
         log_scale = self.log_scale - self.saddle.tilt * eps
         scale = np.exp(np.minimum(log_scale, 700.0))
         scale_error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.tilt * np.abs(eps)) + 32 * U
-        turned = self.angle - np.multiply.outer(eps, self.t)
-        cosine = np.cos(turned)
-        s_upper, dip = (
-            cosine @ self.size,
-            np.zeros(len(eps)),
-        )  # S of the upper kernel, and what the lower one adds to it
-        if self.dip is not None:
-            dip = cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag)
+        # S of the upper kernel, and what the lower one adds to it
+        (s_upper, dip), products = self._sums(eps)
         longest = float(self.t[-1])
-        rounding = self.rounding.at(eps, longest)
+        rounding = self.rounding.at(eps, longest) + products
         rounding_below = rounding if self.dip is None else rounding + self.dip_rounding.at(eps, longest)
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         upper = (s_upper + rounding + self.cut) * scale * (1 + np.expm1(scale_error))
@@ -263,6 +259,48 @@ class Contour:
             "smoothing": np.abs(dip) * scale,
         }
         return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
+
+    @cached_property
+    def _tables(self) -> tuple[list[ComplexArray], float] | None:
+        """Terms of both kernels at every multiple of the step, (rows, columns), and the error of their sums by products of turns.
+
+        None where most multiples have none. The turns of e^{i angle}, of columns and of rows err by 4 ELEMENTARY together, and
+        their products by 12U; shorter sums err by less than is charged for one sum of all, and eps t by U.
+        """
+        k = np.rint(self.t / self.step).astype(np.int64)
+        few = math.isqrt(int(k[-1])) + 1
+        if len(k) < MANY or few * few > 4 * len(k):
+            return None
+        plain = self.size * (np.cos(self.angle) + 1j * np.sin(self.angle))
+        tables: list[ComplexArray] = []
+        most = 0.0
+        for terms in (plain,) if self.dip is None else (plain, plain * self.dip):
+            table: ComplexArray = np.zeros(few * few, dtype=np.complex128)
+            table[k] = terms
+            tables.append(table.reshape(few, few))
+            most += float(np.abs(terms).sum())
+        return tables, 6 * ELEMENTARY * most
+
+    def _sums(self, eps: FloatArray) -> tuple[list[FloatArray], float]:
+        """Real parts of the two sums of terms at each eps, (2, n), and what their own way adds to the rounding.
+
+        A long line is summed by columns and then by rows: e^{-i eps t} is a product of two turns.
+        """
+        if len(eps) * len(self.t) > LONG and self._tables is not None:
+            tables, error = self._tables
+            steps = self.step * np.arange(len(tables[0]), dtype=float)
+            fine, coarse = (np.multiply.outer(eps, one) for one in (steps, len(steps) * steps))
+            fine, coarse = np.cos(fine) - 1j * np.sin(fine), np.cos(coarse) - 1j * np.sin(coarse)
+            found = [(np.einsum("ej,ij->ei", fine, table) * coarse).sum(axis=1).real for table in tables]
+            return [*found, np.zeros(len(eps))][:2], error
+        turned = self.angle - np.multiply.outer(eps, self.t)
+        cosine = np.cos(turned)
+        if self.dip is None:
+            return [cosine @ self.size, np.zeros(len(eps))], 0.0
+        return [
+            cosine @ self.size,
+            cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag),
+        ], 0.0
 
     def point_estimate(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""

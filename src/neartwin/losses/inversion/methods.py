@@ -40,7 +40,7 @@ from neartwin.losses.summands.base import SpecialMethod
 from neartwin.losses.summands.rounding import U
 
 KEPT = 24  # lines kept for the next question
-BLOCK = 1 << 19  # numbers a temporary matrix may hold
+BLOCK, FEWEST = 1 << 19, 16  # numbers a temporary matrix may hold, but no fewer rows of it than this
 LINES = 48  # lines of one method that one vectorised query may build
 SPECIAL_LINES = 8  # of a special method, of which each is many
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
@@ -172,7 +172,7 @@ class _Deltas:
         """Ask a line at the eps within three deviations of its own."""
         at = kept.at
         near = np.flatnonzero(self.wide & (np.abs(self.eps - at.eps) < 3 * at.deviation + 2 / (1 + at.tilt)))
-        rows = max(1, BLOCK // kept.line.nodes)
+        rows = max(FEWEST, BLOCK // kept.line.nodes)
         for start in range(0, len(near), rows):
             some = near[start : start + rows]
             low, high = kept.line.delta(self.eps[some])
