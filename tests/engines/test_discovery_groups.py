@@ -89,7 +89,7 @@ def test_max_discovered_groups_is_for_unknown_groups_alone():
         (
             table.group_by("town").agg(n=nt.count()),
             {"max_groups": nt.private_limit(9, groups=9)},
-            "beside private limits",
+            "combined with private limits",
         ),
     ):
         with pytest.raises(ParameterError, match=says):

@@ -211,17 +211,19 @@ def test_near_miss_join_without_equated_units_mixes_them_and_is_refused():
     lines, towns = nt.owned_by(tables["lines"]), nt.public_table(tables["towns"])
     refused = {
         "must be equated": lambda: people.join(visits, on={"age": "id", "who": "day"}),
-        "another population": lambda: people.join(other),
+        "is not the population": lambda: people.join(other),
         "units of their own": lambda: people.join(rows),
         "each row is its own unit": lambda: rows.join(towns, on={"who": "name"}),
-        "the join before is none": lambda: people.join(towns, on={"town": "name"}, how="beside"),
+        "the join before is not one": lambda: people.join(towns, on={"town": "name"}, how="beside"),
         "some column of those": lambda: people.join(visits_too, how="left").join(
             towns, on={"town": "name"}, how="beside"
         ),
-        "on their own": lambda: visits_too.join(people, how="left").join(lines, on={"id": "visit"}, how="beside"),
+        "cannot be joined beside another": lambda: visits_too.join(people, how="left").join(
+            lines, on={"id": "visit"}, how="beside"
+        ),
         "must be a key in the table": lambda: people.join(lines, on={"who": "item"}),
         "on= must name": lambda: people.join(towns),
-        "left join keeps rows": lambda: people.join(people.where("age > 3"), how="left"),
+        "left join also keeps unmatched rows": lambda: people.join(people.where("age > 3"), how="left"),
         "must be a column, a list": lambda: people.join(towns, on=7),
         "join on columns of the tables": lambda: people.with_column("x", "age > 3").join(towns, on={"x": "name"}),
         "add them after the join": lambda: people.join(people.with_column("x", "age > 3"), prefix="p_"),
@@ -389,7 +391,7 @@ def test_units_are_equated_unsaid_only_where_they_have_one_name_and_type():
         (lambda: nt.from_sql(text.format(""), people, tables=told), QueryError, "in SQL ON who = person"),
         (lambda: people.join(numbered, on="town"), SchemaError, "declare one type"),
         (lambda: people.join(numbered, on="who"), SchemaError, "'who' is TEXT|'who' is"),
-        (lambda: people.join(named("who", pa.string(), "others"), on="town"), QueryError, "another population"),
+        (lambda: people.join(named("who", pa.string(), "others"), on="town"), QueryError, "is not the population"),
     ):
         with pytest.raises(refused, match=says):
             wrong()

@@ -248,9 +248,9 @@ def test_meaningless_norm_is_refused_with_a_remedy():
     wide = nt.gdp(1, "1e-6")
     for query, more, spend, wrong, says in (
         (counts, {}, wide, QueryError, "max_discovered_groups is missing"),
-        (counts, {"max_discovered_groups": 3, "max_groups": 9}, wide, ParameterError, "cannot stand beside"),
-        (public, {"max_rows_per_group": 9}, wide, ParameterError, "cannot stand beside"),
-        (public, {"rows": 9}, wide, ParameterError, "cannot stand beside"),
+        (counts, {"max_discovered_groups": 3, "max_groups": 9}, wide, ParameterError, "cannot be combined with"),
+        (public, {"max_rows_per_group": 9}, wide, ParameterError, "cannot be combined with"),
+        (public, {"rows": 9}, wide, ParameterError, "cannot be combined with"),
         (public, {"norm": 0}, wide, ParameterError, "positive"),
         (public, {"norm": 2**20 + 1}, wide, ParameterError, "at most 1,048,576"),
         (public, {}, nt.pure(1), PrivacyError, "its noise is normal"),
@@ -262,7 +262,7 @@ def test_meaningless_norm_is_refused_with_a_remedy():
             {"max_rows_per_group": 9},
             wide,
             ParameterError,
-            "cannot stand beside",
+            "cannot be combined with",
         ),
         (
             table.group_by("town").agg(m=nt.median("paid", 0, 9)),
@@ -272,7 +272,7 @@ def test_meaningless_norm_is_refused_with_a_remedy():
             "max_discovered_groups is missing",
         ),
         (nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), {}, wide, ParameterError, "its own unit"),
-        (public, {"max_rows_per_group": nt.private_limit()}, wide, ParameterError, "cannot stand beside"),
+        (public, {"max_rows_per_group": nt.private_limit()}, wide, ParameterError, "cannot be combined with"),
     ):
         with pytest.raises(wrong, match=says):
             plan(query, spend=spend, limits=nt.limits(**{"norm": 5} | more))

@@ -89,9 +89,9 @@ def test_the_weaker_meaning_is_in_the_guarantee_the_notes_and_the_account(tmp_pa
 def test_near_miss_malformed_period_is_refused():
     frame = made(["a"])
     for unit, says in (
-        (("who", nt.date_part("month", "at")), "known by its first day"),  # January of every year is no period
-        (("who", nt.date_part("isodow", "at")), "known by its first day"),
-        (("who", nt.bins("at", [date(2024, 1, 1), date(2024, 2, 1)])), "known by its first day"),
+        (("who", nt.date_part("month", "at")), "named by its first day"),  # January of every year is no period
+        (("who", nt.date_part("isodow", "at")), "named by its first day"),
+        (("who", nt.bins("at", [date(2024, 1, 1), date(2024, 2, 1)])), "named by its first day"),
     ):
         with pytest.raises(SchemaError, match=says):
             nt.table(frame, unit=unit, name="visits")

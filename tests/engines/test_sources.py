@@ -42,7 +42,7 @@ def test_a_csv_needs_declared_types(tmp_path):
     with pytest.raises(SchemaError, match="declare it with types="):
         nt.table(tmp_path / "v.csv", unit="who")
     rows = nt.table(tmp_path / "v.csv", unit="who", types={"who": "integer"})
-    with pytest.raises(SchemaError, match="declare it with types="):
+    with pytest.raises(SchemaError, match="declare its type with types="):
         rows.agg(total=nt.sum("paid", 0, 1))
 
 
@@ -104,7 +104,7 @@ def test_wide_whole_numbers_are_keys_and_sums():
                 pa.table({"who": [1], "t": ["a"]}), unit="who", name="v", columns={"t": nt.bounds(0, 1)}
             ),
             SchemaError,
-            "number is wanted",
+            "must be a number",
         ),
     ],
 )

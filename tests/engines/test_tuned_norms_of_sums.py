@@ -230,9 +230,9 @@ def test_impossible_private_limit_is_refused_before_any_spend():
         ):
             with pytest.raises(ParameterError, match=r"for marginals and workloads; .*norm=nt\.private_limit"):
                 plan(query, spend=nt.gdp(1), **limits)
-        with pytest.raises(ParameterError, match="cannot stand beside norm"):
+        with pytest.raises(ParameterError, match="cannot be combined with norm"):
             nt.limits(norm=nt.private_limit(8), max_groups=nt.private_limit(8))
         with pytest.raises(PrivacyError, match="noise is normal"):
             plan(query, spend=nt.pure(1), limits=nt.limits(norm=nt.private_limit(64)))
-        with pytest.raises(ParameterError, match="cannot stand beside norm"):
+        with pytest.raises(ParameterError, match="cannot be combined with norm"):
             plan(query, spend=nt.gdp(1), limits=nt.limits(norm=nt.private_limit(64), rows=5))

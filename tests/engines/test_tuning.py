@@ -197,7 +197,7 @@ def test_impossible_private_limit_is_refused_before_any_spend(tmp_path):
         "max_groups is missing": lambda: plan(
             query, spend=SPEND, limits=nt.limits(max_rows_per_group=nt.private_limit(groups=9))
         ),
-        "nothing to choose": lambda: plan(
+        "no limit to choose": lambda: plan(
             nt.table(table, unit=nt.ROW, name="v").agg(n=nt.count()),
             spend=SPEND,
             limits=nt.limits(max_rows_per_group=nt.private_limit()),

@@ -67,7 +67,7 @@ def test_an_allotment_is_changed_on_record_but_not_below_what_was_spent(account)
 
 
 def test_an_allotment_is_of_the_accounts_own_kind_and_has_a_name(account):
-    with pytest.raises(LedgerError, match="of kind 'basic', the account of kind 'pure'"):
+    with pytest.raises(LedgerError, match="of kind 'basic', and the account of kind 'pure'"):
         account.allot("analyst:ada", approx("0.1", "1e-9"))
     with pytest.raises(ParameterError):
         account.allot("", pure("0.1"))

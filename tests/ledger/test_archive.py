@@ -48,7 +48,7 @@ def test_a_sqlite_ledger_moves_to_postgresql(tmp_path, postgres_place):
 def test_an_archive_is_new_private_and_never_written_over(ledger, archive):
     assert archive.stat().st_mode & 0o777 == 0o600
     before = archive.read_bytes()
-    with pytest.raises(LedgerError, match="not written over"):
+    with pytest.raises(LedgerError, match="never overwritten"):
         ledger.export(archive)
     assert archive.read_bytes() == before
     with pytest.raises(LedgerError, match="No such file or directory"):

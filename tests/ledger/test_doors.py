@@ -54,7 +54,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path):
     connection.close()
     before = path.read_bytes()
     for opener in (Book, Book.existing):
-        assert "database of something else" in refusal(path, opener)
+        assert "another application's database" in refusal(path, opener)
     assert path.read_bytes() == before
 
 
@@ -101,7 +101,7 @@ def test_a_record_of_a_newer_kind_is_not_guessed_at(ledger, account, sqlite_plac
 
 @pytest.mark.parametrize("where", ["", ":memory:", "sqlite://", "sqlite:///:memory:"])
 def test_a_ledger_in_memory_is_refused(where):
-    assert "would forget what was spent" in refusal(where)
+    assert "would lose the spent budget" in refusal(where)
 
 
 def test_an_sqlite_url_is_the_same_ledger_as_its_path(tmp_path):
@@ -110,7 +110,7 @@ def test_an_sqlite_url_is_the_same_ledger_as_its_path(tmp_path):
 
 
 def test_a_database_without_its_driver_or_of_another_kind_is_refused(monkeypatch):
-    assert "cannot lie in 'mysql'" in refusal("mysql://host/database")
+    assert "cannot be stored in 'mysql'" in refusal("mysql://host/database")
     assert "cannot be read" in refusal("://")
     monkeypatch.setattr(connect, "find_spec", lambda _: None)
     assert 'pip install "neartwin[postgres]"' in refusal("postgresql://host/database")
@@ -128,7 +128,7 @@ def test_a_server_that_may_forget_is_refused(postgres_url):
     if folder is None:
         pytest.skip("needs a server of its own")
     with postgres_server.running(folder, fsync="off") as url:
-        assert "fsync=off: a power loss would forget spent budget" in refusal(url)
+        assert "fsync=off, so a power loss could undo spent budget" in refusal(url)
     Book(postgres_url).close()
 
 

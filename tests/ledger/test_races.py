@@ -79,7 +79,7 @@ def test_concurrent_equal_plans_are_paid_and_later_ones_are_free(place):
 
 def test_a_request_sent_again_under_its_key_never_pays_twice(account):
     ticket = account.reserve("plan", "monday", pure("0.1"), key="request 7")
-    with pytest.raises(LedgerError, match="under way, or was lost"):
+    with pytest.raises(LedgerError, match="still running, or was lost"):
         account.reserve("plan", "monday", pure("0.1"), key="request 7")
     for other in (
         ("another plan", "monday", pure("0.1")),
@@ -112,7 +112,7 @@ def test_keyed_requests_sent_at_once_pay_once(account):
     )
     assert len(got) == 1
     assert len(raised) == 5
-    assert all(isinstance(error, LedgerError) and "under way" in str(error) for error in raised)
+    assert all(isinstance(error, LedgerError) and "still running" in str(error) for error in raised)
     assert account.spent == {"epsilon": Fraction(1, 10)}
 
 

@@ -110,12 +110,12 @@ def test_order_and_having_go_over_the_names_that_are_released(rows):
         ("WEIGHTED_SUMS(COUNT(*))", "not understood"),
         ("WEIGHTED_SUMS(COUNT(*), MAP {'a': MAP {age: 1}})", "not understood"),
         ("WEIGHTED_SUMS(COUNT(*), MAP {'a': MAP {1: paid}})", "not understood"),
-        ("WEIGHTED_SUMS(COUNT(*), MAP {'a': MAP {7: 1}})", "none of the public keys"),
-        ("RANGES(COUNT(*)), COUNT(*)", "asked alone"),
-        ("RANGES(COUNT(*)) AS a, RANGES(SUM(paid)) AS b", "asked alone"),
-        ("age, RANGES(COUNT(*))", "is no column of this answer"),
+        ("WEIGHTED_SUMS(COUNT(*), MAP {'a': MAP {7: 1}})", "not among the public keys"),
+        ("RANGES(COUNT(*)), COUNT(*)", "the only statistic"),
+        ("RANGES(COUNT(*)) AS a, RANGES(SUM(paid)) AS b", "the only statistic"),
+        ("age, RANGES(COUNT(*))", "is not a column of this answer"),
         ("SUM(COUNT(*)) OVER (ORDER BY age) AS age_to", "another name"),
-        ("SUM(COUNT(*)) OVER (ORDER BY age), COUNT(*) AS c", "asked alone"),
+        ("SUM(COUNT(*)) OVER (ORDER BY age), COUNT(*) AS c", "the only statistic"),
     ],
 )  # fmt: skip
 def test_malformed_sum_over_groups_is_refused_with_a_remedy(rows, select, says):
@@ -156,7 +156,7 @@ def test_a_window_without_what_it_needs_is_refused(rows, text, keys, says):
         ({"ask": "weights", "weights": {"a": [[1, True]]}}, "a list of pairs"),
         ({"ask": "weights", "weights": {"a": [[1, 1], [1, 2]]}}, "two weights for one key"),
         ({"ask": "weights", "weights": {"a": [[[1, 2], 1]]}}, "one value for each"),
-        ({"ask": "weights", "weights": {"a": [[7, 1]]}}, "none of the public keys"),
+        ({"ask": "weights", "weights": {"a": [[7, 1]]}}, "not among the public keys"),
         ({"ask": "weights", "weights": {"a": [[{"x": 1}, 1]]}}, "must be text, a number"),
     ],
 )

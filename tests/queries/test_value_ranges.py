@@ -194,10 +194,10 @@ def test_private_range_without_a_clip_is_refused(tmp_path):
             with_private_range(nothing, CHOSEN)
     with pytest.raises(QueryError, match=r"groups=\.\.\."):
         plan(unknown, spend=nt.zcdp(1, "1e-6"), **LIMITS)
-    with pytest.raises(ParameterError, match="beside private limits"):
+    with pytest.raises(ParameterError, match="combined with private limits"):
         plan(query, spend=nt.zcdp(1), limits=nt.limits(max_rows_per_group=nt.private_limit(), rows=5))
     two = query.groups.agg(s=nt.sum("paid", 0, 9, clip=CHOSEN), m=nt.mean("paid", 0, 9, clip=nt.private_range("1/3")))
-    with pytest.raises(ParameterError, match="must be the same"):
+    with pytest.raises(ParameterError, match="must be equal"):
         plan(two, spend=nt.zcdp(1), **LIMITS)
     expected = with_private_range(unknown, nt.private_range(groups=4))
     assert plan(expected, spend=nt.zcdp(1, "1e-6"), **LIMITS).first_stages[0].groups == 4

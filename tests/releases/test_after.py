@@ -97,7 +97,7 @@ def test_having_keeps_the_rows_of_the_reference_evaluation(condition):
     ("clause", "says"),
     [
         ("HAVING SUM(paid) > COUNT(DISTINCT who)", "must be selected too"),
-        ("HAVING n", "a condition is wanted"),
+        ("HAVING n", "must be a condition"),
         ("HAVING paid > 3", "not in the table"),
         ("HAVING 2 / n > 3", "could fail"),
         ("ORDER BY COUNT(DISTINCT who)", "must be selected too"),
@@ -280,15 +280,15 @@ def test_sql_joins_say_the_same_as_python(visits):
 @pytest.mark.parametrize(
     ("clause", "says"),
     [
-        (", towns", "joined on nothing"),
+        (", towns", "no join condition"),
         ("CROSS JOIN towns", "CROSS JOIN is not understood"),
         ("NATURAL JOIN people", "NATURAL JOIN is not understood"),
         ("RIGHT JOIN people USING (who)", "RIGHT JOIN is not understood"),
         ("FULL JOIN people USING (who)", "FULL JOIN is not understood"),
-        ("JOIN towns", "joined on nothing"),
-        ("JOIN towns ON town > name", "no equality"),
-        ("JOIN towns ON town = 'Ulm'", "no equality"),
-        ("JOIN towns ON town = name OR town = state", "no equality"),
+        ("JOIN towns", "no join condition"),
+        ("JOIN towns ON town > name", "not an equality"),
+        ("JOIN towns ON town = 'Ulm'", "not an equality"),
+        ("JOIN towns ON town = name OR town = state", "not an equality"),
         ("JOIN towns ON town = visits.town", "must equate a column of 'towns'"),
         ("JOIN towns ON town = name AND town = state", "equates one column with two"),
         ("JOIN strangers USING (who)", "must name one of the tables given"),
@@ -297,7 +297,7 @@ def test_sql_joins_say_the_same_as_python(visits):
         ("JOIN towns visits ON town = name", "names two tables"),
         ("JOIN people ON visits.town = people.town WHERE town = 'Ulm'", None),
         ("JOIN people USING (who) WHERE town = 'Ulm'", "several tables"),
-        ("JOIN people USING (who) WHERE people.nothing = 'Ulm'", "no column of the tables"),
+        ("JOIN people USING (who) WHERE people.nothing = 'Ulm'", "not a column of the tables"),
         ("JOIN towns ON town = towns.name WHERE name = 'Ulm'", None),
     ],
 )

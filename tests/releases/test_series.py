@@ -108,7 +108,7 @@ def test_malformed_series_is_refused_before_any_spend(rows, tmp_path):
         account = book.open(rows, nt.pure(1))
         for asked, weights, says in (
             ([], None, "at least one"),
-            ([rows.agg(n=nt.count())], {"m": 2}, "no statistic"),
+            ([rows.agg(n=nt.count())], {"m": 2}, "not name a statistic"),
         ):
             with pytest.raises(QueryError, match=says):
                 account.plan_series(asked, spend=nt.pure(1), importance=weights, limits=nt.limits(max_rows_per_group=1))

@@ -136,7 +136,7 @@ def test_running_totals_can_be_made_to_grow(account):
     [
         ("SUM(paid) / 5 AS e", "not understood"),
         ("SUM(paid) / COUNT(*) / 2 AS e", "not understood"),
-        ("REGRESSION(paid, clip(who, 0, 700)) / COUNT(*) AS e", "no single statistic"),
+        ("REGRESSION(paid, clip(who, 0, 700)) / COUNT(*) AS e", "not a single statistic"),
         ("GREATEST(COUNT(*), 3) AS e", "GREATEST\\(COUNT\\(\\*\\), 0\\)"),
         ("GREATEST(COUNT(*), SUM(paid)) AS e", "of one statistic"),
         ("MONOTONE(COUNT(*), 'up') AS e", "'decreasing'"),

@@ -123,7 +123,7 @@ def test_service_refuses_with_the_error_of_a_local_refusal(served):
         account.plan(query, spend=nt.pure("0.1"))
     with pytest.raises(AccessError, match="is not one that you may ask"):
         served.open("orders")
-    with pytest.raises(QueryError, match="not read by one engine"):
+    with pytest.raises(QueryError, match="cannot be read by one engine"):
         account.rows.join(nt.public_table(pa.table({"who": [1], "town": ["Ulm"]})), on={"customer_id": "who"})
     with pytest.raises(AccessError, match="must be a live token"):
         nt.connect(served.http.address, "nt_0_0").datasets()
@@ -164,5 +164,5 @@ def test_limits_arrive_as_they_were_sent(limits):
 def test_series_with_impossible_arguments_is_refused_as_a_callers_error(served, more, limit):
     account = served.open("purchases")
     asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount", clip=limit))]
-    with pytest.raises(QueryError, match="one question"):
+    with pytest.raises(QueryError, match="one at a time"):
         account.plan_series(asked, spend=nt.pure("0.1"), limits=nt.limits(max_rows_per_group=5), **more)

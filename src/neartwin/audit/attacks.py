@@ -149,7 +149,7 @@ def traced(members: FloatArray, strangers: FloatArray) -> Traced:
     Traced(advantage=1.0, auc=1.0)
     """
     if len(members) == 0 or len(strangers) == 0:
-        raise ParameterError("members", len(members), f"and strangers={len(strangers)} must both be some")
+        raise ParameterError("members", len(members), f"must be at least 1, and so must strangers={len(strangers)}")
     cuts = np.unique(np.concatenate([members, strangers]))
     inside, outside = np.sort(members), np.sort(strangers)
     tpr = 1 - np.searchsorted(inside, cuts, side="left") / len(inside)

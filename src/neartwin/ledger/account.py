@@ -318,7 +318,9 @@ class Account:
             row = page.allotment(self.name, holder)
             if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
                 used_up = self.rule.written(row.spent)
-                raise LedgerError(f"{holder!r} has spent {used_up} already; allot at least that much, which stops them")
+                raise LedgerError(
+                    f"{holder!r} has spent {used_up} already; allot at least that amount, which stops further spending"
+                )
             page.append(records.Allotted(account=self.name, holder=holder, caps=caps))
             if by:
                 body = records.canonical({"dataset": self.name, "holder": holder, "target": str(target)})
@@ -349,7 +351,7 @@ class Account:
                 raise LedgerError(f"key {asked.key!r} was used for another request; use a new key for a new request")
             if row.state == "reserved":
                 raise LedgerError(
-                    f"the request with key {asked.key!r} is under way, or was lost and its budget with it; "
+                    f"the request with key {asked.key!r} is still running, or was lost together with its budget; "
                     "ask again later, or pay again under a new key"
                 )
             if row.state == "failed":
@@ -396,7 +398,7 @@ class Account:
         asked = record.event
         if not isinstance(asked, records.Reserved) or ticket != self._ticket(ticket.position, made, asked):
             raise LedgerError(
-                f"the ticket of reservation {ticket.position} does not fit its record: it is from another ledger, or "
+                f"the ticket of reservation {ticket.position} does not match its record: it is from another ledger, or "
                 "from a history that was rolled back"
             )
         if row.state != "reserved":

@@ -45,7 +45,7 @@ def lines(page: Reading) -> Iterator[str]:
     """
     verdict = verified(page, None)
     if not verdict.whole:
-        raise LedgerError(f"the ledger is not whole and cannot be archived: {verdict}")
+        raise LedgerError(f"the ledger fails verification and cannot be archived: {verdict}")
     yield records.canonical(_FIRST)
     documents = set(page.document_positions())
     for position, _, line, _ in page.lines():
@@ -69,7 +69,7 @@ def save(page: Reading, path: Path) -> None:
     try:
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except FileExistsError:
-        raise LedgerError(f"{path} exists; archives are not written over, give a new name") from None
+        raise LedgerError(f"{path} exists, and an archive is never overwritten; give a new name") from None
     except OSError as fault:
         raise LedgerError(f"the archive {path} cannot be made: {fault.strerror}; choose another place") from None
     try:
@@ -95,7 +95,7 @@ def fill(page: Writing, archived: Iterable[str]) -> None:
     chain, replay, head = Chain(), Replay(), None
     numbered = enumerate(archived, start=1)
     if json.loads(next(numbered, (0, "null"))[1]) != _FIRST:
-        raise LedgerError("this is no archive of a ledger, or one of a newer neartwin")
+        raise LedgerError("this is not an archive of a ledger, or is from a newer neartwin; install a newer one")
     for number, line in numbered:
         text = line.rstrip("\n")
         parts = json.loads(text)
@@ -108,20 +108,20 @@ def fill(page: Writing, archived: Iterable[str]) -> None:
         else:
             _take(page, chain, replay, text)
     if head is None:
-        raise LedgerError("the archive is cut off: its last line, with the head, is missing")
+        raise LedgerError("the archive is incomplete: its last line, with the head, is missing; copy it again")
     if head.position != chain.position:
-        raise LedgerError(f"the archive says it has {head.position} records, it has {chain.position}")
+        raise LedgerError(f"the archive must have {head.position} records, and has {chain.position}; copy it again")
     verdict = verified(page, head)
     if not verdict.whole:
-        raise LedgerError(f"the archive is not whole: {verdict}")
+        raise LedgerError(f"the archive fails verification: {verdict}")
 
 
 def _take(page: Writing, chain: Chain, replay: Replay, line: str) -> None:
     record = chain.take(chain.position + 1, line, records.digest(line))
     if record is None or chain.faults:
-        raise LedgerError(f"the archive is not whole: {chain.faults[0]}")
+        raise LedgerError(f"the archive fails verification: {chain.faults[0]}")
     if reason := replay.broken(record):
-        raise LedgerError(f"the archive is not whole: record {record.position} breaks a rule: {reason}")
+        raise LedgerError(f"the archive fails verification: record {record.position} breaks a rule: {reason}")
     page.take(record)
 
 
@@ -314,7 +314,7 @@ class Book:
             if any(new < old for (_, new), (_, old) in zip(caps, present, strict=True)) or caps == present:
                 raise LedgerError(
                     f"account {name!r} has caps {account.rule.written(present)}; they can only be raised, "
-                    f"{target} does not"
+                    f"which {target} does not do"
                 )
             page.append(records.Raised(account=name, caps=caps, reason=reason))
             if by:

@@ -314,7 +314,7 @@ def read(line: str) -> Record:
             raise ValueError("a record has six parts")
         return _read(parts)
     except (TypeError, KeyError, AttributeError, ZeroDivisionError, RecursionError) as fault:
-        raise ValueError("this line is no record") from fault
+        raise ValueError("this line is not a record") from fault
 
 
 def read_strictly(line: str) -> Record:

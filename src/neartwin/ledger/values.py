@@ -289,7 +289,7 @@ class Rule:
         """
         owed = self.filter(caps or self.named((0,) * len(self.pools))).price(spend)
         if not all(type(amount) is int and amount >= 0 for amount in owed) or not any(owed):
-            raise LedgerError(f"the price {owed!r} of {spend} is none: whole numbers, not below 0 and not all 0")
+            raise LedgerError(f"the price {owed!r} of {spend} must have whole numbers of at least 0, not all 0")
         return self.named(owed)
 
     def fits(self, spend: Budget) -> bool:
@@ -311,7 +311,7 @@ class Rule:
         wanted = filter_for(target)
         if Rule.of(wanted) != self:
             raise LedgerError(
-                f"{target} is of kind {wanted.kind!r}, the account of kind {self.kind!r}; give one of its kind"
+                f"{target} is of kind {wanted.kind!r}, and the account of kind {self.kind!r}; give a budget of the account's kind"
             )
         return self.named(wanted.caps)
 

@@ -218,8 +218,8 @@ def _drawable(allocation: Allocation[N]) -> Allocation[N]:
 def _with_delta(discovery: Discovery | None, spend: Budget) -> None:
     if discovery is not None and not delta_of(spend):
         raise PrivacyError(
-            f"discovering unknown groups cannot be paid with {spend} alone: which groups exist is private, and finding "
-            "out needs a delta; give public keys=, or spend a delta too, such as approx(epsilon, delta)"
+            f"discovering unknown groups cannot be paid with {spend} alone: the existence of a group is private, and "
+            "discovering it needs a delta; give public keys=, or spend a delta too, such as approx(epsilon, delta)"
         )
 
 

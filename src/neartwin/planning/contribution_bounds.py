@@ -80,7 +80,11 @@ def contribution_bounds(query: Query, limits: Limits) -> ContributionBounds:
     else:
         bounds = _of_caps(query, limits)
     if discovered is not None and keys is not None:
-        raise ParameterError("max_discovered_groups", discovered, "is for unknown groups, and these have public keys")
+        raise ParameterError(
+            "max_discovered_groups",
+            discovered,
+            "must be left out: it is for unknown groups, and these groups have public keys",
+        )
     if discovered is None or discovered >= bounds.max_groups:
         return bounds
     return replace(bounds, max_discovered_groups=discovered)
@@ -95,9 +99,9 @@ def _number(limit: T | PrivateLimit) -> T:
 def _of_single_rows(limits: Limits) -> ContributionBounds:
     for name, value in limits.given.items():
         if name in {"rows", "norm"}:
-            raise ParameterError(name, value, "is for units with many rows, and each row is its own unit")
+            raise ParameterError(name, value, "must be left out: each row is its own unit, so no unit has several rows")
         if name != "max_discovered_groups" and value != 1:
-            raise ParameterError(name, value, "must be 1 where each row is its own unit")
+            raise ParameterError(name, value, "must be 1, because each row is its own unit")
     return ContributionBounds(max_rows_per_group=1, max_groups=1)
 
 
@@ -105,8 +109,8 @@ def _of_norm(query: Query, limits: Limits, norm: Fraction) -> ContributionBounds
     keys = query.groups.keys
     if keys is None and limits.max_discovered_groups is None:
         raise QueryError(
-            "max_discovered_groups is missing: norm bounds no number of groups, and unknown ones are found by units that are "
-            "in few; say in how many of its groups a unit helps to discover them, for instance "
+            "max_discovered_groups is missing: a norm bounds no number of groups, which discovery needs; "
+            "give the number of its groups that a unit helps to discover, for instance "
             f"limits=nt.limits(norm={limits.norm}, max_discovered_groups=8)"
         )
     most = MOST_ROWS if keys is None else len(keys)
@@ -121,7 +125,8 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
     if all_rows is not None:
         if not all(one.capped_in_all for one in statistics):
             raise QueryError(
-                "rows is for counts, sums and means; limit others by nt.limits(max_rows_per_group=..., max_groups=...)"
+                "rows limits counts, sums and means only; limit other statistics by "
+                "nt.limits(max_rows_per_group=..., max_groups=...)"
             )
         per_group = min(per_group or all_rows, all_rows)
         if keys is not None and not any(one.counts_units for one in statistics):

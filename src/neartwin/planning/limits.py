@@ -92,7 +92,7 @@ class Limits:
                     raise ParameterError(
                         name,
                         "nt.private_limit(...)",
-                        f"must be a number; chosen privately can be {', '.join(_PRIVATE)}",
+                        f"must be a number; only {', '.join(_PRIVATE)} can be private",
                     )
             elif name == "norm":
                 positive(norm=rational(norm=value))
@@ -106,7 +106,7 @@ class Limits:
     def _alone(self, what: str, *names: str) -> None:
         for name in names:
             if name in self.given:
-                raise ParameterError(name, self.given[name], f"cannot stand beside {what}")
+                raise ParameterError(name, self.given[name], f"cannot be combined with {what}")
 
     @property
     def given(self) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _written(name: str, value: Any) -> object:
 def _read(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         if set(value) - {"at_most", "share", "groups"}:
-            raise ParameterError(name, dict(value), "takes at_most, share and groups")
+            raise ParameterError(name, dict(value), "must have only the fields at_most, share and groups")
         return private_limit(**value)
     if not isinstance(value, str) or (name == "norm" and "=" not in value):
         return value

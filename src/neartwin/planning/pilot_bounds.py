@@ -324,13 +324,13 @@ def plan_within(
     if not private:
         return plan_of(query, spend=spend, limits=limits, importance=importance)
     if isinstance(query.table.unit, RowUnit):
-        raise QueryError("private_limit(): where each row is its own unit there is nothing to choose")
+        raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
     if (query.groups.margins or query.groups.linear_workload is not None) and private.keys() != {"norm"}:
         raise ParameterError(
             next(iter(private)),
             "private_limit()",
             "cannot be chosen privately for marginals and workloads",
-            remedy="give a number, or have the norm chosen: nt.limits(norm=nt.private_limit(256))",
+            remedy="give a number, or make the norm private: nt.limits(norm=nt.private_limit(256))",
         )
     requests = list(private.values())
     groups = _expected_groups(query, requests)
@@ -386,9 +386,8 @@ def _expected_groups(query: Query, requests: list[PrivateLimit]) -> int:
         if number is not None:
             return number
     raise QueryError(
-        "private_limit(groups=...) is missing: say about how many groups you expect in the release, for instance "
-        "nt.private_limit(256, groups=500); "
-        "rows that a bound loses are weighed against noise group by group"
+        "private_limit(groups=...) is missing: give the approximate number of groups in the release, for instance "
+        "nt.private_limit(256, groups=500); the plan weighs lost rows against noise group by group"
     )
 
 

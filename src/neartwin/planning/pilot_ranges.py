@@ -216,7 +216,9 @@ def private_range_of(query: Query) -> PrivateRange | None:
     """
     choices = {one.private_range for one in query.aggregates.values()} - {None}
     if len(choices) > 1:
-        raise ParameterError("clip", sorted(map(str, choices)), "must be the same in all sums and means that have one")
+        raise ParameterError(
+            "clip", sorted(map(str, choices)), "must be equal in all sums and means with a private range"
+        )
     return next(iter(choices), None)
 
 
@@ -264,8 +266,8 @@ def ranged_plan(
     groups = clip.groups if query.groups.keys is None else len(query.groups.keys)
     if groups is None:
         raise QueryError(
-            "private_range(groups=...) is missing: say about how many groups you expect in the release; what clipping takes is "
-            "weighed against noise group by group"
+            "private_range(groups=...) is missing: give the approximate number of groups in the release; the plan weighs the "
+            "loss from clipping against noise group by group"
         )
     first, rest = split_budget(spend, clip.share)
     worst = plan_within(query, plan_groups, spend=rest, limits=limits, importance=importance)

@@ -76,17 +76,19 @@ def plan_series(
     """
     limits = limits or Limits()
     if group_size != 1 or any(isinstance(query, Query) and private_range_of(query) for query in queries):
-        raise QueryError("group_size and private_range() are for one question; ask one at a time")
+        raise QueryError("a series takes no group_size and no private_range(); ask such questions one at a time")
     if not queries:
         raise QueryError("a series needs at least one question")
     if len({query.table.name for query in queries}) > 1:
-        raise QueryError("the questions of a series are about one table")
+        raise QueryError(
+            "the questions of a series must be about one table; ask questions about others in a series of their own"
+        )
     importances = [
         {name: value for name, value in (importance or {}).items() if name in _names(query)} for query in queries
     ]
     unknown = set(importance or {}) - {name for part in importances for name in part}
     if unknown:
-        raise QueryError(f"importance: {min(unknown)!r} is no statistic of these questions")
+        raise QueryError(f"importance: {min(unknown)!r} does not name a statistic of these questions")
     discovered = sum(_discovers(query) for query in queries)
 
     def planned(shares: Sequence[Fraction], shared: Budget) -> tuple[Plan, ...]:

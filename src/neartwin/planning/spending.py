@@ -132,4 +132,4 @@ def mu_squared_of(spend: Budget) -> Fraction:
             return 2 * rho
         case Rdp(order=order, epsilon=epsilon):
             return 2 * epsilon / order
-    raise PrivacyError(f"{spend} pays for no normal noise")
+    raise PrivacyError(f"{spend} cannot pay for normal noise; spend zcdp(rho), rdp(order, epsilon) or gdp(mu)")

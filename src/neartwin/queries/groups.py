@@ -113,7 +113,7 @@ def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
     exact = [edge if isinstance(edge, dt.date) else rational(edge=edge) for edge in edges]
     for low, high in pairwise(exact):
         if not low < high:  # type: ignore[operator] # of one family
-            raise ParameterError("edges", edges, f"must rise, and {low} is not below {high}")
+            raise ParameterError("edges", edges, f"must be in ascending order, and {low} is not below {high}")
     literals = [_literal(edge) for edge in exact]
     shown = [literal.partition("'")[2].rstrip("'") or literal for literal in literals]
     last = len(exact) - 1
@@ -186,9 +186,7 @@ def margins_of(
     if len(columns) > MOST_COLUMNS or len(keys) > MOST_CELLS:
         raise QueryError(f"marginals are over at most {MOST_COLUMNS} columns with {MOST_CELLS:,} combinations of keys")
     if MARGIN in columns:
-        raise QueryError(
-            f"{MARGIN!r} names the column that says which margin a group is of; give the other another name"
-        )
+        raise QueryError(f"{MARGIN!r} is the name of the release's column of margins; rename the other column")
     values_of(len(columns), keys)
     found = []
     for margin in margins:
@@ -239,7 +237,7 @@ def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noq
     """
     if len(aggregates) != 1 or not linear:
         raise QueryError(
-            "marginals and workloads are of one count() or sum(...); ask others in a question of their own"
+            "marginals and workloads take one count() or sum(...); ask other statistics in questions of their own"
         )
 
 

@@ -75,7 +75,7 @@ def _within(opened: Table, period: Grouping) -> Table:
     found = opened.expression(period.text(opened.schema))
     if found.type is not ColumnType.DATE:
         raise SchemaError(
-            f"unit: {period.name!r} is {found.type}, and a period is known by its first day: nt.date('at'), or "
+            f"unit: {period.name!r} is {found.type}, and a period is named by its first day: nt.date('at'), or "
             "nt.date_part('week start', 'at') for weeks, months, quarters or years"
         )
     word = period.around.split("'")[1] if "'" in period.around else "day"  # date_trunc('week', ...)

@@ -79,7 +79,9 @@ class Rows:
         """
         checked = self.table.expression(condition)
         if checked.type is not ColumnType.BOOLEAN:
-            raise QueryError(f"where={condition!r} is {checked.type}; a condition is wanted, for instance 'amount > 5'")
+            raise QueryError(
+                f"where={condition!r} is {checked.type}, and must be a condition, for instance 'amount > 5'"
+            )
         return replace(self, conditions=(*self.conditions, checked))
 
     def join(self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "") -> "Rows":
@@ -105,7 +107,7 @@ class Rows:
         if isinstance(other, Rows):
             if other.conditions and how != "inner":
                 raise QueryError(
-                    "join: a left join keeps rows that meet none, so conditions go after it, not on the other table"
+                    "join: a left join also keeps unmatched rows, so put conditions after it, not on the other table"
                 )
             new, names = met(self.table, other.table, on=on, how=how, prefix=prefix)
             moved = tuple(condition.renamed(names) for condition in other.conditions)
@@ -305,13 +307,13 @@ class Groups:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
             if aggregate.bins and len(aggregates) > 1:
                 raise QueryError(
-                    f"{name}={aggregate} has a row for each bin, which other statistics have not; ask for it in a question of "
+                    f"{name}={aggregate} has a row for each bin, and other statistics do not; ask for it in a question of "
                     "its own: several questions can share one plan"
                 )
             labels = aggregate.labels(name)
             taken = {*aggregates, *self.columns}
             if labels != (name,) and (taken & set(labels)):
-                raise QueryError(f"{name}={aggregate} releases {labels}, and one of these is taken; rename it")
+                raise QueryError(f"{name}={aggregate} releases {labels}, and one of these names is in use; rename it")
             if self.margins or self.linear_workload is not None:
                 linear_alone(aggregates, aggregate.is_linear)
                 self._named_apart(name)

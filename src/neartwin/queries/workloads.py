@@ -75,7 +75,7 @@ class Workload:
         if keys is None or not columns:
             raise QueryError("a workload needs public keys: give keys=... for the group columns")
         if len(keys) > MOST_CELLS:
-            raise QueryError(f"a workload is over at most {MOST_CELLS:,} public keys, and these are {len(keys):,}")
+            raise QueryError(f"a workload takes at most {MOST_CELLS:,} public keys, and there are {len(keys):,}")
         if self.kind == "weights":
             return self._weights(keys)
         if len(columns) > 1:
@@ -103,7 +103,9 @@ class Workload:
         if max(lengths) > cells:
             raise ParameterError("lengths", max(lengths), f"must be at most the number of keys, {cells}")
         if sum(cells + 1 - length for length in lengths) > MOST_QUERIES:
-            raise QueryError(f"ranges: these are more than {MOST_QUERIES:,}; give lengths=[...] of those that you want")
+            raise QueryError(
+                f"range_sums(): there are more than {MOST_QUERIES:,} ranges; name the lengths that you need with lengths=[...]"
+            )
         pairs = np.array([(a, a + length - 1) for length in lengths for a in range(cells + 1 - length)], dtype=np.int64)
         return pairs[:, 0], pairs[:, 1]
 
@@ -116,7 +118,7 @@ class Workload:
             for key, weight in given:
                 if key not in places:
                     shown = key[0] if len(key) == 1 else key
-                    raise QueryError(f"workload: {shown!r} in {name!r} is none of the public keys")
+                    raise QueryError(f"workload: {shown!r} in {name!r} is not among the public keys")
                 table[row, places[key]] = float(weight)
         return Resolved(((QUERY, None),), tuple((name,) for name, _ in self.weights), Weighted(table))
 
@@ -188,7 +190,7 @@ def moving_sums(before: int, after: int = 0) -> Workload:
         integer(at_least=0, **{name: reach})
     if before == after == 0:
         raise ParameterError(
-            "before", before, "must be at least 1 where after is 0", remedy="ask the groups without it"
+            "before", before, "must be at least 1 if after is 0", remedy="leave the workload out to ask for the groups"
         )
     return Workload("moving", lengths=(before, after))
 
@@ -206,7 +208,9 @@ def weighted(asked: Any) -> Workload:
         QueryError: The mapping has another form.
     """
     if not isinstance(asked, Mapping) or not asked:
-        raise QueryError("workload() takes prefixes(), ranges(), moving() or {name: {key: weight}}")
+        raise QueryError(
+            "workload() takes nt.prefix_sums(), nt.range_sums(), nt.moving_sums(...) or {name: {key: weight}}"
+        )
     found = []
     for name, given in asked.items():
         if not isinstance(name, str) or not name or not isinstance(given, Mapping):
@@ -214,6 +218,6 @@ def weighted(asked: Any) -> Workload:
         pairs = ((key if isinstance(key, tuple) else (key,), rational(weight=weight)) for key, weight in given.items())
         kept = tuple((key, weight) for key, weight in pairs if weight)
         if not kept:
-            raise QueryError(f"workload: {name!r} has no weight but 0")
+            raise QueryError(f"workload: all weights of {name!r} are 0; leave it out")
         found.append((name, kept))
     return Workload("weights", weights=tuple(found))

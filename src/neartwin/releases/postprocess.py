@@ -70,7 +70,7 @@ def having(release: AnyTable, condition: str) -> AnyTable:
     columns = {name: (_kind(values), values) for name, values in _groups(release).items()} | numbers
     checked = RowExpression.parse(condition, {name: kind for name, (kind, _) in columns.items()})
     if checked.type is not ColumnType.BOOLEAN:
-        raise QueryError(f"having={condition!r} is {checked.type}; a condition is wanted, for instance 'n > 100'")
+        raise QueryError(f"having={condition!r} is {checked.type}, and must be a condition, for instance 'n > 100'")
     places = places_where(checked.term, {name: columns[name] for name in checked.columns}, len(release))
     return _selected(release, places, (_CHOSEN,) if checked.columns & set(numbers) else ())
 

@@ -121,7 +121,7 @@ class Histogram(Statistic):
         'CASE WHEN age >= 0.0 AND age <= 65.0 THEN CASE WHEN age < 18.0 THEN 0 ELSE 1 END END'
         """
         if of.type not in NUMERIC:
-            raise QueryError(f"histogram of {of.text!r}: it is {of.type}, and a number is wanted")
+            raise QueryError(f"histogram of {of.text!r}: it is {of.type}, and must be a number")
         search = _Search(as_kind(of.term, ColumnType.NUMBER), of.text, tuple(map(float, self.edges)))
         ends = (search.compared(">=", 0), search.compared("<=", -1))
         inside, (bin_number, text) = Term("and", ColumnType.BOOLEAN, ends), search.between(0, len(self.edges) - 1)

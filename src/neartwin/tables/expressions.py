@@ -512,4 +512,4 @@ def parsed(text: str) -> exp.Expr:
             return sqlglot.parse_one(text, read="duckdb")
         except RecursionError:
             pass
-    raise QueryError("the expression is too long, or nested too deep")
+    raise QueryError("the expression is too long or nested too deeply; split it into computed columns")

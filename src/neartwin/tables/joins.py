@@ -188,7 +188,7 @@ def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[T
     inner, alone = _kept_apart(other, {right for _, right in pairs})
     if how == How.BESIDE and alone:
         raise QueryError(
-            "join: beside a left join stand tables that are joined by inner joins; join the others after it, how='left'"
+            "join: a table beside a left join must itself have inner joins only; add left joins after it, with how='left'"
         )
     for _, right in pairs:
         other.has(right, "join")
@@ -355,8 +355,8 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
     """
     if (table.name, table.neighbours) != (other.name, other.neighbours):
         raise QueryError(
-            f"join: {other.name!r} ({other.neighbours}) is another population than {table.name!r} ({table.neighbours}); tables "
-            f"of the same units have one account, so open both with the same name=, or declare one nt.public_table or nt.owned_by"
+            f"join: {other.name!r} ({other.neighbours}) is not the population {table.name!r} ({table.neighbours}); tables "
+            f"of the same units share one account, so open both with one name=, or declare one nt.public_table or nt.owned_by"
         )
     if not isinstance(other.unit, str):
         raise QueryError("join: the other table's rows are units of their own; name its unit's column with unit=")
@@ -406,9 +406,9 @@ def _check_beside(table: Table, kind: JoinKind, pairs: tuple[tuple[str, str], ..
     """It continues a left join, and something ties it to that, so that rows of both tables are not all met with each other."""
     group = together(table.joins)[-1] if table.joins else []
     if not group or group[0].how is not How.LEFT:
-        raise QueryError("join: how='beside' continues a left join, and the join before is none; use how='left'")
+        raise QueryError("join: how='beside' must follow a left join, and the join before is not one; use how='left'")
     if kind is JoinKind.OWNED:
-        raise QueryError("join: rows that are owned through a key are joined on their own, how='inner' or how='left'")
+        raise QueryError("join: a table with owned rows cannot be joined beside another; use how='inner' or how='left'")
     tied = {name for join in group for name in (*join.columns, *(left for left, _ in join.on))}
     if not any(left in tied for left, _ in pairs):
         names = " and ".join(repr(join.name) for join in group)
@@ -441,8 +441,8 @@ def _check_engines(table: Table, other: OtherTable | Table) -> None:
         case _ if isinstance(mine, LocalSource) and isinstance(its, LocalSource):
             return
     raise QueryError(
-        f"join: {type(mine).__name__} and {type(its).__name__} are not read by one engine; bring both to one, or give a public "
-        "table as a file or frame"
+        f"join: {type(mine).__name__} and {type(its).__name__} cannot be read by one engine; move both to one engine, or "
+        "give a public table as a file or frame"
     )
 
 

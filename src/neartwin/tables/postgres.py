@@ -151,7 +151,9 @@ def _found(connection: Any, table: str) -> tuple[str, str] | None:
     if version < OLDEST:
         raise SchemaError(f"PostgreSQL {version // 10000} is too old; version {OLDEST // 10000} or later is needed")
     if encoding != "UTF8":
-        raise SchemaError(f"the database's encoding is {encoding}; UTF8 is needed, for others fail on some text")
+        raise SchemaError(
+            f"the database's encoding is {encoding}; it must be UTF8, because other encodings fail on some text"
+        )
     candidates = [(path, table)]
     if "." in table:
         namespace, _, name = table.partition(".")

@@ -420,7 +420,7 @@ def _expression(table: Table, column: str) -> RowExpression | None:
     else:
         found = table.expression(column)
     if found.type not in NUMERIC:
-        raise SchemaError(f"{column!r} is {found.type}, and a number is wanted")
+        raise SchemaError(f"{column!r} is {found.type}, but must be a number; declare its type with types=")
     return found
 
 
@@ -443,6 +443,6 @@ def _propagated(table: Table, column: str, expression: RowExpression, step: Frac
             "write clip(x, low, high) around it, or give low and high"
         )
     if reach.low == reach.high:
-        raise QueryError(f"{column!r} is the same in every row; count rows instead")
+        raise QueryError(f"{column!r} is constant; count rows instead")
     term = clipped(expression.term, table.columns)
     return Value(column, grid_of(reach, step), replace(expression, term=term, type=term.kind))

@@ -169,7 +169,7 @@ def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fra
     if low is None and high is None:
         return None
     if low is None or high is None:
-        raise QueryError(f"{column!r} needs both low and high, or neither where the table declares them")
+        raise QueryError(f"{column!r} needs both low and high, or neither if the table declares them")
     return rational(low=low), rational(high=high)
 
 
@@ -331,7 +331,7 @@ class Table:
         """
         kind = self.has(column, asked_by)
         if kind not in NUMERIC:
-            raise SchemaError(f"{asked_by}: {column!r} is {kind}, and a number is wanted; declare it with types=")
+            raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; declare its type with types=")
         return kind
 
     def has(self, column: str, asked_by: str) -> ColumnType:

@@ -105,7 +105,9 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
     names = list(columns)
     if isinstance(keys, Mapping):
         if set(keys) != set(names):
-            raise QueryError(f"keys are given for {sorted(map(str, keys))}, and the groups are by {sorted(names)}")
+            raise QueryError(
+                f"keys= has the columns {sorted(map(str, keys))}, and group_by has {sorted(names)}; give keys of those"
+            )
         found = list(product(*(_values(keys[name]) for name in names)))
     elif isinstance(keys, str | Path) or hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "to_dict"):
         found = _rows(keys, names)
@@ -132,7 +134,7 @@ def _rows(keys: Any, names: list[str]) -> list[Key]:
     except (OSError, ValueError, TypeError, pa.ArrowException):
         shown = repr(str(keys)) if isinstance(keys, str | Path) else f"a {type(keys).__name__}"
         raise QueryError(
-            f"keys: {shown} is no table of public keys; give a Parquet or CSV file, a table or a list"
+            f"keys: {shown} is not a table of public keys; give a Parquet or CSV file, a table or a list"
         ) from None
     missing = [name for name in names if name not in table.column_names]
     if missing:
@@ -150,7 +152,7 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> list[Key]:
         for value, (name, kind) in zip(key, columns.items(), strict=True):
             # bool is a subclass of int, and an exact type keeps 1 and True apart
             if value is not None and type(value) is not _PYTHON[kind]:
-                raise QueryError(f"key {key!r}: {value!r} is no {kind}, which is the type of {name!r}")
+                raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}")
             if not _storable(value):
                 raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
         if key in seen:

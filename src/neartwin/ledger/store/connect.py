@@ -31,7 +31,7 @@ def _address(where: str | os.PathLike[str]) -> sa.URL:
     written = os.fspath(where)
     if "://" not in written:
         if written in ("", ":memory:"):
-            raise LedgerError("a ledger in memory would forget what was spent; give a file, for instance budget.db")
+            raise LedgerError("a ledger in memory would lose the spent budget; give a file, for instance budget.db")
         return sa.URL.create("sqlite", database=str(Path(written).absolute()))
     try:
         url = sa.make_url(written)
@@ -45,7 +45,7 @@ def _address(where: str | os.PathLike[str]) -> sa.URL:
                 raise LedgerError('a ledger on PostgreSQL needs its driver: pip install "neartwin[postgres]"')
             return url.set(drivername="postgresql+psycopg")
         case other:
-            raise LedgerError(f"a ledger cannot lie in {other!r}; give a path for SQLite, or a postgresql:// URL")
+            raise LedgerError(f"a ledger cannot be stored in {other!r}; give a path for SQLite, or a postgresql:// URL")
 
 
 class Database:
@@ -167,7 +167,7 @@ class Database:
             cursor.execute("SELECT name FROM sqlite_master")
             names = {name for (name,) in cursor.fetchall()}
             if names and schema.ledger.name not in names:
-                raise LedgerError(f"{self.place} is a database of something else; give the ledger a file of its own")
+                raise LedgerError(f"{self.place} is another application's database; give the ledger a file of its own")
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.close()
         except sqlite3.Error as fault:
@@ -244,7 +244,7 @@ def _in_words(place: str, said: str) -> str:
 
 def _prepare_file(path: Path, *, create: bool) -> None:
     if not path.parent.is_dir():
-        raise LedgerError(f"the directory {path.parent} does not exist; make it before a ledger is put there")
+        raise LedgerError(f"the directory {path.parent} does not exist; create it first")
     if path.is_dir():
         raise LedgerError(f"{path} is a directory; give the ledger a file in it, for instance {path / 'budget.db'}")
     if path.exists():
@@ -284,4 +284,4 @@ def _set_up_postgresql(connection: sa.engine.interfaces.DBAPIConnection, _: obje
     cursor.close()
     connection.rollback()
     if fsync != "on":
-        raise LedgerError("PostgreSQL runs with fsync=off: a power loss would forget spent budget; set fsync=on")
+        raise LedgerError("PostgreSQL runs with fsync=off, so a power loss could undo spent budget; set fsync=on")

@@ -215,7 +215,7 @@ def _column(node: exp.Expr | None, named: Named) -> str:
     name = None if node is None else named(node)
     if name is None:
         text = "" if node is None else node.sql(dialect="duckdb")
-        raise QueryError(f"{text!r} is no single statistic, and a ratio or a shape is of one, as in SUM(x) / COUNT(*)")
+        raise QueryError(f"{text!r} is not a single statistic, which a ratio or a shape needs, as in SUM(x) / COUNT(*)")
     return name
 
 
@@ -268,7 +268,7 @@ def _having(condition: exp.Expr, schema: Mapping[str, ColumnType], named: Named)
     checked = RowExpression.checked(root.this, schema)
     if checked.type is not ColumnType.BOOLEAN:
         raise QueryError(
-            f"HAVING {checked.text!r} is {checked.type}; a condition is wanted, for instance COUNT(*) > 100"
+            f"HAVING {checked.text!r} is {checked.type}, and must be a condition, for instance COUNT(*) > 100"
         )
     return checked.text
 
@@ -291,7 +291,7 @@ def _selected(node: exp.Expr, named: Named) -> str:
     if name is None:
         text = node.sql(dialect="duckdb")
         raise QueryError(
-            f"{text!r} after GROUP BY must be selected too: SELECT ..., {text}, for only what is released is known"
+            f"{text!r} after GROUP BY must be selected too, because it can use released columns only: SELECT ..., {text}"
         )
     return name
 

@@ -79,7 +79,9 @@ def _chain(join: exp.Join, group: exp.Table, known: set[str], columns: Mapping[s
     for part in parts:
         for _, asked in part.equal:
             if not asked <= names:
-                raise QueryError(f"ON within the parentheses names {min(asked - names)!r}, which is outside: {_HINT}")
+                raise QueryError(
+                    f"ON within the parentheses names {min(asked - names)!r}, which is a table outside them: {_HINT}"
+                )
     outside = [(one, _aliases(one, known | names)) for one in _conjuncts(join.args["on"])]
     _kept_alone(parts, frozenset().union(*(asked for _, asked in outside)))
     for part in parts:
@@ -143,7 +145,9 @@ def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
     while waiting:
         part = next((one for one in waiting if _ready(one, known, given)), None)
         if part is None:
-            raise QueryError(f"{waiting[0].alias!r} is joined on nothing that ties it to the tables outside: {_HINT}")
+            raise QueryError(
+                f"{waiting[0].alias!r} has no join condition with a table outside the parentheses: {_HINT}"
+            )
         waiting.remove(part)
         known.add(part.alias)
         now = [one for one, asked in given.values() if part.alias in asked and asked <= known]
@@ -276,7 +280,7 @@ def _told(
 def _unique(on: list[tuple[str, str]]) -> dict[str, str]:
     pairs = dict(on)
     if len(pairs) != len(on):
-        raise QueryError("ON equates one column with two; leave one of them out, and put it in WHERE")
+        raise QueryError("ON equates one column with two others; move one of the conditions to WHERE")
     return pairs
 
 
@@ -285,13 +289,13 @@ def _on(join: exp.Join, alias: str, columns: frozenset[str], scope: _Scope) -> l
     if using:
         return [(_named(exp.column(item.name), scope), item.name) for item in using]
     if on is None:
-        raise QueryError(f"{join.this.sql(dialect='duckdb')!r} is joined on nothing: {_HINT}")
+        raise QueryError(f"{join.this.sql(dialect='duckdb')!r} has no join condition: {_HINT}")
     pairs = []
     for part in on.flatten() if isinstance(on, exp.And) else [on]:
         node = part.unnest()
         sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
         if len(sides) != 2 or not all(isinstance(side, exp.Column) for side in sides):
-            raise QueryError(f"ON {part.sql(dialect='duckdb')!r} is no equality of two columns: {_HINT}")
+            raise QueryError(f"ON {part.sql(dialect='duckdb')!r} is not an equality of two columns: {_HINT}")
         theirs = [side.table == alias or (not side.table and side.name in columns) for side in sides]
         if theirs[0] == theirs[1]:
             raise QueryError(
@@ -308,7 +312,7 @@ def _named(column: exp.Column, scope: _Scope) -> str:
         known = scope.get(column.table)
         text = column.sql(dialect="duckdb")
         if known is None or column.args.get("db") or column.name not in known.names:
-            raise QueryError(f"{text!r} is no column of the tables of this question: {', '.join(scope)}")
+            raise QueryError(f"{text!r} is not a column of the tables of this question: {', '.join(scope)}")
         if column.name in known.lost:
             raise QueryError(
                 f"{text!r} is NULL in rows that the LEFT JOIN of {column.table!r} leaves unmatched; write the column "

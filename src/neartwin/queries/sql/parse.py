@@ -64,12 +64,12 @@ def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
             sets = [parts[:size] for size in range(len(parts), -1, -1)]
         case _:
             if 2 ** len(parts) > _MOST_SETS:
-                raise QueryError(f"CUBE of {len(parts)} columns asks for too many sets, at most {_MOST_SETS}")
+                raise QueryError(f"CUBE of {len(parts)} columns has too many sets; at most {_MOST_SETS} are allowed")
             sets = [list(chosen) for size in range(len(parts), -1, -1) for chosen in combinations(parts, size)]
     if any(isinstance(member, exp.Tuple | exp.GroupingSets | exp.Cube | exp.Rollup) for one in sets for member in one):
-        raise QueryError("GROUPING SETS, CUBE and ROLLUP take columns and expressions, and not one another")
+        raise QueryError("GROUPING SETS, CUBE and ROLLUP take columns and expressions, and cannot be nested")
     if len(sets) > _MOST_SETS:
-        raise QueryError(f"GROUPING SETS asks for {len(sets)} sets, at most {_MOST_SETS}")
+        raise QueryError(f"GROUPING SETS has {len(sets)} sets, and at most {_MOST_SETS} are allowed")
     return tuple((*always, *one) for one in sets)
 
 
@@ -241,7 +241,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
     if not _aggregate(ranked[0].this, rows.table)[1].counts_units:
         raise QueryError(
-            f"the most common value is the one of the most units: ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
+            f"the most common value is that of the most units; write ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
         )
     ((column, _),) = groups.items()
     keys = completed(keys, rows.table, [column])
@@ -290,12 +290,12 @@ def _after(
     selected = [names.get(name, name) for name in selected]
     if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
         raise QueryError(
-            f"{lost[0]!r} is no column of this answer: {over.workload} go over the groups; leave it out of SELECT"
+            f"{lost[0]!r} is not a column of this answer, because {over.workload} add up the groups; leave it out of SELECT"
         )
     shaped = made.after(single, query.released)
     for name, _ in shaped.monotone:
         if name in query.aggregates and not query.aggregates[name].has_bar:
-            raise QueryError(f"{name!r} may have no finite bar, by which MONOTONE weighs values; leave MONOTONE out")
+            raise QueryError(f"{name!r} may have no finite bar, which MONOTONE needs as a weight; leave MONOTONE out")
     released = dict(query.released) | {name: ColumnType.NUMBER for name, _, _ in shaped.ratios}
     return after_of(select, released, selected, named, shaped)
 
@@ -343,7 +343,7 @@ def _select(text: str) -> exp.Select:
         ) from None
     if len(statements) != 1 or not isinstance(statements[0], exp.Select):
         raise QueryError(
-            "one SELECT statement is wanted, and nothing else; several SELECT statements are asked together as a series"
+            "the text must be one SELECT statement; several SELECT statements are asked together as a series"
         )
     select = statements[0]
     for clause, value in select.args.items():
@@ -378,7 +378,7 @@ def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
     texts, found = {text: name for name, text in named.items()}, {}
     for item in group.expressions:
         if isinstance(item, exp.Literal):
-            raise QueryError("GROUP BY takes columns and expressions; a position says too little, write the column")
+            raise QueryError("GROUP BY takes columns and expressions, not positions; write the column")
         text = _written(item)
         if isinstance(item, exp.Column) and item.name in named:
             name, text = item.name, named[item.name]

@@ -46,7 +46,7 @@ def series_from_sql(
     """
     texts = statements(text)
     if not texts:
-        raise QueryError("at least one SELECT statement is wanted")
+        raise QueryError("the text must have at least one SELECT statement")
     asked = []
     for statement in texts:
         grouped, columns = grouped_rows(statement, rows, tables=tables)

@@ -109,7 +109,7 @@ def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
             found.append(asked)
             node.replace(statistic.copy())
     if found and sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
-        raise QueryError("a sum over groups is asked alone; ask other statistics in statements of a series")
+        raise QueryError("a sum over groups must be the only statistic; ask others in further statements of a series")
     return (changed, found[0]) if found else (select, None)
 
 
@@ -216,7 +216,7 @@ def _literal(node: exp.Expr, given: exp.Expr) -> Any:
             try:
                 return date.fromisoformat(given.this.this)
             except ValueError:
-                raise QueryError(f"{given.this.this!r} is no date; write DATE '2026-01-31'") from None
+                raise QueryError(f"{given.this.this!r} is not a date; write DATE '2026-01-31'") from None
     raise _refused(node)
 
 
@@ -230,7 +230,7 @@ def _weight(node: exp.Expr, given: exp.Expr) -> Fraction:
 def _sorted(keys: tuple[Key, ...], *, falling: bool) -> tuple[Key, ...]:
     if any(value is None for (value,) in keys):
         raise QueryError(
-            "OVER (ORDER BY ...): NULL among the public keys has no place that all engines agree on; leave it out"
+            "OVER (ORDER BY ...): engines order NULL among the public keys differently; leave NULL out of keys="
         )
     return tuple(sorted(keys, reverse=falling))
 

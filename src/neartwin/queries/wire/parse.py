@@ -102,7 +102,7 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
         prefix = form.get("prefix", "")
         if any((old, old) in join.on or new != prefix * (old in known) + old for new, old in join.columns.items()):
             raise QueryError(
-                f"question: columns of {join.name!r}, which came joined already, were renamed twice, and have no written form; "
+                f"question: columns of {join.name!r}, which has joins of its own, were renamed twice, and have no written form; "
                 "join the tables one after the other"
             )
         known |= set(join.columns)
@@ -114,7 +114,7 @@ def _form(join: Join, tables: Others) -> dict[str, Any]:
     named = (name for name, other in tables.items() if _source(other) == join.source)
     name = next(named, "")
     if not name:
-        raise QueryError("question: a table that was joined has no written form; it must be one that is given by name")
+        raise QueryError("question: a joined table has no written form unless it was given by name")
     told: dict[str, Any] = {"table": name, "on": [list(pair) for pair in join.on]}
     prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new != old}
     told |= {"how": str(join.how)} if join.how is not How.INNER else {}
@@ -283,7 +283,7 @@ def _from_text(told: Form, rows: Rows, tables: Others) -> Query | TopK:
         return from_sql(told["sql"], rows, tables=tables)
     grouped, columns = grouped_rows(told["sql"], rows, tables=tables)
     if not columns:
-        raise QueryError("question: keys are given, and nothing is grouped")
+        raise QueryError("question: keys need group_by; name the group columns, or leave keys out")
     return from_sql(told["sql"], rows, keys=_keys(keys, columns, grouped), tables=tables)
 
 
@@ -293,7 +293,7 @@ def _from_parts(told: Form, rows: Rows) -> Query:
     if not _texts(where) or not _texts(columns):
         raise QueryError("question: where and group_by must be lists of texts")
     if not isinstance(statistics, Mapping):
-        raise QueryError("question: statistics must say what each name is, as in {'orders': {'ask': 'count'}}")
+        raise QueryError("question: statistics must have a statistic for each name, as in {'orders': {'ask': 'count'}}")
     for condition in where:
         rows = rows.where(condition)
     aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
@@ -301,7 +301,7 @@ def _from_parts(told: Form, rows: Rows) -> Query:
     if not columns:
         for name in ("keys", "margins", "workload"):
             if told.get(name) is not None:
-                raise QueryError(f"question: {name} are given, and nothing is grouped")
+                raise QueryError(f"question: {name} need group_by; name the group columns, or leave {name} out")
         query = rows.agg(**aggregates)
     else:
         for column in columns:
@@ -415,7 +415,7 @@ def _dated(value: object, column: str, rows: Rows) -> object:
         try:
             return date.fromisoformat(value)
         except ValueError:
-            raise QueryError(f"question: key {value!r} of {column!r} is no date; write 2026-01-31") from None
+            raise QueryError(f"question: key {value!r} of {column!r} is not a date; write 2026-01-31") from None
     return value
 
 
@@ -425,7 +425,7 @@ def _plain(value: object) -> object:
 
 def _listed(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise QueryError(f"question: keys and computed must be lists, and {value!r} is none")
+        raise QueryError(f"question: keys and computed must be lists, and {value!r} is not a list")
     return value
 
 

@@ -43,14 +43,14 @@ def after_from(told: object, released: Mapping[str, ColumnType]) -> PostProcessi
         *(n for one in after.ratios for n in one[1:]),
     ):
         if name not in numbers:
-            raise QueryError(f"question: {name!r} of after is no statistic of the result")
+            raise QueryError(f"question: {name!r} of after is not a statistic of the result")
     schema = dict(released)
     for name, _, _ in after.ratios:
         if name in schema:
             raise QueryError(f"question: a ratio needs a new name, and {name!r} is a column of the result")
         schema[name] = ColumnType.NUMBER
     if after.having and (checked := RowExpression.parse(after.having, schema)).type is not ColumnType.BOOLEAN:
-        raise QueryError(f"question: having={after.having!r} is {checked.type}, and a condition is wanted")
+        raise QueryError(f"question: having={after.having!r} is {checked.type}, and must be a condition")
     for name, down in after.order:
         if name not in schema:
             raise QueryError(
