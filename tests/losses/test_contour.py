@@ -119,7 +119,7 @@ def test_what_comes_back_of_a_law_with_atoms_is_counted():
 
 
 @pytest.mark.parametrize("width", [0.0, 0.005])
-def test_a_long_line_summed_by_products_of_turns_errs_by_no_more_than_it_says(width):
+def test_long_contour_summed_by_rotations_errs_within_its_bound(width):
     whole = 2 * Laplace(epsilon=1) + 1 * Gaussian(mu="0.004")
     total = whole.sides("remove")[0].upper
     line = contour.build(total, saddle.for_eps(total, 1.0), width, tolerance=1e-7)
