@@ -40,6 +40,7 @@ CLEAN_ROOMS = (
     "exact.py",
     "lazy.py",
     "ledger",
+    "losses",
     "mechanisms",
     "noise",
     "planning",

@@ -113,7 +113,12 @@ class Composition:
 
     @staticmethod
     def of(factor: PrivacyLoss, count: int = 1) -> Composition:
-        """So many uses of one factor."""
+        """So many uses of one factor.
+
+        Args:
+            factor: The factor.
+            count: The number of uses, a whole number from 1.
+        """
         return _make(((factor, _counted(count)),))
 
     @property
@@ -167,12 +172,24 @@ class Composition:
         return found[:1] if len(found) > 1 and found[0] == found[1] else found
 
     def epsilon(self, delta: Number, *, direction: Direction | None = None, rtol: float = NARROW) -> Certified[float]:
-        """The least eps >= 0 for which the whole is (eps, delta)-DP.
+        """The least eps >= 0 for which the composition is (eps, delta)-DP.
 
-        delta: strictly between 0 and 1, exact; `pure` answers for 0. direction: one alone ("remove", "add"), or
-        replace-one. rtol: the relative width worth paying for where the losses are nearly atomic, at most 1e-2; what is
-        returned is proved whatever it is, and the answer for a lesser width lies inside that for a greater one. inf when the
-        probability of revealing all exceeds delta. Gopi, Lee, Wutschitz 2021 for the inversion. Errors: `ParameterError`.
+        It is inf if the probability of revealing everything exceeds delta.
+
+        Args:
+            delta: Strictly between 0 and 1, exact; `pure` answers for 0.
+            direction: One direction alone ("remove", "add"), or replace-one; None for the worst of add and remove.
+            rtol: The relative width worth paying for if the losses are nearly atomic, at most 1e-2. The result is
+                proved for every rtol. The result for a lesser width lies inside that for a greater one.
+
+        Returns:
+            An interval that holds eps.
+
+        Raises:
+            ParameterError: A number is out of bounds.
+
+        Source:
+            Gopi, Lee, Wutschitz 2021 for the inversion.
 
         >>> from neartwin.losses import Gaussian
         >>> (4 * Gaussian(mu="0.5")).epsilon("1e-6").method
@@ -193,9 +210,17 @@ class Composition:
         return _greatest(found)
 
     def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
-        """The least delta for which the whole is (eps, delta)-DP, at each eps; any finite eps, any shape.
+        """The least delta for which the composition is (eps, delta)-DP, at each eps.
 
-        Errors: `ParameterError` for NaN or infinite eps.
+        Args:
+            eps: Any finite numbers, any shape.
+            direction: As of `epsilon`.
+
+        Returns:
+            An interval of the shape of eps.
+
+        Raises:
+            ParameterError: An eps is NaN or infinite.
 
         >>> from neartwin.losses import Laplace
         >>> whole = 100 * Laplace(epsilon="0.1")
@@ -215,9 +240,17 @@ class Composition:
         return _greatest([one.pure() for one in self.sides(None)])
 
     def renyi(self, order: float, *, direction: Direction | None = None) -> Certified[float]:
-        """The Renyi divergence of one order, the worst over both directions; inf when all may be revealed.
+        """The Renyi divergence of one order, the worst over both directions; inf if everything may be revealed.
 
-        order: at least 1, where it is the Kullback-Leibler divergence. Errors: `ParameterError`. Mironov 2017.
+        Args:
+            order: At least 1, where it is the Kullback-Leibler divergence.
+            direction: As of `epsilon`.
+
+        Raises:
+            ParameterError: The order is below 1 or infinite.
+
+        Source:
+            Mironov 2017.
 
         >>> from neartwin.losses import Gaussian
         >>> 4.0 in (2 * Gaussian(mu=1)).renyi(4.0)
@@ -228,10 +261,21 @@ class Composition:
         return _greatest([one.renyi(float(order)) for one in self.sides(direction)])
 
     def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
-        """T(alpha), the least type-II error of any test at level alpha, in the worse direction; any shape.
+        """T(alpha), the least type-II error of any test at level alpha, in the worse direction.
 
-        alpha: in [0, 1]. Lower end: a guarantee; upper end: some attacker does that well against the stated mechanisms.
-        Dong, Roth, Su 2022, definition 2.1. Errors: `ParameterError`.
+        Args:
+            alpha: Levels in [0, 1], any shape.
+            direction: As of `epsilon`.
+
+        Returns:
+            An interval. The lower end is a guarantee. Some attacker does as well as the upper end against the stated
+                mechanisms.
+
+        Raises:
+            ParameterError: A level is outside [0, 1].
+
+        Source:
+            Dong, Roth, Su 2022, definition 2.1.
 
         >>> from neartwin.losses import Gaussian
         >>> 0.61085630835463903 in (4 * Gaussian(mu="0.5")).tradeoff(0.1)
@@ -255,15 +299,24 @@ class Composition:
         return self.delta(0.0, direction=direction)
 
     def tpr(self, fpr: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
-        """The best true positive rate of a membership attack at each false positive rate: 1 - T."""
+        """The best true positive rate of a membership attack at each false positive rate: 1 - T.
+
+        Args:
+            fpr: False positive rates in [0, 1], any shape.
+            direction: As of `epsilon`.
+        """
         curve: Certified[End] = self.tradeoff(fpr, direction=direction)
         lower, upper = (np.clip(1 - np.asarray(end), 0.0, 1.0) for end in (curve.upper, curve.lower))
         return _interval(np.maximum(lower - 1e-16, 0.0), np.minimum(upper + 2e-16, 1.0), curve.method)
 
     def odds(self, fpr: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
-        """Betting odds: how many to one a positive of the best attack at this FPR is right, starting from even odds.
+        """Betting odds: how many to one a positive of the best attack at this rate is right, starting from even odds.
 
-        fpr: above 0. TPR/FPR, at most e^eps under pure eps.
+        They are TPR/FPR, at most e^eps under pure eps.
+
+        Args:
+            fpr: False positive rates above 0, any shape.
+            direction: As of `epsilon`.
 
         >>> from neartwin.losses import Pure
         >>> odds = (1 * Pure(epsilon=1)).odds(0.01)

@@ -1,8 +1,7 @@
-"""One direction of a composed whole: what bounds it from above, what from below.
+"""One direction of a composition: its bounds from above and from below.
 
 Most factors have one pair that is both. A factor known by its Renyi curve alone bounds only from above (Chernoff's
-floor), and below it counts as nothing: dropping a factor is post-processing, so the bound of the rest stays a lower
-bound.
+floor). Below it counts as nothing: dropping a factor is post-processing, so the bound of the rest stays a lower bound.
 """
 
 from __future__ import annotations
@@ -60,7 +59,8 @@ class DirectedComposition:
         uses: How often each factor was used.
         direction: Which data set P is the law of.
         dominating: How often each pair stands that bounds from above.
-        attained: The same of the pairs that bound from below; the same object where they are the same pairs.
+        attained: How often each pair stands that bounds from below; one object with `dominating` if the pairs are
+            equal.
         curves: Renyi curves, each with its factor's pair above and its count.
         complete: Whether every factor has a pair above.
         exact: Whether one total answers for both ends.
@@ -76,7 +76,12 @@ class DirectedComposition:
 
     @classmethod
     def of(cls, uses: Mapping[Any, int], direction: Direction) -> DirectedComposition:
-        """Ask every factor for its pairs in this direction."""
+        """Ask every factor for its pairs in this direction.
+
+        Args:
+            uses: How often each factor was used.
+            direction: Which data set P is the law of.
+        """
         dominating: dict[Pair, int] = {}
         attained: dict[Pair, int] = {}
         curves, complete = [], True
@@ -98,7 +103,7 @@ class DirectedComposition:
 
     @cached_property
     def reverse(self) -> DirectedComposition:
-        """The same uses with the two data sets exchanged."""
+        """The uses with the two data sets exchanged."""
         other = DirectedComposition.of(self.uses, OTHER[self.direction])
         return self if self == other else other
 
@@ -132,7 +137,13 @@ class DirectedComposition:
 
     @np.errstate(all="ignore")
     def meets(self, eps: float, delta: float, slope: float) -> bool:
-        """Whether Chernoff about the slope alone proves delta(eps) <= delta: then this order asks for no larger eps."""
+        """Whether Chernoff about the slope alone proves delta(eps) <= delta: then this direction has no larger eps.
+
+        Args:
+            eps: One epsilon.
+            delta: The wanted delta.
+            slope: About -d log delta / d eps there.
+        """
         if not self.complete or self.upper is None or self.upper.infinity[1] > 0 or not math.isfinite(slope):
             return False
         for s in (slope, 1.4 * slope):
@@ -144,9 +155,17 @@ class DirectedComposition:
         return False
 
     def delta(self, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
-        """Bounds and route for each eps.
+        """Bounds and method for each eps.
 
-        Below 0 by the reverse, delta(eps) = 1 - e^eps + e^eps delta'(-eps): its error weighs e^eps, and 1 - delta keeps digits.
+        Below 0 the reverse answers, delta(eps) = 1 - e^eps + e^eps delta'(-eps). Its error weighs e^eps, and 1 - delta
+        keeps digits.
+
+        Args:
+            eps: Finite, (n,).
+            rtol: The relative width in eps worth a longer line.
+
+        Returns:
+            Lower bounds, upper bounds, and names of methods, each (n,).
         """
         below = eps < 0
         if not below.any():
@@ -189,7 +208,13 @@ class DirectedComposition:
 
     @np.errstate(all="ignore")
     def epsilon(self, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:
-        """Bounds on eps(delta) for a delta in [low_delta, high_delta]."""
+        """Bounds on eps(delta) for a delta known to an interval.
+
+        Args:
+            low_delta: At most delta.
+            high_delta: At least delta.
+            rtol: The relative width worth a longer line.
+        """
         if self.exact and self.upper is not None:
             found = methods.epsilon(self.upper, low_delta, high_delta, rtol)
         else:
@@ -258,7 +283,12 @@ class DirectedComposition:
 
 @np.errstate(all="ignore")
 def gdp(found: Sequence[DirectedComposition], delta: float) -> tuple[float, float]:
-    """Bounds on the least mu over these directions, from knots between 0 and the eps of delta."""
+    """Bounds on the least mu over these directions, from knots between 0 and the eps of delta.
+
+    Args:
+        found: The directions.
+        delta: The failure set aside; at least 0.
+    """
     if delta == 0:
         return _gdp_without_delta(found)
     knots = []

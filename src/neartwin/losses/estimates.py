@@ -1,9 +1,14 @@
-"""Quick guesses of eps(delta), labelled as such: central limit, Edgeworth, saddle point. No theorem stands behind any of them.
+"""Quick guesses of eps(delta), labelled as such: central limit, Edgeworth, saddle point. No theorem stands behind any of
+them.
 
-With the loss L under P of cumulants k1, k2, k3, z = (L - k1)/sqrt k2 and phi the standard density,
-    central limit  L ~ N(k1, k2);  the published DP-SGD budgets made so lie below the truth;
-    Edgeworth      density phi(z) (1 + k3/(6 k2^1.5) (z^3 - 3z)), which may be negative in the tails;
-    saddle point   delta(eps) ~ e^{K(s) - s eps} / (s (s+1) sqrt(2 pi (K''(s) + 1/s^2 + 1/(s+1)^2))) at its saddle s.
+The loss L under P has the cumulants k1, k2, k3. Write z = (L - k1)/sqrt k2 and phi for the standard density.
+
+- The central limit takes L ~ N(k1, k2). The DP-SGD budgets published so lie below the truth.
+- Edgeworth takes the density phi(z) (1 + k3/(6 k2^1.5) (z^3 - 3z)), which may be negative in the tails.
+- The saddle point takes the formula below at its saddle s.
+
+    delta(eps) ~ e^{K(s) - s eps} / (s (s+1) sqrt(2 pi (K''(s) + 1/s^2 + 1/(s+1)^2)))
+
 Sommer, Meiser, Mohammadi 2019; Wang et al. 2022 (Edgeworth); Alghamdi et al. 2023 (saddle point).
 """
 
@@ -27,6 +32,10 @@ REACH, CELLS = 40.0, 8001
 def central_limit(whole: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta as if the loss were normal; the larger of both directions. It may promise too much.
 
+    Args:
+        whole: The composition.
+        delta: Strictly between 0 and 1.
+
     >>> from neartwin.losses import Gaussian
     >>> round(central_limit(4 * Gaussian(mu="0.5"), "1e-6").value, 3)  # a Gaussian's loss is normal
     4.887
@@ -35,12 +44,21 @@ def central_limit(whole: Composition, delta: Number) -> Estimate[float]:
 
 
 def edgeworth(whole: Composition, delta: Number) -> Estimate[float]:
-    """Eps at delta with the skewness of the loss; the larger of both directions. It may promise too much."""
+    """Eps at delta with the skewness of the loss; the larger of both directions. It may promise too much.
+
+    Args:
+        whole: The composition.
+        delta: Strictly between 0 and 1.
+    """
     return _greatest(whole, delta, lambda total, target: _solved(total, target, skew=True), "Edgeworth, first order")
 
 
 def saddle_point(whole: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta by the saddle point of the moment generating function; the larger of both directions.
+
+    Args:
+        whole: The composition.
+        delta: Strictly between 0 and 1.
 
     >>> from neartwin.losses import Laplace
     >>> abs(saddle_point(100 * Laplace(epsilon="0.1"), "1e-6").value - 4.692667) < 0.01

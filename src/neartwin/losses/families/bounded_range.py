@@ -1,14 +1,19 @@
 """Bounded range, the guarantee of the exponential mechanism: sup L - inf L <= e for each pair of neighbours.
 
-Two-point pairs with losses t and t - e, 0 <= t <= e, are the extreme ones (Dong, Durfee, Rogers 2020); their
-profiles have supremum delta(eps) = (1 - e^{(eps-e)/2})^2 / (1 - e^{-e}) on [-e, e], which is itself the profile of
-a pair: P has density e^{(l-e)/2} / (2(1 - e^{-e})) of the loss l on (-e, e). It dominates every e-bounded-range
-mechanism, so its composition is an
-upper bound, adaptive choice included. With w = (s + 1/2)e:  M(s) = [sinh(w)/w] / [sinh(e/2)/(e/2)].
+Two-point pairs with losses t and t - e, 0 <= t <= e, are the extreme ones (Dong, Durfee, Rogers 2020). The supremum of
+their profiles on [-e, e] is
 
-For many uses the Renyi curve is the better bound: sup over t of the two-point pair at order a is attained at
-e^t = (a-1)(1 - e^{-ae}) / (a(e^{-e} - e^{-ae})), with E_P e^{(a-1)L} = (1 - e^{-ae}) e^{(a-1)t} / (a(1 - e^{-e})).
-From below: t = e/2 is randomized response of e/2, one mechanism of the class.
+    delta(eps) = (1 - e^{(eps-e)/2})^2 / (1 - e^{-e}).
+
+It is itself the profile of a pair: P has density e^{(l-e)/2} / (2(1 - e^{-e})) of the loss l on (-e, e). That pair
+dominates every e-bounded-range mechanism, so its composition is an upper bound, adaptive choice included. With w = (s +
+1/2)e,
+
+    M(s) = [sinh(w)/w] / [sinh(e/2)/(e/2)].
+
+For many uses the Renyi curve is the better bound. At order a the supremum over t of the two-point pair is attained at
+e^t = (a-1)(1 - e^{-ae}) / (a(e^{-e} - e^{-ae})), where E_P e^{(a-1)L} = (1 - e^{-ae}) e^{(a-1)t} / (a(1 - e^{-e})).
+From below, t = e/2 is randomized response of e/2, one mechanism of the class.
 """
 
 from __future__ import annotations
@@ -33,10 +38,15 @@ SERIES = [
 
 
 def log_sinhc(x: FloatArray, y: FloatArray) -> tuple[ComplexArray, FloatArray]:
-    """Log of sinh(w)/w for w = x + iy, x > 0, and its error bound as of `log_one_plus`.
+    """Log of sinh(w)/w for w = x + iy, and its error bound as of `log_one_plus`.
 
-    |w| < 1: the series, relative error 40U of w^2/6. Else w + log((1 - e^{-2w})/(2w)), every part within ELEMENTARY and
-    8U|w|; |1 - e^{-2w}| may be small where the ratio vanishes, and its absolute error is 8 ELEMENTARY.
+    For |w| < 1 it is the series, with a relative error of 40U of w^2/6. Else it is w + log((1 - e^{-2w})/(2w)), every
+    part within ELEMENTARY and 8U|w|. |1 - e^{-2w}| may be small where the ratio vanishes. Its absolute error is 8
+    ELEMENTARY.
+
+    Args:
+        x: Real parts, above 0.
+        y: Imaginary parts.
     """
     w = x + 1j * y
     z = w * w

@@ -125,11 +125,10 @@ class DiscreteGaussianPair(Pair):
     sensitivity: int
 
     def repeated(self, count: int) -> Summand:
-        """Closed form by theta, or the few atoms that matter when the variance is tiny.
+        """A closed form by theta, or the few atoms that matter if the variance is tiny.
 
-        Direct sum for s < 1/4: |x| <= 40 leaves e^{-2*40^2} of the mass, and tilts move the centre by tilt D: the
-        atoms left out would matter only for tilt D > 35, where their mass is put at +infinity above (1e-300 covers
-        it).
+        For s < 1/4 it sums directly: |x| <= 40 leaves e^{-2*40^2} of the mass, and tilts move the centre by tilt D. The
+        omitted atoms would matter only for tilt D > 35. There their mass is put at +infinity above (1e-300 covers it).
         """
         if self.variance >= SMALL_VARIANCE:
             return ThetaSum(self.variance, self.sensitivity, count)
@@ -164,7 +163,7 @@ class DiscreteGaussian(PrivacyLoss):
         object.__setattr__(self, "sensitivity", integer(at_least=1, sensitivity=sensitivity))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return DiscreteGaussianPair(self.sigma2, self.sensitivity)
 

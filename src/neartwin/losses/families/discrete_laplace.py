@@ -76,7 +76,7 @@ class Geometric(PrivacyLoss):
             )
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return GeometricPair(self.epsilon / self.sensitivity, self.sensitivity)
 
@@ -125,7 +125,7 @@ class Staircase(PrivacyLoss):
             raise ParameterError("step", step, f"must be at most the sensitivity, {distance}")
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction; binary response where no point of the noise is silent."""
+        """The pair, equal in every direction; binary response if no point of the noise is silent."""
         del direction
         if self.sensitivity == 2 * self.step - 1:
             return ResponsePair(self.epsilon, Fraction(0), 0)

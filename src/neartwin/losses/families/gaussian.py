@@ -134,7 +134,7 @@ class Gaussian(PrivacyLoss):
         object.__setattr__(self, "mu", in_floats(mu=rational(mu=mu)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return GaussianPair(self.mu)
 

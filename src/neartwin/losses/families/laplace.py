@@ -1,7 +1,7 @@
 """The Laplace mechanism: atoms at both ends of [-e, e] and a density between, e = sensitivity / scale.
 
-M(s) = a e^{se} + (1-a) e^{-(1+s)e}, a = (1+s)/(1+2s): an affine combination whose coefficients sum to 1, so that
-M(s) - 1 = a expm1(se) + (1-a) expm1(-(1+s)e) loses nothing for small e. The same law in both directions.
+M(s) = a e^{se} + (1-a) e^{-(1+s)e}, a = (1+s)/(1+2s), is an affine combination whose coefficients sum to 1. So M(s) -
+1 = a expm1(se) + (1-a) expm1(-(1+s)e) loses nothing for small e. Both directions have one law.
 """
 
 from __future__ import annotations
@@ -195,12 +195,12 @@ class LaplaceSum(Summand):
         return float(self.n @ each) * (1 - 1e-12)
 
     def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
-        """By the atoms' turns, some kinds at a time until that is enough.
+        """A bound from the atoms' turns, some kinds at a time until that is enough.
 
-        In draws.py's terms, with h = te: |A|^2 = A(tilt)^2 (1 - c sin^2 h), c = 4z/(1+z)^2, and |D| <= A(tilt) y, y = 1/|1+2s|.
-        Hence |M(s)|^2 <= A(tilt)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|; within r <= pi/2 of h that is at least the
-        sine of h's distance from the next multiple of pi, less r. r is e width and what h errs by; u^2 errs by 64U more, c and
-        the rest by less than 192U together.
+        With z = e^{-(1+2 tilt)e} and h = te: |A|^2 = A(tilt)^2 (1 - c sin^2 h), c = 4z/(1+z)^2, and |D| <= A(tilt) y,
+        y = 1/|1+2s|. Hence |M(s)|^2 <= A(tilt)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|. Within r <= pi/2 of h
+        that is at least the sine of h's distance from the next multiple of pi, less r. r is e width and what h errs
+        by. u^2 errs by 64U more, c and the rest by less than 192U together.
         """
         z = np.exp(-(1 + 2 * tilt) * self.e)
         c, far = 4 * z / np.square(1 + z), np.maximum(t - width, 0.0)
@@ -231,7 +231,7 @@ class LaplaceSum(Summand):
         return None if self.residues is None else self.residues.delta(eps)
 
     def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
-        """By the sum of residues."""
+        """The inverse, from the sum of residues."""
         if self.residues is None:
             return None
         guess = saddle.for_delta(SumOfLosses([self]), high_delta, 1e-9).eps
@@ -278,7 +278,7 @@ class Laplace(PrivacyLoss):
         object.__setattr__(self, "rate", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return LaplacePair(self.rate)
 

@@ -1,25 +1,27 @@
-"""Randomized response and what it dominates: pure eps, (eps, delta), k-ary response, and response that is silent half the time.
+"""Randomized response and what it dominates: pure eps, (eps, delta), k-ary response, and response that is silent half the
+time.
 
-Every eps-DP mechanism is dominated by binary randomized response, every (eps, delta)-DP mechanism by the same after a
-coin of bias delta that reveals all (Kairouz, Oh, Viswanath 2015, theorem 3.1). Losses are exactly -eps, 0, eps.
+Binary randomized response dominates every eps-DP mechanism. After a coin of bias delta that reveals all, it dominates
+every (eps, delta)-DP mechanism (Kairouz, Oh, Viswanath 2015, theorem 3.1). Losses are exactly -eps, 0, eps.
 
-Randomized response repeated: eps(delta) and delta(eps) from the binomial law of its losses, without a search.
+Randomized response repeated: eps(delta) and delta(eps) follow from the binomial law of its losses, without a search.
 
-Losses are e and -e with masses in the ratio 1 : z, z = e^{-e}; with k of n answers turned, w_k = C(n, k) z^k,
+Losses are e and -e with masses in the ratio 1 : z, z = e^{-e}. With k of n answers turned, w_k = C(n, k) z^k,
 
     P_k = w_k / W,   loss (n - 2k) e,   Q_k = C(n, k) z^{n-k} / W,   W = (1 + z)^n = sum_k w_k.
 
-With A_m and B_m the sums of P_k and Q_k over k <= m, delta(eps) = max_m (A_m - e^eps B_m), since no set of answers tells
-more than that of all losses above eps (Neyman, Pearson); hence
+Let A_m and B_m be the sums of P_k and Q_k over k <= m. No set of answers tells more than that of all losses above eps
+(Neyman, Pearson), so delta(eps) = max_m (A_m - e^eps B_m). Hence
 
     eps(delta) = max_m log((A_m - delta) / B_m),
 
-exact between the losses too (Kairouz, Oh, Viswanath 2015, theorem 3.3). Each of the terms is a bound in its own right, so that
-no decision of a rounded number can harm.
+exact between the losses too (Kairouz, Oh, Viswanath 2015, theorem 3.3). Each of the terms is a bound in its own right,
+so that no decision of a rounded number can harm.
 
-Rounding, relative: C(n, k) as a product of k quotients 2kU; exp(-k e) ELEMENTARY and 2U k e, for e and k e are rounded; so every
-w_k and W Q_k by (2n + 2ne + 2)U + ELEMENTARY, likewise their total W, and partial sums of positive numbers by gamma(n + 1)
-more. A_m - delta is then rounded outward. Nothing under- or overflows: 2^n < 10^301 and z^n / W > e^-690.
+Rounding, relative: C(n, k) as a product of k quotients errs by 2kU. exp(-k e) errs by ELEMENTARY and 2U k e, for e and
+k e are rounded. So every w_k and W Q_k errs by (2n + 2ne + 2)U + ELEMENTARY, and so does their total W. Partial sums of
+positive numbers err by gamma(n + 1) more. A_m - delta is then rounded outward. Nothing under- or overflows: 2^n <
+10^301 and z^n / W > e^-690.
 """
 
 from __future__ import annotations
@@ -44,7 +46,12 @@ BLOCK = 1 << 19  # numbers a temporary matrix may hold
 
 
 def fits(epsilon: float, count: int) -> bool:
-    """Whether these sums neither under- nor overflow, and their rounding is below 1e-10 of any eps but the smallest."""
+    """Whether these sums neither under- nor overflow, and their rounding is below 1e-10 of any eps but the smallest.
+
+    Args:
+        epsilon: The pure guarantee of one use.
+        count: The number of uses.
+    """
     return (
         epsilon >= 1e-5 * math.sqrt(count)
         and count <= MOST_COPIES
@@ -174,7 +181,7 @@ class Pure(PrivacyLoss):
         object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return ResponsePair(self.epsilon, NONE, 0)
 
@@ -205,7 +212,7 @@ class Approx(PrivacyLoss):
         object.__setattr__(self, "delta", open_probability(delta=share) if share else share)
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return ResponsePair(self.epsilon, self.delta, 0)
 
@@ -234,7 +241,7 @@ class RandomizedResponse(PrivacyLoss):
         object.__setattr__(self, "answers", in_floats(answers=integer(at_least=2, answers=answers)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction: P names one answer, Q another, the rest have ratio 1."""
+        """The pair, equal in every direction: P names one answer, Q another, the rest have ratio 1."""
         del direction
         return ResponsePair(self.epsilon, NONE, self.answers - 2)
 
@@ -261,7 +268,7 @@ class Leak(PrivacyLoss):
         object.__setattr__(self, "delta", open_probability(delta=rational(delta=delta)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return ResponsePair(NONE, self.delta, 0)
 
@@ -281,7 +288,14 @@ class SilentPair(Pair):
 
 
 def three_losses(epsilon: Fraction, masses: tuple[float, float, float], count: int, *, error: float) -> Summand:
-    """So many copies of the losses epsilon, 0 and -epsilon, given their masses with a relative error; one may be 0."""
+    """So many copies of the losses epsilon, 0 and -epsilon.
+
+    Args:
+        epsilon: The greatest loss.
+        masses: Those of the three losses in this order, given a finite loss; one may be 0.
+        count: The number of copies.
+        error: A bound on the relative error of the masses.
+    """
     e = float(epsilon)
     weighted = Weighted(
         losses=np.array([loss for loss, mass in zip((e, 0.0, -e), masses, strict=True) if mass > 0]),
@@ -310,7 +324,7 @@ class SilentResponse(PrivacyLoss):
         object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The same pair in every direction."""
+        """The pair, equal in every direction."""
         del direction
         return SilentPair(self.epsilon)
 

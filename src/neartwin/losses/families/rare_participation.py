@@ -1,15 +1,16 @@
 """Seldom sampled Gaussians: the law by the highest rung that a copy reached, one line for each rung.
 
-The law is a sum of positive terms (L2), each with a line of its own tilt. Terms that cannot matter are bounded by Chernoff, and
-what lies above the last rung by (L5). Equations (L1) to (L6): docs/proofs/losses-ladder.md.
+The law is a sum of positive terms (L2), each with a line of its own tilt. Terms that cannot matter are bounded by
+Chernoff, and those above the last rung by (L5). Equations (L1) to (L6): docs/proofs/losses-ladder.md.
 
-For (L5), Q_i <= phi, or (1-q) phi(u) + q phi(u + mu), and 1 - a <= min(1, E), E <= (m/e)^m e^{v(1+m)(u-c)} for every m, of which
-phi has the integral e^{w^2/2 - wc} Phi(c-w) below c, w = v(1+m); both fall in c. For eps < 0 the rest adds (1 - e^eps) times the
-mass of Q more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite loss, Q has more mass than 1 perhaps, and TV is 1.
+For (L5), Q_i <= phi, or (1-q) phi(u) + q phi(u + mu), and 1 - a <= min(1, E). For every m, E <= (m/e)^m
+e^{v(1+m)(u-c)}. With w = v(1+m) its integral against phi below c is e^{w^2/2 - wc} Phi(c-w). Both fall in c. For eps <
+0 the rest adds (1 - e^eps) times the mass of Q more, at most c(s) e^{-s eps} of it for every s > 0. Given a finite
+loss, Q has more mass than 1 perhaps, and TV is 1.
 
-Rounding of a term on its line: log A^n and log G have their own errors, so x errs by |x| expm1(of both), dx, and (1 + x)^n - 1 =
-expm1(y) errs by n (1 + |x| + dx)^{n-1} dx, by the rounding of y times |e^y|, and by 4 ELEMENTARY of |expm1(Re y)| + |y|; all
-over its value at tilt.
+Rounding of a term on its line: log A^n and log G have their own errors, so x errs by dx = |x| expm1(of both). Then (1 +
+x)^n - 1 = expm1(y) errs by three amounts, all over its value at tilt: n (1 + |x| + dx)^{n-1} dx, the rounding of y
+times |e^y|, and 4 ELEMENTARY of |expm1(Re y)| + |y|.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ class Reached(Summand):
         self.parts_of_laws = parts
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Of the difference."""
+        """The cumulants of the difference."""
         k, k1, k2 = together(
             [(n, below.cumulants(tilt), slice_.cumulants(tilt)) for n, below, slice_ in self.parts_of_laws]  # type: ignore[misc]
         )
@@ -117,7 +118,7 @@ class Reached(Summand):
         return math.expm1(y), 1.01 * ((1 + y) * (relative + (2 + len(found)) * ELEMENTARY) + 2 * ELEMENTARY)
 
     def log_mgf(self, tilt: float) -> tuple[float, float]:
-        """Of the difference."""
+        """The logarithm for the difference, with its error."""
         try:
             log, error, each = self._at(tilt)
             value, own = self._difference(each)
@@ -159,7 +160,7 @@ class Reached(Summand):
         return log + still, found + error + (ELEMENTARY + 4 * U) * (1 + own_log)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """By the parts' own tails."""
+        """The tail, from the parts' own tails."""
         _, _, each = self._at(tilt)
         y = still = 0.0
         for (n, below_n, slice_), (x0, relative) in zip(self.parts_of_laws, each, strict=True):
@@ -175,7 +176,7 @@ class Reached(Summand):
         return min(found, 0.0)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """Of all parts, and of the difference itself."""
+        """The work of all parts, and of the difference itself."""
         parts = sum(one.work(tilt, t, frequencies) for _, *both in self.parts_of_laws for one in both)
         return parts + DIFFERENCE * frequencies
 
@@ -207,7 +208,12 @@ class Rung(NamedTuple):
 
 
 def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
-    """Of an array with few infinities, without the care that costs most of the time of SciPy's."""
+    """The logarithm of a sum, for an array with few infinities. It omits the checks that cost SciPy most of its time.
+
+    Args:
+        logs: Logarithms of the terms.
+        axis: The axis that is summed.
+    """
     top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
     least = np.squeeze(top, axis)
     found: FloatArray = np.where(np.isposinf(least), least, np.log(np.exp(logs - top).sum(axis=axis)) + least)
@@ -215,7 +221,12 @@ def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
 
 
 def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
-    """K, K', K'' of one copy, (3, tilts), of tilted log masses (tilts, places)."""
+    """K, K', K'' of one copy, (3, tilts), of tilted log masses.
+
+    Args:
+        logs: Logarithms of the tilted masses, (tilts, places).
+        losses: At the places, (places,).
+    """
     k = logsumexp(logs, axis=1)
     weights = np.exp(logs - k[:, None])
     mean = weights @ losses
@@ -223,14 +234,26 @@ def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
 
 
 def log_moduli(tilts: FloatArray, k: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
-    """Log of about the integral of the moduli on the line of each tilt, uncertified; k, variance: (..., tilts)."""
+    """Log of about the integral of the moduli on the line of each tilt, uncertified.
+
+    Args:
+        tilts: Above 0, (tilts,).
+        k: K at the tilts, (..., tilts).
+        variance: K'' at the tilts, (..., tilts).
+        eps: The epsilon asked about.
+    """
     spread = variance + 1 / tilts**2 + 1 / (1 + tilts) ** 2
     found: FloatArray = k - tilts * eps - np.log(tilts) - np.log1p(tilts) - 0.5 * np.log(2 * math.pi * spread)
     return found
 
 
 def at_saddles(tilts: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Eps and log delta at the saddles of all tilts, uncertified. cumulants_there: (3, tilts)."""
+    """Eps and log delta at the saddles of all tilts, uncertified.
+
+    Args:
+        tilts: Above 0, (tilts,).
+        cumulants_there: K, K', K'', (3, tilts).
+    """
     k, mean, variance = cumulants_there
     eps = mean - 1 / tilts - 1 / (1 + tilts)
     return eps, log_moduli(tilts, k, variance, 0.0) - tilts * eps
@@ -246,7 +269,7 @@ class SeparateLines:
 
     @property
     def nodes(self) -> int:
-        """Of all lines."""
+        """The number of nodes of all lines."""
         return sum(part.nodes for part in self.parts)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -273,7 +296,12 @@ class SeparateLines:
 
 
 def log_beyond(steep: float, place: float) -> float:
-    """Log of a bound on the integral of phi min(1, E), E of the share that ends at this place."""
+    """Log of a bound on the integral of phi min(1, E), E of the share that ends at this place.
+
+    Args:
+        steep: The share's steepness.
+        place: The u where it ends.
+    """
     m = POWERS
     fixed = np.where(m > 0, m * (np.log(np.maximum(m, SMALLEST)) - 1), 0.0)
     v = steep * (1 + m)
@@ -293,7 +321,15 @@ class Ladder:
 
     @classmethod
     def of(cls, total: SumOfLosses, log_delta: float) -> Ladder:
-        """`NoCertificateError` where no law is a sampled Gaussian whose losses may be great."""
+        """The ladder of a sum.
+
+        Args:
+            total: The sum.
+            log_delta: Logarithm of the least delta that will be asked about.
+
+        Raises:
+            NoCertificateError: No law is a sampled Gaussian whose losses may be great.
+        """
         laws: tuple[Any, ...] = tuple(one for one in total.summands if one.ladder is LADDER)
         if not laws:
             raise NoCertificateError
@@ -303,7 +339,12 @@ class Ladder:
         return cls(laws, others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
 
     def place(self, law: SeldomSampled, log_odds: float) -> float:
-        """The edge u of a law where k = q z/(1 - q) has this logarithm: rungs are at one k for all laws."""
+        """The edge u of a law at a rung; rungs are at one k = q z/(1 - q) for all laws.
+
+        Args:
+            law: The law.
+            log_odds: The logarithm of k.
+        """
         return (log_odds - math.log(law.q / (1 - law.q))) / law.mu + 0.5 * law.mu
 
     def never(self, log_odds: float) -> tuple[float, float]:
@@ -347,7 +388,7 @@ class Ladder:
 
     @cached_property
     def panels(self) -> list[Panels]:
-        """Of each law."""
+        """The panels of each law."""
         return [
             Panels(law.mu, law.q, STEEPNESS * law.mu, self.place(law, self.top), both=law.turns == 2)
             for law in self.laws
@@ -415,7 +456,12 @@ class Ladder:
         return found
 
     def term(self, j: int, first: int) -> SumOfLosses:
-        """All that reached this rung and no higher one."""
+        """All that reached this rung and no higher one.
+
+        Args:
+            j: The rung.
+            first: The lowest rung; its term holds all that lies below.
+        """
 
         def slice_of(i: int, count: int, low: float, high: float) -> SlicedSum:
             law = self.laws[i]
@@ -434,7 +480,13 @@ class Ladder:
         return SumOfLosses([Reached(parts), *self.others])
 
     def slight(self, j: int, first: int, eps: float) -> tuple[float, float] | None:
-        """Chernoff's bound on a term, as log c(s) M(s) and s, where it is slight beside delta."""
+        """Chernoff's bound on a term, as log c(s) M(s) and s, if it is slight beside delta.
+
+        Args:
+            j: The rung of the term.
+            first: The lowest rung.
+            eps: The epsilon asked about.
+        """
         rung, goal = self.rungs[j], self.log_delta + math.log(NEGLIGIBLE / len(self.rungs))
         k = (rung.alone if j == first else rung.reached)[0]
         bound = np.where(np.isnan(k), np.inf, k - rung.tilts * eps - np.log1p(rung.tilts) - 1)
@@ -446,7 +498,14 @@ class Ladder:
         return (log, tilt) if log - tilt * eps < goal else None
 
     def contour(self, j: int, first: int, eps: float, share: float) -> Contour:
-        """The line of one term: at its saddle, or as far from 0 as costs little more."""
+        """The line of one term: at its saddle, or as far from 0 as costs little more.
+
+        Args:
+            j: The rung of the term.
+            first: The lowest rung.
+            eps: The epsilon asked about.
+            share: How many times the usual budget the line may take.
+        """
         rung, total = self.rungs[j], self.term(j, first)
         size = _size(rung.tilts, rung.alone if j == first else rung.reached, eps)
         near = size <= np.min(size) + (0.0 if j == first else NEAR)
@@ -493,7 +552,16 @@ def _size(tilts: FloatArray, k: FloatArray, eps: float) -> FloatArray:
 
 @np.errstate(all="ignore")
 def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    """Eps where delta meets the target; `NoCertificateError` where no law is seldom sampled."""
+    """Bounds on the eps where delta meets the target.
+
+    Args:
+        total: The sum.
+        low_target: Delta at the lower end is at least this.
+        high_target: Delta at the upper end is at most this.
+
+    Raises:
+        NoCertificateError: No law is a sampled Gaussian, or no line is short enough.
+    """
     ladder = Ladder.of(total, math.log(high_target))
     eps, best = ladder.guess(), None
     for _ in range(AGAIN):
@@ -515,9 +583,15 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
 
 @np.errstate(all="ignore")
 def at_eps(total: SumOfLosses, eps: float, rtol: float) -> tuple[SeparateLines, Saddle]:
-    """The line for questions near this eps, and about how far it serves; `NoCertificateError` as above.
+    """The line for questions near this eps, and about how far it serves.
 
-    Its width is the same for every rtol.
+    Args:
+        total: The sum.
+        eps: The epsilon asked about.
+        rtol: Any; the width is the same for all.
+
+    Raises:
+        NoCertificateError: No law is a sampled Gaussian, or no line is short enough.
     """
     del rtol
     ladder = Ladder.of(total, saddle.for_eps(total, eps).log_delta - BELOW)

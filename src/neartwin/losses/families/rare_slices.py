@@ -1,28 +1,33 @@
 """A slice of a seldom sampled Gaussian's law, between two smooth edges that no tilt climbs over.
 
-Seldom sampled, a loss is about q(z - 1), z lognormal: tilted by e^{tilt L} it rises like e^{tilt q z} over every edge of a
-Gaussian's shape. A share a_c(u) = e^{-E}, E = e^p, p = x - e^{-x}, x = v(u - c), v > mu, falls faster above c, and 1 - a_c <= E
-falls as fast below it. What reaches above one edge, b, but not above the next, c > b, is
+Seldom sampled, a loss is about q(z - 1), z lognormal. Tilted by e^{tilt L} it rises like e^{tilt q z} over every edge
+of a Gaussian's shape. A share a_c(u) = e^{-E}, E = e^p, p = x - e^{-x}, x = v(u - c), v > mu, falls faster above c.
+Below it, 1 - a_c <= E falls as fast. Between an edge b and the next, c > b, lies
 
     a_c - a_b = a_c (1 - e^{-w}),    w = E_b - E_c >= 0, which rises with u:
 
-log w = p_b + log(1 - e^{-g}), g = p_b - p_c >= v(c - b), p_b' = v(1 + e^{-x_b}) and g' = -v e^{-x_b}(e^{v(c-b)} - 1), so that the
-second term falls by less than v e^{-x_b} where v(c - b) >= 1.
+log w = p_b + log(1 - e^{-g}), g = p_b - p_c >= v(c - b), p_b' = v(1 + e^{-x_b}) and g' = -v e^{-x_b}(e^{v(c-b)} - 1).
+So the second term falls by less than v e^{-x_b} where v(c - b) >= 1.
 
-At u + iy (`panels.py` has Re E and |E|) |a_c| = e^{-Re E_c}, and |a_c - a_b| is at most |a_c| |w| e^{|w|}, |w| <= |E_b| + |E_c|,
-and at most |a_c| + |a_b|. The trapezoidal rule of step h errs by at most 2N/(e^{2 pi y/h} - 1), N the integral of the modulus
-along that line (Trefethen, Weideman 2014, theorem 5.1). With the turns to the other side the same integral bounds
-|M(tilt + it')| for all t' >= t, for they only sink it.
+At u + iy (`Panels` has Re E and |E|) |a_c| = e^{-Re E_c}. There |a_c - a_b| is at most |a_c| |w| e^{|w|}, |w| <=
+|E_b| + |E_c|, and at most |a_c| + |a_b|. The trapezoidal rule of step h errs by at most 2N/(e^{2 pi y/h} - 1), N the
+integral of the modulus along that line (Trefethen, Weideman 2014, theorem 5.1). With the turns to the other side the
+same integral bounds |M(tilt + it')| for all t' >= t, for they only sink it.
 
-Its ratio to M(tilt) is 1 + sum of (mass of a panel)(growth - 1)/M: what many copies need errs relative to what turning changes.
+Its ratio to M(tilt) is 1 + sum of (mass of a panel)(growth - 1)/M. Its error is relative to the
+change by turning, as many copies need it.
 
-What one copy of a seldom sampled Gaussian's law weighs off the real line, by panels of which the worst end is taken.
+Off the real line one copy is weighed by panels, of which the worst end is taken.
 
-k = q z/(1-q), z = e^{mu u - mu^2/2}, so that r = (1-q)(1 + k); k~(u) = k(-u), r~ likewise. At u + iy, 0 <= theta = mu y < pi/2,
+k = q z/(1-q), z = e^{mu u - mu^2/2}, so that r = (1-q)(1 + k); k~(u) = k(-u), r~ likewise. At u + iy, 0 <= theta = mu y
+< pi/2,
+
     |1 + k e^{i theta}| rises in k, and so does alpha = arg(1 + k e^{i theta}) <= tan(theta) log|1 + k e^{i theta}|,
-since d arg/d log|.| = sin(theta)/(cos(theta) + k); |phi(u + iy)| = e^{y^2/2} phi(u); and log|1 + k e^{i theta}| - log(1 + k) =
-log(1 - D)/2, D = 4k sin^2(theta/2)/(1+k)^2, which rises up to k = 1 and falls from there. Every factor is monotone in u, or rises
-and then falls, so that its ends bound it on a panel; what lies beyond the panels is bounded by the slopes there.
+
+since d arg/d log|.| = sin(theta)/(cos(theta) + k). Further |phi(u + iy)| = e^{y^2/2} phi(u). With D = 4k
+sin^2(theta/2)/(1+k)^2, log|1 + k e^{i theta}| - log(1 + k) = log(1 - D)/2; D rises up to k = 1 and falls from there.
+Every factor is monotone in u, or rises and then falls, so that its ends bound it on a panel. Slopes bound all that lies
+beyond the panels.
 """
 
 from __future__ import annotations
@@ -68,7 +73,7 @@ def log_height(x: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 class Panels:
-    """Of one law under remove or replace, up to a share that ends at `top`; arrays over edges are (m,)."""
+    """The panels of one law under remove or replace, up to a share that ends at `top`; arrays over edges are (m,)."""
 
     def __init__(self, mu: float, q: float, steep: float, top: float, *, both: bool) -> None:
         """both: replace-one; steep: of all shares, more than mu."""
@@ -83,9 +88,9 @@ class Panels:
         self._shares: dict[float, Share] = {}
 
     def share(self, place: float) -> Share:
-        """Of the share that ends at this place.
+        """The share that ends at this place.
 
-        Off the line p = x - cos(psi) e^{-x} + i (psi + sin(psi) e^{-x}), psi = steep y: |E| rises with u, and Re E = E e^b
+        Off the line p = x - cos(psi) e^{-x} + i (psi + sin(psi) e^{-x}), psi = steep y. |E| rises with u. Re E = E e^b
         cos(a), where b = (1 - cos(psi)) e^{-x} and the argument a fall.
         """
         if place not in self._shares:
@@ -136,12 +141,12 @@ class Panels:
 
     @cached_property
     def forth(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of r."""
+        """The bounds for r."""
         return self._turned(self.k)
 
     @cached_property
     def back(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Of r~."""
+        """The bounds for r~."""
         return self._turned(self.k_back)
 
     def weights(self, tilt: float) -> tuple[FloatArray, FloatArray]:
@@ -154,7 +159,9 @@ class Panels:
     def growth(self, tilt: float, t: float) -> FloatArray:
         """Log of the most that the law grows by at u + iy, (angles, panels), the factor e^{y^2/2} apart.
 
-        t < 0: where its turns lift it; t > 0: where they sink it.
+        Args:
+            tilt: Above 0.
+            t: Below 0 where its turns lift the law; above 0 where they sink it.
         """
         change, _, turn = self.forth
         found = (1 + tilt) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
@@ -164,7 +171,12 @@ class Panels:
         return found
 
     def below(self, tilt: float, t: float) -> FloatArray:
-        """Log of a bound on the integral of the law's modulus, and on a sum over steps, below the first panel, (angles,)."""
+        """Log of a bound on the integral of the law's modulus, and on a sum over steps, below the first panel, (angles,).
+
+        Args:
+            tilt: Above 0.
+            t: As of `growth`.
+        """
         start = float(log_ndtr(LEFT + 1 / FINE)) + 0.5 * np.square(self.angles / self.mu)
         grown = max(-t, 0.0)
         found = start + grown * self.forth[2][:, 0]
@@ -175,10 +187,16 @@ class Panels:
         return found
 
     def above(self, tilt: float, t: float, place: float) -> FloatArray:
-        """The same above the last panel, with the share that ends at this place, (angles,).
+        """Log of such a bound above the last panel, with the share that ends at a place, (angles,).
 
-        There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|; |1 + k e^{i theta}| >= max(1, k), so that all
-        else that rises has a slope of at most mu ((1+tilt+|t|) min(k, 1) + (tilt+|t|) min(k~, 1)), where k rises like e^{mu u}.
+        There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|. |1 + k e^{i theta}| >= max(1, k).
+        So all else that rises has a slope of at most mu ((1+tilt+|t|) min(k, 1) + (tilt+|t|) min(k~, 1)), where k rises
+        like e^{mu u}.
+
+        Args:
+            tilt: Above 0.
+            t: As of `growth`.
+            place: The u where the share ends.
         """
         last, grown = float(self.edges[-1]), max(-t, 0.0)
         height = (
@@ -248,7 +266,12 @@ class SeldomSampled(Protocol):
     direction: Direction
 
     def law(self, u: FloatArray, step: float) -> Weighted:
-        """Losses and P-masses of one copy at nodes u that are a step apart."""
+        """Losses and P-masses of one copy at nodes.
+
+        Args:
+            u: The nodes, (nodes,).
+            step: Their distance.
+        """
 
 
 class SlicedSum(QuadratureSum):
@@ -339,7 +362,12 @@ class SlicedSum(QuadratureSum):
 
     @np.errstate(all="ignore")
     def turned(self, tilt: float, t: float) -> FloatArray:
-        """Log of the integral of the modulus at u + iy over M(tilt) at each angle; t < 0: turns lift it, t > 0: they sink it."""
+        """Log of the integral of the modulus at u + iy over M(tilt) at each angle.
+
+        Args:
+            tilt: Above 0.
+            t: Below 0 where turns lift the law; above 0 where they sink it.
+        """
         low, high, least, most = self._masses(tilt)
         grown = self.panels.growth(tilt, t) + self._own
         outside: FloatArray = np.logaddexp(*self._outside(tilt, t)) - least
@@ -376,13 +404,13 @@ class SlicedSum(QuadratureSum):
         return self._found[tilt, reach]
 
     def size(self, low: float, high: float, reach: float) -> int:
-        """Of the rule."""
+        """The number of nodes of the rule."""
         del low
         step, left, right = self._rule_of(high, reach)
         return math.ceil((right - left) / step)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """By products of turns over the nodes of a rule that reaches so far or up to twice."""
+        """The work, from products of turns over the nodes of a rule that reaches so far or up to twice."""
         size = self.size(tilt, tilt, 2.0 ** math.ceil(math.log2(max(t, REACH))))
         return atoms.work_by_products(size, frequencies)
 
@@ -428,7 +456,7 @@ class SlicedSum(QuadratureSum):
         return share, error_of_sum + 2 * U * float(masses @ np.abs(part))
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """By products of turns: there are few nodes beside the turns, and many copies want all their digits."""
+        """The ratio by products of turns. There are few nodes beside the turns, and many copies need all their digits."""
         rule, n = self.rule(tilt, float(t.max(initial=0.0))), self.count
         one, error = atoms.line(rule.weighted, rule.tilted_law, t, n, relative=True)
         return n * one, n * error + 2 * U * n * np.abs(one)

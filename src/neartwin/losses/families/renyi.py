@@ -77,7 +77,7 @@ class ZeroConcentrated(PrivacyLoss):
         return None
 
     def renyi(self, direction: Direction) -> RenyiCurve:
-        """The same line in every direction."""
+        """The line, equal in every direction."""
         del direction
         return Linear(self.rho)
 

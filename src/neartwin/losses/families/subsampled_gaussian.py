@@ -1,39 +1,48 @@
 """The Gaussian mechanism on a Poisson sample, one direction at a time: both of add/remove, and replace-one.
 
-In units u = x/sigma of the noise and with mu = sensitivity/sigma, r(u) = 1 - q + q e^{mu u - mu^2/2}, phi the
-standard density:
+In units u = x/sigma of the noise and with mu = sensitivity/sigma, r(u) = 1 - q + q e^{mu u - mu^2/2}, phi the standard
+density:
 
     remove   P = r phi, Q = phi        M(s) = int phi r^{1+s} du           (Zhu, Dong, Wang 2022, theorem 11)
     add      P = phi,   Q = r phi      M(s) = int phi r^{-s} du
     replace  P = r phi, Q = r~ phi     M(s) = int phi r^{1+s} r~^{-s} du,  r~(u) = r(-u): a record of norm 1 becomes its
              opposite; the law is the same in both directions (Koskela, Jalko, Honkela 2020, section 6).
 
-Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(tilt) >= 1 (Jensen)
-or, for remove, >= q^{1+tilt} e^{tilt(1+tilt)mu^2/2}; what lies beyond is a sum of normal tails.
+Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(tilt) >= 1 (Jensen). For
+remove M(tilt) >= q^{1+tilt} e^{tilt(1+tilt)mu^2/2} too. The nodes beyond weigh at most a sum of normal tails.
 
 Decay. Shifting the line of integration by iy, y = theta/mu > 0 (< 0 for add) gives for every t > 0
-    |M(tilt+it)| <= e^{y^2/2} int phi |r(u+iy)|^{1+tilt} e^{-t arg r(u+iy)} du =: B(t), arg r > 0,
-which falls in t: one number bounds all higher frequencies (likewise with |r|^{-tilt}, and with both arguments for
-replace). The integrand of B is again analytic: with A = log r(u+i(eta+y)), A' = log r(u+i(eta-y)) its modulus at
-u + i eta is at most e^{eta^2/2} phi |..||..| exp(-(t/2)(arg r at y+eta minus arg r at eta-y)) and arg r grows with
-the angle, so the same rule with the same nodes gives B up to 2 M(tilt) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v}
-/ (e^{2 pi eta/h} - 1), or what stands below instead of the power of the cosine.
 
-Quadrature: what one turn of the line of integration costs the trapezoidal rule.
+    |M(tilt+it)| <= e^{y^2/2} int phi |r(u+iy)|^{1+tilt} e^{-t arg r(u+iy)} du =: B(t), arg r > 0.
 
-r(u + iy) has modulus at most r(u), argument of the sign of y, at most theta = mu|y| in modulus, and at least cos(theta/2) r(u)
-in modulus (a point of the segment from a to b e^{i theta}). So for theta < pi the integrand at u + iy is at most its value at
-(u, tilt) times e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v}, with w = 1 (2 for replace) and v = tilt where a negative power occurs
-(0 for remove). The trapezoidal rule of step h then errs by at most
+It falls in t: one number bounds all higher frequencies (likewise with |r|^{-tilt}, and with both arguments for
+replace). The integrand of B is again analytic. Let A = log r(u+i(eta+y)) and A' = log r(u+i(eta-y)). Its modulus at u +
+i eta is at most e^{eta^2/2} phi |..||..| exp(-(t/2)(arg r at y+eta minus arg r at eta-y)). The argument of r grows with
+the angle, so the rule with the same nodes gives B up to
+
+    2 M(tilt) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v} / (e^{2 pi eta/h} - 1),
+
+or with the bound below instead of the power of the cosine.
+
+Quadrature: a turn of the line of integration costs the trapezoidal rule an error.
+
+r(u + iy) has modulus at most r(u), and an argument of the sign of y, at most theta = mu|y| in modulus. Its modulus is
+at least cos(theta/2) r(u) (a point of the segment from a to b e^{i theta}). For theta < pi the integrand at u + iy is
+thus at most its value at (u, tilt) times e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v}. Here w = 1 (2 for replace) and v =
+tilt where a negative power occurs (0 for remove). The trapezoidal rule of step h then errs by at most
+
     2 M(tilt) e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v} / (e^{2 pi y/h} - 1)            (Trefethen, Weideman 2014, 5.1).
 
-Seldom sampled, a negative power turns much less. Write r(u+iy) = (1-q) w, w = 1 + k e^{i theta}, k = q e^{mu u - mu^2/2}/(1-q),
-theta < pi/2, X = (1+k)^{-tilt} <= 1. In c = cos theta, log|w| is concave, so |w| >= (1+k)^c; and arg w <= tan(theta) log|w|, for
-d arg w/d log|w| = sin(theta)/(c + k) and both are 0 at k = 0. Under add, with tilt' = c tilt - |t| sin(theta) >= 0,
-    int phi |r(u+iy)^{-tilt-it}| <= (1-q)^{-tilt} E X^{tilt'/tilt} <= M(tilt) (E X)^{tilt'/tilt - 1}            (Jensen),
-which stands for the last two factors; under replace, with r~ for r and the mean over phi r^{1+tilt}, (E X)^{c-1} for the last
-one. E X >= (1-q)^tilt, by Jensen from E[1+k] <= 1/(1-q) (under replace: k falls and r^{1+tilt} rises in u); under add also
-E X >= Phi(a) (1+k(a))^{-tilt} for every a, for X falls in u.
+Seldom sampled, a negative power turns much less. Write r(u+iy) = (1-q) w, w = 1 + k e^{i theta}, k = q e^{mu u -
+mu^2/2}/(1-q), theta < pi/2, X = (1+k)^{-tilt} <= 1. In c = cos theta, log|w| is concave, so |w| >= (1+k)^c. Further arg
+w <= tan(theta) log|w|, for d arg w/d log|w| = sin(theta)/(c + k) and both are 0 at k = 0. Under add, with tilt' = c
+tilt - |t| sin(theta) >= 0,
+
+    int phi |r(u+iy)^{-tilt-it}| <= (1-q)^{-tilt} E X^{tilt'/tilt} <= M(tilt) (E X)^{tilt'/tilt - 1}            (Jensen).
+
+That stands for the last two factors. Under replace, with r~ for r and the mean over phi r^{1+tilt}, (E X)^{c-1} stands
+for the last one. E X >= (1-q)^tilt, by Jensen from E[1+k] <= 1/(1-q) (under replace: k falls and r^{1+tilt} rises in
+u). Under add also E X >= Phi(a) (1+k(a))^{-tilt} for every a, for X falls in u.
 """
 
 from __future__ import annotations
@@ -89,7 +98,14 @@ class Strip:
         return found * (1 + 1e-9)
 
     def log_grown(self, low: float, high: float, theta: FloatArray, t: float) -> FloatArray:
-        """Log of what the integrand grows by at most, for |t| and every tilt in [low, high]; 1 - tilt'/tilt falls in tilt."""
+        """Log of what the integrand grows by at most; 1 - tilt'/tilt falls in tilt.
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt.
+            theta: Angles of the turn, (angles,).
+            t: The greatest |t|.
+        """
         y = theta / self.mu
         turned = (2 if self.direction == "replace" else 1) * t * theta
         often = turned - high * NEGATIVE[self.direction] * np.log(np.cos(theta / 2))
@@ -102,7 +118,14 @@ class Strip:
         return 0.5 * y * y + grown
 
     def step(self, low: float, high: float, t: float, log_goal: float) -> float:
-        """The widest step whose error is below the goal for all of [low, high]; of so few bits that nodes are exact."""
+        """The widest step whose error is below a goal; of so few bits that nodes are exact.
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt.
+            t: The greatest |t|.
+            log_goal: Logarithm of the error allowed, relative to M(tilt).
+        """
         theta = np.append(ANGLES, math.atan2(low, t) * TURNS) if self.direction == "add" and low > 0 else ANGLES
         theta = np.minimum(theta, 40 * self.mu)
         cost = math.log(2) - log_goal + 0.01
@@ -113,7 +136,12 @@ class Strip:
     def log_rule_error(self, step: float, tilt: float, theta: FloatArray) -> FloatArray:
         """Log of what the rule errs by in the integral of B(t), over M(tilt) e^{y^2/2}: the best of some strips eta.
 
-        e^{-x} stands for 1/(e^x - 1); where that is less than a quarter too small, four times the bound proves nothing.
+        e^{-x} stands for 1/(e^x - 1). Where that is less than a quarter too small, four times the bound proves nothing.
+
+        Args:
+            step: The rule's step.
+            tilt: Above 0.
+            theta: Angles of the shift, (angles,).
         """
         negative, hidden = tilt * NEGATIVE[self.direction], self.hidden(tilt)
         widest = 0.95 * (math.pi - theta)[:, None] / self.mu

@@ -1,17 +1,18 @@
 """The Laplace mechanism on a Poisson sample, both directions of add/remove, and replace-one.
 
-Noise of scale 1, e = sensitivity/scale. r(x) = 1 - q + q e^{l(x)} with l(x) = |x| - |x - e|: -e below 0, 2x - e up
-to e, e above. P and Q as in subsampled_gaussian.py with the density e^{-|x|}/2 for phi. Outside the ramps the loss
-is constant, two atoms; on each ramp the integrand is analytic: Gauss-Legendre of 16 points on equal panels of
-half-width w. On the ellipse with semi-axes wA, wB, A = (rho + 1/rho)/2, B = (rho - 1/rho)/2, Re x moves by at most
-wA and 2|Im x| <= theta = 2wB < pi/2, so
-|r| lies between cos(theta/2) r(x - wA) and r(x + wA) and |arg r| <= atan2(q e^l sin, 1 - q + q e^l cos) at x + wA.
-With the
-integrand at most G there a panel errs by w (64/15) G rho^{-30} / (1 - rho^{-2})  (Trefethen 2013, theorem 19.3).
+Noise of scale 1, e = sensitivity/scale. r(x) = 1 - q + q e^{l(x)} with l(x) = |x| - |x - e|: -e below 0, 2x - e up to
+e, e above. P and Q as in subsampled_gaussian.py with the density e^{-|x|}/2 for phi. Outside the ramps the loss is
+constant, two atoms. On each ramp the integrand is analytic: Gauss-Legendre of 16 points on equal panels of half-width
+w.
 
-Decay: an atom keeps its modulus; a ramp gives, by parts with h = density/L',
-|int density e^{itL}| <= (|h(0)| + |h(e)| + TV(h))/t, where h = c e^{-3x} r^{1+a} (a the power of r on the ramp) is
-a product of monotone functions, TV(fg) <= sup f TV(g) + sup g TV(f). All of it falls in t.
+Take the ellipse with semi-axes wA, wB, A = (rho + 1/rho)/2, B = (rho - 1/rho)/2. On it Re x moves by at most wA and
+2|Im x| <= theta = 2wB < pi/2. So |r| lies between cos(theta/2) r(x - wA) and r(x + wA), and |arg r| <= atan2(q e^l sin,
+1 - q + q e^l cos) at x + wA. With the integrand at most G there a panel errs by w (64/15) G rho^{-30} / (1 - rho^{-2})
+(Trefethen 2013, theorem 19.3).
+
+Decay: an atom keeps its modulus. A ramp gives, by parts with h = density/L', |int density e^{itL}| <= (|h(0)| +
+|h(e)| + TV(h))/t. Here h = c e^{-3x} r^{1+a} (a the power of r on the ramp) is a product of monotone functions,
+TV(fg) <= sup f TV(g) + sup g TV(f). All of it falls in t.
 """
 
 from __future__ import annotations

@@ -1,30 +1,37 @@
 r"""A few uses of the sampled Laplace mechanism: none and one loss on a ramp exactly, the contour for the rest.
 
-One loss is one of two atoms (`hi` with mass p, `lo` with p') or lies on a ramp (subsampled_laplace.py). So M = A + D with
-A(s) = p e^{s hi} + p' e^{s lo}, and M^n = sum_k C(n,k) A^{n-k} D^k. A does not fall along a line, and a contour of few uses alone
-would be long. The terms k = 0, 1 are sums over the n - k copies at an atom, j of them at lo: a loss l of weight
-C(n,k) C(n-k,j) p^{n-k-j} p'^j. With x = eps - l,
+One loss is one of two atoms (`hi` with mass p, `lo` with p') or lies on a ramp (subsampled_laplace.py). So M = A + D
+with A(s) = p e^{s hi} + p' e^{s lo}, and M^n = sum_k C(n,k) A^{n-k} D^k. A does not fall along a line, and a contour of
+few uses alone would be long. The terms k = 0, 1 are sums over the n - k copies at an atom, j of them at lo: a loss l of
+weight C(n,k) C(n-k,j) p^{n-k-j} p'^j. With x = eps - l,
 
     g_0(x) = (1 - e^x)_+,    g_1(x) = E[(1 - e^{x-V})_+; V on a ramp].
 
-One ramp has the mass m = (1 - e^{-e})/2 under P and under Q, and with r(y) = 1 - q + q e^{2y-e}, 0 < y < e,
+One ramp has the mass m = (1 - e^{-e})/2 under P and under Q. With r(y) = 1 - q + q e^{2y-e}, 0 < y < e, it gives
+
     remove   V = log r(y), density e^{-y} r(y)/2:   (q/2)(1 - e^{y_x - e})^2, r(y_x) = e^x, below the ramp m (1 - e^x);
-    add      V = -log r(y), density e^{-y}/2:       (q/2) e^{x-e} (e^{y_x} - 1)^2, r(y_x) = e^{-x}, below the ramp m (1 - e^x);
+    add      V = -log r(y), density e^{-y}/2:       (q/2) e^{x-e} (e^{y_x} - 1)^2, r(y_x) = e^{-x}, below it m (1 - e^x);
     replace  both ramps: the first at x + b, and e^b times the second at x - b, b = log r(0) < 0.
-(Insert y_x in the integral of density (1 - e^{x-V}) over V > x: the terms form a square.)
 
-The rest, k >= 2, is a measure, so its contour errs as contour.py says, by no more than the aliases of the whole law. Cut: on
-the line of tilt |A| <= a M(tilt) and |D| <= c M(tilt)/t (`apart`), so at T, with y = c/(a T), |rest| <= (a M(tilt))^n C(n,2) y^2
-(1+y)^{n-2} =: R(T) as C(n,k) <= C(n,2) C(n-2,k-2); R(t) t^2 falls, so (1/pi) sum_{t>T} d R(t)/t^2 <= R(T)/(3 pi T).
+Insert y_x in the integral of density (1 - e^{x-V}) over V > x: the terms form a square.
 
-Rounding. The rest is M^n - F(A, M), F = A^{n-1}(nM - (n-1)A) = A^{n-1}(A + nD). M has the error of the family's own line, dM; A
-that of its two weights (atoms.tilted) and angles, dA. dF/dM = n A^{n-1} and dF/dA = n(n-1) A^{n-2} D, so between the true and
-the computed values F moves by at most n a^{n-1} dM + n(n-1) a^{n-2} (|D| + dM + dA) dA, a := a + dA. Weights of the few draws:
-a product of n quotients (gamma), its logarithm (at most 625 ELEMENTARY), an exponent (8U of at most 745, beyond which it
-vanishes) with n errors of the masses' logarithms. g_1 errs relatively by 64 ELEMENTARY; by the error of y_x, that of its
-logarithm, (4 + 2e) ELEMENTARY of m; by the argument of that logarithm as if x moved by 3 ELEMENTARY |e^x - 1|/e^x, which moves
-g_1 by at most 3 ELEMENTARY |e^x - 1| Q(V > x), and Q(V > x), e^x Q(V > x) <= m; by the errors of hi, lo, b and x by at most so
-much of its mass.
+The rest, k >= 2, is a measure, so its contour errs as contour.py says, by no more than the aliases of the whole law.
+Cut: on the line of tilt |A| <= a M(tilt) and |D| <= c M(tilt)/t (`apart`). So at T, with y = c/(a T), |rest| <= (a
+M(tilt))^n C(n,2) y^2 (1+y)^{n-2} =: R(T) as C(n,k) <= C(n,2) C(n-2,k-2). R(t) t^2 falls, so (1/pi) sum_{t>T} d R(t)/t^2
+<= R(T)/(3 pi T).
+
+Rounding. The rest is M^n - F(A, M), F = A^{n-1}(nM - (n-1)A) = A^{n-1}(A + nD). M has the error dM of the family's own
+line. A has the error dA of its two weights (atoms.tilted) and angles. dF/dM = n A^{n-1} and dF/dA = n(n-1) A^{n-2} D.
+With a := a + dA, F thus moves by at most n a^{n-1} dM + n(n-1) a^{n-2} (|D| + dM + dA) dA between the true and the
+computed values.
+
+Weights of the few draws err by four things. The product of n quotients errs by gamma. Its logarithm errs by at most 625
+ELEMENTARY. The exponent errs by 8U of at most 745, beyond which it vanishes. The masses' logarithms add n errors.
+
+g_1 errs relatively by 64 ELEMENTARY. The error of y_x, that of its logarithm, moves it by (4 + 2e) ELEMENTARY of m.
+The argument of that logarithm errs as if x moved by 3 ELEMENTARY |e^x - 1|/e^x. That moves g_1 by at most 3 ELEMENTARY
+|e^x - 1| Q(V > x), and Q(V > x), e^x Q(V > x) <= m. The errors of hi, lo, b and x move it by at most so much of its
+mass.
 """
 
 from __future__ import annotations
@@ -117,7 +124,7 @@ class FewOnRamps:
         return self._rising(x + self.bottom) + math.exp(self.bottom) * self._falling(x - self.bottom)
 
     def share(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What it adds to delta at each eps, and the bound on the error; 1e-300 for what exponentials lose below every float."""
+        """Its part of delta at each eps, and the bound on the error; 1e-300 for what exponentials lose below every float."""
         rows = max(1, BLOCK // len(self.parts[0][0]))
         if len(eps) > rows:
             parts = [self.share(eps[i : i + rows]) for i in range(0, len(eps), rows)]
@@ -152,7 +159,7 @@ class FewAndRest:
         return lower, np.minimum((share + slack + upper) * (1 + 4 * U), 1.0)
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The same with the error terms."""
+        """The bounds with their error terms."""
         _, _, errors = self.rest.bounds_with_errors(eps)
         errors["rounding"] = errors["rounding"] + self.few.share(eps)[1]
         return *self.delta(eps), errors
@@ -205,7 +212,17 @@ def _rest(law: RampLaw, tilt: float, t: FloatArray) -> tuple[ComplexArray, Float
 
 @np.errstate(all="ignore")
 def build(law: RampLaw, total: SumOfLosses, at: Saddle, rtol: float) -> FewAndRest:
-    """A rule whose alias and cut leave this relative width in eps; `NoCertificateError` where it would be long."""
+    """A rule whose alias and cut leave a wanted relative width in eps.
+
+    Args:
+        law: Copies of one law on ramps.
+        total: The sum, of this law alone.
+        at: The saddle.
+        rtol: The width.
+
+    Raises:
+        NoCertificateError: The rule would be long.
+    """
     tilt, (scale, scale_error), apart = at.tilt, total.log_mgf(at.tilt), law.apart(at.tilt)
     share = 0.02 * rtol * tilt * max(abs(at.eps), 1e-2 * at.deviation)
     log_goal = at.log_delta + math.log(min(max(share, 1e-13), 1e-6))

@@ -44,7 +44,12 @@ def _least(function: Callable[[float], float]) -> float:
 
 
 def log_delta_above(log_mgf: LogMgf, eps: float) -> float:
-    """An upper bound on log delta(eps); at most 0."""
+    """An upper bound on log delta(eps); at most 0.
+
+    Args:
+        log_mgf: An upper bound on K at each s.
+        eps: One epsilon.
+    """
 
     def bound(x: float) -> float:
         s = math.exp(x)
@@ -70,7 +75,12 @@ def _known(log_mgf: LogMgf) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def delta_above(log_mgf: LogMgf, eps: FloatArray) -> FloatArray:
-    """An upper bound on delta at each eps, rounded up; for many eps by a fixed list of s."""
+    """An upper bound on delta at each eps, rounded up; for many eps by a fixed list of s.
+
+    Args:
+        log_mgf: An upper bound on K at each s.
+        eps: Finite, (n,).
+    """
     if len(eps) > FEW:
         s, k, c = _known(log_mgf)
         least = np.zeros(len(eps))
@@ -83,7 +93,12 @@ def delta_above(log_mgf: LogMgf, eps: FloatArray) -> FloatArray:
 
 
 def epsilon_above(log_mgf: LogMgf, delta: float) -> float:
-    """An upper bound on eps(delta), 0 < delta < 1: min over s of (K(s) + log c(s) - log delta)/s; 0 at least."""
+    """An upper bound on eps(delta), at least 0: the least over s of (K(s) + log c(s) - log delta)/s.
+
+    Args:
+        log_mgf: An upper bound on K at each s.
+        delta: Strictly between 0 and 1.
+    """
     log = math.log(delta)
 
     def bound(x: float) -> float:

@@ -14,7 +14,12 @@ from neartwin.losses.summands.rounding import NoCertificateError
 
 
 def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-    """The closed form of the finite part, where the whole is one summand that has it."""
+    """The closed form of the finite part, if the sum is one summand that has it.
+
+    Args:
+        total: The sum.
+        eps: Finite, (n,).
+    """
     found = total.summands[0].delta(eps) if len(total.summands) == 1 else None
     if found is None:
         return None
@@ -47,7 +52,7 @@ class Closed:
         return lower, upper, {"rounding": (upper - lower) / 2}
 
     def point_estimate(self, eps: float) -> tuple[float, float]:
-        """By a difference."""
+        """The formula, and its slope from a difference."""
         step = 1e-6 * (abs(eps) + 1e-3)
         lower, upper = self.delta(np.array([eps - step, eps, eps + step]))
         values = 0.5 * (lower + upper)
@@ -55,7 +60,13 @@ class Closed:
 
 
 def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    """A root or a bisection between two eps that bracket, then the certified ends."""
+    """A root or a bisection between two eps that bracket, then the certified ends.
+
+    Args:
+        total: A sum whose delta is a formula.
+        low_target: Delta at the lower end is at least this.
+        high_target: Delta at the upper end is at most this.
+    """
     formula = total.summands[0].inverse(high_target, low_target)
     if formula is not None:
         return Answer(formula[0], formula[1], CLOSED, formula[2])

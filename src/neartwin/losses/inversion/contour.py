@@ -1,50 +1,51 @@
 """The contour: delta(eps) = (1/2pi) int M(s) e^{-s eps} k(s) dt along s = tilt + it, by the trapezoidal rule.
 
 The loss is never discretised. For any kernel function k(x) with transform k(s) = int k(x) e^{-sx} dx on Re s = tilt,
-E[k(L - eps)] = (1/2pi) int M(s) e^{-s eps} k(s) dt, and the rule with step d = 2pi/W gives exactly (Poisson summation)
+E[k(L - eps)] = (1/2pi) int M(s) e^{-s eps} k(s) dt. The rule with step d = 2pi/W gives exactly (Poisson summation)
 
     S = (d/2pi) sum_k F(kd) = sum_m e^{tilt m W} E[k(L - eps - mW)],        F(t) = M(s) e^{-s eps} k(s).
 
-Three kernels; gamma is a small width, g = e^{gamma^2 s(s+1)/2}:
-  plain     (1 - e^{-x})_+                              1/(s(s+1))
-  upper     a Gaussian mechanism of mu = gamma more     g / (s(s+1))          >= plain, since more information only
-    helps
-  lower     upper - C gamma phi(x/gamma + gamma/2)      g (1/(s(s+1)) - C gamma^2)      <= plain
-Lower. With a = x/gamma + gamma/2, b = a - gamma, R = Phi/phi: for x < 0, upper - plain = Phi(a) - e^{-x} Phi(b) =
-phi(a)(R(a)
-- R(b)), for x >= 0 it is e^{-x} Phi(-b) - Phi(-a) = phi(a)(R(-b) - R(-a)); both differences are gamma R'(v) with
-R'(v) = 1 + v R(v) increasing and v <= gamma/2, so at most gamma C phi(a), C = 1 + (gamma/2) R(gamma/2). The two smooth
-kernels differ by C gamma^2 times a density of width gamma: second order, and their transforms fall like
-e^{-gamma^2 t^2/2}, so that nearly atomic losses, whose M does not decay, need no certificate of decay.
+There are three kernels; gamma is a small width, g = e^{gamma^2 s(s+1)/2}:
 
-Error ledger, true delta in [S_lower - alias - cut - rounding, S_upper + cut + rounding]:
-  alias     every term of S is >= 0 for plain and upper, so S only exceeds; for lower each term m != 0 is at most
-            e^{tilt m W} delta(eps + mW), and Chernoff (total.py) bounds the two sums:
-            m > 0: c(s) e^{K(s) - s eps} / (e^{(s-tilt)W} - 1), any s > tilt (0 when eps + W >= top);
-            m < 0: c(s) e^{K(s) - s eps} / (e^{(tilt-s)W} - 1), any 0 <= s < tilt.
-  cut       |t| > T = Kd: |s(s+1)| >= t^2, sum_{k>K} d/(kd)^2 <= 1/T and int_T^inf e^{-g^2t^2/2} dt <=
-    e^{-g^2T^2/2}/(g^2 T):
-            (1 + C) e^{K(tilt) - tilt eps} |g(tilt)| B(T) e^{-gamma^2 T^2/2} / (pi T), B(T) >= sup_{t>T}
-            |M(tilt+it)/M(tilt)|.
-  rounding  (d/2pi) sum_k |F(kd)| (expm1(E_k) + gamma(K)), E_k from `line`, plus 8U per factor and 2U|t eps| in the
-            angle: expm1(x + y) <= expm1(x) + 1.72 y e^x for 0 <= y <= 1, so two sums kept with the line serve every eps.
+    plain     (1 - e^{-x})_+                              1/(s(s+1))
+    upper     a Gaussian mechanism of mu = gamma more     g / (s(s+1))                    >= plain
+    lower     upper - C gamma phi(x/gamma + gamma/2)      g (1/(s(s+1)) - C gamma^2)      <= plain
+
+Upper. More information only helps.
+
+Lower. Let a = x/gamma + gamma/2, b = a - gamma, R = Phi/phi. For x < 0, upper - plain = Phi(a) - e^{-x} Phi(b) =
+phi(a)(R(a) - R(b)). For x >= 0 it is e^{-x} Phi(-b) - Phi(-a) = phi(a)(R(-b) - R(-a)). Both differences are gamma R'(v)
+with R'(v) = 1 + v R(v) increasing and v <= gamma/2. So they are at most gamma C phi(a), C = 1 + (gamma/2) R(gamma/2).
+
+The two smooth kernels differ by C gamma^2 times a density of width gamma: second order. Their transforms fall like
+e^{-gamma^2 t^2/2}. So nearly atomic losses, whose M does not decay, need no certificate of decay.
+
+Error ledger: the true delta lies in [S_lower - alias - cut - rounding, S_upper + cut + rounding].
+
+Alias. Every term of S is >= 0 for plain and upper, so S only exceeds. For lower each term m != 0 is at most e^{tilt m
+W} delta(eps + mW), and delta(x) <= c(s) e^{K(s) - s x} for every s (total.py). So all terms of one side together are
+
+    m > 0:  at most c(s) e^{K(s) - s eps} / (e^{(s-tilt)W} - 1), any s > tilt; 0 when eps + W >= top;
+    m < 0:  at most c(s) e^{K(s) - s eps} / (e^{(tilt-s)W} - 1), any 0 <= s < tilt.
+
+Cut. For |t| > T = Kd: |s(s+1)| >= t^2, sum_{k>K} d/(kd)^2 <= 1/T and int_T^inf e^{-g^2t^2/2} dt <= e^{-g^2T^2/2}/(g^2
+T). With B(T) >= sup_{t>T} |M(tilt+it)/M(tilt)| the cut is at most
+
+    (1 + C) e^{K(tilt) - tilt eps} |g(tilt)| B(T) e^{-gamma^2 T^2/2} / (pi T).
+
+Rounding. It is (d/2pi) sum_k |F(kd)| (expm1(E_k) + gamma(K)), E_k from `line`. To E_k come 8U per factor and 2U|t eps|
+in the angle. expm1(x + y) <= expm1(x) + 1.72 y e^x for 0 <= y <= 1, so two sums kept with the line serve every eps.
 Terms too small to matter are dropped and their moduli join the cut.
 
-Aliases: a rule of step 2pi/W on a line also sees delta at eps + mW; two Chernoff bounds say how little.
+The period W. With the gap |s - tilt| fixed, the least W that keeps the alias below a goal is read off. For a Gaussian
+the best gap is z/deviation and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump wants a smaller
+gap, and W is long.
 
-A term m of the sum is e^{tilt m W} delta(eps + mW) >= 0, and delta(x) <= c(s) e^{K(s) - s x} for every s (total.py), so
-    m > 0:  at most c(s) e^{K(s) - s eps} / (e^{(s-tilt)W} - 1) together, any s > tilt; 0 when eps + W >= top;
-    m < 0:  at most c(s) e^{K(s) - s eps} / (e^{(tilt-s)W} - 1) together, any 0 <= s < tilt.
-With the gap |s - tilt| fixed, the least W that keeps this below a goal is read off; for a Gaussian the best gap is z/deviation
-and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump wants a smaller gap, and W is long.
-
-Which frequencies of a long line are significant: where atoms of many kinds turn, they are seldom together again.
-
-A long line is summed term by term, each |M(s)/M(tilt)| times the kernel, which is at most step/pi
-e^{mu^2 (tilt(tilt+1) - t^2)/2} (2/|s(s+1)| + dip) and falls in t. `Summand.log_modulus_bound` bounds |M(s)/M(tilt)| for all near
-one, so that neighbouring nodes are judged at once, by the first of them; where that is not enough fewer are taken together, and
-at last each alone. Terms proved to be too small to matter are never computed: what they may add together is charged with the
-frequency cut, on both sides.
+Significant frequencies: where atoms of many kinds turn, they are seldom together again. A long line is summed term by
+term, each |M(s)/M(tilt)| times the kernel. The kernel is at most step/pi e^{mu^2 (tilt(tilt+1) - t^2)/2} (2/|s(s+1)| +
+dip) and falls in t. `Summand.log_modulus_bound` bounds |M(s)/M(tilt)| for all t near one, so that neighbouring nodes
+are judged at once, by the first of them. Where that is not enough fewer are taken together, and at last each alone.
+Terms proved to be too small to matter are never computed. Their sum is charged with the frequency cut, on both sides.
 """
 
 from __future__ import annotations
@@ -119,7 +120,13 @@ def _shortest(
 
 
 def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
-    """The shortest period found whose aliases at saddle.eps stay below the goal."""
+    """The shortest period found whose aliases at saddle.eps stay below the goal.
+
+    Args:
+        total: The sum.
+        saddle: Its saddle.
+        log_goal: Logarithm of what they may add to delta.
+    """
     tilt, deviation, eps = saddle.tilt, saddle.deviation, saddle.eps
     need = max(total.log_mgf(tilt)[0] - tilt * eps - log_goal, 2.0)
     gap = math.sqrt(2 * need) / deviation
@@ -148,8 +155,12 @@ def significant_frequencies(
 ) -> tuple[FloatArray, float]:
     """The frequencies whose terms may matter, 0 among them, and the sum of the moduli of all others, rounded up.
 
-    step: between the nodes, so short a float that its products with them are exact. kernel: width squared, the factor of the
-    lower one's dip, and the logarithm of what may be lost.
+    Args:
+        total: The sum.
+        tilt: The line's tilt.
+        step: Between the nodes, so short a float that its products with them are exact.
+        nodes: The number of nodes above 0.
+        kernel: Width squared, the factor of the lower kernel's dip, and the logarithm of what may be lost.
     """
     mu2, ratio, log_goal = kernel
     if nodes < MANY or total.fastest_frequency == 0:
@@ -180,14 +191,20 @@ def significant_frequencies(
 
 
 class Rounding(NamedTuple):
-    """What rounding can do to a sum of terms, over e^{log_scale}: at eps 0, and more for each unit of |eps|."""
+    """The rounding of a sum of terms, over e^{log_scale}: at eps 0, and more for each unit of |eps|."""
 
     fixed: float
     per_eps: float
 
     @classmethod
     def of(cls, size: FloatArray, error: FloatArray, t: FloatArray) -> Rounding:
-        """size: moduli of the terms; error: relative error of each, as the argument of expm1."""
+        """The rounding of terms with known errors.
+
+        Args:
+            size: Moduli of the terms, (frequencies,).
+            error: Relative error of each, as the argument of expm1.
+            t: Their frequencies.
+        """
         worst = float(error.max())
         if worst < 1e-3:  # expm1(x) <= x(1 + x)
             more, sums = 1 + worst, gamma(len(t))
@@ -200,7 +217,12 @@ class Rounding(NamedTuple):
             return cls(float(size @ (grown + gamma(len(t)))), per_eps * 1.72 * 2 * U * 1.01)
 
     def at(self, eps: FloatArray, longest: float) -> FloatArray:
-        """The bound at each eps; inf where the angle of the longest frequency errs by more than 1."""
+        """The bound at each eps; inf where the angle of the longest frequency errs by more than 1.
+
+        Args:
+            eps: Finite, (n,).
+            longest: The longest frequency.
+        """
         bound: FloatArray = np.where(
             2 * U * np.abs(eps) * longest <= 1, self.fixed + np.abs(eps) * self.per_eps, np.inf
         )
@@ -342,6 +364,11 @@ def poles(tilt: float, t: FloatArray, step: float) -> tuple[FloatArray, ComplexA
     """The modulus of 1/(s(s+1)), times the weight of the rule, and s(s+1) itself.
 
     tilt(tilt+1) - t^2 errs by 4U of both, which is no more than 4U |s(s+1)|, for t^2 + tilt(tilt+1) <= |s(s+1)|.
+
+    Args:
+        tilt: The line's tilt.
+        t: Frequencies, 0 first.
+        step: Between them.
     """
     product: ComplexArray = (tilt * (tilt + 1) - t * t) + 1j * (t * (2 * tilt + 1))
     size: FloatArray = (step / math.pi) / np.sqrt(np.square(product.real) + np.square(product.imag))
@@ -358,9 +385,17 @@ def build(
     tolerance: float = TOLERANCE,
     share: float = 1,
 ) -> Contour:
-    """A certified line with smooth kernels of the given width, 0 the plain one; alias and cut within the tolerance.
+    """A certified line, alias and cut within the tolerance.
 
-    share: how many times the usual budget a plain one may take.
+    Args:
+        total: The sum.
+        saddle: Its saddle.
+        width: The smooth kernels' width; 0 for the plain one.
+        tolerance: Relative to delta.
+        share: How many times the usual budget a plain line may take.
+
+    Raises:
+        NoCertificateError: The line would be longer.
     """
     tilt = saddle.tilt
     scale, scale_error = total.log_mgf(tilt)

@@ -1,7 +1,7 @@
 """Where a contour meets a delta: certified ends by Newton's method, and the narrowest answer of a few contours.
 
-A contour at any tilt gives a valid interval. The first guess of epsilon decides how narrow it is, so a poor one is mended by
-the contour itself, which is then built again at its own estimate.
+A contour at any tilt gives a valid interval. The first guess of epsilon decides how narrow it is. A poor guess is
+mended by the contour itself, which is then built again at its own estimate.
 """
 
 from __future__ import annotations
@@ -59,12 +59,23 @@ class Answer(NamedTuple):
 
 
 def narrow(lower: float, upper: float, enough: float = NARROW) -> bool:
-    """Whether the ends are relatively so close."""
+    """Whether the ends are relatively so close.
+
+    Args:
+        lower: The lower end.
+        upper: The upper end.
+        enough: The relative width.
+    """
     return math.isfinite(upper) and (upper - max(lower, 0.0) <= enough * upper or upper <= 0)
 
 
 def common(one: Answer, other: Answer) -> Answer:
-    """What both prove, by the name of the narrower."""
+    """The intersection of two answers, by the name of the narrower.
+
+    Args:
+        one: An answer.
+        other: Another answer to the same question.
+    """
     first, second = sorted((one, other), key=lambda answer: answer.upper - max(answer.lower, 0.0))
     slope = first.slope if math.isfinite(first.slope) else second.slope
     lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
@@ -82,7 +93,7 @@ class ContourRule(Protocol):
         """Lower and upper bounds at each eps."""
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The same with the error terms."""
+        """The bounds with their error terms."""
 
     def point_estimate(self, eps: float) -> tuple[float, float]:
         """Delta and minus its slope, uncertified."""
@@ -102,7 +113,14 @@ class Ends(NamedTuple):
 def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float) -> tuple[Ends, float, float]:
     """The certified ends, the estimate between them, and -d log delta / d eps there.
 
-    Newton inside a bracket finds where the estimate of delta is the target; the ends around it are evaluated and so proved.
+    Newton inside a bracket finds where the estimate of delta is the target. The ends around it are evaluated and so
+    proved.
+
+    Args:
+        line: The line.
+        at: The saddle that it was built at.
+        low_target: Delta at the lower end is at least this.
+        high_target: Delta at the upper end is at most this.
     """
     log_target = 0.5 * (math.log(low_target) + math.log(high_target))
     e, slope, low, high = at.eps, at.tilt, -math.inf, math.inf
@@ -124,9 +142,17 @@ def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float)
 
 
 def ends(line: ContourRule, e: float, slope: float, low_target: float, high_target: float) -> Ends:
-    """The certified ends around e, where -d log delta / d eps is about the slope.
+    """The certified ends around an estimate of eps.
 
-    One look at a few widths that are common; where none fits or the line can do much better, the doubled widths of its own error.
+    It looks once at a few widths that are common. Where none fits or the line can do much better, it doubles the width
+    of the line's own error.
+
+    Args:
+        line: The line.
+        e: The estimate.
+        slope: About -d log delta / d eps there.
+        low_target: Delta at the lower end is at least this.
+        high_target: Delta at the upper end is at most this.
     """
     widths = WIDTHS * (abs(e) + 1e-3)
     low, high, parts = line.bounds_with_errors(np.concatenate([e - widths, e + widths, [e]]))
@@ -153,7 +179,13 @@ def ends(line: ContourRule, e: float, slope: float, low_target: float, high_targ
 
 
 def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
-    """A certified line at this saddle, as narrow in eps as asked: on the lattice, plain, or smooth."""
+    """A certified line at this saddle, as narrow in eps as asked: on the lattice, plain, or smooth.
+
+    Args:
+        total: The sum.
+        at: The saddle.
+        rtol: The relative width.
+    """
     if total.lattice is not None:
         with contextlib.suppress(NoCertificateError):
             return LATTICE, lattice.build(total, at)
@@ -164,12 +196,24 @@ def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRu
 
 
 def smooth_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
-    """A line with smooth kernels, where nothing else is affordable."""
+    """A line with smooth kernels, where nothing else is affordable.
+
+    Args:
+        total: The sum.
+        at: The saddle.
+        rtol: The relative width.
+    """
     return _smooth(total, at, tuple(share * rtol for share in RESOLUTIONS))
 
 
 def wide_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
-    """The same, at whatever width is affordable."""
+    """A line with smooth kernels, at whatever width is affordable.
+
+    Args:
+        total: The sum.
+        at: The saddle.
+        rtol: Any.
+    """
     del rtol
     return _smooth(total, at, COARSER)
 
@@ -177,11 +221,16 @@ def wide_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, Cont
 def lines_at(
     total: SumOfLosses, at: Saddle, rtol: float, levels: tuple[float, ...]
 ) -> Iterator[tuple[str, ContourRule]]:
-    """Certified lines at this saddle: one alone where width is no matter, else smooth ones of each level; a wide one if none.
+    """Certified lines at this saddle, from coarse to fine.
 
-    None at all for a delta so small that a wide line says no more than Chernoff's bound.
+    It is one line alone where width is no matter, else smooth ones of each level, and a wide one if none is affordable.
+    There is none at all for a delta so small that a wide line says no more than Chernoff's bound.
 
-    Levels end with the first that is no wider than asked for.
+    Args:
+        total: The sum.
+        at: The saddle.
+        rtol: The relative width wanted.
+        levels: Relative widths; the first that is no wider than wanted is the last taken.
     """
     found, last = None, math.inf
     for level in levels:
@@ -222,12 +271,24 @@ def by_line(
     build: Build = line_at,
     levels: tuple[float, ...] = LEVELS,
 ) -> Answer:
-    """What a few lines prove together; most questions stop at the first.
+    """The intersection of a few lines' answers; most questions stop at the first.
 
-    Where the first guess of eps was poor, so were the period and the cut; the same line is then built again. Smooth kernels aim
-    at the levels in turn, each cheap beside the next; where the last gave less (an atom within their width weighs more than a
-    density), finer ones are asked for. rtol: the relative width at which to stop. It decides nothing else, so that what is
-    proved of a lesser width lies inside what is proved of a greater one.
+    Where the first guess of eps was poor, so were the period and the cut. The line is then built again. Smooth kernels
+    aim at the levels in turn, each cheap beside the next. An atom within their width weighs more than a density, and
+    the last level then gives less. Finer ones are asked for.
+
+    Args:
+        total: The sum.
+        low_target: Delta at the lower end is at least this.
+        high_target: Delta at the upper end is at most this.
+        rtol: The relative width at which to stop. It decides nothing else, so that the answer for a lesser width lies
+            inside that for a greater one.
+        tries: The number of lines.
+        build: How a line is built.
+        levels: Relative widths that smooth kernels aim at.
+
+    Raises:
+        NoCertificateError: No line proves an upper end.
     """
     best: Answer | None = None
     at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, tries
@@ -267,7 +328,13 @@ def by_line(
 
 
 def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    """What one plain line of a part of the usual budget proves."""
+    """The answer of one plain line of a part of the usual budget.
+
+    Args:
+        total: The sum.
+        low_target: Delta at the lower end is at least this.
+        high_target: Delta at the upper end is at most this.
+    """
     at = saddle.for_delta(total, high_target)
     line = contour.build(total, at, 0.0, share=BRIEF)
     return _at_line(CONTOUR, line, at, (low_target, high_target), NARROW)[0]

@@ -1,21 +1,24 @@
 """The contour for losses on a lattice start + h Z: one period of frequencies holds everything.
 
-p_j = P(L = start + j h) = (h/2pi) int_{-pi/h}^{pi/h} M(s) e^{-s(start + jh)} dt. Let l be the first lattice point
-above eps. Summing p_j (1 - e^{eps - l_j}) over l_j >= l:
+p_j = P(L = start + j h) = (h/2pi) int_{-pi/h}^{pi/h} M(s) e^{-s(start + jh)} dt. Let l be the first lattice point above
+eps. Summing p_j (1 - e^{eps - l_j}) over l_j >= l:
 
     delta(eps) = (h/2pi) int M(s) e^{-sl} [ 1/(1 - e^{-sh}) - e^{eps-l} / (1 - e^{-(s+1)h}) ] dt.
 
-With N nodes t_k = 2 pi k/(N h) the rule gives sum_m e^{tilt m W} delta(eps + mW), W = N h, as in contour.py, with
-the same alias terms; there is no quadrature error, no kernel width, and no cut unless the middle of the period is
-skipped. Randomized response, (eps, delta) pairs and everything else on a lattice compose exactly here, in any
-mixture whose steps have a common divisor: the optimal composition of Kairouz, Oh, Viswanath 2015 and Murtagh,
-Vadhan 2016 included.
+With N nodes t_k = 2 pi k/(N h) the rule gives sum_m e^{tilt m W} delta(eps + mW), W = N h, as in contour.py, with the
+same alias terms. There is no quadrature error, no kernel width, and no cut unless the middle of the period is skipped.
+Randomized response, (eps, delta) pairs and everything else on a lattice compose exactly here. They may be mixed if
+their steps have a common divisor. That includes the optimal composition of Kairouz, Oh, Viswanath 2015 and Murtagh,
+Vadhan 2016.
 
-Error ledger: aliasing (lower side only) and rounding as in contour.py; frequency cut: the nodes with |t_k| > T, at
-most N of weight 1/N, give at most e^{K - tilt l} B(T) [1/(1 - e^{-tilt h}) + e^{eps-l}/(1 - e^{-(tilt+1)h})] together,
-since |1 - e^{-sh}| >= 1 - e^{-tilt h}. Whether a lattice point is above eps is decided in exact arithmetic. Where two atoms at
-logarithms make the lattice, it is that of their floats: the true sum lies within `lattice_error` of its point, so delta of the
-floats' law at eps + lattice_error is a lower bound and at eps - lattice_error an upper one.
+Error ledger: aliasing (lower side only) and rounding as in contour.py. Frequency cut: the nodes with |t_k| > T are at
+most N of weight 1/N. As |1 - e^{-sh}| >= 1 - e^{-tilt h}, together they give at most
+
+    e^{K - tilt l} B(T) [1/(1 - e^{-tilt h}) + e^{eps-l}/(1 - e^{-(tilt+1)h})].
+
+Whether a lattice point is above eps is decided in exact arithmetic. Where two atoms at logarithms make the lattice, it
+is that of their floats. The true sum lies within `lattice_error` of its point. So delta of the floats' law at eps +
+lattice_error is a lower bound, and at eps - lattice_error an upper one.
 """
 
 from __future__ import annotations
@@ -37,7 +40,12 @@ MOST_NODES = 1 << 18
 
 
 def one_minus_exp(s: ComplexArray, step: float) -> ComplexArray:
-    """1 - e^{-s step}, each part without cancellation."""
+    """1 - e^{-s step}, each part without cancellation.
+
+    Args:
+        s: Points of the line, (frequencies,).
+        step: The lattice's step.
+    """
     x, y = s.real * step, s.imag * step
     versine = 2 * np.square(np.sin(0.5 * y))
     decay = np.exp(-x)
@@ -130,7 +138,15 @@ class Periodic:
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
 def build(total: SumOfLosses, saddle: Saddle) -> Periodic:
-    """A certified period; `NoCertificateError` when the losses share no lattice, or one too fine."""
+    """A certified period.
+
+    Args:
+        total: The sum.
+        saddle: Its saddle.
+
+    Raises:
+        NoCertificateError: The losses share no lattice, or one too fine.
+    """
     lattice = total.lattice
     if lattice is None:
         raise NoCertificateError

@@ -1,7 +1,7 @@
 """The methods of inversion in order: closed form, special method, lattice and contour, wide kernels, Chernoff's floor.
 
-A method proves an interval or raises `NoCertificateError`, and the next is tried. The answer is the best proved lower end
-and the best proved upper end of those tried, with the name of the method and its error terms.
+A method proves an interval or raises `NoCertificateError`, and the next is tried. The answer has the best proved lower
+end and the best proved upper end of those tried. It carries the name of the method and its error terms.
 """
 
 from __future__ import annotations
@@ -110,9 +110,13 @@ def _lines(
 
 
 def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:
-    """Certified eps of a delta known to lie in [low_delta, high_delta]: the least eps >= 0 with delta(eps) <= it.
+    """Certified eps of a delta known to an interval: the least eps >= 0 with delta(eps) <= it.
 
-    rtol: the relative width wanted, which a longer line pays for; not a promise.
+    Args:
+        total: The sum.
+        low_delta: At most delta.
+        high_delta: At least delta.
+        rtol: The relative width wanted, which a longer line pays for; not a promise.
     """
     inf_low, inf_high = total.infinity
     if inf_low > high_delta:
@@ -185,8 +189,11 @@ class _Deltas:
 def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
     """Bounds on delta at each eps and the method's name for each; lines are shared by the eps near their saddles.
 
-    rtol: the relative width in eps worth a longer line, no less than the usual one. An eps is asked at every level down to it:
-    what is proved of a lesser width lies inside what is proved of a greater one.
+    Args:
+        total: The sum.
+        eps: Finite, (n,).
+        rtol: The relative width in eps worth a longer line, no less than the usual one. Every level down to it is
+            asked, so that the answer for a lesser width lies inside that for a greater one.
     """
     exact = closed_form(total, eps)
     if exact is not None:
@@ -232,7 +239,13 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
 
 
 def with_infinity(total: SumOfLosses, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Inf + (1 - inf) delta, increasing in both; three rounded operations outward."""
+    """Inf + (1 - inf) delta, increasing in both; three rounded operations outward.
+
+    Args:
+        total: The sum, which knows inf.
+        lower: Lower bounds on the finite part, (n,).
+        upper: Upper bounds on it.
+    """
     low, high = total.infinity
     step = 4 * np.finfo(float).eps
     return (low + (1 - low) * lower) * (1 - step), np.minimum((high + (1 - high) * upper) * (1 + step), 1.0)

@@ -24,7 +24,12 @@ class Saddle(NamedTuple):
     log_delta: float
 
     def lower(self, total: SumOfLosses, factor: float) -> Saddle:
-        """The same question on a line nearer to 0: when a tilted law has two humps, less tilt leaves one."""
+        """The saddle on a line nearer to 0. If a tilted law has two humps, less tilt leaves one.
+
+        Args:
+            total: The sum.
+            factor: The new tilt over the old, at most 1.
+        """
         tilt = self.tilt * factor
         return self._replace(tilt=tilt, deviation=math.sqrt(max(total.cumulants(tilt)[2], 1e-300)))
 
@@ -64,9 +69,12 @@ def _saddle(total: SumOfLosses, tilt: float) -> Saddle:
 
 
 def for_delta(total: SumOfLosses, delta: float, close: float = 0.5) -> Saddle:
-    """The saddle whose estimated delta is about the one wanted; 0 < delta.
+    """The saddle whose estimated delta is about the one wanted.
 
-    close: how near in its logarithm, before a last step.
+    Args:
+        total: The sum.
+        delta: Above 0.
+        close: How near in its logarithm, before a last step.
     """
     wanted = math.log(delta)
     # a Gaussian's tilt of this variance: one of Newton's steps from where its density alone has it
@@ -98,7 +106,12 @@ def for_delta(total: SumOfLosses, delta: float, close: float = 0.5) -> Saddle:
 
 
 def for_eps(total: SumOfLosses, eps: float) -> Saddle:
-    """The saddle of one eps, any sign."""
+    """The saddle of one eps.
+
+    Args:
+        total: The sum.
+        eps: Any sign.
+    """
     _, k1, k2 = total.cumulants(1e-3)
     deviation = math.sqrt(max(k2, 1e-300))
     start = math.log((abs(eps - k1) / deviation + 1) / deviation)

@@ -50,7 +50,7 @@ class SumOfLosses:
         self._mgf: dict[float, tuple[float, float]] = {}
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """What a line of so many frequencies that reaches t costs, in exponentials."""
+        """The cost of a line, in exponentials."""
         return sum(part.work(tilt, t, frequencies) for part in self.summands)
 
     @property

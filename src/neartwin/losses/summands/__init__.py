@@ -1,1 +1,1 @@
-"""What a privacy loss must know of itself to be summed: its transform, atoms, tails, rounding errors."""
+"""Summands: the transform, atoms, tails and rounding errors of a privacy loss, for sums."""

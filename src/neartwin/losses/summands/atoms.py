@@ -1,28 +1,32 @@
 """Finitely many losses: every finite pair, and the nodes of a quadrature.
 
 M(s) = sum_j p_j e^{s l_j}. Tilted weights w_j = p_j e^{tilt l_j} / M(tilt) give M(tilt+it)/M(tilt) = 1 + sum_j w_j
-(e^{i t l_j} - 1), so the arithmetic errs relative to the small numbers e^{itl} - 1 and not to 1: a million steps of
-a gentle mechanism lose nothing.
+(e^{i t l_j} - 1). So the arithmetic errs relative to the small numbers e^{itl} - 1 and not to 1. A million steps of a
+gentle mechanism lose nothing.
 
-A law of finitely many losses with what is known of its errors, and its tilted moments.
+A law of finitely many losses is kept with the bounds on its errors, and with its tilted moments.
 
 Many atoms at many equally spaced frequencies: sum_j w_j e^{i k d l_j}, k = 0..K, by one real FFT.
 
-Each weight is spread over a grid of G >= 8K points by a Gaussian, transformed, and the Gaussian divided out (Dutt, Rokhlin
-1993; Greengard, Lee 2004). In grid units, y = l d G/2pi, kappa = k/G <= 1/8 and g(x) = e^{-b x^2}, Poisson summation gives
+Each weight is spread over a grid of G >= 8K points by a Gaussian, transformed, and the Gaussian divided out (Dutt,
+Rokhlin 1993; Greengard, Lee 2004). In grid units, y = l d G/2pi, kappa = k/G <= 1/8 and g(x) = e^{-b x^2}, Poisson
+summation gives
 
     sum_m g(m - y) e^{2 pi i kappa m} = sum_r e^{2 pi i (kappa + r) y} h(kappa + r),    h(v) = sqrt(pi/b) e^{-pi^2 v^2/b}.
 
-Errors, relative to sum w and after division by h(kappa) >= h(1/8) = h(0)/HEIGHT:
-  alias       sum_{r != 0} e^{-pi^2 ((kappa+r)^2 - kappa^2)/b} <= 1.01 e^{-0.75 pi^2/b}, from r = -1;
-  truncation  points further than P from y: at most 2 e^{-b P^2}/(1 - e^{-2bP}) over h(1/8);
-  kernel      x = m - y errs by U(P + 1), so g by the factor 2b|x| U(P+1), on average over g below 16U; exp by ELEMENTARY and
-              the rounding of its argument, on average below 4U;
-  spreading   atoms are dealt to several grids in turn, so that a crowd of near ones is shared out; a point of one grid that
-              collects c numbers errs by c U of itself, the sum of k grids by k U: the average of c over the grids is measured;
-  FFT         every output is a sum over inputs of products of log2 G butterflies, each with a complex product (sqrt 5 U), a
-              sum (U) and a twiddle (2U): 8U per level, relative to the sum of moduli.
-The last three are multiplied by HEIGHT. The rounding of y moves an atom by 4U|l|, which the caller charges as a moved loss.
+Errors are relative to sum w, after division by h(kappa) >= h(1/8) = h(0)/HEIGHT:
+
+- Alias: sum_{r != 0} e^{-pi^2 ((kappa+r)^2 - kappa^2)/b} <= 1.01 e^{-0.75 pi^2/b}, from r = -1.
+- Truncation: points further than P from y give at most 2 e^{-b P^2}/(1 - e^{-2bP}) over h(1/8).
+- Kernel: x = m - y errs by U(P + 1), so g by the factor 2b|x| U(P+1), on average over g below 16U. The exponential errs
+  by ELEMENTARY and the rounding of its argument, on average below 4U.
+- Spreading: atoms are dealt to several grids in turn, so that a crowd of near ones is shared out. A point of one grid
+  that collects c numbers errs by c U of itself, the sum of k grids by k U. The average of c over the grids is measured.
+- FFT: every output is a sum over inputs of products of log2 G butterflies. Each has a complex product (sqrt 5 U), a sum
+  (U) and a twiddle (2U): 8U per level, relative to the sum of moduli.
+
+The last three are multiplied by HEIGHT. The rounding of y moves an atom by 4U|l|, which the caller charges as a moved
+loss.
 """
 
 from __future__ import annotations
@@ -83,7 +87,14 @@ MOST_GRIDS = 32  # dealt to at least
 
 
 def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, float]:
-    """The sums at 0, step, ..., count * step, and a bound on the absolute error of each; weights not negative."""
+    """The sums at 0, step, ..., count * step, and a bound on the absolute error of each.
+
+    Args:
+        losses: The l, (atoms,).
+        weights: Not negative, (atoms,).
+        step: Between frequencies.
+        count: The number of frequencies above 0.
+    """
     size = 1 << max(8, math.ceil(math.log2(8 * max(count, 1))))
     offsets = np.arange(1 - REACH, REACH + 1)
     hands = max(1, min(MOST_GRIDS, len(losses) // 256), -(-len(losses) // FOURIER_BLOCK))
@@ -120,11 +131,15 @@ NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
 
 
 def tilted(w: Weighted, tilt: float) -> Tilted:
-    """The tilted law at tilt >= 0.
+    """The tilted law.
 
-    rho_j, the relative error of a weight: of p_j, of the exponent (tilt loss_error + 3U tilt|l_j|), of exp and of the sum
-    that normalises, which is an average of the same errors. K by log1p(sum p expm1(tilt l)) while that cannot overflow:
-    its error is then relative to |e^{tilt l} - 1|; beyond, by the usual shifted sum.
+    rho_j is the relative error of a weight. It has the errors of p_j, of the exponent (tilt loss_error + 3U tilt|l_j|),
+    of exp and of the sum that normalises. That sum is an average of the same errors. While it cannot overflow, K is
+    log1p(sum p expm1(tilt l)), with an error relative to |e^{tilt l} - 1|. Beyond, it is the usual shifted sum.
+
+    Args:
+        w: The law.
+        tilt: At least 0.
     """
     l, count = w.losses, len(w.losses)
     exponent = tilt * l
@@ -161,7 +176,14 @@ def tilted(w: Weighted, tilt: float) -> Tilted:
 
 
 def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, count: int) -> tuple[float, float, float]:
-    """K, K', K'' of so many copies, uncertified."""
+    """K, K', K'' of so many copies, uncertified.
+
+    Args:
+        losses: The l, (atoms,).
+        log_masses: Logarithms of the p, (atoms,).
+        tilt: At least 0.
+        count: The number of copies.
+    """
     exponent = log_masses + tilt * losses
     top = float(exponent.max())
     weights = np.exp(exponent - top)
@@ -182,11 +204,18 @@ def line(
 ) -> tuple[ComplexArray, FloatArray]:
     """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
-    Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|); the angle errs by |t| loss_error and, from the
-    rounding of t, l and their product, by 8U|t l|; products and the sum, blocks of atoms before the sums of blocks: inside rho's
-    `2 blocked`. Many atoms at many frequencies go through one fast transform first, whose error is absolute; where `count` copies
-    of the result are neither negligible nor many frequencies, they are summed again one by one. relative: never go through it
-    where products of turns can be kept, whose error is relative to the small numbers e^{itl} - 1.
+    Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|). The angle errs by |t| loss_error,
+    and by 8U|t l| from the rounding of t, l and their product. Rho's `2 blocked` covers products and the sum, blocks of
+    atoms before the sums of blocks. Many atoms at many frequencies go through one fast transform first, whose error is
+    absolute. Some results are neither negligible nor at many frequencies. They are summed again one by one.
+
+    Args:
+        w: The law.
+        tilted_law: The law, tilted.
+        t: Frequencies, (frequencies,).
+        count: The number of copies that the result will be multiplied by.
+        relative: Whether the error must be relative to the small numbers e^{itl} - 1. Where products of turns can be
+            kept, the fast transform is then not used.
     """
     x, y = np.empty(len(t)), np.empty(len(t))
     # what the stated errors of masses and losses, and what is outside, may move the sum by
@@ -222,12 +251,19 @@ def line(
 
 
 def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Real and imaginary part of sum w (e^{itl} - 1) at t = 0, d, 2d, ..., and what computing them so may add to the error.
+    """Real and imaginary part of sum w (e^{itl} - 1) at t = 0, d, 2d, ..., and what computing them so may add to the
+    error.
 
-    With t = x + y, x a multiple of d and y one of md, it is the sum of w (u + v + uv), u = e^{ixl} - 1, v = e^{iyl} - 1: about
-    2 sqrt(len(t)) turns for each atom, and products of matrices. Each of u, v errs by 2.2 ELEMENTARY of itself, and 1 + u, 1 + v
-    have modulus 1; the three sums, in blocks, err by twice `blocked` and 8U of sum w (|u| + |v| + |uv|). |u| + |v| is at most
-    min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more. What makes up whole blocks has neither weight nor turn.
+    Let t = x + y, x a multiple of d and y one of md. The sum is that of w (u + v + uv), u = e^{ixl} - 1, v =
+    e^{iyl} - 1. It takes about 2 sqrt(len(t)) turns for each atom, and products of matrices. Each of u, v errs by
+    2.2 ELEMENTARY of itself, and 1 + u, 1 + v have modulus 1. The three sums, in blocks, err by twice `blocked` and
+    8U of sum w (|u| + |v| + |uv|). |u| + |v| is at most min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more. Atoms
+    that fill up the last block have neither weight nor turn.
+
+    Args:
+        w: The law.
+        tilted_law: The law, tilted.
+        t: Frequencies 0, d, 2d, ...
     """
     many, width = len(t), block(len(w.losses))
     few, spare = math.isqrt(many), -len(w.losses) % width
@@ -254,22 +290,42 @@ def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatAr
 
 
 def is_long(atoms: int, frequencies: int) -> bool:
-    """Whether the fast transform, which is worth about 60 exponentials an atom and 30 a frequency, pays."""
+    """Whether the fast transform, which is worth about 60 exponentials an atom and 30 a frequency, pays.
+
+    Args:
+        atoms: Their number.
+        frequencies: Their number.
+    """
     return atoms * frequencies > max(2 * (60 * atoms + 30 * frequencies), LONG)
 
 
 def work(atoms: int, frequencies: int) -> int:
-    """What a line costs, in exponentials."""
+    """The cost of a line, in exponentials.
+
+    Args:
+        atoms: Their number.
+        frequencies: Their number.
+    """
     return 60 * atoms + 30 * frequencies + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
 
 
 def turns(atoms: int, frequencies: int) -> int:
-    """How many exponentials products of turns want."""
+    """How many exponentials products of turns want.
+
+    Args:
+        atoms: Their number.
+        frequencies: Their number.
+    """
     return 2 * math.isqrt(frequencies) * atoms
 
 
 def work_by_products(atoms: int, frequencies: int) -> int:
-    """What a line costs where its error is relative: two functions a turn, and each product a part of one."""
+    """The cost of a line whose error is relative: two functions a turn, and each product a part of one.
+
+    Args:
+        atoms: Their number.
+        frequencies: Their number.
+    """
     few = turns(atoms, frequencies)
     return 2 * few + atoms * frequencies // 32 if few <= MOST_TURNS else work(atoms, frequencies)
 
@@ -331,7 +387,7 @@ class AtomicSum(Summand):
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """By the atoms."""
+        """The cost of a line, from the atoms."""
         del tilt, t
         return work(len(self.weighted.losses), frequencies)
 

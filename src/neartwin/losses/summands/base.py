@@ -1,9 +1,9 @@
-"""Factor, pair and summand: what was used, which ordered pair of laws it is, and how its losses add up.
+"""Factor, pair and summand: a use, its ordered pair of laws, and the sum of its losses.
 
 Notation of the room. P is the law of the outputs on the data set, Q on its neighbour, L = log dP/dQ the privacy loss
-under P, delta(eps) = E_P[(1 - e^{eps - L})_+] + P(L = inf), M(s) = E_P[e^{sL} | L < inf] for Re s >= 0, K = log M.
-`remove`: the person is in the data set of P and not in that of Q; `add`: the other direction. Both directions are composed
-apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at each step is invalid).
+under P. Then delta(eps) = E_P[(1 - e^{eps - L})_+] + P(L = inf), M(s) = E_P[e^{sL} | L < inf] for Re s >= 0, K = log M.
+`remove`: the person is in the data set of P and not in that of Q; `add`: the other direction. Both directions are
+composed apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maximum at each step is invalid).
 """
 
 from __future__ import annotations
@@ -82,26 +82,48 @@ class Summand(ABC):
 
     @abstractmethod
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """A logarithm (any branch) of M(tilt + it) / M(tilt) at t = 0, d, 2d, ..., and a bound E on its error.
+        """A logarithm (any branch) of M(tilt + it) / M(tilt), and a bound E on its error.
 
-        The true ratio over the exponential of the result differs from 1 by at most expm1(E). t may carry a relative
-        error of 4U (a frequency of a lattice is irrational); that too is in E.
+        The true ratio over the exponential of the result differs from 1 by at most expm1(E).
+
+        Args:
+            tilt: Above 0.
+            t: Frequencies 0, d, 2d, ... They may carry a relative error of 4U (a frequency of a lattice is irrational);
+                that too is in E.
         """
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """What a line of so many frequencies that reaches t costs, in exponentials."""
+        """The cost of a line, in exponentials.
+
+        Args:
+            tilt: The line's tilt.
+            t: The longest frequency.
+            frequencies: Their number.
+        """
         del tilt, t
         return frequencies
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """An upper bound on log |M(tilt + it') / M(tilt)| for all t' in [t, until]; 0 when nothing is known."""
+        """An upper bound on log |M(tilt + it') / M(tilt)| for all t' in a range; 0 when nothing is known.
+
+        Args:
+            tilt: Above 0.
+            t: The least t'.
+            until: The greatest t', perhaps infinite.
+        """
         del tilt, t, until
         return 0.0
 
     def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
-        """A quick bound on log |M(tilt + it') / M(tilt)| for all t' >= 0 within `width` of each t; it may stop below `enough`.
+        """A quick bound on log |M(tilt + it') / M(tilt)| for all t' >= 0 near each t.
 
         None where there is none, or where `log_mgf_ratio` wants all of its frequencies in a row.
+
+        Args:
+            tilt: Above 0.
+            t: Frequencies, (n,).
+            width: How far t' may be from t.
+            enough: It may stop below this, (n,).
         """
         del tilt, t, width, enough
         return None
@@ -116,7 +138,12 @@ class Summand(ABC):
         return None
 
     def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
-        """Certified bounds on eps where the finite part of delta lies in this range, and its errors, where there is a formula."""
+        """Certified bounds on eps, and its errors, where there is a formula.
+
+        Args:
+            low_delta: At most the finite part of delta at the upper end.
+            high_delta: At least the finite part of delta at the lower end.
+        """
         del low_delta, high_delta
         return None
 

@@ -17,10 +17,15 @@ def gaussian_delta(mu: float, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bounds on Phi(mu/2 - eps/mu) - e^eps Phi(-mu/2 - eps/mu), the hockey-stick of N(mu, 1) and N(0, 1).
 
     With a = eps/mu - mu/2, b = a + mu and Mills' ratio m: delta = phi(a)(m(a) - m(b)) because e^eps phi(b) = phi(a).
-    Errors. The argument a errs by 4U(|eps|/mu + mu) =: da, so phi(a) by the factor |a|da + da^2 and m(a), whose
-    logarithmic derivative lies in (-min(1, 1/a), 0) for a > 0, by at most da; b likewise. For a < -1 it is Phi(-a)
-    - e^eps Phi(-b) with the same errors, where |d log Phi(-a)/da| <= 1 for a <= 0 and <= b + 1 for b > 0, and eps
-    errs by U|eps|.
+
+    Errors. The argument a errs by 4U(|eps|/mu + mu) =: da, so phi(a) by the factor |a|da + da^2. The logarithmic
+    derivative of m lies in (-min(1, 1/a), 0) for a > 0, so m(a) errs by at most da; b likewise. For a < -1 it is
+    Phi(-a) - e^eps Phi(-b) with the same errors. There |d log Phi(-a)/da| <= 1 for a <= 0 and <= b + 1 for b > 0, and
+    eps errs by U|eps|.
+
+    Args:
+        mu: Above 0.
+        eps: Finite, (n,).
     """
     a, b = eps / mu - mu / 2, eps / mu + mu / 2
     shift = 4 * U * (np.abs(eps) / mu + mu)

@@ -18,7 +18,12 @@ Step = Callable[[float], Any]  # delta at one eps, a ball, or an exact 0
 
 
 def half_line_delta(step: Step, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds on delta at each eps, (n,) floats that are neighbours."""
+    """Bounds on delta at each eps, floats that are neighbours.
+
+    Args:
+        step: Delta at one eps.
+        eps: Finite, (n,).
+    """
     found = np.array([balls.bounds(step, one) for one in eps.tolist()]).reshape(-1, 2)
     return np.clip(found[:, 0], 0.0, 1.0), np.clip(found[:, 1], 0.0, 1.0)
 

@@ -1,7 +1,8 @@
 """The functions of NumPy that certified sums rest on, measured once when this is imported.
 
-`rounding.py` charges every value with `ELEMENTARY` of itself. A build of NumPy may use other code for these functions, so each
-is compared with balls of proved radius at 200 points before any number is certified. It takes some ten milliseconds.
+`rounding.py` charges every value with `ELEMENTARY` of itself. A build of NumPy may use other code for these functions.
+So each is compared with balls of proved radius at 200 points, before any number is certified. It takes some ten
+milliseconds.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Rule:
-    """The same with the law tilted by one tilt."""
+    """A rule good for one tilt and all |t| up to `reach`, with the law tilted."""
 
     nodes: FloatArray
     reach: float
@@ -58,17 +58,28 @@ class QuadratureSum(Summand):
 
     @abstractmethod
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Nodes and the law on them, for all tilt in [low, high], equal unless `shares`.
+        """Nodes and the law on them, good for a range of tilts.
 
         `outside` of the law bounds what quadrature and cut leave out for |t| <= reach, relative to M(tilt).
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt; equal to low unless `shares`.
+            reach: The greatest |t|.
         """
 
     @abstractmethod
     def size(self, low: float, high: float, reach: float) -> int:
-        """How many nodes that takes."""
+        """How many nodes that takes.
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt.
+            reach: The greatest |t|.
+        """
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """By the nodes."""
+        """The cost of a line, from the nodes."""
         return atoms.work(self.size(tilt, tilt, max(1.2 * t, REACH)), frequencies)
 
     def _nodes(self, tilt: float, t: float) -> Nodes:
@@ -92,7 +103,12 @@ class QuadratureSum(Summand):
         return found
 
     def rule(self, tilt: float, t: float) -> Rule:
-        """A kept rule that reaches t, or a new one."""
+        """A kept rule, or a new one.
+
+        Args:
+            tilt: The line's tilt.
+            t: A frequency that it must reach.
+        """
         far = t > REACH
         found = self._rules.get((tilt, far))
         if found is not None and found.reach >= t:

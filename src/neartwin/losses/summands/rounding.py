@@ -1,15 +1,17 @@
-"""What floating point may do to a sum, stated once and charged everywhere.
+"""The effect of floating point on a sum, stated once and charged everywhere.
 
 Two assumptions, and no others, carry every bound of this room:
-1. +, -, *, / and sqrt are correctly rounded: relative error at most `U` = 2^-53 (IEEE 754, round to nearest);
-2. exp, expm1, log, log1p, sin, cos, atan, atan2 of NumPy and ndtr, erfcx of SciPy err by at most `ELEMENTARY` relative to the
-   exact value at the float that they are given (NumPy documents 4 units in the last place as its worst; we charge
-   16 U); ndtr(x) by 2U x^2 more, for it squares inside an exponential.
-   `primitives.py` measures NumPy's when it is imported; `tests/losses/test_rounding.py` measures both libraries.
 
-A sum of N terms, in whatever order a library adds them, errs by at most `gamma(N)` times the sum of their absolute
-values (Higham 2002, section 4.2). First-order terms are summed and the constants rounded up generously, so that
-second-order terms, which are below 1e-12 of the first, are covered.
+- +, -, *, / and sqrt are correctly rounded: relative error at most `U` = 2^-53 (IEEE 754, round to nearest).
+- exp, expm1, log, log1p, sin, cos, atan, atan2 of NumPy and ndtr, erfcx of SciPy err by at most `ELEMENTARY`. That is
+  relative to the exact value at the float that they are given. NumPy documents 4 units in the last place as its worst;
+  we charge 16 U. ndtr(x) errs by 2U x^2 more, for it squares inside an exponential.
+
+`primitives.py` measures NumPy's when it is imported; `tests/losses/test_rounding.py` measures both libraries.
+
+A sum of N terms, in any order, errs by at most `gamma(N)` times the sum of their absolute values (Higham 2002, section
+4.2). First-order terms are summed and the constants rounded up generously. That covers second-order terms, which are
+below 1e-12 of the first.
 """
 
 import math
@@ -53,11 +55,15 @@ def total(x: FloatArray) -> float:
 def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[ComplexArray, FloatArray]:
     """log(1 + x + iy), and a bound E with |(true / computed)^n - 1| <= expm1(n E) for every n.
 
-    error: bound on |true - (x + iy)|. The number w = 1 + x + iy has relative error r = error/|w|, and
-    |(1 + rho)^n - 1| <= (1 + r)^n - 1 for every complex |rho| <= r, hence E = log1p(r) plus the rounding of the
-    logarithm: near 1 its real part is log1p(2x + x^2 + y^2)/2, whose argument errs by 4U(2|x| + x^2 + y^2) and is
-    at least -3/4, so the logarithm errs by twice that and a half of it; away from 1 it is log|w|, where w itself is
-    rounded (4U absolute).
+    The number w = 1 + x + iy has relative error r = error/|w|, and |(1 + rho)^n - 1| <= (1 + r)^n - 1 for every complex
+    |rho| <= r. Hence E = log1p(r) plus the rounding of the logarithm. Near 1 its real part is log1p(2x + x^2 + y^2)/2.
+    The argument errs by 4U(2|x| + x^2 + y^2) and is at least -3/4, so the logarithm errs by twice that and a half of
+    it. Away from 1 it is log|w|, where w itself is rounded (4U absolute).
+
+    Args:
+        x: Real parts.
+        y: Imaginary parts.
+        error: A bound on |true - (x + iy)|.
     """
     one, size = 1 + x, x * x + y * y
     square = 2 * x + size
@@ -77,9 +83,13 @@ def log_one_plus(x: FloatArray, y: FloatArray, error: FloatArray) -> tuple[Compl
 
 
 def log_within(value: ComplexArray, slack: FloatArray) -> tuple[ComplexArray, FloatArray]:
-    """The logarithm of a number known to within so much, and its error without that of the logarithm's own rounding.
+    """The logarithm of a number known to within a slack, and its error without that of the logarithm's own rounding.
 
-    Where the number vanishes, any of the slack's size stands for it.
+    Where the number vanishes, any number of the slack's size stands for it.
+
+    Args:
+        value: The numbers.
+        slack: A bound on the error of each.
     """
     size = np.abs(value)
     stands = np.maximum(np.maximum(size, slack), SMALLEST)
@@ -88,18 +98,34 @@ def log_within(value: ComplexArray, slack: FloatArray) -> tuple[ComplexArray, Fl
 
 
 def moved_by(log: FloatArray, error: FloatArray) -> FloatArray:
-    """e^log expm1(error): what a relative error moves a number of this logarithm by; one exponential where no float has two."""
+    """e^log expm1(error): the change of a number of this logarithm by a relative error. It takes one exponential where no
+    float has two.
+
+    Args:
+        log: Logarithms of the numbers.
+        error: The arguments of expm1.
+    """
     found: FloatArray = np.where(error > 1, np.exp(log + error), np.exp(log) * np.expm1(np.minimum(error, 1.0)))
     return found
 
 
 def up(x: float, steps: int = 2) -> float:
-    """A few floating-point steps toward plus infinity."""
+    """A few floating-point steps toward plus infinity.
+
+    Args:
+        x: A float.
+        steps: Their number.
+    """
     for _ in range(steps):
         x = math.nextafter(x, math.inf)
     return x
 
 
 def down(x: float, steps: int = 2) -> float:
-    """A few floating-point steps toward minus infinity."""
+    """A few floating-point steps toward minus infinity.
+
+    Args:
+        x: A float.
+        steps: Their number.
+    """
     return -up(-x, steps)

@@ -1,1 +1,1 @@
-"""The same composition as trade-off function, Gaussian DP or zCDP."""
+"""Views of a composition: trade-off function, Gaussian DP, zCDP."""

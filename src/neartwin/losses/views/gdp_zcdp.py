@@ -1,11 +1,13 @@
-"""The tightest curve of one family below a composed whole: mu-GDP beside a delta, rho-zCDP. Certified both ways.
+"""The tightest curve of one family below a composition: mu-GDP beside a delta, rho-zCDP. Certified both ways.
 
-GDP. T >= G_mu (x) f_{0,delta} at all alpha and in both directions means delta(eps) <= delta + (1 - delta)
-delta_mu(eps) for all eps, and for eps >= 0 in both directions suffices (Dong, Roth, Su 2022, proposition 2.12: the
-order is reversed by eps -> -eps on both sides). On a cell of x = e^eps the left side is convex, so below its chord
-at upper bounds; the right side is convex, so above any tangent; both are straight, so the ends decide. Beyond the
-last eps delta <= delta. zCDP. K is convex with K(0) = 0; on a cell of s it is below its chord A + m s, A <= 0, and
-(A + ms)/(s(s+1)) peaks at an end or at s = (-A + sqrt(A^2 - mA))/m.
+GDP. T >= G_mu (x) f_{0,delta} at all alpha and in both directions means delta(eps) <= delta + (1 - delta) delta_mu(eps)
+for all eps. eps >= 0 in both directions suffices (Dong, Roth, Su 2022, proposition 2.12), because eps -> -eps on both
+sides reverses the order. On a cell of x = e^eps the left side is convex, so it lies below its chord at upper bounds.
+The right side is convex, so it lies above any tangent. Both are straight, so the ends decide. Beyond the last eps delta
+<= delta.
+
+zCDP. K is convex with K(0) = 0. On a cell of s it is below its chord A + m s, A <= 0. Then (A + ms)/(s(s+1)) peaks at
+an end or at s = (-A + sqrt(A^2 - mA))/m.
 """
 
 from __future__ import annotations
@@ -63,9 +65,12 @@ def _bisect(proved: Callable[[float], bool], low: float, high: float) -> tuple[f
 
 
 def gdp(knots: Sequence[tuple[FloatArray, FloatArray, FloatArray]], delta: float) -> tuple[float, float]:
-    """Bounds on the least mu: for each direction its knots eps (increasing from 0), lower and upper delta at them.
+    """Bounds on the least mu.
 
-    The last upper bound of each direction is at most delta.
+    Args:
+        knots: For each direction its eps (increasing from 0), and lower and upper delta at them. The last upper bound
+            of each direction is at most delta.
+        delta: The failure set aside.
     """
 
     def holds(mu: float) -> bool:
@@ -85,13 +90,23 @@ def gdp(knots: Sequence[tuple[FloatArray, FloatArray, FloatArray]], delta: float
 
 
 def gdp_below(eps: FloatArray, low: FloatArray) -> float:
-    """A lower bound on the least mu without a delta, from lower bounds on delta at some eps of one direction."""
+    """A lower bound on the least mu without a delta.
+
+    Args:
+        eps: Some eps of one direction.
+        low: Lower bounds on delta there.
+    """
     lower, _ = _bisect(lambda mu: not _refuted(mu, 0.0, eps, low), 1e-9, 1e6)
     return 0.0 if lower <= 1e-9 else lower * (1 - 1e-9)
 
 
 def zcdp(totals: Sequence[SumOfLosses], log_mgf: Sequence[Callable[[float], float]]) -> tuple[float, list[float]]:
-    """An upper bound on the least rho, over directions, and where each direction's K(s)/(s(s+1)) is about largest."""
+    """An upper bound on the least rho, over directions, and where each direction's K(s)/(s(s+1)) is about largest.
+
+    Args:
+        totals: The sum of each direction.
+        log_mgf: An upper bound on K of each direction.
+    """
     found = [_largest(total, above) for total, above in zip(totals, log_mgf, strict=True)]
     return max(bound for bound, _ in found) * (1 + 64 * U), [s for _, s in found]
 

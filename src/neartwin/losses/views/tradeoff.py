@@ -1,11 +1,13 @@
-"""The trade-off function of a composed whole, and what an attacker gains, all from certified values of delta(eps).
+"""The trade-off function of a composition, and an attacker's gain, all from certified values of delta(eps).
 
 T(alpha) = sup_x 1 - delta(log x) - x alpha, and delta is convex in x = e^eps. Every finite set of x gives a lower
-bound. Upper bound: g(x) = 1 - delta - x alpha is concave; take a < b < c < d with g(b) >= g(a) and g(c) >= g(d)
-proved: the maximum lies in [a, d], and a chord of a concave function, prolonged beyond its ends, stays above it: on
-[b, c] below the lower of the chords through (a, b) and (c, d), on [a, b] below the chord through (b, c), on [c, d]
-likewise. A chord is bounded from above by taking g at its upper bound inside the segment that is prolonged from and
-at its lower bound at the far end.
+bound.
+
+Upper bound: g(x) = 1 - delta - x alpha is concave. Take a < b < c < d with g(b) >= g(a) and g(c) >= g(d) proved. The
+maximum then lies in [a, d]. A chord of a concave function, prolonged beyond its ends, stays above it. On [b, c] g lies
+below the lower of the chords through (a, b) and (c, d). On [a, b] it lies below the chord through (b, c), and on [c, d]
+likewise. The bound of a chord takes g at its upper bound inside the prolonged segment, and at its lower bound at the
+far end.
 """
 
 from __future__ import annotations
@@ -26,7 +28,13 @@ FARTHEST = 680.0  # of eps, so that e^eps is a number a step beyond it too; any 
 
 
 def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
-    """Bounds on T at each alpha in [0, 1]. profile: certified delta at each eps; span: where its bend lies."""
+    """Bounds on T at each alpha.
+
+    Args:
+        profile: Certified delta at each eps.
+        alpha: In [0, 1], (n,).
+        span: Where the bend of delta lies.
+    """
     grid = np.linspace(max(span[0], -FARTHEST), min(span[1], FARTHEST), COARSE)
     low, high = profile(grid)
     lower, centre = _from_lines(grid, high, alpha)
