@@ -115,8 +115,8 @@ def optimal_accountant(usage: AnyUsage, *, neighbours: str = "add_remove") -> Co
     """
 
     def worst(case: Composition) -> Composition:
-        found = {factor: _guarantee(factor) for factor in case.uses}
-        return compose([Approx(epsilon=found[f][0], delta=found[f][1]) * n for f, n in case.uses.items()])
+        guarantees = {factor: _guarantee(factor) for factor in case.uses}
+        return compose([Approx(epsilon=guarantees[f][0], delta=guarantees[f][1]) * n for f, n in case.uses.items()])
 
     return _by(worst, usage, neighbours, "optimal composition, Kairouz-Oh-Viswanath Theorem 3.3")
 
@@ -136,16 +136,16 @@ def rdp_accountant(
     Returns:
         The curve.
     """
-    whole = cost(usage, neighbours=neighbours)
+    total = cost(usage, neighbours=neighbours)
     grid = grid_of(orders)
-    found = [whole.renyi(order) for order in grid]
-    kept = [(order, value) for order, value in zip(grid, found, strict=True) if np.isfinite(value.upper)]
-    if not kept:
+    values = [total.renyi(order) for order in grid]
+    finite = [(order, value) for order, value in zip(grid, values, strict=True) if np.isfinite(value.upper)]
+    if not finite:
         raise PrivacyError(
             "no order has a finite Renyi divergence: everything may be revealed; use the numerical accountant"
         )
-    lower, upper = np.array([v.lower for _, v in kept]), np.array([v.upper for _, v in kept])
-    return RdpCurve(tuple(order for order, _ in kept), Interval(lower, upper, "Renyi divergences of the losses"))
+    lower, upper = np.array([v.lower for _, v in finite]), np.array([v.upper for _, v in finite])
+    return RdpCurve(tuple(order for order, _ in finite), Interval(lower, upper, "Renyi divergences of the losses"))
 
 
 def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
@@ -221,16 +221,16 @@ def gdp_accountant(usage: AnyUsage, *, delta: Number = 0, neighbours: str = "add
     cost(usage, neighbours=neighbours).require_symmetry()
 
     def fitted(case: Composition) -> Composition:
-        found = as_gdp(case, delta=delta)
-        alone = Composition.of(Gaussian(mu=found.mu))
-        return alone + Leak(delta=found.delta) if found.delta else alone
+        fit = as_gdp(case, delta=delta)
+        alone = Composition.of(Gaussian(mu=fit.mu))
+        return alone + Leak(delta=fit.delta) if fit.delta else alone
 
     return _by(fitted, usage, neighbours, "Gaussian differential privacy")
 
 
 def _by(rule: Callable[[Composition], Composition], usage: AnyUsage, neighbours: str, theorem: str) -> Cost:
-    whole = cost(usage, neighbours=neighbours)
-    return Cost(tuple(rule(case) for case in whole.cases), neighbours, theorem)
+    total = cost(usage, neighbours=neighbours)
+    return Cost(tuple(rule(case) for case in total.cases), neighbours, theorem)
 
 
 def _guarantee(factor: PrivacyLoss) -> tuple[Fraction, Fraction]:
@@ -258,10 +258,10 @@ def _approx(epsilon: Fraction | int, delta: Fraction | int) -> Composition:
     return Composition.of(Approx(epsilon=epsilon, delta=delta))
 
 
-def _warned(found: RdpEpsilon) -> RdpEpsilon:
-    if found.at_edge:
+def _warned(epsilon: RdpEpsilon) -> RdpEpsilon:
+    if epsilon.at_edge:
         warnings.warn(
-            f"the best order, {found.order:g}, is the edge of the grid: epsilon is valid, a wider grid probably gives less",
+            f"the best order, {epsilon.order:g}, is the edge of the grid: epsilon is valid, a wider grid probably gives less",
             stacklevel=3,
         )
-    return found
+    return epsilon

@@ -132,6 +132,6 @@ def bounded_range_delta_at(epsilon: Fraction, count: int, epsilon_total: Fractio
         return 0  # one loss only, and that is 0
     # i times the smaller loss make count t - i epsilon; of P and Q, each the probability of the smaller one
     last = min(math.ceil((count * place - epsilon_total) / epsilon) - 1, count)
-    whole = -(-ball(epsilon)).expm1()
-    P, Q = (ball(place - epsilon).exp() - (-ball(epsilon)).exp()) / whole, -(-ball(place)).expm1() / whole
+    width = -(-ball(epsilon)).expm1()
+    P, Q = (ball(place - epsilon).exp() - (-ball(epsilon)).exp()) / width, -(-ball(place)).expm1() / width
     return binomial_cdf(count, last, P) - ball(epsilon_total).exp() * binomial_cdf(count, last, Q)

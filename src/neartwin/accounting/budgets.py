@@ -23,8 +23,8 @@ class _Budget:
     @property
     def parts(self) -> dict[str, Fraction]:
         """The amounts by the names that a user writes, without a delta of 0."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-        named = {"advantage" if name == "value" else name: value for name, value in found.items()}
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        named = {"advantage" if name == "value" else name: value for name, value in parts.items()}
         return {name: value for name, value in named.items() if value or name != "delta"}
 
     def __str__(self) -> str:
@@ -231,10 +231,10 @@ def advantage(value: Number, delta: Number = 0) -> Advantage:
     >>> str(advantage("0.3"))
     'advantage=0.3'
     """
-    wanted, pool = open_probability(advantage=rational(advantage=value)), _pool(delta)
-    if pool >= wanted:
-        raise ParameterError("delta", pool, f"must be below the advantage {float(wanted):g}, of which it is a part")
-    return Advantage(wanted, pool)
+    target, pool = open_probability(advantage=rational(advantage=value)), _pool(delta)
+    if pool >= target:
+        raise ParameterError("delta", pool, f"must be below the advantage {float(target):g}, of which it is a part")
+    return Advantage(target, pool)
 
 
 def _pool(delta: Number) -> Fraction:

@@ -59,10 +59,10 @@ def true_positives(rate: Number, *, fpr: Number) -> TruePositives:
     neartwin.errors.ParameterError: rate=1/100 must be above fpr=0.01, which blind guessing has
     """
     alarms = open_probability(fpr=rational(fpr=fpr))
-    wanted = open_probability(rate=rational(rate=rate))
-    if wanted <= alarms:
-        raise ParameterError("rate", wanted, f"must be above fpr={float(alarms):g}, which blind guessing has")
-    return TruePositives(wanted, alarms)
+    target = open_probability(rate=rational(rate=rate))
+    if target <= alarms:
+        raise ParameterError("rate", target, f"must be above fpr={float(alarms):g}, which blind guessing has")
+    return TruePositives(target, alarms)
 
 
 def betting_odds(odds: Number, *, fpr: Number) -> TruePositives:
@@ -79,13 +79,13 @@ def betting_odds(odds: Number, *, fpr: Number) -> TruePositives:
     'tpr=0.05 at fpr=0.01'
     """
     alarms = open_probability(fpr=rational(fpr=fpr))
-    wanted = positive(odds=rational(odds=odds))
-    if not 1 < wanted < 1 / alarms:
-        raise ParameterError("odds", wanted, f"must lie strictly between 1 and 1/fpr = {float(1 / alarms):g}")
-    return TruePositives(wanted * alarms, alarms)
+    target = positive(odds=rational(odds=odds))
+    if not 1 < target < 1 / alarms:
+        raise ParameterError("odds", target, f"must lie strictly between 1 and 1/fpr = {float(1 / alarms):g}")
+    return TruePositives(target * alarms, alarms)
 
 
-def spent(whole: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
+def spent(total: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
     """An upper bound on the part of a goal that a cost takes, and the goal's own number.
 
     The goal is met if the first is at most the second. The first is inf where nothing bounds it. It is exact for the pure, zCDP,
@@ -95,7 +95,7 @@ def spent(whole: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
     The fullest of three pools counts, 1 where it is full: Gaussian mechanisms pay mu, all others their largest loss.
 
     Args:
-        whole: The cost.
+        total: The cost.
         goal: The goal.
 
     Raises:
@@ -103,33 +103,33 @@ def spent(whole: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:
     """
     match goal:
         case Pure(epsilon=epsilon):
-            return _most(whole, lambda case: as_pure(case).epsilon), epsilon
+            return _most(total, lambda case: as_pure(case).epsilon), epsilon
         case Approx(epsilon=epsilon, delta=delta):
-            return whole.epsilon(delta).upper, epsilon
+            return total.epsilon(delta).upper, epsilon
         case Zcdp(rho=rho, delta=delta):
-            return _most(whole, lambda case: _beside(case, delta, lambda rest: as_zcdp(rest).rho)), rho
+            return _most(total, lambda case: _beside(case, delta, lambda rest: as_zcdp(rest).rho)), rho
         case Rdp(order=order, epsilon=epsilon, delta=delta):
             return (
-                _most(whole, lambda case: _beside(case, delta, lambda rest: as_rdp(rest, order=order).epsilon)),
+                _most(total, lambda case: _beside(case, delta, lambda rest: as_rdp(rest, order=order).epsilon)),
                 epsilon,
             )
         case Gdp(mu=mu, delta=delta):
-            return _most(whole, lambda case: as_gdp(case, delta=delta).mu), mu
+            return _most(total, lambda case: as_gdp(case, delta=delta).mu), mu
         case Mixed(delta=delta):
-            return _most(whole, lambda case: _beside(case, delta, lambda rest: _fullest(rest, goal))), Fraction(1)
+            return _most(total, lambda case: _beside(case, delta, lambda rest: _fullest(rest, goal))), Fraction(1)
         case Advantage(value=value):
-            return whole.advantage().upper, value
+            return total.advantage().upper, value
         case TruePositives(rate=rate, fpr=fpr):
-            return whole.tpr(float_above(fpr)).upper, rate
+            return total.tpr(float_above(fpr)).upper, rate
         case _:
             assert_never(goal)
 
 
-def _most(whole: Cost, fit: Callable[[Composition], Fraction]) -> Fraction | float:
+def _most(total: Cost, fit: Callable[[Composition], Fraction]) -> Fraction | float:
     """The largest fit over the cases, inf where one has none."""
-    whole.require_symmetry()
+    total.require_symmetry()
     try:
-        return max(fit(case) for case in whole.cases)
+        return max(fit(case) for case in total.cases)
     except PrivacyError:
         return _INFINITE
 
@@ -312,8 +312,8 @@ def largest_rate(
     width = _tolerance(tolerance)
     _function(spend)
     search = _Search(lambda inverse: spend(1 / inverse), target, neighbours)
-    found = _least(search, width, Fraction(1), "no sampling rate down to 2^-60", "add noise")
-    return Calibrated(1 / found.value, None if found.beyond is None else 1 / found.beyond, found.cost, found.trials)
+    rate = _least(search, width, Fraction(1), "no sampling rate down to 2^-60", "add noise")
+    return Calibrated(1 / rate.value, None if rate.beyond is None else 1 / rate.beyond, rate.cost, rate.trials)
 
 
 def most_uses(each: AnyUsage, target: Goal, *, neighbours: str = "add_remove") -> Calibrated[int]:

@@ -91,8 +91,8 @@ def as_rdp(composition: Composition | PrivacyLoss, *, order: Number) -> Rdp:
     if exact is not None:
         return rdp(fixed, fixed * exact / 2)
     # a divergence grows with its order, and the float above the order bounds it
-    found = composition.renyi(math.nextafter(-float_below(-fixed), math.inf)).upper
-    least = max(_finite(found, f"order {float(fixed):g}", "as_approx(composition, delta=...)"), _LEAST)
+    divergence = composition.renyi(math.nextafter(-float_below(-fixed), math.inf)).upper
+    least = max(_finite(divergence, f"order {float(fixed):g}", "as_approx(composition, delta=...)"), _LEAST)
     return rdp(fixed, least if rho is None else min(least, fixed * rho))
 
 

@@ -160,13 +160,13 @@ def _read_pmf(pmf: Any) -> GridLaw:
         raise PrivacyError("an optimistic PLD bounds nothing from above; build it with pessimistic_estimate=True")
     dense = pmf.to_dense_pmf()
     masses = np.asarray(dense._probs, dtype=float)  # noqa: SLF001
-    kept = np.flatnonzero(masses > 0)
-    if not len(kept):
+    occupied = np.flatnonzero(masses > 0)
+    if not len(occupied):
         raise PrivacyError("this PLD has no finite loss: everything may be revealed")
     return GridLaw(
         step=rational(step=float(dense._discretization)),  # noqa: SLF001
-        multiples=tuple((kept + int(dense._lower_loss)).tolist()),  # noqa: SLF001
-        masses=tuple(masses[kept].tolist()),
+        multiples=tuple((occupied + int(dense._lower_loss)).tolist()),  # noqa: SLF001
+        masses=tuple(masses[occupied].tolist()),
         infinity=float(dense._infinity_mass),  # noqa: SLF001
     )
 
@@ -191,15 +191,15 @@ def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-1
     except ImportError as missing:
         raise NeartwinError("writing PLDs needs dp_accounting: install neartwin[interop]") from missing
 
-    whole = done if isinstance(done, Cost) else cost(done)
-    if whole.neighbours != "add_remove":
+    total = done if isinstance(done, Cost) else cost(done)
+    if total.neighbours != "add_remove":
         raise PrivacyError("a PLD has an add and a remove order; account the whole under add_remove")
     spacing = float(positive(step=rational(step=step)))
-    made = []
+    pmfs = []
     for direction in ("remove", "add"):
-        multiples, deltas = _dots(whole.cases, direction, spacing, rational(tail=tail))
-        made.append(pld_pmf.create_pmf_pessimistic_connect_dots(spacing, multiples, deltas))
-    return privacy_loss_distribution.PrivacyLossDistribution(*made)
+        multiples, deltas = _dots(total.cases, direction, spacing, rational(tail=tail))
+        pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots(spacing, multiples, deltas))
+    return privacy_loss_distribution.PrivacyLossDistribution(*pmfs)
 
 
 def _dots(
@@ -218,18 +218,18 @@ def _dots(
     eps = np.asarray(multiples * step, dtype=np.float64)
     deltas = np.maximum.reduce([case.delta(eps, direction=direction).upper for case in cases])
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
-    kept = _hull(np.exp(eps), deltas)
-    return multiples[kept], deltas[kept]
+    corners = _hull(np.exp(eps), deltas)
+    return multiples[corners], deltas[corners]
 
 
 def _hull(x: FloatArray, y: FloatArray) -> list[int]:
     """The corners of the lower convex hull of points with increasing x."""
-    kept: list[int] = []
+    corners: list[int] = []
     for i in range(len(x)):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
+        while len(corners) > 1:
+            a, b = corners[-2], corners[-1]
             if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
                 break
-            kept.pop()
-        kept.append(i)
-    return kept
+            corners.pop()
+        corners.append(i)
+    return corners

@@ -174,14 +174,14 @@ def _capped(kind: str, caps: dict[Pool, Fraction]) -> Filter:
     return Filter(kind, tuple(caps), tuple(amount // pool.unit for pool, amount in caps.items()))
 
 
-def _mu_for(wanted: Advantage) -> Fraction:
+def _mu_for(target: Advantage) -> Fraction:
     """The largest mu whose advantage beside the failures is the wanted one, rounded down.
 
     delta + (1 - delta)(2 Phi(mu/2) - 1) <= a.
     """
     from neartwin.tradeoff.gaussian_dp import mu_of_advantage
 
-    return Fraction(float(mu_of_advantage((wanted.value - wanted.delta) / (1 - wanted.delta)).lower))
+    return Fraction(float(mu_of_advantage((target.value - target.delta) / (1 - target.delta)).lower))
 
 
 def _family(kind: str) -> str:

@@ -133,7 +133,7 @@ class Guarantee:
         scope |= {"units": str(self.units)} if self.units > 1 else {}
         if isinstance(self.promise, Pure | Approx):
             return {"epsilon": str(self.promise.epsilon), "delta": str(self.delta)} | scope
-        kind = next(name for name, made in _KINDS.items() if made is type(self.promise))
+        kind = next(name for name, kind_of in _KINDS.items() if kind_of is type(self.promise))
         amounts = {field.name: str(getattr(self.promise, field.name)) for field in fields(self.promise)}
         return {"kind": kind} | amounts | scope
 

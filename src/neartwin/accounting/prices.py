@@ -58,8 +58,8 @@ def renyi_of_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     _floats(epsilon)
 
     def value() -> "arb":
-        near, far = (-ball(epsilon)).exp(), (-ball((2 * order - 1) * epsilon)).exp()
-        return ball(epsilon) + (far.log1p() - near.log1p()) / ball(order - 1)
+        near, tail = (-ball(epsilon)).exp(), (-ball((2 * order - 1) * epsilon)).exp()
+        return ball(epsilon) + (tail.log1p() - near.log1p()) / ball(order - 1)
 
     return min(Fraction(bounds(value)[1]), order * rho_of_pure(epsilon), epsilon)
 
@@ -171,10 +171,10 @@ def _fitted(spend: Zcdp | Rdp, spare: Fraction) -> Amounts:
         raise _refusal(
             spend, "mu", "Renyi bounds give a G_mu only beside a delta, and this account has none: open it with one"
         )
-    found = whole_of(replace(spend, delta=Fraction(0))).gdp(spare).upper
-    if not math.isfinite(found):
+    mu = whole_of(replace(spend, delta=Fraction(0))).gdp(spare).upper
+    if not math.isfinite(mu):
         raise _refusal(spend, "mu", "its bound is too weak; spend for instance `as_gdp(composition, delta=...)`")
-    return {"mu_squared": Fraction(found) ** 2, "delta": spend.delta + spare}
+    return {"mu_squared": Fraction(mu) ** 2, "delta": spend.delta + spare}
 
 
 def _refusal(spend: Budget, currency: str, remedy: str) -> PrivacyError:

@@ -161,8 +161,8 @@ def group_rdp(curve: RdpCurve, *, doublings: int) -> RdpCurve:
     if not np.any(keep):
         raise ParameterError("curve", curve.orders, f"must hold an order of at least {2 ** (c + 1)}")
     orders = tuple(order / 2**c for order, held in zip(curve.orders, keep, strict=True) if held)
-    kept = Interval(curve.rdp.lower[keep], curve.rdp.upper[keep])
-    return RdpCurve(orders, combined(lambda r: 3**c * ball(r), kept, method="Mironov Proposition 2"))
+    defined = Interval(curve.rdp.lower[keep], curve.rdp.upper[keep])
+    return RdpCurve(orders, combined(lambda r: 3**c * ball(r), defined, method="Mironov Proposition 2"))
 
 
 def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
@@ -362,9 +362,9 @@ class Step:
 
         def outcomes(at: Any) -> list[Outcome]:
             parts = zip(self.pair.outcomes(at), rests, strict=True)
-            found = [_after(head, one) for head, rest in parts for one in rest.outcomes(rest.at)]
+            joined = [_after(head, one) for head, rest in parts for one in rest.outcomes(rest.at)]
             return [
-                one for one in found if not (one.p.is_zero() and one.q.is_zero())
+                one for one in joined if not (one.p.is_zero() and one.q.is_zero())
             ]  # transcripts that neither law can produce
 
         return FinitePair(outcomes, self.pair.at)
@@ -403,8 +403,8 @@ def adaptive_renyi(chain: Step, *, order: Numeric) -> Certified:
 
 
 def _one_order(order: Numeric) -> Numeric:
-    given: Any = order
-    if np.ndim(given) != 0:
+    value: Any = order
+    if np.ndim(value) != 0:
         raise ParameterError("order", order, "must be one number")
     return order
 
@@ -449,17 +449,17 @@ def adaptive_bound(chain: Step, *, order: Numeric, promises: Sequence[Number] | 
         return combined(lambda *parts: sum(map(ball, parts), ball(0)), *_levels(worst), method="Mironov Proposition 1")
     if len(several(promises=promises)) != len(worst.upper):
         raise ParameterError("promises", promises, f"must be one a level, {len(worst.upper)}")
-    given: Any = list(promises)
-    kept = read(promises=given)
+    listed: Any = list(promises)
+    exact = read(promises=listed)
     for depth, level in enumerate(chain.levels()):
         for path, pair in level:
             true = pair.renyi(order)
-            if true.lower > kept[depth]:
+            if true.lower > exact[depth]:
                 raise PrivacyError(
                     f"step {depth + 1} after outcomes {path} has Renyi divergence {true.lower:.6g}, above the promised "
-                    f"{float(kept[depth]):.6g}; promise the worst over all earlier outcomes, or use a filter"
+                    f"{float(exact[depth]):.6g}; promise the worst over all earlier outcomes, or use a filter"
                 )
-    return elementwise(lambda: sum(map(ball, kept), ball(0)), method="Mironov Proposition 1")
+    return elementwise(lambda: sum(map(ball, exact), ball(0)), method="Mironov Proposition 1")
 
 
 def _levels(worst: Certified) -> list[Certified]:

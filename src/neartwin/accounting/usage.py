@@ -74,9 +74,9 @@ class Cost:
 
     def tradeoff(self, alpha: float | FloatArray) -> Interval[Any]:
         """The attacker's least type-II error T(alpha) at each level; the guarantee is the lower end."""
-        found: list[Interval[Any]] = [case.tradeoff(alpha, direction=self._direction) for case in self.cases]
-        lower = np.minimum.reduce([f.lower for f in found])
-        return _interval(lower, np.minimum.reduce([f.upper for f in found]), found[0].method)
+        curves: list[Interval[Any]] = [case.tradeoff(alpha, direction=self._direction) for case in self.cases]
+        lower = np.minimum.reduce([f.lower for f in curves])
+        return _interval(lower, np.minimum.reduce([f.upper for f in curves]), curves[0].method)
 
     def pure(self) -> Interval[float]:
         """The largest privacy loss, inf where it is unbounded."""
@@ -109,10 +109,10 @@ class Cost:
         return _greatest([view(case) for case in self.cases])
 
 
-def _greatest(found: Sequence[Any]) -> Interval[End]:
-    lower = np.maximum.reduce([f.lower for f in found])
-    upper = np.maximum.reduce([f.upper for f in found])
-    return _interval(lower, upper, max(found, key=lambda f: float(np.max(f.upper))).method)
+def _greatest(intervals: Sequence[Any]) -> Interval[End]:
+    lower = np.maximum.reduce([f.lower for f in intervals])
+    upper = np.maximum.reduce([f.upper for f in intervals])
+    return _interval(lower, upper, max(intervals, key=lambda f: float(np.max(f.upper))).method)
 
 
 def _interval(lower: Any, upper: Any, method: str) -> Interval[Any]:
@@ -249,8 +249,8 @@ def cost(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     True
     """
     one_of(RELATIONS, neighbours=neighbours)
-    whole = _read(usage)
-    inner, size = (whole.inner, whole.size) if isinstance(whole, Grouped) else (whole, 1)
+    total = _read(usage)
+    inner, size = (total.inner, total.size) if isinstance(total, Grouped) else (total, 1)
     if size > 1:
         _refuse_parallel(inner)
     cases = _cases(inner, neighbours)
@@ -287,9 +287,9 @@ def _cases(usage: Usage, neighbours: str) -> tuple[Composition, ...]:
             _require_few(comb(len(inner) + count - 1, count) if count <= MOST_CASES else count)
             return _worst(compose(way) for way in combinations_with_replacement(inner, count))
         case Sequential(parts):
-            found = [_cases(part, neighbours) for part in parts]
-            _require_few(prod(map(len, found)))
-            return _worst(compose(way) for way in product(*found))
+            cases = [_cases(part, neighbours) for part in parts]
+            _require_few(prod(map(len, cases)))
+            return _worst(compose(way) for way in product(*cases))
         case Parallel(parts):
             return _parallel_cases([_cases(part, neighbours) for part in parts], neighbours)
         case Sampled(inner, rate):
@@ -323,12 +323,12 @@ def _parallel_cases(parts: list[tuple[Composition, ...]], neighbours: str) -> tu
 
 def _worst(cases: Iterable[Composition]) -> tuple[Composition, ...]:
     """The cases that no other contains: to drop a mechanism only hides more."""
-    kept: list[Composition] = []
+    worst: list[Composition] = []
     for case in dict.fromkeys(cases):
-        if not any(_inside(case, other) for other in kept):
-            kept = [other for other in kept if not _inside(other, case)] + [case]
-            _require_few(len(kept))
-    return tuple(kept)
+        if not any(_inside(case, other) for other in worst):
+            worst = [other for other in worst if not _inside(other, case)] + [case]
+            _require_few(len(worst))
+    return tuple(worst)
 
 
 def _inside(one: Composition, other: Composition) -> bool:

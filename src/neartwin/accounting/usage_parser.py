@@ -19,28 +19,28 @@ LONGEST = 10_000
 Given = dict[str, Fraction]
 
 
-def _distance(given: Given, noise: str, own: str) -> Fraction:
+def _distance(arguments: Given, noise: str, own: str) -> Fraction:
     """How far one unit moves the answer in units of the noise: stated as `own`, or as noise and sensitivity."""
-    if own in given:
-        if twice := [name for name in (noise, "sensitivity") if name in given]:
+    if own in arguments:
+        if twice := [name for name in (noise, "sensitivity") if name in arguments]:
             raise ParameterError("expression", own, f"is given beside {twice[0]}: give one or the other")
-        return given.pop(own)
-    if noise not in given:
+        return arguments.pop(own)
+    if noise not in arguments:
         raise ParameterError("expression", own, f"is missing: give {own}=..., or {noise}=... and sensitivity=...")
-    return given.pop("sensitivity", Fraction(1)) / positive(**{noise: given.pop(noise)})
+    return arguments.pop("sensitivity", Fraction(1)) / positive(**{noise: arguments.pop(noise)})
 
 
-def _whole(given: Given, name: str, default: int | None = None) -> int:
-    value = _take(given, name) if default is None else given.pop(name, Fraction(default))
+def _whole(arguments: Given, name: str, default: int | None = None) -> int:
+    value = _take(arguments, name) if default is None else arguments.pop(name, Fraction(default))
     if value.denominator != 1:
         raise ParameterError(name, str(value), "must be a whole number")
     return int(value)
 
 
-def _take(given: Given, name: str) -> Fraction:
-    if name not in given:
+def _take(arguments: Given, name: str) -> Fraction:
+    if name not in arguments:
         raise ParameterError("expression", name, f"is missing: give {name}=...")
-    return given.pop(name)
+    return arguments.pop(name)
 
 
 _FACTORS: Mapping[str, Callable[[Given], PrivacyLoss]] = {
@@ -93,14 +93,14 @@ def parse(text: str) -> Usage:
         raise ParameterError("expression", str(text)[:80], f"must be text of 1 to {LONGEST} characters")
     try:
         tree = ast.parse(text.strip(), mode="eval")
-        found = _Reader(text.strip()).read(tree.body)
+        usage = _Reader(text.strip()).read(tree.body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
         if isinstance(fault, ParameterError):
             raise
         raise ParameterError("expression", text[:80], "cannot be read", remedy=_EXAMPLE) from None
-    if isinstance(found, Fraction):
+    if isinstance(usage, Fraction):
         raise ParameterError("expression", text[:80], "is a number, not a mechanism", remedy=_EXAMPLE)
-    return found
+    return usage
 
 
 _EXAMPLE = 'write for instance "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10"'
@@ -152,28 +152,28 @@ class _Reader:
     def _call(self, node: ast.Call, name: str) -> Usage:
         if name not in NAMES:
             raise self._refused(node, f"calls {name!r}; known are " + ", ".join(NAMES))
-        given: Given = {}
+        arguments: Given = {}
         for keyword in node.keywords:
             value = self.read(keyword.value)
             if keyword.arg is None or not isinstance(value, Fraction):
                 raise self._refused(node, "takes numbers by name, such as epsilon=0.1")
-            given[keyword.arg] = value
-        made = self._made(node, name, given)
-        if given:
-            raise self._refused(node, f"does not know {', '.join(map(repr, given))}")
-        return made
+            arguments[keyword.arg] = value
+        usage = self._construct(node, name, arguments)
+        if arguments:
+            raise self._refused(node, f"does not know {', '.join(map(repr, arguments))}")
+        return usage
 
-    def _made(self, node: ast.Call, name: str, given: Given) -> Usage:
+    def _construct(self, node: ast.Call, name: str, arguments: Given) -> Usage:
         if name in _FACTORS:
             if node.args:
                 raise self._refused(node, "takes its numbers by name, such as epsilon=0.1")
-            return use(_FACTORS[name](given))
+            return use(_FACTORS[name](arguments))
         wants, make = _SPENDS[name]
         read = [self.read(argument) for argument in node.args]
         parts = tuple(part for part in read if not isinstance(part, Fraction))
         if len(parts) < len(read) or not parts or (name != "parallel" and len(parts) != 1):
             raise self._refused(node, f"takes {wants}")
-        return make(parts, given)
+        return make(parts, arguments)
 
     def _number(self, node: ast.Constant) -> Fraction:
         """Exactly as written; Python's own reading tells first that it is in the range of a float."""

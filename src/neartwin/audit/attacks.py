@@ -285,13 +285,13 @@ def reachable(outputs: FloatArray, centre: float, scale: float, *, tries: int = 
     targets = np.asarray(outputs, np.float64)
     noise = np.abs(targets - centre)
     near = np.rint(np.exp(-noise / scale) / _ULP)
-    found = np.zeros(targets.shape, bool)
+    hit = np.zeros(targets.shape, bool)
     for shift in range(-tries, tries + 1):
         # among large uniforms neighbours in u are one float apart in noise; among small ones many floats apart
         uniform = np.clip(near + shift, 1, 2.0**53) * _ULP
         step = scale * np.log(uniform)
-        found |= (centre + step == targets) | (centre - step == targets)
-    return found
+        hit |= (centre + step == targets) | (centre - step == targets)
+    return hit
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,12 +50,12 @@ def epsilon_seen(fpr: ArrayLike, fnr: ArrayLike, *, delta: float = 0.0) -> Float
     >>> float(epsilon_seen(0.0, 0.5)), float(epsilon_seen(0.0, 1.0))
     (inf, 0.0)
     """
-    false_alarm, miss = _rates(fpr, fnr)
+    false_alarm, missed = _rates(fpr, fnr)
     if not 0 <= delta <= 1:
         raise ParameterError("delta", delta, "must lie in [0, 1]")
     return np.maximum(
-        _log_ratio((1 - delta) - miss, false_alarm),  # the event itself
-        _log_ratio((1 - delta) - false_alarm, miss),  # its complement, sides swapped
+        _log_ratio((1 - delta) - missed, false_alarm),  # the event itself
+        _log_ratio((1 - delta) - false_alarm, missed),  # its complement, sides swapped
     )
 
 
@@ -80,18 +80,18 @@ def mu_seen(fpr: ArrayLike, fnr: ArrayLike) -> FloatArray:
     >>> float(mu_seen(0.01, 0.6))
     2.0730007709...
     """
-    false_alarm, miss = _rates(fpr, fnr)
+    false_alarm, missed = _rates(fpr, fnr)
     with np.errstate(invalid="ignore"):
-        mu = -special.ndtri(false_alarm) - special.ndtri(miss)
+        mu = -special.ndtri(false_alarm) - special.ndtri(missed)
     return np.where(np.isnan(mu), -np.inf, mu)
 
 
 def _rates(fpr: ArrayLike, fnr: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    false_alarm, miss = np.broadcast_arrays(np.asarray(fpr, np.float64), np.asarray(fnr, np.float64))
-    for name, rate in (("fpr", false_alarm), ("fnr", miss)):
+    false_alarm, missed = np.broadcast_arrays(np.asarray(fpr, np.float64), np.asarray(fnr, np.float64))
+    for name, rate in (("fpr", false_alarm), ("fnr", missed)):
         if not np.all((rate >= 0) & (rate <= 1)):
             raise ParameterError(name, rate, "must lie in [0, 1]")
-    return false_alarm, miss
+    return false_alarm, missed
 
 
 Curve = Callable[[FloatArray], FloatArray]
@@ -295,7 +295,7 @@ def claim_of(stated: Budget | Guarantee | TradeOff | Composition) -> Claim:
         case Pure() | Approx() | Zcdp() | Rdp() | Gdp() | Mixed() | Advantage():
             return _promised(stated)
         case Composition():
-            return BelowCurve(_of_whole(stated), repr(stated))
+            return BelowCurve(_of_composition(stated), repr(stated))
         case _:
             return BelowCurve(_of_curve(stated), repr(stated))
 
@@ -311,7 +311,7 @@ def _promised(promise: Budget) -> Claim:
         case Advantage(value=value):  # total variation at most `value` is (0, value)-privacy
             return claim_approx(0, value)
         case Zcdp() | Rdp() | Gdp() | Mixed():
-            return BelowCurve(_of_whole(whole_of(promise)), str(promise))
+            return BelowCurve(_of_composition(whole_of(promise)), str(promise))
         case _:
             assert_never(promise)
 
@@ -320,14 +320,14 @@ def _of_curve(curve: TradeOff) -> Curve:
     return lambda fpr: np.asarray(curve.beta(fpr).lower, np.float64)
 
 
-def _of_whole(whole: Composition) -> Curve:
-    least = np.minimum(np.asarray(whole.delta(_EPSILONS).upper, np.float64), 1.0)
+def _of_composition(composition: Composition) -> Curve:
+    least = np.minimum(np.asarray(composition.delta(_EPSILONS).upper, np.float64), 1.0)
     return lambda fpr: _above_lines(np.atleast_1d(np.asarray(fpr, np.float64)), least).reshape(np.shape(fpr))
 
 
 def _above_lines(fpr: FloatArray, delta: FloatArray) -> FloatArray:
     """The most of the lines that delta at each of `_EPSILONS` puts under a curve that holds in both orders; rounded down."""
-    found = np.zeros(len(fpr))
+    gaps = np.zeros(len(fpr))
     for epsilon, least in zip(np.exp(_EPSILONS), delta, strict=True):
-        np.maximum(found, np.maximum(1 - least - epsilon * fpr, (1 - least - fpr) / epsilon), out=found)
-    return np.asarray(np.maximum(found * (1 - _ROOM) - _ROOM, 0.0))
+        np.maximum(gaps, np.maximum(1 - least - epsilon * fpr, (1 - least - fpr) / epsilon), out=gaps)
+    return np.asarray(np.maximum(gaps * (1 - _ROOM) - _ROOM, 0.0))

@@ -54,8 +54,8 @@ def lower_bound(hits: ArrayLike, runs: ArrayLike, *, confidence: Number) -> Floa
     seen, tried = _counts(hits, runs)
     failure = failure_of(confidence)
     some = np.maximum(seen, 1)
-    found = special.betaincinv(some, tried - some + 1, failure) * (1 - _SLACK)
-    return np.asarray(np.where(seen == 0, 0.0, found))
+    bound = special.betaincinv(some, tried - some + 1, failure) * (1 - _SLACK)
+    return np.asarray(np.where(seen == 0, 0.0, bound))
 
 
 def upper_bound(hits: ArrayLike, runs: ArrayLike, *, confidence: Number) -> FloatArray:
@@ -80,8 +80,8 @@ def upper_bound(hits: ArrayLike, runs: ArrayLike, *, confidence: Number) -> Floa
     seen, tried = _counts(hits, runs)
     failure = failure_of(confidence)
     some = np.minimum(seen, tried - 1)
-    found = special.betainccinv(some + 1, tried - some, failure) * (1 + _SLACK)
-    return np.asarray(np.where(seen == tried, 1.0, np.minimum(found, 1.0)))
+    bound = special.betainccinv(some + 1, tried - some, failure) * (1 + _SLACK)
+    return np.asarray(np.where(seen == tried, 1.0, np.minimum(bound, 1.0)))
 
 
 def _counts(hits: ArrayLike, runs: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -32,8 +32,8 @@ class Seen:
 
     def column(self, name: str) -> FloatArray:
         """One column; all NaN if no output has it."""
-        found = self.columns.get(name)
-        return np.full(len(self.outputs), np.nan) if found is None else found
+        column = self.columns.get(name)
+        return np.full(len(self.outputs), np.nan) if column is None else column
 
     def table(self, names: Sequence[str]) -> FloatArray:
         """The named columns side by side: shape (outputs, names).
@@ -92,30 +92,30 @@ def _is_number(output: object) -> bool:
 
 
 def _of_numbers(numbers: FloatArray) -> dict[str, FloatArray]:
-    found = {"value": numbers}
+    columns = {"value": numbers}
     finite = np.isfinite(numbers)
     if not np.all(finite):
-        found["is finite"] = finite.astype(np.float64)
+        columns["is finite"] = finite.astype(np.float64)
     if np.any(numbers[finite] != np.floor(numbers[finite])):
-        found["lowest bit"] = _lowest_bit(numbers)
-        found["fraction"] = np.where(finite, np.abs(numbers - np.rint(np.where(finite, numbers, 0))), np.nan)
-    return found
+        columns["lowest bit"] = _lowest_bit(numbers)
+        columns["fraction"] = np.where(finite, np.abs(numbers - np.rint(np.where(finite, numbers, 0))), np.nan)
+    return columns
 
 
 def _lowest_bit(numbers: FloatArray) -> FloatArray:
     """The exponent of the lowest set bit; NaN for 0 and what is not finite."""
     usable = np.isfinite(numbers) & (numbers != 0)
     mantissa, exponent = np.frexp(np.where(usable, numbers, 1.0))
-    whole = np.abs(mantissa * 2.0**53).astype(np.int64)
-    low = (whole & -whole).astype(np.float64)
+    integers = np.abs(mantissa * 2.0**53).astype(np.int64)
+    low = (integers & -integers).astype(np.float64)
     return np.where(usable, np.log2(low) + exponent - 53, np.nan)
 
 
 def _of_vectors(grid: FloatArray) -> dict[str, FloatArray]:
-    found = {f"[{i}]": grid[:, i] for i in range(min(grid.shape[1], _MOST - 8))}
+    columns = {f"[{i}]": grid[:, i] for i in range(min(grid.shape[1], _MOST - 8))}
     filled = np.where(np.isnan(grid), -np.inf, grid)
     with np.errstate(invalid="ignore"):
-        found |= {
+        columns |= {
             "sum": grid.sum(axis=1),
             "largest": filled.max(axis=1),
             "smallest": filled.min(axis=1),
@@ -124,19 +124,19 @@ def _of_vectors(grid: FloatArray) -> dict[str, FloatArray]:
             "distinct": (np.diff(np.sort(filled, axis=1), axis=1) > 0).sum(axis=1) + 1.0,
         }
         if grid.shape[1] == 2:
-            found["difference"] = grid[:, 0] - grid[:, 1]
-    return found
+            columns["difference"] = grid[:, 0] - grid[:, 1]
+    return columns
 
 
 def _ragged(outputs: Outputs) -> dict[str, FloatArray]:
     rows = [_flat(output) for output in outputs]
     counts = Counter(name for row in rows for name in row)
-    found = {name: np.full(len(rows), np.nan) for name, _ in counts.most_common(_MOST)}
+    columns = {name: np.full(len(rows), np.nan) for name, _ in counts.most_common(_MOST)}
     for i, row in enumerate(rows):
         for name, number in row.items():
-            if name in found:
-                found[name][i] = number
-    return found
+            if name in columns:
+                columns[name][i] = number
+    return columns
 
 
 def _flat(output: Any) -> dict[str, float]:
@@ -185,8 +185,8 @@ class ColumnScore:
 
     def __call__(self, sample: Seen) -> FloatArray:
         """The column itself."""
-        found = self.sign * sample.column(self.column)
-        return np.asarray(np.where(np.isnan(found), -np.inf, found))
+        scores = self.sign * sample.column(self.column)
+        return np.asarray(np.where(np.isnan(scores), -np.inf, scores))
 
     def turned(self) -> "ColumnScore":
         """The other direction."""
@@ -281,8 +281,8 @@ def _ratios(left: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def _bins(column: FloatArray, edges: FloatArray) -> np.ndarray[Any, np.dtype[np.intp]]:
-    found = np.searchsorted(edges, np.where(np.isnan(column), 0, column), side="right")
-    return np.where(np.isnan(column), len(edges) + 1, found)
+    bins = np.searchsorted(edges, np.where(np.isnan(column), 0, column), side="right")
+    return np.where(np.isnan(column), len(edges) + 1, bins)
 
 
 def _bin_score(name: str, left: FloatArray, right: FloatArray) -> BinScore:

@@ -106,8 +106,8 @@ def least_squares(subsets: Subsets, answers: FloatArray) -> Bits:
     True
     """
     _shapes(subsets, answers)
-    found, *_ = np.linalg.lstsq(subsets.astype(np.float64), answers, rcond=None)
-    return _rounded(np.asarray(found, np.float64))
+    solution, *_ = np.linalg.lstsq(subsets.astype(np.float64), answers, rcond=None)
+    return _rounded(np.asarray(solution, np.float64))
 
 
 def linear_program(subsets: Subsets, answers: FloatArray) -> Bits:

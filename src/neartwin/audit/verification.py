@@ -75,15 +75,15 @@ def exact_violation(
         P, Q = _checked(law_of(left), left), _checked(law_of(right), right)
         outputs = list(P | Q)
         p, q = ([law.get(output, Fraction(0)) for output in outputs] for law in (P, Q))
-        found = verdict(finite_pair(p, q), epsilon=epsilon, delta=slack)
-        if not found.private:
-            first, second = ((left, p), (right, q)) if found.direction == "P over Q" else ((right, q), (left, p))
+        result = verdict(finite_pair(p, q), epsilon=epsilon, delta=slack)
+        if not result.private:
+            first, second = ((left, p), (right, q)) if result.direction == "P over Q" else ((right, q), (left, p))
             return Violation(
                 left=first[0],
                 right=second[0],
-                event=tuple(outputs[i] for i in found.event),
-                probability_left=sum((first[1][i] for i in found.event), Fraction(0)),
-                probability_right=sum((second[1][i] for i in found.event), Fraction(0)),
+                event=tuple(outputs[i] for i in result.event),
+                probability_left=sum((first[1][i] for i in result.event), Fraction(0)),
+                probability_right=sum((second[1][i] for i in result.event), Fraction(0)),
             )
     return None
 

@@ -16,12 +16,12 @@ from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow,
 from neartwin.ledger.values import Allotment, Entry, Population, Rule, Stored, Ticket, vector
 
 
-def entry(record: Record, made: str, rule: Rule, states: Mapping[int, str]) -> Entry:
+def entry(record: Record, record_hash: str, rule: Rule, states: Mapping[int, str]) -> Entry:
     """One record of an account, as a reader sees it.
 
     Args:
         record: The record.
-        made: Its hash.
+        record_hash: Its hash.
         rule: The account's rule.
         states: The states of the account's reservations, by position.
 
@@ -40,9 +40,9 @@ def entry(record: Record, made: str, rule: Rule, states: Mapping[int, str]) -> E
         case records.Allotted(caps=caps, holder=holder):
             shown = {"caps": rule.amounts(caps), "payers": (holder,)}
         case records.Reserved():
-            shown = _asked(event, rule.amounts(event.price)) | {"state": _state(record.position, states)}
+            shown = _request_shown(event, rule.amounts(event.price)) | {"state": _state(record.position, states)}
         case records.Refused():
-            shown = _asked(event, rule.amounts(event.price)) | {"state": "refused", "pool": event.pool}
+            shown = _request_shown(event, rule.amounts(event.price)) | {"state": "refused", "pool": event.pool}
         case records.Settled(reserved=reserved) | records.Failed(reserved=reserved):
             shown = {"reserved": reserved}
         case records.Acted(who=who, what=what):
@@ -51,7 +51,7 @@ def entry(record: Record, made: str, rule: Rule, states: Mapping[int, str]) -> E
             pass
     return Entry(
         position=record.position,
-        hash=made,
+        hash=record_hash,
         kind=records.kind_of(event),
         time=record.time,
         account="" if isinstance(event, records.Begun) else event.account,
@@ -65,7 +65,7 @@ def _state(position: int, states: Mapping[int, str]) -> str:
     return states[position]
 
 
-def _asked(event: records.Reserved | records.Refused, price: dict[str, Fraction]) -> dict[str, Any]:
+def _request_shown(event: records.Reserved | records.Refused, price: dict[str, Fraction]) -> dict[str, Any]:
     return {
         "price": price,
         "plan_digest": event.plan_digest,
@@ -184,7 +184,7 @@ class Account:
                 after the price was written. It is safe to ask again: at worst the price is paid twice.
         """
         owned = tuple(dict.fromkeys(payers))
-        asked = records.Reserved(
+        request = records.Reserved(
             account=self.name,
             plan_digest=text(plan_digest=plan_digest, at_least=1, at_most=200),
             snapshot=text(snapshot=snapshot, at_least=1, at_most=4000),
@@ -194,16 +194,16 @@ class Account:
             key=text(key=key, at_least=0, at_most=200),
         )
         with self.database.write() as page:
-            done = self._answer(page, asked)
+            done = self._answer(page, request)
             if done is not None:
                 return done
             row = page.account(self.name)
-            refusal = self._refusal(page, row, asked)
+            refusal = self._refusal(page, row, request)
             if refusal is None:
-                record, made = page.append(asked)
+                record, record_hash = page.append(request)
         if refusal is not None:
             raise refusal
-        ticket = self._ticket(record.position, made, asked)
+        ticket = self._ticket(record.position, record_hash, request)
         return replace(ticket, before=self._left(row), caps=self.rule.amounts(row.caps))
 
     def settle(self, ticket: Ticket, document: bytes) -> Stored:
@@ -230,13 +230,13 @@ class Account:
                 "elsewhere, and settle its digest and place"
             )
         with self.database.write() as page:
-            asked = self._reserved(page, ticket)
+            request = self._reserved(page, ticket)
             event = records.Settled(
                 account=self.name, reserved=ticket.position, digest=records.digest(content), size=len(content)
             )
-            record, made = page.append(event)
+            record, record_hash = page.append(event)
             page.store(record.position, content)
-        return self._stored(record, made, event, asked, content)
+        return self._stored(record, record_hash, event, request, content)
 
     def fail(self, ticket: Ticket) -> None:
         """Record that a ticket's run failed. Its budget stays spent, and it can no longer be settled.
@@ -291,10 +291,10 @@ class Account:
     def open_tickets(self) -> tuple[Ticket, ...]:
         """Reservations neither settled nor failed: runs under way, or lost to a crash."""
         with self.database.read() as page:
-            found = [page.record(position) for position in page.open_reservations(self.name)]
+            reserved = [page.record(position) for position in page.open_reservations(self.name)]
         return tuple(
-            self._ticket(record.position, made, record.event)
-            for record, made in found
+            self._ticket(record.position, record_hash, record.event)
+            for record, record_hash in reserved
             if isinstance(record.event, records.Reserved)
         )
 
@@ -337,38 +337,40 @@ class Account:
         """Every record of this account, oldest first."""
         with self.database.read() as page:
             states = {position: row.state for position, row in page.reservations(self.name).items()}
-            return tuple(entry(record, made, self.rule, states) for record, made in page.records(self.name))
+            return tuple(
+                entry(record, record_hash, self.rule, states) for record, record_hash in page.records(self.name)
+            )
 
     def _row(self) -> AccountRow:
         with self.database.read() as page:
             return page.account(self.name)
 
-    def _answer(self, page: Reading, asked: records.Reserved) -> Stored | None:
+    def _answer(self, page: Reading, request: records.Reserved) -> Stored | None:
         """What was paid for already, or None when this must be paid; `LedgerError` for a key that cannot be used."""
-        row = page.reservation_with_key(self.name, asked.key) if asked.key else None
+        row = page.reservation_with_key(self.name, request.key) if request.key else None
         if row is not None:
-            if page.record(row.position)[0].event != asked:
-                raise LedgerError(f"key {asked.key!r} was used for another request; use a new key for a new request")
+            if page.record(row.position)[0].event != request:
+                raise LedgerError(f"key {request.key!r} was used for another request; use a new key for a new request")
             if row.state == "reserved":
                 raise LedgerError(
-                    f"the request with key {asked.key!r} is still running, or was lost together with its budget; "
+                    f"the request with key {request.key!r} is still running, or was lost together with its budget; "
                     "ask again later, or pay again under a new key"
                 )
             if row.state == "failed":
                 raise LedgerError(
-                    f"the request with key {asked.key!r} failed and its budget stays spent; pay again under a new key"
+                    f"the request with key {request.key!r} failed and its budget stays spent; pay again under a new key"
                 )
         else:
-            row = page.answered(ask_digest(self.name, asked.plan_digest, asked.snapshot))
+            row = page.answered(ask_digest(self.name, request.plan_digest, request.snapshot))
         return None if row is None else self._read_stored(page, row)
 
-    def _refusal(self, page: Writing, row: AccountRow, asked: records.Reserved) -> BudgetError | None:
+    def _refusal(self, page: Writing, row: AccountRow, request: records.Reserved) -> BudgetError | None:
         """Why the price does not fit, recorded; None when it fits."""
         holder = ""
-        price = vector(asked.price)
+        price = vector(request.price)
         try:
             self.rule.filter(row.caps).check(vector(row.spent), price)
-            for holder in asked.holders:
+            for holder in request.holders:
                 allotted = page.allotment(self.name, holder)
                 if allotted is None:
                     raise LedgerError(f"{holder!r} has no allotment of account {self.name!r}; ask the curator for one")
@@ -377,11 +379,11 @@ class Account:
             page.append(
                 records.Refused(
                     account=self.name,
-                    plan_digest=asked.plan_digest,
-                    snapshot=asked.snapshot,
-                    description=asked.description,
-                    price=asked.price,
-                    holders=asked.holders,
+                    plan_digest=request.plan_digest,
+                    snapshot=request.snapshot,
+                    description=request.description,
+                    price=request.price,
+                    holders=request.holders,
                     pool=refusal.pool,
                     holder=holder,
                 )
@@ -394,49 +396,54 @@ class Account:
         row = page.reservation(ticket.position)
         if row is None or row.account != self.name or ticket.account != self.name:
             raise LedgerError(f"account {self.name!r} has no reservation {ticket.position}; reserve before you settle")
-        record, made = page.record(ticket.position)
-        asked = record.event
-        if not isinstance(asked, records.Reserved) or ticket != self._ticket(ticket.position, made, asked):
+        record, record_hash = page.record(ticket.position)
+        request = record.event
+        if not isinstance(request, records.Reserved) or ticket != self._ticket(ticket.position, record_hash, request):
             raise LedgerError(
                 f"the ticket of reservation {ticket.position} does not match its record: it is from another ledger, or "
                 "from a history that was rolled back"
             )
         if row.state != "reserved":
             raise LedgerError(f"reservation {ticket.position} was {row.state} by record {row.closed}; reserve anew")
-        return asked
+        return request
 
-    def _ticket(self, position: int, made: str, asked: records.Reserved) -> Ticket:
+    def _ticket(self, position: int, record_hash: str, request: records.Reserved) -> Ticket:
         return Ticket(
             account=self.name,
             position=position,
-            hash=made,
-            plan_digest=asked.plan_digest,
-            snapshot=asked.snapshot,
-            price=self.rule.amounts(asked.price),
+            hash=record_hash,
+            plan_digest=request.plan_digest,
+            snapshot=request.snapshot,
+            price=self.rule.amounts(request.price),
         )
 
     def _read_stored(self, page: Reading, row: ReservationRow) -> Stored:
-        asked = page.record(row.position)[0].event
-        record, made = page.record(row.closed or 0)
+        request = page.record(row.position)[0].event
+        record, record_hash = page.record(row.closed or 0)
         event, content = record.event, page.document(record.position)
-        if not isinstance(event, records.Settled) or not isinstance(asked, records.Reserved) or content is None:
+        if not isinstance(event, records.Settled) or not isinstance(request, records.Reserved) or content is None:
             raise LedgerError(f"the release of reservation {row.position} is missing; verify the ledger")
         if records.digest(content) != event.digest:
             raise LedgerError(f"the release stored with record {record.position} was changed; verify the ledger")
-        return self._stored(record, made, event, asked, content)
+        return self._stored(record, record_hash, event, request, content)
 
     def _stored(
-        self, record: records.Record, made: str, event: records.Settled, asked: records.Reserved, content: bytes
+        self,
+        record: records.Record,
+        record_hash: str,
+        event: records.Settled,
+        request: records.Reserved,
+        content: bytes,
     ) -> Stored:
         return Stored(
             account=self.name,
             position=record.position,
-            hash=made,
+            hash=record_hash,
             reserved=event.reserved,
             time=record.time,
-            plan_digest=asked.plan_digest,
-            snapshot=asked.snapshot,
-            price=self.rule.amounts(asked.price),
+            plan_digest=request.plan_digest,
+            snapshot=request.snapshot,
+            price=self.rule.amounts(request.price),
             digest=event.digest,
             document=content,
         )

@@ -236,25 +236,25 @@ class Book:
             LedgerError: The population is registered with another unit or relation. Or its account has another rule or
                 other caps, or its source belongs to another population. Or there is neither an account nor a budget.
         """
-        wanted = None if target is None else filter_for(target)
+        terms = None if target is None else filter_for(target)
         with self._database.write() as page:
             opened = _opening(page, population.name)
             if opened is None:
-                if wanted is None:
+                if terms is None:
                     raise LedgerError(
                         f"the ledger has no account {population.name!r}: give its whole budget to open it"
                     )
                 if population.source:
                     refuse_taken(page, population.name, population.source)
-                rule = Rule.of(wanted)
+                rule = Rule.of(terms)
                 event = records.Opened(
                     account=population.name,
                     unit=population.unit,
                     relation=population.relation,
                     source=population.source,
-                    rule=wanted.kind,
-                    pools=tuple((pool.name, pool.unit) for pool in wanted.pools),
-                    caps=rule.named(wanted.caps),
+                    rule=terms.kind,
+                    pools=tuple((pool.name, pool.unit) for pool in terms.pools),
+                    caps=rule.named(terms.caps),
                 )
                 page.append(event)
                 return self._account(event, population.source)
@@ -328,14 +328,14 @@ class Book:
             return tuple(
                 Act(
                     position=record.position,
-                    hash=made,
+                    hash=record_hash,
                     time=event.happened or record.time,
                     account=event.account,
                     who=event.who,
                     what=event.what,
                     body=event.body,
                 )
-                for record, made in page.acts()
+                for record, record_hash in page.acts()
                 if isinstance(event := record.event, records.Acted)
             )
 
@@ -391,8 +391,8 @@ class Book:
                 )
         if target is None:
             return
-        rule, wanted, present = Rule.of(opened), filter_for(target), page.account(population.name).caps
-        if Rule.of(wanted) != rule or rule.named(wanted.caps) != present:
+        rule, terms, present = Rule.of(opened), filter_for(target), page.account(population.name).caps
+        if Rule.of(terms) != rule or rule.named(terms.caps) != present:
             raise LedgerError(
                 f"population {population.name!r} has an account already, of kind {rule.kind!r} with caps "
                 f"{rule.written(present)}; {target} is another. Open it without a budget to take its own terms, or have "

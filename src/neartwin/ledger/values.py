@@ -308,12 +308,12 @@ class Rule:
         Raises:
             LedgerError: The budget has another rule.
         """
-        wanted = filter_for(target)
-        if Rule.of(wanted) != self:
+        terms = filter_for(target)
+        if Rule.of(terms) != self:
             raise LedgerError(
-                f"{target} is of kind {wanted.kind!r}, and the account of kind {self.kind!r}; give a budget of the account's kind"
+                f"{target} is of kind {terms.kind!r}, and the account of kind {self.kind!r}; give a budget of the account's kind"
             )
-        return self.named(wanted.caps)
+        return self.named(terms.caps)
 
     def written(self, price: Price) -> str:
         """A vector for a reader of an error: "epsilon=0.5, delta=1e-06"."""

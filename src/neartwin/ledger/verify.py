@@ -64,7 +64,7 @@ class Replay:
     asks: dict[str, int] = field(default_factory=dict)  # settled asks, to the reservation settled first
     keys: set[tuple[str, str]] = field(default_factory=set)
     documents: dict[int, tuple[str, int]] = field(default_factory=dict)
-    _asked: dict[int, str] = field(default_factory=dict)
+    _requests: dict[int, str] = field(default_factory=dict)
 
     def broken(self, record: Record) -> str:
         """Take in the next record.
@@ -137,7 +137,7 @@ class Replay:
         if event.key and (event.account, event.key) in self.keys:
             faults.append("its key was used before")
         self.keys.add((event.account, event.key))
-        self._asked[position] = ask_digest(event.account, event.plan_digest, event.snapshot)
+        self._requests[position] = ask_digest(event.account, event.plan_digest, event.snapshot)
         self.reservations[position] = ReservationRow(
             position=position, account=event.account, key=event.key or None, state="reserved", closed=None
         )
@@ -151,7 +151,7 @@ class Replay:
         if isinstance(event, records.Settled):
             state = "settled"
             self.documents[position] = (event.digest, event.size)
-            self.asks.setdefault(self._asked[event.reserved], event.reserved)
+            self.asks.setdefault(self._requests[event.reserved], event.reserved)
         self.reservations[event.reserved] = ReservationRow(
             position=row.position, account=row.account, key=row.key, state=state, closed=position
         )
@@ -298,12 +298,12 @@ class Chain:
         self.faults.append(Fault(kind, position, message))
 
 
-def verified(page: Reading, kept: Head | None) -> Verdict:
+def verified(page: Reading, known_head: Head | None) -> Verdict:
     """Verify the whole ledger in one pass.
 
     Args:
         page: A transaction.
-        kept: A head from elsewhere that must be in this history, or None.
+        known_head: A head from elsewhere that must be in this history, or None.
 
     Returns:
         The verdict.
@@ -313,7 +313,7 @@ def verified(page: Reading, kept: Head | None) -> Verdict:
     at_kept = None
     for position, account, line, written_hash in page.lines():
         record = chain.take(position, line, written_hash)
-        if kept is not None and position == kept.position:
+        if known_head is not None and position == known_head.position:
             at_kept = records.digest(line)
         if record is None:
             continue
@@ -327,8 +327,8 @@ def verified(page: Reading, kept: Head | None) -> Verdict:
         faults += rules
         faults += _index(page, replay)
     faults += _documents(page, replay)
-    if kept is not None and at_kept != kept.hash:
-        faults.append(_rollback(kept, chain.position, at_kept))
+    if known_head is not None and at_kept != known_head.hash:
+        faults.append(_rollback(known_head, chain.position, at_kept))
     return Verdict(head, tuple(faults))
 
 
@@ -353,17 +353,17 @@ def _documents(page: Reading, replay: Replay) -> list[Fault]:
     return faults
 
 
-def _rollback(kept: Head, last: int, found: str | None) -> Fault:
-    if found is None and kept.position > last:
+def _rollback(head: Head, last: int, actual: str | None) -> Fault:
+    if actual is None and head.position > last:
         return Fault(
             "rollback",
             last,
-            f"the ledger ends at record {last}, but had {kept.position} when the head was kept: it was rolled back or "
-            f"restored from a backup, and forgot what records {last + 1} to {kept.position} spent",
+            f"the ledger ends at record {last}, but had {head.position} when the head was kept: it was rolled back or "
+            f"restored from a backup, and forgot what records {last + 1} to {head.position} spent",
         )
     return Fault(
         "rollback",
-        kept.position,
-        f"record {kept.position} differs from the head kept elsewhere: the ledger was restored from a backup "
+        head.position,
+        f"record {head.position} differs from the head kept elsewhere: the ledger was restored from a backup "
         "and continued, or was rewritten, or the head belongs to another ledger",
     )

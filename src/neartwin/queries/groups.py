@@ -149,7 +149,7 @@ def completed(keys: Any, table: Table, names: list[str]) -> Any:
     """
     if keys is not None and not isinstance(keys, Mapping):
         return keys
-    given: dict[str, Any] = dict(keys or {})
+    named_values: dict[str, Any] = dict(keys or {})
     closed = {}
     for name in names:
         values = possible_values(table.computed[name].term) if name in table.computed else None
@@ -157,7 +157,7 @@ def completed(keys: Any, table: Table, names: list[str]) -> Any:
             closed[name] = values
     if keys is None and set(closed) != set(names):
         return None
-    return {**{name: values for name, values in closed.items() if name in names}, **given}
+    return {**{name: values for name, values in closed.items() if name in names}, **named_values}
 
 
 MARGIN = "margin"  # the release's column that says which margin a group is of
@@ -188,17 +188,17 @@ def margins_of(
     if MARGIN in columns:
         raise QueryError(f"{MARGIN!r} is the name of the release's column of margins; rename the other column")
     values_of(len(columns), keys)
-    found = []
+    places = []
     for margin in margins:
         if isinstance(margin, str) or len(set(margin)) != len(margin):
             raise QueryError(f"marginals({margin!r}): each margin is a list of columns, each once")
         unknown = [name for name in margin if name not in columns]
         if unknown:
             raise QueryError(f"marginals: {unknown[0]!r} is not among the group columns {', '.join(columns)}")
-        found.append(tuple(place for place, name in enumerate(columns) if name in margin))
-    if not found or len(set(found)) != len(found):
+        places.append(tuple(place for place, name in enumerate(columns) if name in margin))
+    if not places or len(set(places)) != len(places):
         raise QueryError("marginals() takes at least one list of columns, each list once")
-    return tuple(found)
+    return tuple(places)
 
 
 def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ...]:
@@ -217,12 +217,12 @@ def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ..
     >>> values_of(2, [("f", 1), ("f", 2), ("m", 1), ("m", 2)])
     (('f', 'm'), (1, 2))
     """
-    found = tuple(tuple(dict.fromkeys(key[place] for key in keys)) for place in range(columns))
-    if prod(map(len, found)) != len(keys):
+    values = tuple(tuple(dict.fromkeys(key[place] for key in keys)) for place in range(columns))
+    if prod(map(len, values)) != len(keys):
         raise QueryError(
             "marginals need keys that are a product: give the values of each column, as keys={'sex': [...], ...}"
         )
-    return found
+    return values
 
 
 def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noqa: FBT001 - the answer to a question

@@ -72,14 +72,14 @@ def table(
 def _within(opened: Table, period: Grouping) -> Table:
     if isinstance(opened.unit, RowUnit):
         raise ParameterError("unit", "(ROW, ...)", "must name the column of units before their period")
-    found = opened.expression(period.text(opened.schema))
-    if found.type is not ColumnType.DATE:
+    expression = opened.expression(period.text(opened.schema))
+    if expression.type is not ColumnType.DATE:
         raise SchemaError(
-            f"unit: {period.name!r} is {found.type}, and a period is named by its first day: nt.date('at'), or "
+            f"unit: {period.name!r} is {expression.type}, and a period is named by its first day: nt.date('at'), or "
             "nt.date_part('week start', 'at') for weeks, months, quarters or years"
         )
     word = period.around.split("'")[1] if "'" in period.around else "day"  # date_trunc('week', ...)
-    return replace(opened, period=found, period_name=f"{word} of {period.of}")
+    return replace(opened, period=expression, period_name=f"{word} of {period.of}")
 
 
 def _check(opened: Table) -> None:

@@ -159,8 +159,8 @@ class Rows:
         kinds = {name: rows.table.groupable(name) for name in names}
         if not names or len(kinds) != len(names):
             raise QueryError(f"group_by{tuple(names)!r} must name at least one column, each once")
-        given = completed(keys, rows.table, names)
-        return Groups(rows, tuple(names), None if given is None else public_keys(given, kinds))
+        complete = completed(keys, rows.table, names)
+        return Groups(rows, tuple(names), None if complete is None else public_keys(complete, kinds))
 
     def grouped(self, column: str | Grouping) -> tuple["Rows", str]:
         """The rows with a group column, and its name.
@@ -257,14 +257,14 @@ class Groups:
             raise QueryError("marginals and a workload are two questions: ask one of them")
         return replace(self, margins=margins_of(self.columns, self.keys, margins))
 
-    def workload(self, asked: Workload | Mapping[str, Mapping[Any, Number]]) -> "Groups":
+    def workload(self, workload: Workload | Mapping[str, Mapping[Any, Number]]) -> "Groups":
         """Ask for sums of the groups, in place of the groups.
 
         One plan measures the sums that best determine all answers. They are consistent: sums over equal groups are
         equal. The keys must be public; ranges go by their order.
 
         Args:
-            asked: `nt.prefix_sums()`, `nt.range_sums()`, `nt.moving_sums(6)`, or weights by name and key.
+            workload: `nt.prefix_sums()`, `nt.range_sums()`, `nt.moving_sums(6)`, or weights by name and key.
 
         Returns:
             The groups, for one count or sum.
@@ -280,9 +280,9 @@ class Groups:
         """
         if self.margins:
             raise QueryError("marginals and a workload are two questions: ask one of them")
-        found = asked if isinstance(asked, Workload) else weighted(asked)
-        found.resolved(self.columns, self.keys)
-        return replace(self, linear_workload=found)
+        linear = workload if isinstance(workload, Workload) else weighted(workload)
+        linear.resolved(self.columns, self.keys)
+        return replace(self, linear_workload=linear)
 
     def agg(self, **aggregates: Statistic) -> "Query":
         """Statistics of each group, named by the keyword.
@@ -345,8 +345,8 @@ class Query:
 
     def __repr__(self) -> str:
         by = f" by {', '.join(self.groups.columns)}" if self.groups.columns else ""
-        asked = ", ".join(f"{name} = {aggregate}" for name, aggregate in self.aggregates.items())
-        return f"<Query of {self.table.name!r}{by}: {asked}>"
+        statistics = ", ".join(f"{name} = {aggregate}" for name, aggregate in self.aggregates.items())
+        return f"<Query of {self.table.name!r}{by}: {statistics}>"
 
     @property
     def table(self) -> Table:
@@ -358,12 +358,12 @@ class Query:
         """The columns of the release, and their types. HAVING and ORDER BY can name them."""
         groups = self.groups
         if groups.linear_workload is not None:
-            found = dict(groups.linear_workload.resolved(groups.columns, groups.keys).typed(self.table.schema))
+            types = dict(groups.linear_workload.resolved(groups.columns, groups.keys).typed(self.table.schema))
         else:
-            found = {name: self.table.schema[name] for name in groups.columns}
-        for name, asked in self.aggregates.items():
-            found |= asked.released(name)
-        return found | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
+            types = {name: self.table.schema[name] for name in groups.columns}
+        for name, statistic in self.aggregates.items():
+            types |= statistic.released(name)
+        return types | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
 
 
 @dataclass(frozen=True, slots=True)

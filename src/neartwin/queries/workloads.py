@@ -114,8 +114,8 @@ class Workload:
         if len(keys) * len(self.weights) > _MOST_WEIGHTS:
             raise QueryError(f"workload: at most {_MOST_WEIGHTS // len(keys):,} queries over {len(keys):,} keys")
         table = np.zeros((len(self.weights), len(keys)))
-        for row, (name, given) in enumerate(self.weights):
-            for key, weight in given:
+        for row, (name, weights) in enumerate(self.weights):
+            for key, weight in weights:
                 if key not in places:
                     shown = key[0] if len(key) == 1 else key
                     raise QueryError(f"workload: {shown!r} in {name!r} is not among the public keys")
@@ -125,7 +125,7 @@ class Workload:
     def record(self) -> list[object]:
         """The parts of the workload that a digest covers. Workloads that ask the same have equal parts."""
         weights = [
-            [name, [[list(map(str, key)), str(weight)] for key, weight in given]] for name, given in self.weights
+            [name, [[list(map(str, key)), str(weight)] for key, weight in pairs]] for name, pairs in self.weights
         ]
         return [self.kind, None if self.lengths is None else list(self.lengths), weights]
 
@@ -160,12 +160,12 @@ def range_sums(lengths: Sequence[int] | None = None) -> Workload:
     """
     if lengths is None:
         return Workload("ranges")
-    given = tuple(lengths)
-    for one in given:
+    sizes = tuple(lengths)
+    for one in sizes:
         integer(at_least=1, lengths=one)
-    if not given or len(set(given)) != len(given):
-        raise ParameterError("lengths", list(given), "must be at least one whole number, each once")
-    return Workload("ranges", lengths=given)
+    if not sizes or len(set(sizes)) != len(sizes):
+        raise ParameterError("lengths", list(sizes), "must be at least one whole number, each once")
+    return Workload("ranges", lengths=sizes)
 
 
 def moving_sums(before: int, after: int = 0) -> Workload:
@@ -195,11 +195,11 @@ def moving_sums(before: int, after: int = 0) -> Workload:
     return Workload("moving", lengths=(before, after))
 
 
-def weighted(asked: Any) -> Workload:
+def weighted(weights_by_name: Any) -> Workload:
     """Any linear queries: weights by name and key.
 
     Args:
-        asked: A mapping from names to mappings from keys to weights.
+        weights_by_name: A mapping from names to mappings from keys to weights.
 
     Returns:
         The workload.
@@ -207,17 +207,19 @@ def weighted(asked: Any) -> Workload:
     Raises:
         QueryError: The mapping has another form.
     """
-    if not isinstance(asked, Mapping) or not asked:
+    if not isinstance(weights_by_name, Mapping) or not weights_by_name:
         raise QueryError(
             "workload() takes nt.prefix_sums(), nt.range_sums(), nt.moving_sums(...) or {name: {key: weight}}"
         )
-    found = []
-    for name, given in asked.items():
-        if not isinstance(name, str) or not name or not isinstance(given, Mapping):
+    queries = []
+    for name, weights in weights_by_name.items():
+        if not isinstance(name, str) or not name or not isinstance(weights, Mapping):
             raise QueryError(f"workload: {name!r} must be a name with weights by key, {{key: weight}}")
-        pairs = ((key if isinstance(key, tuple) else (key,), rational(weight=weight)) for key, weight in given.items())
-        kept = tuple((key, weight) for key, weight in pairs if weight)
-        if not kept:
+        pairs = (
+            (key if isinstance(key, tuple) else (key,), rational(weight=weight)) for key, weight in weights.items()
+        )
+        nonzero = tuple((key, weight) for key, weight in pairs if weight)
+        if not nonzero:
             raise QueryError(f"workload: all weights of {name!r} are 0; leave it out")
-        found.append((name, kept))
-    return Workload("weights", weights=tuple(found))
+        queries.append((name, nonzero))
+    return Workload("weights", weights=tuple(queries))

@@ -35,7 +35,7 @@ def facts(certificate: Certificate) -> dict[str, Any]:
 def lines(certificate: Certificate) -> list[str]:
     """The certificate for a terminal."""
     body = certificate.body
-    told, ledger = body["guarantee"]["currencies"], body["ledger"]
+    currencies, ledger = body["guarantee"]["currencies"], body["ledger"]
     relation = "adding or removing" if body["neighbours"] == "add_remove" else "replacing"
     rows = [
         ("population", body["population"]),
@@ -48,11 +48,11 @@ def lines(certificate: Certificate) -> list[str]:
         *(("mechanism", _mechanism(part)) for part in body["mechanisms"]),
         *(("error", f"{error['name']}: {error['says']}") for error in body["error"]["expected"]),
         ("guarantee", body["guarantee"]["says"]),
-        ("pure", f"epsilon {told['pure']}"),
-        *(("approx", f"epsilon {part['epsilon']} at delta {part['delta']}") for part in told["approximate"]),
-        ("zCDP", f"rho {told['zcdp']['rho']}, delta {told['zcdp']['delta']}"),
-        ("GDP", f"mu {told['gdp']['mu']}, delta {told['gdp']['delta']}"),
-        ("best guess", f"{told['best_guess_from_one_half']} from one half"),
+        ("pure", f"epsilon {currencies['pure']}"),
+        *(("approx", f"epsilon {part['epsilon']} at delta {part['delta']}") for part in currencies["approximate"]),
+        ("zCDP", f"rho {currencies['zcdp']['rho']}, delta {currencies['zcdp']['delta']}"),
+        ("GDP", f"mu {currencies['gdp']['mu']}, delta {currencies['gdp']['delta']}"),
+        ("best guess", f"{currencies['best_guess_from_one_half']} from one half"),
         ("code", f"{body['code']['library']} {body['code']['version']} {body['code'].get('digest', '')[:16]}"),
         ("ledger", f"paid at {ledger['reserved']}, settled at {ledger['settled']['position']}, rule {ledger['rule']}"),
         ("head", str(certificate.head)),
@@ -75,5 +75,5 @@ def _short(value: str) -> str:
 
 
 def _mechanism(part: dict[str, Any]) -> str:
-    told = ", ".join(f"{name} {value}" for name, value in _shown(part["parameters"]).items())
-    return f"{part['for']}: {part['law']}, {told}"
+    parameters = ", ".join(f"{name} {value}" for name, value in _shown(part["parameters"]).items())
+    return f"{part['for']}: {part['law']}, {parameters}"

@@ -95,18 +95,18 @@ def epsilon_delta_polygon(epsilon: Number = 1, delta: Number = "0.1") -> Figure:
         The figure.
     """
     curve = epsilon_delta(epsilon, delta)
-    growth, kept = float(np.exp(float(curve.epsilon))), float(1 - curve.delta_mass)
-    kink = kept / (1 + growth)
-    x, y = np.array([0.0, kink, kept, 1.0]), np.array([kept, kink, 0.0, 0.0])
+    growth, mass = float(np.exp(float(curve.epsilon))), float(1 - curve.delta_mass)
+    kink = mass / (1 + growth)
+    x, y = np.array([0.0, kink, mass, 1.0]), np.array([mass, kink, 0.0, 0.0])
     lines = (
         BLIND,
         Line("f", x, y),
-        Line("1 - δ - eᵋ α", np.array([0.0, kept / growth]), np.array([kept, 0.0]), "dashed"),
-        Line("e⁻ᵋ (1 - δ - α)", np.array([0.0, kept]), np.array([kept / growth, 0.0]), "dashed"),
+        Line("1 - δ - eᵋ α", np.array([0.0, mass / growth]), np.array([mass, 0.0]), "dashed"),
+        Line("e⁻ᵋ (1 - δ - α)", np.array([0.0, mass]), np.array([mass / growth, 0.0]), "dashed"),
     )
     notes = (
-        Note("slope -eᵋ", kink / 2 + 0.03, (kept + kink) / 2),
-        Note("slope -e⁻ᵋ", (kink + kept) / 2, kink / 2 + 0.05),
+        Note("slope -eᵋ", kink / 2 + 0.03, (mass + kink) / 2),
+        Note("slope -e⁻ᵋ", (kink + mass) / 2, kink / 2 + 0.05),
     )
     title = f"ε={float(curve.epsilon):g}, δ={float(curve.delta_mass):g} as a trade-off function"
     return Figure(title, "type I error α", "least type II error", lines, notes)
@@ -243,11 +243,11 @@ def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float]
     """For each attacker the errors over sqrt(people), ascending, and the mean share of wrong bits over the repeats of a
     setting.
     """
-    found: defaultdict[str, defaultdict[float, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
+    attempts_by_error: defaultdict[str, defaultdict[float, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
     for attempt in attempts:
-        found[attempt.attacker][attempt.setting].append(attempt)
+        attempts_by_error[attempt.attacker][attempt.setting].append(attempt)
     lines = {}
-    for name, settings in found.items():
+    for name, settings in attempts_by_error.items():
         means = sorted(
             (float(np.mean([a.error_in_roots for a in group])), float(np.mean([a.wrong for a in group])))
             for group in settings.values()

@@ -41,13 +41,13 @@ class Hazard:
 def hazards(certificate: Certificate) -> tuple[Hazard, ...]:
     """All 24 hazards, in their order."""
     body = certificate.body
-    found = [*_of_parameters(body), *_of_comparison(body), *_of_answers(body), *_of_methods(), *_of_deployment(body)]
-    return tuple(Hazard(number, *line) for number, line in enumerate(found, start=1))
+    rows = [*_of_parameters(body), *_of_comparison(body), *_of_answers(body), *_of_methods(), *_of_deployment(body)]
+    return tuple(Hazard(number, *line) for number, line in enumerate(rows, start=1))
 
 
 def _of_parameters(body: Mapping[str, Any]) -> Iterator[_Line]:
-    promise, told = body["guarantee"], body["guarantee"]["currencies"]
-    guess, delta = float(told["best_guess_from_one_half"]) * 100, promise["promise"].get("delta", "0")
+    promise, currencies = body["guarantee"], body["guarantee"]["currencies"]
+    guess, delta = float(currencies["best_guess_from_one_half"]) * 100, promise["promise"].get("delta", "0")
     judge = f"the best guess from 50 % is at most {guess:.1f} %; whether that is enough is for people to judge"
     yield "2.2", "a large epsilon may mean nothing", "stated", f"{promise['says']}: {judge}"
     catastrophe = "(epsilon, delta) may allow a catastrophe with probability delta"
@@ -64,8 +64,8 @@ def _of_parameters(body: Mapping[str, Any]) -> Iterator[_Line]:
 
 def _of_comparison(body: Mapping[str, Any]) -> Iterator[_Line]:
     deltas = ", ".join(part["delta"] for part in body["guarantee"]["currencies"]["approximate"])
-    told = f"epsilon is given at each of the deltas {deltas}, the whole curve beside it"
-    yield "2.5", "guarantees with different deltas are not comparable", "stated", told
+    stated = f"epsilon is given at each of the deltas {deltas}, the whole curve beside it"
+    yield "2.5", "guarantees with different deltas are not comparable", "stated", stated
     same = f"each number is for one {body['unit']} by {_relation(body)}; compare with the same only"
     yield "2.5", "guarantees of different units are not comparable", "stated", same
     native = "the promise stands in the currency it was paid in; conversions are rounded to the safe side"
@@ -103,8 +103,8 @@ def _of_methods() -> Iterator[_Line]:
 
 
 def _of_deployment(body: Mapping[str, Any]) -> Iterator[_Line]:
-    rule, whole = body["ledger"]["rule"], body["ledger"]["whole_promise"]
-    one = f"one budget by the rule {rule!r}, which holds for questions that follow from answers: {whole} in all"
+    rule, promise = body["ledger"]["rule"], body["ledger"]["whole_promise"]
+    one = f"one budget by the rule {rule!r}, which holds for questions that follow from answers: {promise} in all"
     yield "4.1", "interactive querying is riskier than publishing once", "held", one
     trust = "central model: the machine, the owner who declares bounds, keys and units, and the engine are trusted"
     yield "4.2", "the trust model must hold in fact", "yours", trust
@@ -115,8 +115,8 @@ def _of_deployment(body: Mapping[str, Any]) -> Iterator[_Line]:
     yield "4.4", "data must be secured where they lie", "not covered", "storage and its encryption are the owner's"
     rights = "who may ask is the service's policy; the database's own rights are the owner's"
     yield "4.4", "access control can fail", "yours", rights
-    kept = "what is collected, and for how long it is kept, is outside this system"
-    yield "4.5", "privacy of outputs is no excuse to collect more", "not covered", kept
+    retention = "what is collected, and for how long it is kept, is outside this system"
+    yield "4.5", "privacy of outputs is no excuse to collect more", "not covered", retention
 
 
 def _relation(body: Mapping[str, Any]) -> str:

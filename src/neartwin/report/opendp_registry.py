@@ -23,8 +23,8 @@ DELTA = "1e-6"  # at which epsilon is told where the promise is not pure
 def schema() -> dict[str, Any]:
     """The registry's schema as JSON Schema (draft 2020-12), written from its public description of July 2026."""
     text = files("neartwin.report").joinpath("schemas/deployments-registry.json").read_text(encoding="utf-8")
-    found: dict[str, Any] = json.loads(text)
-    return found
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def registry_entry(certificate: Certificate, about: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def registry_yaml(certificate: Certificate, about: Mapping[str, Any]) -> str:
 
 
 def _basic(body: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
-    told = {
+    entry = {
         "name": about["name"],
         "data_curators": _list(about["data_curators"]),
         "description": about["description"],
@@ -101,7 +101,7 @@ def _basic(body: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
         "data_product_region": about["data_product_region"],
         "publication_date": body["release"]["made"][:10],
     }
-    return told | ({"data_product_sector": about["data_product_sector"]} if "data_product_sector" in about else {})
+    return entry | ({"data_product_sector": about["data_product_sector"]} if "data_product_sector" in about else {})
 
 
 def _variant(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,23 +117,23 @@ def _variant(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _loss(body: Mapping[str, Any]) -> dict[str, Any]:
-    told = body["guarantee"]["currencies"]
-    at = next(part for part in told["approximate"] if part["delta"] == DELTA)
-    if told["pure"] != NONE:
-        parameters = {"epsilon": float(told["pure"]), "delta": 0.0}
+    currencies = body["guarantee"]["currencies"]
+    at = next(part for part in currencies["approximate"] if part["delta"] == DELTA)
+    if currencies["pure"] != NONE:
+        parameters = {"epsilon": float(currencies["pure"]), "delta": 0.0}
     elif at["epsilon"] != NONE:
         parameters = {"epsilon": float(at["epsilon"]), "delta": float(DELTA)}
     else:
         parameters = {}
-    if told["zcdp"]["rho"] != NONE and told["zcdp"]["delta"] == "0":
-        parameters["rho"] = float(told["zcdp"]["rho"])
+    if currencies["zcdp"]["rho"] != NONE and currencies["zcdp"]["delta"] == "0":
+        parameters["rho"] = float(currencies["zcdp"]["rho"])
     curve = ", ".join(f"({point['alpha']}, {point['beta']})" for point in body["guarantee"]["curve"])
     return {
         "privacy_unit": body["unit"],
         "privacy_unit_details": "; ".join(f"{bound['what']} = {bound['value']}" for bound in body["bounds"]),
         "privacy_parameters": parameters,
         "privacy_parameters_details": (
-            f"Promise: {body['guarantee']['says']}. GDP: mu {told['gdp']['mu']} with delta {told['gdp']['delta']}. "
+            f"Promise: {body['guarantee']['says']}. GDP: mu {currencies['gdp']['mu']} with delta {currencies['gdp']['delta']}. "
             f"Trade-off curve (false alarms, least missed detections): {curve or NONE}. Of this release; the account "
             f"promises {body['ledger']['whole_promise']} for all its releases."
         ),
@@ -199,5 +199,5 @@ def _list(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(value)
 
 
-def _amounts(told: Mapping[str, str]) -> str:
-    return ", ".join(f"{pool} {amount}" for pool, amount in told.items())
+def _amounts(amounts: Mapping[str, str]) -> str:
+    return ", ".join(f"{pool} {amount}" for pool, amount in amounts.items())

@@ -228,15 +228,15 @@ def _in(node: exp.Expr, names: Names) -> Term:
     others = any(value for name, value in node.args.items() if name not in {"this", "expressions"})
     if others or not node.expressions:
         raise refused(node, "IN takes a list of literals")
-    found = _compared(node, names, "in", [node.this, *node.expressions])
-    if any(part.operation != "literal" for part in found.parts[1:]):
+    term = _compared(node, names, "in", [node.this, *node.expressions])
+    if any(part.operation != "literal" for part in term.parts[1:]):
         raise refused(node, "IN takes a list of literals")
-    return found
+    return term
 
 
 def _compared(node: exp.Expr, names: Names, operation: str, parts: list[exp.Expr]) -> Term:
-    found = [_something(node, names, part) for part in parts]
-    return Term(operation, _BOOLEAN, _one_type(node, found))
+    terms = [_something(node, names, part) for part in parts]
+    return Term(operation, _BOOLEAN, _one_type(node, terms))
 
 
 def _like(node: exp.Expr, names: Names) -> Term:
@@ -245,8 +245,8 @@ def _like(node: exp.Expr, names: Names) -> Term:
         raise refused(node, "LIKE takes a literal text without a backslash")
     if value.kind is not ColumnType.TEXT:
         raise refused(node, "LIKE takes text")
-    found = Term("like", _BOOLEAN, (value,), pattern.value)
-    return Term("not", _BOOLEAN, (found,)) if node.args.get("negate") else found
+    term = Term("like", _BOOLEAN, (value,), pattern.value)
+    return Term("not", _BOOLEAN, (term,)) if node.args.get("negate") else term
 
 
 def _case(node: exp.Expr, names: Names) -> Term:
@@ -276,11 +276,11 @@ def _nullif(node: exp.Expr, names: Names) -> Term:
 
 def _chosen(node: exp.Expr, names: Names) -> Term:
     """COALESCE, least and greatest."""
-    found = _one_type(node, [term_of(part, names) for part in (node.this, *node.expressions)])
-    operation, kind = type(node).__name__.lower(), found[0].kind
+    term = _one_type(node, [term_of(part, names) for part in (node.this, *node.expressions)])
+    operation, kind = type(node).__name__.lower(), term[0].kind
     if operation != "coalesce" and kind not in {*NUMERIC, ColumnType.DATE}:
         raise refused(node, "least and greatest take numbers or dates")
-    return found[0] if len(found) == 1 else Term(operation, kind, found)
+    return term[0] if len(term) == 1 else Term(operation, kind, term)
 
 
 def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
@@ -294,8 +294,8 @@ def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
 
 
 def _truncated(node: exp.Expr, names: Names) -> Term:
-    given, inner = node.args.get("unit"), term_of(node.this, names)
-    unit = "" if given is None else given.name.lower()
+    period, inner = node.args.get("unit"), term_of(node.this, names)
+    unit = "" if period is None else period.name.lower()
     if inner.kind not in _DATED or unit not in (*UNITS, "day"):
         raise refused(node, "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day', and a date or timestamp")
     day = inner if inner.kind is ColumnType.DATE else Term("date", ColumnType.DATE, (inner,))
@@ -322,27 +322,27 @@ def _bucket(node: exp.Expr, names: Names) -> Term:
     edges = [low + (high - low) * place / count for place in range(count)] + [high]
     literals = [Term("literal", _NUMBER, value=float(edge)) for edge in edges]
     tested = [Term("<", _BOOLEAN, (value, edge)) for edge in literals]
-    whole = [Term("literal", _INTEGER, value=place) for place in range(count + 2)]
+    bins = [Term("literal", _INTEGER, value=place) for place in range(count + 2)]
     empty = Term("isnull", _BOOLEAN, (value,))
     return _cased(
         node,
-        [(empty, _NULL), *zip(tested, whole[:-1], strict=True)],
-        whole[-1],
+        [(empty, _NULL), *zip(tested, bins[:-1], strict=True)],
+        bins[-1],
     )
 
 
 def _anonymous(node: exp.Expr, names: Names) -> Term:
-    name, given = str(node.this).lower(), node.expressions
-    if name == "clip" and len(given) == 3:
-        return _clipped(node, names, given)
-    if name in {"date_part", "datepart"} and len(given) == 2 and isinstance(given[0], exp.Literal):
-        return _part(node, names, given[0].name.lower(), given[1])
+    name, arguments = str(node.this).lower(), node.expressions
+    if name == "clip" and len(arguments) == 3:
+        return _clipped(node, names, arguments)
+    if name in {"date_part", "datepart"} and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
+        return _part(node, names, arguments[0].name.lower(), arguments[1])
     raise refused(node, _DAYS if name == "weekday" else f"{name} could fail on some row, or is unknown here")
 
 
-def _clipped(node: exp.Expr, names: Names, given: list[exp.Expr]) -> Term:
-    value = as_kind(_number(node, names, given[0]), _NUMBER)
-    low, high = (as_kind(_number(node, names, end), _NUMBER).value for end in given[1:])
+def _clipped(node: exp.Expr, names: Names, arguments: list[exp.Expr]) -> Term:
+    value = as_kind(_number(node, names, arguments[0]), _NUMBER)
+    low, high = (as_kind(_number(node, names, end), _NUMBER).value for end in arguments[1:])
     if not isinstance(low, float) or not isinstance(high, float) or not -math.inf < low <= high < math.inf:
         raise refused(node, "clip takes a number and two literals, the lower first")
     return Term("clip", _NUMBER, (value,), (low, high))

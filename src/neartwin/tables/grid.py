@@ -115,8 +115,8 @@ class MomentSet:
     @property
     def cells(self) -> Mapping[str, GridColumn | Moment]:
         """All summands, by name. Each sum also has the number of rows."""
-        found = [self.first(place) for place in range(len(self.columns))]
-        return {cell.name: cell for cell in [*found, *(self.second(*pair) for pair in self.pairs)]}
+        cells = [self.first(place) for place in range(len(self.columns))]
+        return {cell.name: cell for cell in [*cells, *(self.second(*pair) for pair in self.pairs)]}
 
 
 def _moment(factors: tuple[GridColumn, ...], columns: tuple[GridColumn, ...]) -> Moment:

@@ -107,7 +107,7 @@ def _other(
     kind: JoinKind, source: Source, name: str, types: Mapping[str, str] | None, columns: Mapping[str, Bounds] | None
 ) -> OtherTable:
     schema, declared = typed_schema(source, types or {})
-    found = OtherTable(
+    opened = OtherTable(
         kind=kind,
         name=name or file_name(source) or str(kind),
         source=source,
@@ -115,10 +115,10 @@ def _other(
         declared=declared,
         columns=MappingProxyType(dict(columns or {})),
     )
-    for column in found.columns:
-        if found.schema.get(column) not in NUMERIC:
-            raise SchemaError(f"columns: {column!r} must be a column of numbers of the table {found.name!r}")
-    return found
+    for column in opened.columns:
+        if opened.schema.get(column) not in NUMERIC:
+            raise SchemaError(f"columns: {column!r} must be a column of numbers of the table {opened.name!r}")
+    return opened
 
 
 def file_name(source: Source) -> str:
@@ -142,15 +142,15 @@ def typed_schema(source: Source, types: Mapping[str, str]) -> tuple[Mapping[str,
         ParameterError: A declared type is unknown.
         SchemaError: A column is missing, or its type cannot be declared.
     """
-    found = source.schema()
+    found_types = source.schema()
     declared = {column: _declared(column, kind) for column, kind in types.items()}
     if isinstance(source, PostgresTable):
-        check_declared(found, declared)
-    schema = dict(found) | declared
+        check_declared(found_types, declared)
+    schema = dict(found_types) | declared
     if isinstance(source, CsvFiles):  # an undeclared column of a CSV has no type
-        schema |= dict.fromkeys(set(found) - set(declared), ColumnType.OTHER)
-    for column in set(declared) - set(found):
-        raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, found))}")
+        schema |= dict.fromkeys(set(found_types) - set(declared), ColumnType.OTHER)
+    for column in set(declared) - set(found_types):
+        raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, found_types))}")
     return MappingProxyType(schema), frozenset(declared)
 
 
@@ -207,16 +207,16 @@ def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[T
     return new, names
 
 
-def _kept_apart(table: Table, asked: set[str]) -> tuple[list[Join], list[Join]]:
+def _kept_apart(table: Table, names: set[str]) -> tuple[list[Join], list[Join]]:
     """Its joins that drop rows, and those that keep rows that meet none: left ones, if no equality asks for their columns.
 
     asked: columns that equalities outside name; one that is NULL is equal to nothing.
     """
     inner: list[Join] = []
     for group in reversed(together(table.joins)):
-        if group[0].how is not How.LEFT or any(asked & set(join.columns) for join in group):
+        if group[0].how is not How.LEFT or any(names & set(join.columns) for join in group):
             inner = [*group, *inner]
-            asked = asked | {left for join in group for left, _ in join.on}
+            names = names | {left for join in group for left, _ in join.on}
     return inner, [join for join in table.joins if join not in inner]
 
 
@@ -260,15 +260,15 @@ def _again(  # noqa: PLR0917 - of one join
     if join.kind is JoinKind.OWNED:
         _check_claims(table, pairs)
     _check_engines(table, other)
-    made = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
-    return _with_join(table, made, bounds)
+    again = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
+    return _with_join(table, again, bounds)
 
 
 def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
-    found = {new: join.schema[old] for new, old in join.columns.items()}
+    types = {new: join.schema[old] for new, old in join.columns.items()}
     return replace(
         table,
-        schema=MappingProxyType({**table.schema, **found}),
+        schema=MappingProxyType({**table.schema, **types}),
         columns=MappingProxyType({**table.columns, **bounds}),
         joins=(*table.joins, join),
     )

@@ -87,10 +87,10 @@ class PostgresTable:
     def schema(self) -> dict[str, ColumnType]:
         """The declared columns that the role may read."""
         with _reported(self.place), reading(self.url) as connection:
-            found = {name: kind_of(written) for name, written in self.types(connection).items()}
-        if not found:
+            types = {name: kind_of(written) for name, written in self.types(connection).items()}
+        if not types:
             raise SchemaError(f"table={self.table!r} of {self.place} has no column that this role may select")
-        return found
+        return types
 
     def location(self) -> str:
         """The name of the place in the ledger, without user and password."""
@@ -137,13 +137,13 @@ def postgres_table(url: str, table: str, label: str) -> PostgresTable:
         raise SchemaError("table='' must name a table or view of the PostgreSQL database")
     place = _place(url)
     with _reported(place), reading(url) as connection:
-        found = _found(connection, table)
-    if found is None:
+        identity = _identity(connection, table)
+    if identity is None:
         raise SchemaError(f"table={table!r} is not a table or view of {place} that this role can see")
-    return PostgresTable(url, place, *found, label)
+    return PostgresTable(url, place, *identity, label)
 
 
-def _found(connection: Any, table: str) -> tuple[str, str] | None:
+def _identity(connection: Any, table: str) -> tuple[str, str] | None:
     version, encoding, path = connection.execute(
         "SELECT pg_catalog.current_setting('server_version_num')::int, pg_catalog.current_setting('server_encoding'), "
         "pg_catalog.string_to_array(pg_catalog.current_setting('neartwin.path'), ',')"
@@ -165,18 +165,18 @@ def _found(connection: Any, table: str) -> tuple[str, str] | None:
     return None
 
 
-def check_declared(found: Mapping[str, ColumnType], declared: Mapping[str, ColumnType]) -> None:
+def check_declared(held_types: Mapping[str, ColumnType], declared: Mapping[str, ColumnType]) -> None:
     """Refuse declared types whose cast could fail on some row.
 
     Args:
-        found: The catalogue's types, by column.
+        held_types: The catalogue's types, by column.
         declared: The declared types, by column.
 
     Raises:
         SchemaError: A cast could fail.
     """
     for name, kind in declared.items():
-        held = found.get(name, kind)
+        held = held_types.get(name, kind)
         sure = kind in {held, ColumnType.TEXT} or (held, kind) in _SURE_CASTS
         if not sure or (held is ColumnType.OTHER):
             raise SchemaError(

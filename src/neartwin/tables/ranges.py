@@ -94,7 +94,7 @@ def _of_parts(term: Term, parts: list[Range]) -> Range:
         case "double":
             return parts[0]
         case "coalesce":
-            return _hull([found for part, found in zip(term.parts, parts, strict=True) if not part.is_null])
+            return _hull([part_range for part, part_range in zip(term.parts, parts, strict=True) if not part.is_null])
         case "neg":
             return _negative(parts[0])
         case "abs":
@@ -120,9 +120,9 @@ def values_of(case: Term) -> tuple[Term, ...]:
 
 
 def _of_column(term: Term, columns: Mapping[str, Bounds]) -> Range:
-    found = columns.get(str(term.value))
-    if found is not None:
-        return Range(found.low, found.high, found.step)
+    bounds = columns.get(str(term.value))
+    if bounds is not None:
+        return Range(bounds.low, bounds.high, bounds.step)
     return replace(ANY, step=Fraction(1)) if term.kind is ColumnType.INTEGER else ANY
 
 
@@ -156,7 +156,7 @@ def _absolute(part: Range) -> Range:
 
 def _extreme(term: Term, parts: list[Range]) -> Range:
     """A NULL is passed over, so only parts that are never NULL bound the result from their own side."""
-    sure = [found for part, found in zip(term.parts, parts, strict=True) if _never_null(part)]
+    sure = [part_range for part, part_range in zip(term.parts, parts, strict=True) if _never_null(part)]
     low, high = min(part.low for part in parts), max(part.high for part in parts)
     if sure and term.operation == "least":
         high = min(part.high for part in sure)
@@ -242,11 +242,11 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
     if term.operation in _CONDITIONS:
         return term
     if term.operation == "column":
-        found = columns.get(str(term.value))
-        if found is None or term.kind not in NUMERIC:
+        declared = columns.get(str(term.value))
+        if declared is None or term.kind not in NUMERIC:
             return term
         number = term if term.kind is ColumnType.NUMBER else Term("double", ColumnType.NUMBER, (term,))
-        return Term("clip", ColumnType.NUMBER, (number,), (float(found.low), float(found.high)))
+        return Term("clip", ColumnType.NUMBER, (number,), (float(declared.low), float(declared.high)))
     parts = tuple(clipped(part, columns) for part in term.parts)
     if any(
         part.kind is not old.kind for part, old in zip(parts, term.parts, strict=True)
@@ -258,11 +258,11 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
     return replace(term, parts=parts)
 
 
-def grid_of(found: Range, step: Fraction | None) -> Bounds:
+def grid_of(value_range: Range, step: Fraction | None) -> Bounds:
     """Bounds on a grid around a finite range, rounded outward to the step.
 
     Args:
-        found: The range.
+        value_range: The range.
         step: The step, or None for one that is fine enough.
 
     Returns:
@@ -271,8 +271,8 @@ def grid_of(found: Range, step: Fraction | None) -> Bounds:
     >>> print(grid_of(Range(Fraction(0), Fraction(1, 3), None), None))
     [0, 0.33334] in steps of 1e-05
     """
-    low, high = Fraction(found.low), Fraction(found.high)
-    chosen = step or _step_for(high - low, found.step)
+    low, high = Fraction(value_range.low), Fraction(value_range.high)
+    chosen = step or _step_for(high - low, value_range.step)
     return bounds(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)
 
 
@@ -359,16 +359,16 @@ def value_of(
     """
     expression = _expression(table, column)
     if expression is None:
-        found = Value(column, bounds or _declared(table, column, step), None)
+        value = Value(column, bounds or _declared(table, column, step), None)
     elif bounds is not None:
-        found = Value(column, bounds, expression)
+        value = Value(column, bounds, expression)
     else:
-        found = _propagated(table, column, expression, step)
+        value = _propagated(table, column, expression, step)
     if fill is not None and not (
-        found.bounds.low <= fill <= found.bounds.high and (fill / found.bounds.step).denominator == 1
+        value.bounds.low <= fill <= value.bounds.high and (fill / value.bounds.step).denominator == 1
     ):
-        raise QueryError(f"fill={float(fill):g} of {column!r} must be a multiple of the step within {found.bounds}")
-    return found
+        raise QueryError(f"fill={float(fill):g} of {column!r} must be a multiple of the step within {value.bounds}")
+    return value
 
 
 def is_name(table: Table, column: str) -> bool:
@@ -413,25 +413,25 @@ def as_value(table: Table, column: str) -> str:
 def _expression(table: Table, column: str) -> RowExpression | None:
     """None for a column of the source."""
     if column in table.computed:
-        found = table.computed[column]
+        expression = table.computed[column]
     elif is_name(table, column):
         table.numeric(column, "of a sum")
         return None
     else:
-        found = table.expression(column)
-    if found.type not in NUMERIC:
-        raise SchemaError(f"{column!r} is {found.type}, but must be a number; declare its type with types=")
-    return found
+        expression = table.expression(column)
+    if expression.type not in NUMERIC:
+        raise SchemaError(f"{column!r} is {expression.type}, but must be a number; declare its type with types=")
+    return expression
 
 
 def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
-    found = table.columns.get(column)
-    if found is None:
+    declared = table.columns.get(column)
+    if declared is None:
         raise QueryError(
             f"{column!r} needs bounds, for instance sum({column!r}, 0, 100), or --bounds {column}=0:100 in a terminal: "
             "bounds read from the data would reveal its extremes; take them from public knowledge"
         )
-    return found if step is None else bounds(found.low, found.high, step)
+    return declared if step is None else bounds(declared.low, declared.high, step)
 
 
 def _propagated(table: Table, column: str, expression: RowExpression, step: Fraction | None) -> Value:

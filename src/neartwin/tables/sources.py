@@ -110,9 +110,9 @@ def spark_frame(data: Any, table: str, label: str) -> SparkFrame:
         raise SchemaError("table='' must name a table or view of the Spark session")
     if not data.catalog.tableExists(table):
         raise SchemaError(f"table={table!r} is not a table or view of this Spark session")
-    found = data.catalog.getTable(table)
-    parts = (found.catalog, *(found.namespace or ()), found.name)
-    name = "" if found.isTemporary else ".".join(part for part in parts if part)
+    entry = data.catalog.getTable(table)
+    parts = (entry.catalog, *(entry.namespace or ()), entry.name)
+    name = "" if entry.isTemporary else ".".join(part for part in parts if part)
     frame = data.table(table)
     _distinct(frame)
     return SparkFrame(frame, name, label)
@@ -367,7 +367,7 @@ def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:
 
 
 def _file_source(path: str, table: str) -> Source:
-    paths = tuple(str(Path(found).resolve()) for found in sorted(glob.glob(path)))  # noqa: PTH207 - globs with roots
+    paths = tuple(str(Path(match).resolve()) for match in sorted(glob.glob(path)))  # noqa: PTH207 - globs with roots
     if not paths:
         raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
     suffix = Path(paths[0]).suffix.lower()
@@ -417,7 +417,7 @@ def _of_parquet(paths: tuple[str, ...], _state: str) -> Mapping[str, ColumnType]
     first = _footer(paths[0])
     if not first.names:
         raise SchemaError(f"path={paths[0]!r} has no columns")
-    found = _typed(first.names, first.types, f"path={paths[0]!r}")
+    schema = _typed(first.names, first.types, f"path={paths[0]!r}")
     for path in paths[1:]:
         other = _footer(path)
         _typed(other.names, other.types, f"path={path!r}")
@@ -428,7 +428,7 @@ def _of_parquet(paths: tuple[str, ...], _state: str) -> Mapping[str, ColumnType]
                     f"path={path!r}: column {name!r} is {held}, and {kind} in {paths[0]!r}; write it with one type, since "
                     "a value that does not fit that of the first file would make a release fail"
                 )
-    return found
+    return schema
 
 
 def _footer(path: str) -> pa.Schema:

@@ -99,13 +99,13 @@ def together(joins: Sequence[Join]) -> list[list[Join]]:
     Returns:
         The groups, in order.
     """
-    found: list[list[Join]] = []
+    groups: list[list[Join]] = []
     for join in joins:
         if join.how is How.BESIDE:
-            found[-1].append(join)
+            groups[-1].append(join)
         else:
-            found.append([join])
-    return found
+            groups.append([join])
+    return groups
 
 
 _LARGEST_GRID = 2**53  # grid values stay exact in the double precision in which engines round them
@@ -195,21 +195,21 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: high=1 must be above low=5
     """
-    found = Bounds(rational(low=low), rational(high=high), rational(step=step))
-    if found.step <= 0:
-        raise ParameterError("step", found.step, "must be positive")
-    if max(found.step.numerator, found.step.denominator) > _LARGEST_TERM:
-        raise ParameterError("step", found.step, "must have terms of at most 2**400")
-    if found.high <= found.low:
-        raise ParameterError("high", found.high, f"must be above low={found.low}")
-    for name, bound in (("low", found.low), ("high", found.high)):
-        if (bound / found.step).denominator != 1:
-            raise ParameterError(name, bound, f"must be a multiple of step={found.step}")
-        if abs(bound / found.step) > _LARGEST_GRID:
+    interval = Bounds(rational(low=low), rational(high=high), rational(step=step))
+    if interval.step <= 0:
+        raise ParameterError("step", interval.step, "must be positive")
+    if max(interval.step.numerator, interval.step.denominator) > _LARGEST_TERM:
+        raise ParameterError("step", interval.step, "must have terms of at most 2**400")
+    if interval.high <= interval.low:
+        raise ParameterError("high", interval.high, f"must be above low={interval.low}")
+    for name, bound in (("low", interval.low), ("high", interval.high)):
+        if (bound / interval.step).denominator != 1:
+            raise ParameterError(name, bound, f"must be a multiple of step={interval.step}")
+        if abs(bound / interval.step) > _LARGEST_GRID:
             raise ParameterError(
-                name, bound, f"must be at most 2**53 steps of {found.step}", remedy="take a larger step"
+                name, bound, f"must be at most 2**53 steps of {interval.step}", remedy="take a larger step"
             )
-    return found
+    return interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,8 +269,8 @@ class Table:
         """
         if not name or name in self.schema:
             raise SchemaError(f"with_column: {name!r} is a column already; give the computed one another name")
-        found = self.expression(expression)
-        return replace(self, schema={**self.schema, name: found.type}, computed={**self.computed, name: found})
+        computed = self.expression(expression)
+        return replace(self, schema={**self.schema, name: computed.type}, computed={**self.computed, name: computed})
 
     def expression(self, text: str) -> RowExpression:
         """Parse and check an expression over the columns, computed ones included.

@@ -110,9 +110,9 @@ def common_kind(terms: Iterable[Term]) -> ColumnType | None:
         return kinds.pop()
     if kinds and kinds <= NUMERIC:
         return ColumnType.NUMBER
-    wanted = ColumnType.TIMESTAMP if ColumnType.TIMESTAMP in kinds else ColumnType.DATE
-    others = [term for term in known if term.kind is not wanted]
-    return wanted if wanted in kinds and all(_moment(term, wanted) is not None for term in others) else None
+    later = ColumnType.TIMESTAMP if ColumnType.TIMESTAMP in kinds else ColumnType.DATE
+    others = [term for term in known if term.kind is not later]
+    return later if later in kinds and all(_moment(term, later) is not None for term in others) else None
 
 
 def moment(text: str, kind: ColumnType) -> date:
@@ -129,12 +129,12 @@ def moment(text: str, kind: ColumnType) -> date:
         ValueError: The text states none; the message says why.
     """
     try:
-        found = (date if kind is ColumnType.DATE else datetime).fromisoformat(text)
+        value = (date if kind is ColumnType.DATE else datetime).fromisoformat(text)
     except ValueError:
         raise ValueError("it is no date") from None
-    if isinstance(found, datetime) and found.tzinfo is not None:
+    if isinstance(value, datetime) and value.tzinfo is not None:
         raise ValueError("times have no zone: write them in UTC")
-    return found
+    return value
 
 
 def _moment(term: Term, kind: ColumnType) -> date | None:
@@ -164,9 +164,9 @@ def as_kind(term: Term, kind: ColumnType) -> Term:
     if term.is_null:
         return Term("literal", kind)
     if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
-        said = _moment(term, kind)
-        assert said is not None  # noqa: S101 - as `common_kind` says; None would be NULL
-        return Term("literal", kind, value=said)
+        literal = _moment(term, kind)
+        assert literal is not None  # noqa: S101 - as `common_kind` says; None would be NULL
+        return Term("literal", kind, value=literal)
     if term.operation == "literal":
         assert isinstance(term.value, int)  # noqa: S101 - the one coercion there is
         return Term("literal", kind, value=float(term.value))

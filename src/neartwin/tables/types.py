@@ -108,14 +108,14 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
             raise QueryError(
                 f"keys= has the columns {sorted(map(str, keys))}, and group_by has {sorted(names)}; give keys of those"
             )
-        found = list(product(*(_values(keys[name]) for name in names)))
+        keys_list = list(product(*(_values(keys[name]) for name in names)))
     elif isinstance(keys, str | Path) or hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "to_dict"):
-        found = _rows(keys, names)
+        keys_list = _rows(keys, names)
     elif len(names) == 1:
-        found = [(value,) for value in _values(keys)]
+        keys_list = [(value,) for value in _values(keys)]
     else:
-        found = [tuple(_values(row)) for row in _values(keys)]
-    return tuple(_checked(found, columns))
+        keys_list = [tuple(_values(row)) for row in _values(keys)]
+    return tuple(_checked(keys_list, columns))
 
 
 def _values(values: Any) -> list[Any]:

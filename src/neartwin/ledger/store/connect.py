@@ -67,7 +67,7 @@ class Database:
         self._closed = False
         self._engine, self._process = self._connect(), os.getpid()
         try:
-            with self._told():
+            with self._named_errors():
                 if self._url.get_backend_name() == "sqlite":
                     self._check_file()
                 self._make_tables(start)
@@ -84,7 +84,7 @@ class Database:
     def write(self) -> Iterator[Writing]:
         """A transaction that holds the ledger alone and is on disk when the block ends. An error undoes all of it."""
         with (
-            self._told(),
+            self._named_errors(),
             self._own().connect().execution_options(**{_WRITES: True}) as connection,
             connection.begin(),
         ):
@@ -94,7 +94,7 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Reading]:
         """A view of the ledger at one moment. It waits for nobody."""
-        with self._told(), self._own().connect() as connection:
+        with self._named_errors(), self._own().connect() as connection:
             if connection.dialect.name == "postgresql":
                 connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
             with connection.begin():
@@ -111,7 +111,7 @@ class Database:
             The connection.
         """
         with (
-            self._told(),
+            self._named_errors(),
             self._own().connect().execution_options(**{_WRITES: writes}) as connection,
             connection.begin(),
         ):
@@ -207,7 +207,7 @@ class Database:
             )
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _named_errors(self) -> Iterator[None]:
         """What a database says, as one `LedgerError` that says what to do. No statement or parameter is repeated."""
         try:
             yield
@@ -220,8 +220,8 @@ class Database:
 
     def _driver_error(self) -> type[Exception]:
         """What the driver of this kind of database raises; statements that are repeated are handed to it directly."""
-        found: type[Exception] = self._engine.dialect.loaded_dbapi.Error
-        return found
+        error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
+        return error
 
 
 def _dispose(engine: sa.Engine, process: int) -> None:
@@ -229,7 +229,7 @@ def _dispose(engine: sa.Engine, process: int) -> None:
     engine.dispose(close=os.getpid() == process)
 
 
-def _in_words(place: str, said: str) -> str:
+def _in_words(place: str, message: str) -> str:
     reasons = {
         "database is locked": f"another writer held the ledger {place} for {PATIENCE} s; try again",
         "lock timeout": f"another writer held the ledger {place} for {PATIENCE} s; try again",
@@ -238,8 +238,8 @@ def _in_words(place: str, said: str) -> str:
         "readonly": f"the ledger {place} cannot be written; check who owns the file and its directory",
         "full": f"no room is left for the ledger {place}; make room and try again",
     }
-    known = [reason for sign, reason in reasons.items() if sign in said]
-    return known[0] if known else f"the ledger {place} could not be used: {said}"
+    known = [reason for sign, reason in reasons.items() if sign in message]
+    return known[0] if known else f"the ledger {place} could not be used: {message}"
 
 
 def _prepare_file(path: Path, *, create: bool) -> None:

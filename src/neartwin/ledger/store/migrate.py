@@ -23,8 +23,8 @@ def version(connection: sa.Connection, table: str) -> str:
     if not sa.inspect(connection).has_table(table):
         return ""
     column = sa.column("version_num", sa.Text)
-    found = connection.execute(sa.select(column).select_from(sa.table(table, column))).scalar_one_or_none()
-    return found or ""
+    row = connection.execute(sa.select(column).select_from(sa.table(table, column))).scalar_one_or_none()
+    return row or ""
 
 
 def upgrade(connection: sa.Connection, folder: Path, table: str, *, standing: str = "") -> None:

@@ -114,8 +114,8 @@ class Reading:
         row = statements.RECORD.row(self._connection, its_position=position)
         if row is None:
             raise LedgerError(f"record {position} is missing; verify the ledger")
-        line, made = row
-        return self._readable(position, line), made
+        line, record_hash = row
+        return self._readable(position, line), record_hash
 
     def records(self, account: str) -> Iterator[tuple[Record, str]]:
         """The records of one account in order, with their hashes."""
@@ -137,8 +137,8 @@ class Reading:
         table, last = schema.record, -(2**63)
         columns = sa.select(table.c.position, table.c.account, table.c.line, table.c.hash)
         while True:
-            wanted = columns.where(table.c.position > last).order_by(table.c.position).limit(1000)
-            rows = self._connection.execute(wanted).all()
+            selection = columns.where(table.c.position > last).order_by(table.c.position).limit(1000)
+            rows = self._connection.execute(selection).all()
             if not rows:
                 return
             for row in rows:
@@ -240,14 +240,14 @@ class Reading:
     def open_reservations(self, account: str) -> dict[int, ReservationRow]:
         """The reservations of an account that were neither settled nor failed."""
         here = schema.reservation.c
-        wanted = statements.RESERVATIONS.where(here.account == account, here.state == "reserved")
-        return self._reservations(wanted.order_by(here.position))
+        selection = statements.RESERVATIONS.where(here.account == account, here.state == "reserved")
+        return self._reservations(selection.order_by(here.position))
 
-    def _reservations(self, wanted: sa.Select[Any]) -> dict[int, ReservationRow]:
-        return {row.position: _reservation(row) for row in self._connection.execute(wanted)}
+    def _reservations(self, selection: sa.Select[Any]) -> dict[int, ReservationRow]:
+        return {row.position: _reservation(row) for row in self._connection.execute(selection)}
 
-    def _one_reservation(self, wanted: statements.Statement, **named: object) -> ReservationRow | None:
-        row = wanted.row(self._connection, **named)
+    def _one_reservation(self, statement: statements.Statement, **named: object) -> ReservationRow | None:
+        row = statement.row(self._connection, **named)
         return None if row is None else _reservation(row)
 
     def _readable(self, position: int, line: str) -> Record:
@@ -310,12 +310,14 @@ class Writing(Reading):
             Its hash.
         """
         line = records.write(record)
-        made = records.digest(line)
+        line_digest = records.digest(line)
         account = "" if isinstance(record.event, records.Begun) else record.event.account
-        statements.ADD_RECORD.rows(self._connection, position=record.position, account=account, line=line, hash=made)
-        statements.MOVE_HEAD.rows(self._connection, its_position=record.position, its_hash=made)
+        statements.ADD_RECORD.rows(
+            self._connection, position=record.position, account=account, line=line, hash=line_digest
+        )
+        statements.MOVE_HEAD.rows(self._connection, its_position=record.position, its_hash=line_digest)
         self._index(record.position, record.event)
-        return made
+        return line_digest
 
     def _index(self, position: int, event: Event) -> None:
         match event:

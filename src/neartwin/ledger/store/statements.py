@@ -17,10 +17,10 @@ class Statement:
     """A statement with named parameters, to be run often.
 
     Attributes:
-        made: The statement in SQLAlchemy.
+        construct: The statement in SQLAlchemy.
     """
 
-    made: sa.Select[Any] | sa.Insert | sa.Update
+    construct: sa.Select[Any] | sa.Insert | sa.Update
     _written: dict[str, SQLCompiler] = field(default_factory=dict)
 
     def rows(self, connection: sa.Connection, **named: object) -> list[Any]:
@@ -53,13 +53,13 @@ class Statement:
         Returns:
             The row.
         """
-        found = self.rows(connection, **named)
-        return found[0] if found else None
+        rows = self.rows(connection, **named)
+        return rows[0] if rows else None
 
     def _write_out(self, dialect: sa.Dialect) -> SQLCompiler:
         kind: Any = type(dialect)
         named: sa.Dialect = kind(paramstyle="named") if dialect.name == "sqlite" else dialect
-        return self.made.compile(dialect=named)
+        return self.construct.compile(dialect=named)
 
 
 _named = sa.bindparam("its_name", type_=sa.Text)

@@ -28,7 +28,7 @@ Named = Callable[[exp.Expr], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Computed:
     """A selected column that is computed from statistics.
 
     Attributes:
@@ -51,11 +51,11 @@ class Derived:
     """All computed columns of a SELECT, and its items with the statistic in place of each.
 
     Attributes:
-        made: The computed columns.
+        computed: The computed columns.
         items: The items as written.
     """
 
-    made: tuple[Made, ...]
+    computed: tuple[Computed, ...]
     items: tuple[exp.Expr, ...]
 
     def after(self, named: Named, released: Mapping[str, ColumnType]) -> PostProcessing:
@@ -72,19 +72,19 @@ class Derived:
             QueryError: A ratio has the name of another column, or a shape covers several columns.
         """
         ratios: dict[str, tuple[str, str, str]] = {}
-        for one in self.made:
+        for one in self.computed:
             if one.bottom is not None:
                 name = self.ratio_name(one, named)
                 if name in released or name in ratios:
                     raise QueryError(f"{name!r} names two columns; give the ratio another name with AS")
                 ratios[name] = name, _column(one.top, named), _column(one.bottom, named)
         return PostProcessing(
-            monotone=tuple((_shaped(one, named, released), one.way) for one in self.made if one.way is not None),
-            non_negative=tuple(_shaped(one, named, released) for one in self.made if one.cut),
+            monotone=tuple((_shaped(one, named, released), one.way) for one in self.computed if one.way is not None),
+            non_negative=tuple(_shaped(one, named, released) for one in self.computed if one.cut),
             ratios=tuple(ratios.values()),
         )
 
-    def ratio_name(self, one: Made, named: Named) -> str:
+    def ratio_name(self, one: Computed, named: Named) -> str:
         """The name of a ratio: the selected one, or one from its parts.
 
         Args:
@@ -107,9 +107,9 @@ class Derived:
         Returns:
             The name; None if SELECT does not have the expression in this form.
         """
-        found = derived(node)
-        for one in self.made:
-            if found is not None and replace(one, name="") == replace(found, name=""):
+        column = derived(node)
+        for one in self.computed:
+            if column is not None and replace(one, name="") == replace(column, name=""):
                 return _shaped(one, named, released) if one.bottom is None else self.ratio_name(one, named)
         return None
 
@@ -126,30 +126,32 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
     Raises:
         QueryError: A MONOTONE or GREATEST is not understood.
     """
-    changed, made = select.copy(), list[Made]()
-    kept: list[exp.Expr] = []
+    changed, computed_columns = select.copy(), list[Computed]()
+    selected: list[exp.Expr] = []
     items: list[exp.Expr] = []
     for item in changed.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
-        found = derived(inner, item.alias if isinstance(item, exp.Alias) else "")
-        if found is None:
-            kept.append(item)
+        column = derived(inner, item.alias if isinstance(item, exp.Alias) else "")
+        if column is None:
+            selected.append(item)
         else:
-            made.append(found)
-            if found.bottom is None:
-                kept.append(exp.alias_(found.top.copy(), found.name, quoted=True) if found.name else found.top.copy())
-        items.append(kept[-1] if found is None or found.bottom is None else inner)
-    known = [item.this if isinstance(item, exp.Alias) else item for item in kept]
-    for one in made:
+            computed_columns.append(column)
+            if column.bottom is None:
+                selected.append(
+                    exp.alias_(column.top.copy(), column.name, quoted=True) if column.name else column.top.copy()
+                )
+        items.append(selected[-1] if column is None or column.bottom is None else inner)
+    known = [item.this if isinstance(item, exp.Alias) else item for item in selected]
+    for one in computed_columns:
         for part in () if one.bottom is None else (one.top, one.bottom):
             if part not in known:
                 known.append(part)
-                kept.append(part.copy())
-    changed.set("expressions", kept)
-    return changed, Derived(tuple(made), tuple(items))
+                selected.append(part.copy())
+    changed.set("expressions", selected)
+    return changed, Derived(tuple(computed_columns), tuple(items))
 
 
-def derived(node: exp.Expr, name: str = "") -> Made | None:
+def derived(node: exp.Expr, name: str = "") -> Computed | None:
     """The computed column of an expression.
 
     Args:
@@ -165,7 +167,7 @@ def derived(node: exp.Expr, name: str = "") -> Made | None:
     if isinstance(node, exp.Paren):
         return derived(node.this, name)
     if isinstance(node, exp.Div) and all(map(_of_statistics, (node.this, node.expression))):
-        return Made(name, _bare(node.this), _bare(_not_zero(_bare(node.expression))))
+        return Computed(name, _bare(node.this), _bare(_not_zero(_bare(node.expression))))
     verb = str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
     if not (isinstance(node, exp.Greatest) or verb == "MONOTONE") or not _of_statistics(node):
         return None
@@ -175,15 +177,15 @@ def derived(node: exp.Expr, name: str = "") -> Made | None:
     within = derived(of[0]) if len(of) == 1 else None
     if len(of) != 1 or (within is not None and within.bottom is not None):
         raise _refused(node)
-    inner = within or Made(name, _bare(of[0]))
+    inner = within or Computed(name, _bare(of[0]))
     if isinstance(node, exp.Greatest):
         if len(rest) != 1 or not (isinstance(rest[0], exp.Literal) and rest[0].this == "0"):
             raise _refused(node)
-        return Made(name, inner.top, cut=True, way=inner.way)
+        return Computed(name, inner.top, cut=True, way=inner.way)
     way = rest[0].this if rest and isinstance(rest[0], exp.Literal) else "increasing"
     if len(rest) > 1 or way not in WAYS:
         raise _refused(node)
-    return Made(name, inner.top, cut=inner.cut, way=WAYS[way])
+    return Computed(name, inner.top, cut=inner.cut, way=WAYS[way])
 
 
 def computed(root: exp.Expr) -> Iterator[exp.Expr]:
@@ -219,7 +221,7 @@ def _column(node: exp.Expr | None, named: Named) -> str:
     return name
 
 
-def _shaped(one: Made, named: Named, released: Mapping[str, ColumnType]) -> str:
+def _shaped(one: Computed, named: Named, released: Mapping[str, ColumnType]) -> str:
     """The column that a shape is of: as it was selected, where another column may be of the same statistic."""
     return one.name if released.get(one.name) is ColumnType.NUMBER else _column(one.top, named)
 
@@ -302,10 +304,10 @@ def limit_of(select: exp.Select) -> int:
 
 
 def _number(select: exp.Select, clause: str) -> int | None:
-    found = select.args.get(clause)
-    if found is None:
+    node = select.args.get(clause)
+    if node is None:
         return None
-    plain = all(name == "expression" for name, value in found.args.items() if value)
-    if not (plain and isinstance(found.expression, exp.Literal) and found.expression.is_int):
+    plain = all(name == "expression" for name, value in node.args.items() if value)
+    if not (plain and isinstance(node.expression, exp.Literal) and node.expression.is_int):
         raise QueryError(f"{clause.upper()} takes a whole number")
-    return int(found.expression.this)
+    return int(node.expression.this)

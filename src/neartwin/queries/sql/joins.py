@@ -51,14 +51,14 @@ def chained(joins: list[exp.Join], first: str, columns: Mapping[str, frozenset[s
     Raises:
         QueryError: A group has no such chain.
     """
-    found: list[exp.Join] = []
+    parts: list[exp.Join] = []
     known = {first}
     for join in joins:
         group = _group(join)
         chain = [join] if group is None else _chain(join, group, known, columns)
-        found += chain
+        parts += chain
         known |= {str(one.this.alias_or_name) for one in chain}
-    return found
+    return parts
 
 
 def _group(join: exp.Join) -> exp.Table | None:
@@ -77,33 +77,33 @@ def _chain(join: exp.Join, group: exp.Table, known: set[str], columns: Mapping[s
     parts = _parts(group, columns)
     names = {part.alias for part in parts}
     for part in parts:
-        for _, asked in part.equal:
-            if not asked <= names:
+        for _, tables in part.equal:
+            if not tables <= names:
                 raise QueryError(
-                    f"ON within the parentheses names {min(asked - names)!r}, which is a table outside them: {_HINT}"
+                    f"ON within the parentheses names {min(tables - names)!r}, which is a table outside them: {_HINT}"
                 )
     outside = [(one, _aliases(one, known | names)) for one in _conjuncts(join.args["on"])]
-    _kept_alone(parts, frozenset().union(*(asked for _, asked in outside)))
+    _kept_alone(parts, frozenset().union(*(tables for _, tables in outside)))
     for part in parts:
-        part.equal += [(one, asked) for one, asked in outside if part.alias in asked]
+        part.equal += [(one, tables) for one, tables in outside if part.alias in tables]
     if not _is_left(join):
         return _ordered(parts, set(known))
     both, alone = ([part for part in parts if part.left is left] for left in (False, True))
-    made = _ordered(both, set(known))
-    for one in made:
-        one.set("side", BESIDE if one is not made[0] else "LEFT")
-    return made + _ordered(alone, known | {part.alias for part in both})
+    ordered = _ordered(both, set(known))
+    for one in ordered:
+        one.set("side", BESIDE if one is not ordered[0] else "LEFT")
+    return ordered + _ordered(alone, known | {part.alias for part in both})
 
 
-def _kept_alone(parts: list[_Part], wanted: frozenset[str]) -> None:
+def _kept_alone(parts: list[_Part], sides: frozenset[str]) -> None:
     """Only those stay LEFT of which no inner equality asks for a column: one that does drops the rows that have NULL there."""
     before = None
-    while before != wanted:
-        before = wanted
+    while before != sides:
+        before = sides
         for part in parts:
-            part.left = part.left and part.alias not in wanted
-        inner = [asked for part in parts if not part.left for _, asked in part.equal]
-        wanted = wanted.union(*inner)
+            part.left = part.left and part.alias not in sides
+        inner = [tables for part in parts if not part.left for _, tables in part.equal]
+        sides = sides.union(*inner)
 
 
 def _parts(group: exp.Table, columns: Mapping[str, frozenset[str]]) -> list[_Part]:
@@ -140,29 +140,29 @@ def _of_using(join: exp.Join, alias: str, scope: Mapping[str, frozenset[str]]) -
 
 def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
     """Each table once something ties it to those before it: of LEFT joins, all that their ON names."""
-    made: list[exp.Join] = []
-    waiting, given = list(parts), {id(one): (one, asked) for part in parts for one, asked in part.equal}
+    ordered: list[exp.Join] = []
+    waiting, equalities = list(parts), {id(one): (one, tables) for part in parts for one, tables in part.equal}
     while waiting:
-        part = next((one for one in waiting if _ready(one, known, given)), None)
+        part = next((one for one in waiting if _ready(one, known, equalities)), None)
         if part is None:
             raise QueryError(
                 f"{waiting[0].alias!r} has no join condition with a table outside the parentheses: {_HINT}"
             )
         waiting.remove(part)
         known.add(part.alias)
-        now = [one for one, asked in given.values() if part.alias in asked and asked <= known]
-        given = {key: pair for key, pair in given.items() if not (part.alias in pair[1] and pair[1] <= known)}
+        now = [one for one, tables in equalities.values() if part.alias in tables and tables <= known]
+        equalities = {key: pair for key, pair in equalities.items() if not (part.alias in pair[1] and pair[1] <= known)}
         if part.left:
             part.join.set("side", "LEFT")
         part.join.set("on", exp.and_(*(one.copy() for one in now), wrap=False))
-        made.append(part.join)
-    return made
+        ordered.append(part.join)
+    return ordered
 
 
-def _ready(part: _Part, known: set[str], given: Mapping[int, tuple[exp.Expr, frozenset[str]]]) -> bool:
+def _ready(part: _Part, known: set[str], equalities: Mapping[int, tuple[exp.Expr, frozenset[str]]]) -> bool:
     if part.left:
-        return all(asked <= known | {part.alias} for _, asked in part.equal)
-    return any(part.alias in asked and asked <= known | {part.alias} for _, asked in given.values())
+        return all(tables <= known | {part.alias} for _, tables in part.equal)
+    return any(part.alias in tables and tables <= known | {part.alias} for _, tables in equalities.values())
 
 
 def _conjuncts(on: exp.Expr) -> list[exp.Expr]:
@@ -170,12 +170,12 @@ def _conjuncts(on: exp.Expr) -> list[exp.Expr]:
 
 
 def _aliases(equality: exp.Expr, known: set[str]) -> frozenset[str]:
-    found = frozenset(column.table for column in equality.find_all(exp.Column))
-    if not found or not found <= known:
+    names = frozenset(column.table for column in equality.find_all(exp.Column))
+    if not names or not names <= known:
         raise QueryError(
             f"ON {equality.sql(dialect='duckdb')!r} beside a joined table must equate qualified columns of known tables"
         )
-    return found
+    return names
 
 
 def _is_left(join: exp.Join) -> bool:
@@ -229,10 +229,10 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
 
 def _base(select: exp.Select, table: Table) -> str:
     source = select.args.get("from_") or select.args.get("from")
-    found = source.this if source is not None else None
-    if not _is_plain(found) or found.name != table.name:
+    source_node = source.this if source is not None else None
+    if not _is_plain(source_node) or source_node.name != table.name:
         raise QueryError(f"FROM must name the table {table.name!r}; other tables come after JOIN")
-    return str(found.alias_or_name)
+    return str(source_node.alias_or_name)
 
 
 def _is_plain(found: exp.Expr | None) -> TypeGuard[exp.Table]:
@@ -255,26 +255,26 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     if alias in scope:
         raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
     other = others[table.name]
-    found = other.table if isinstance(other, Rows) else other
-    on = _on(join, alias, frozenset(found.schema), scope)
-    clash = any(name in rows.table.schema and (name, name) not in on for name in found.schema)
+    other_table = other.table if isinstance(other, Rows) else other
+    on = _on(join, alias, frozenset(other_table.schema), scope)
+    clash = any(name in rows.table.schema and (name, name) not in on for name in other_table.schema)
     how = "left" if kind.startswith("LEFT") else "beside" if kind == BESIDE else "inner"
     prefix, pairs = f"{alias}_" if clash else "", _unique(on)
     new = rows.join(other, on=pairs, how=how, prefix=prefix)
-    scope[alias] = _told(rows.table, new.table, found, on=pairs, how=how, prefix=prefix)
+    scope[alias] = _with_names(rows.table, new.table, other_table, on=pairs, how=how, prefix=prefix)
     return new
 
 
-def _told(
+def _with_names(
     before: Table, after: Table, other: OtherTable | Table, *, on: dict[str, str], how: str, prefix: str
 ) -> _Known:
     """What the other table's columns are called after the join that made `after`."""
     if isinstance(other, Table) and other.joins:
         return _Known(met(before, other, on=on, how=how, prefix=prefix)[1])
-    made = after.joins[-1]
-    equated = {right for left, right in made.on if left == right}
-    names = {old: new for new, old in made.columns.items()} | {name: name for name in equated}
-    return _Known(names, frozenset(equated if made.how is not How.INNER else ()))
+    last = after.joins[-1]
+    equated = {right for left, right in last.on if left == right}
+    names = {old: new for new, old in last.columns.items()} | {name: name for name in equated}
+    return _Known(names, frozenset(equated if last.how is not How.INNER else ()))
 
 
 def _unique(on: list[tuple[str, str]]) -> dict[str, str]:
@@ -320,10 +320,10 @@ def _named(column: exp.Column, scope: _Scope) -> str:
                 f"{column.table!r} that has no NULL itself, or rename that key in the table"
             )
         return known.names[column.name]
-    found = {one.names[column.name] for one in scope.values() if column.name in one.names}
-    if len(found) > 1:
+    matches = {one.names[column.name] for one in scope.values() if column.name in one.names}
+    if len(matches) > 1:
         raise QueryError(f"{column.name!r} is a column of several tables; write table.{column.name}")
-    return found.pop() if found else column.name
+    return matches.pop() if matches else column.name
 
 
 def _refuse_ambiguous(select: exp.Select, scope: _Scope) -> None:

@@ -89,9 +89,9 @@ def flattened(group: exp.Group, sets: tuple[tuple[exp.Expr, ...], ...]) -> exp.G
     Returns:
         The new GROUP BY.
     """
-    found = {member.sql(dialect="duckdb", comments=False): member for one in sets for member in one}
+    members = {member.sql(dialect="duckdb", comments=False): member for one in sets for member in one}
     others = {name: value for name, value in group.args.items() if name != "expressions"}
-    return exp.Group(**others, expressions=list(found.values()))
+    return exp.Group(**others, expressions=list(members.values()))
 
 
 _OF_ONE_VALUE = (
@@ -170,7 +170,7 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     Raises:
         QueryError: Something is not understood; the message says what to write instead.
     """
-    plain, made = without_derived(_select(text))
+    plain, derived_columns = without_derived(_select(text))
     select, over = without_workload(plain)
     rows, groups, margins = _grouped(select, rows, tables)
     chosen = keys(rows.table.schema) if callable(keys) else keys
@@ -183,9 +183,9 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
         query = rows.agg(**aggregates)
     else:
         grouped = rows.group_by(*groups, keys=chosen)
-        asked = grouped if over is None else over.of(grouped, groups)
-        query = (asked.marginals(*margins) if margins else asked).agg(**aggregates)
-    return replace(query, after=_after(select, query, groups, over, made))
+        final = grouped if over is None else over.of(grouped, groups)
+        query = (final.marginals(*margins) if margins else final).agg(**aggregates)
+    return replace(query, after=_after(select, query, groups, over, derived_columns))
 
 
 def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
@@ -203,8 +203,8 @@ def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tupl
         QueryError: Something is not understood.
     """
     plain, _ = without_derived(_select(text))
-    found, groups, _ = _grouped(without_workload(plain)[0], rows, tables)
-    return found, tuple(groups)
+    grouped, groups, _ = _grouped(without_workload(plain)[0], rows, tables)
+    return grouped, tuple(groups)
 
 
 def _grouped(
@@ -263,7 +263,7 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
 
 
 def _after(
-    select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None, made: Derived
+    select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None, derived_columns: Derived
 ) -> PostProcessing:
     """What is computed of statistics, HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     names = {name: name for name in groups}
@@ -281,18 +281,18 @@ def _after(
     def named(node: exp.Expr) -> str | None:
         if (text := _written(node)) in grouped:
             return grouped[text]
-        return statistic(node) if derived(node) is None else made.name_of(node, single, query.released)
+        return statistic(node) if derived(node) is None else derived_columns.name_of(node, single, query.released)
 
     selected = [
         item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
-        for item in made.items
+        for item in derived_columns.items
     ]
     selected = [names.get(name, name) for name in selected]
     if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
         raise QueryError(
             f"{lost[0]!r} is not a column of this answer, because {over.workload} add up the groups; leave it out of SELECT"
         )
-    shaped = made.after(single, query.released)
+    shaped = derived_columns.after(single, query.released)
     for name, _ in shaped.monotone:
         if name in query.aggregates and not query.aggregates[name].has_bar:
             raise QueryError(f"{name!r} may have no finite bar, which MONOTONE needs as a weight; leave MONOTONE out")
@@ -304,8 +304,8 @@ def _asked_as(node: exp.Expr, query: Query, over: Asked | None) -> str | None:
     """The name of the statistic that an expression is; of sums over groups there is one, and of single groups none is known."""
     if over is not None:
         return next(iter(query.aggregates)) if isinstance(node, exp.Window | exp.Anonymous) else None
-    asked = _aggregate(node, query.table)[1]
-    return next((name for name, aggregate in query.aggregates.items() if aggregate == asked), None)
+    statistic = _aggregate(node, query.table)[1]
+    return next((name for name, aggregate in query.aggregates.items() if aggregate == statistic), None)
 
 
 def _only_column(name: str, aggregate: Statistic) -> str | None:
@@ -326,12 +326,12 @@ def explained_sql(text: str) -> str | None:
     Raises:
         QueryError: EXPLAIN has options.
     """
-    found = re.match(r"\s*EXPLAIN\b\s*(\w*)", text, re.IGNORECASE)
-    if found is None:
+    match = re.match(r"\s*EXPLAIN\b\s*(\w*)", text, re.IGNORECASE)
+    if match is None:
         return None
-    if found.group(1).upper() != "SELECT":
+    if match.group(1).upper() != "SELECT":
         raise QueryError("EXPLAIN takes a SELECT and no options: it shows the plan and never runs it")
-    return text[found.start(1) :]
+    return text[match.start(1) :]
 
 
 def _select(text: str) -> exp.Select:
@@ -375,7 +375,7 @@ def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
         raise QueryError(
             "GROUP BY takes columns and expressions, or one of GROUPING SETS, CUBE and ROLLUP, without ALL and WITH"
         )
-    texts, found = {text: name for name, text in named.items()}, {}
+    texts, columns = {text: name for name, text in named.items()}, {}
     for item in group.expressions:
         if isinstance(item, exp.Literal):
             raise QueryError("GROUP BY takes columns and expressions, not positions; write the column")
@@ -384,33 +384,33 @@ def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
             name, text = item.name, named[item.name]
         else:
             name = texts.get(text, item.name if isinstance(item, exp.Column) else text)
-        if name in found:
+        if name in columns:
             raise QueryError(f"GROUP BY names {name!r} twice")
-        found[name] = text
-    return found
+        columns[name] = text
+    return columns
 
 
 def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> dict[str, Statistic]:
-    found: dict[str, Statistic] = {}
+    statistics: dict[str, Statistic] = {}
     for item in select.expressions:
         if not _is_statistic(item, groups):
             continue
         inner = item.this if isinstance(item, exp.Alias) else item
         name, aggregate = _aggregate(inner, table)
         name = item.alias if isinstance(item, exp.Alias) else name
-        if name in found:
+        if name in statistics:
             raise QueryError(f"{name!r} names two statistics; give one of them another name with AS")
-        found[name] = aggregate
-    return found
+        statistics[name] = aggregate
+    return statistics
 
 
 def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
-    found = statistic_of(node, table.unit)
-    if found is None:
+    statistic = statistic_of(node, table.unit)
+    if statistic is None:
         known = ", ".join(SPELLINGS).format(unit=table.unit_name)
         raise QueryError(
             f"{node.sql(dialect='duckdb')!r} is not understood; ask {known}, or of these SUM(x) / COUNT(*), "
             "GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)), "
             "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
         )
-    return found
+    return statistic

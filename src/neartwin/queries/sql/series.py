@@ -47,15 +47,15 @@ def series_from_sql(
     texts = statements(text)
     if not texts:
         raise QueryError("the text must have at least one SELECT statement")
-    asked = []
+    selects = []
     for statement in texts:
         grouped, columns = grouped_rows(statement, rows, tables=tables)
-        asked.append((statement, columns, keys(grouped.table.schema) if callable(keys) else keys))
-    given = {name for _, _, chosen in asked if isinstance(chosen, Mapping) for name in chosen}
-    if spare := given.difference(*(columns for _, columns, _ in asked)):
+        selects.append((statement, columns, keys(grouped.table.schema) if callable(keys) else keys))
+    key_names = {name for _, _, chosen in selects if isinstance(chosen, Mapping) for name in chosen}
+    if spare := key_names.difference(*(columns for _, columns, _ in selects)):
         raise QueryError(f"keys: no statement groups by {min(spare)!r}")
     return tuple(
-        from_sql(statement, rows, keys=_own(chosen, columns), tables=tables) for statement, columns, chosen in asked
+        from_sql(statement, rows, keys=_own(chosen, columns), tables=tables) for statement, columns, chosen in selects
     )
 
 

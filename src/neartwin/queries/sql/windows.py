@@ -99,18 +99,18 @@ def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
     Raises:
         QueryError: A window or argument is not understood, or there are several.
     """
-    found: list[Asked] = []
+    windows: list[Asked] = []
     changed = select.copy()
     for item in changed.expressions:
         node = item.this if isinstance(item, exp.Alias) else item
         read = _read(node)
         if read is not None:
-            statistic, asked = read
-            found.append(asked)
+            statistic, window = read
+            windows.append(window)
             node.replace(statistic.copy())
-    if found and sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
+    if windows and sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
         raise QueryError("a sum over groups must be the only statistic; ask others in further statements of a series")
-    return (changed, found[0]) if found else (select, None)
+    return (changed, windows[0]) if windows else (select, None)
 
 
 def _read(node: exp.Expr) -> tuple[exp.Expr, Asked] | None:
@@ -126,8 +126,10 @@ def _read(node: exp.Expr) -> tuple[exp.Expr, Asked] | None:
         return statistic, Asked(range_sums(_lengths(node, rest[0]) if rest else None))
     if not rest:
         raise _refused(node)
-    names = {_literal(node, name): given for name, given in _pairs(node, rest[0])}
-    weights = {name: {_key(node, k): _weight(node, w) for k, w in _pairs(node, given)} for name, given in names.items()}
+    names = {_literal(node, name): argument for name, argument in _pairs(node, rest[0])}
+    weights = {
+        name: {_key(node, k): _weight(node, w) for k, w in _pairs(node, argument)} for name, argument in names.items()
+    }
     return statistic, Asked(weighted(weights))
 
 
@@ -178,50 +180,50 @@ def _is_sum(node: exp.Expr | None) -> bool:
     return False
 
 
-def _lengths(node: exp.Expr, given: exp.Expr) -> list[int]:
-    if not isinstance(given, exp.Array) or not all(
-        isinstance(one, exp.Literal) and one.is_int for one in given.expressions
+def _lengths(node: exp.Expr, argument: exp.Expr) -> list[int]:
+    if not isinstance(argument, exp.Array) or not all(
+        isinstance(one, exp.Literal) and one.is_int for one in argument.expressions
     ):
         raise _refused(node)
-    return [int(one.this) for one in given.expressions]
+    return [int(one.this) for one in argument.expressions]
 
 
-def _pairs(node: exp.Expr, given: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+def _pairs(node: exp.Expr, argument: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
     """What stands in MAP {a: b, ...}."""
-    inside = given.this if isinstance(given, exp.ToMap) else None
+    inside = argument.this if isinstance(argument, exp.ToMap) else None
     if not isinstance(inside, exp.Struct) or not all(isinstance(one, exp.PropertyEQ) for one in inside.expressions):
         raise _refused(node)
     return [(one.this, one.expression) for one in inside.expressions]
 
 
-def _key(node: exp.Expr, given: exp.Expr) -> Any:
-    if isinstance(given, exp.Tuple):
-        return tuple(_literal(node, one) for one in given.expressions)
-    return _literal(node, given)
+def _key(node: exp.Expr, argument: exp.Expr) -> Any:
+    if isinstance(argument, exp.Tuple):
+        return tuple(_literal(node, one) for one in argument.expressions)
+    return _literal(node, argument)
 
 
-def _literal(node: exp.Expr, given: exp.Expr) -> Any:
-    match given:
+def _literal(node: exp.Expr, argument: exp.Expr) -> Any:
+    match argument:
         case exp.Literal(is_string=True):
-            return given.this
+            return argument.this
         case exp.Literal(is_int=True):
-            return int(given.this)
+            return int(argument.this)
         case exp.Neg(this=exp.Literal(is_int=True)):
-            return -int(given.this.this)
+            return -int(argument.this.this)
         case exp.Boolean():
-            return bool(given.this)
+            return bool(argument.this)
         case exp.Null():
             return None
-        case exp.Cast(this=exp.Literal(is_string=True)) if given.is_type("date"):
+        case exp.Cast(this=exp.Literal(is_string=True)) if argument.is_type("date"):
             try:
-                return date.fromisoformat(given.this.this)
+                return date.fromisoformat(argument.this.this)
             except ValueError:
-                raise QueryError(f"{given.this.this!r} is not a date; write DATE '2026-01-31'") from None
+                raise QueryError(f"{argument.this.this!r} is not a date; write DATE '2026-01-31'") from None
     raise _refused(node)
 
 
-def _weight(node: exp.Expr, given: exp.Expr) -> Fraction:
-    sign, bare = (-1, given.this) if isinstance(given, exp.Neg) else (1, given)
+def _weight(node: exp.Expr, argument: exp.Expr) -> Fraction:
+    sign, bare = (-1, argument.this) if isinstance(argument, exp.Neg) else (1, argument)
     if not isinstance(bare, exp.Literal) or bare.is_string:
         raise _refused(node)
     return sign * Fraction(bare.this)

@@ -42,11 +42,11 @@ from neartwin.tables.table import How, Join, Table
 from neartwin.tables.types import ColumnType
 
 
-def with_joins(told: object, rows: Rows, tables: Others) -> Rows:
+def with_joins(form: object, rows: Rows, tables: Others) -> Rows:
     """The rows with their joins.
 
     Args:
-        told: The JSON form of the joins.
+        form: The JSON form of the joins.
         rows: The rows.
         tables: The tables, by name.
 
@@ -56,9 +56,9 @@ def with_joins(told: object, rows: Rows, tables: Others) -> Rows:
     Raises:
         QueryError: The form is wrong, or a table was not given.
     """
-    if not isinstance(told, list):
+    if not isinstance(form, list):
         raise QueryError("question: joins must be a list such as [{'table': 'towns', 'on': [['town', 'name']]}]")
-    for join in told:
+    for join in form:
         rows = _joined(join, rows, tables)
     return rows
 
@@ -96,7 +96,7 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
     Raises:
         QueryError: The joins have no written form.
     """
-    known, told = set(own_columns(table)) | set(table.computed), []
+    known, forms = set(own_columns(table)) | set(table.computed), []
     for join in table.joins:
         form = _form(join, tables)
         prefix = form.get("prefix", "")
@@ -106,8 +106,8 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
                 "join the tables one after the other"
             )
         known |= set(join.columns)
-        told.append(form)
-    return told
+        forms.append(form)
+    return forms
 
 
 def _form(join: Join, tables: Others) -> dict[str, Any]:
@@ -115,10 +115,10 @@ def _form(join: Join, tables: Others) -> dict[str, Any]:
     name = next(named, "")
     if not name:
         raise QueryError("question: a joined table has no written form unless it was given by name")
-    told: dict[str, Any] = {"table": name, "on": [list(pair) for pair in join.on]}
+    form: dict[str, Any] = {"table": name, "on": [list(pair) for pair in join.on]}
     prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new != old}
-    told |= {"how": str(join.how)} if join.how is not How.INNER else {}
-    return told | ({"prefix": prefixes.pop()} if prefixes else {})
+    form |= {"how": str(join.how)} if join.how is not How.INNER else {}
+    return form | ({"prefix": prefixes.pop()} if prefixes else {})
 
 
 def _source(other: Any) -> object:
@@ -129,11 +129,11 @@ _MAKERS: dict[str, Callable[..., Workload]] = {"prefixes": prefix_sums, "ranges"
 _ARGUMENTS = {"prefixes": set[str](), "ranges": {"lengths"}, "moving": {"before", "after"}, "weights": {"weights"}}
 
 
-def with_workload(told: object, groups: Groups, key_of: Callable[[list[Any]], tuple[object, ...]]) -> Groups:
+def with_workload(form: object, groups: Groups, key_of: Callable[[list[Any]], tuple[object, ...]]) -> Groups:
     """The groups with the workload of a form.
 
     Args:
-        told: The JSON form of the workload, or None.
+        form: The JSON form of the workload, or None.
         groups: The groups.
         key_of: Reads a key from its written values, and checks it.
 
@@ -143,60 +143,60 @@ def with_workload(told: object, groups: Groups, key_of: Callable[[list[Any]], tu
     Raises:
         QueryError: The form is wrong.
     """
-    if told is None:
+    if form is None:
         return groups
-    ask = told.get("ask") if isinstance(told, Mapping) else None
-    if not isinstance(told, Mapping) or not isinstance(ask, str) or ask not in _ARGUMENTS:
+    ask = form.get("ask") if isinstance(form, Mapping) else None
+    if not isinstance(form, Mapping) or not isinstance(ask, str) or ask not in _ARGUMENTS:
         raise QueryError("question: workload must be {'ask': 'prefixes'}, or ask ranges, moving or weights")
-    given = {name: value for name, value in told.items() if name != "ask"}
-    if set(given) - _ARGUMENTS[ask]:
+    arguments = {name: value for name, value in form.items() if name != "ask"}
+    if set(arguments) - _ARGUMENTS[ask]:
         raise QueryError(f"question: a workload of {ask} takes {', '.join(sorted(_ARGUMENTS[ask])) or 'nothing else'}")
     if ask == "weights":
-        return groups.workload(weighted(_weights(given.get("weights"), key_of)))
-    if ask == "ranges" and not isinstance(given.get("lengths", []), list):
+        return groups.workload(weighted(_weights(arguments.get("weights"), key_of)))
+    if ask == "ranges" and not isinstance(arguments.get("lengths", []), list):
         raise QueryError("question: lengths of a workload of ranges must be a list")
-    if ask == "moving" and "before" not in given:
+    if ask == "moving" and "before" not in arguments:
         raise QueryError("question: a workload of moving sums needs before: how many groups before each")
-    return groups.workload(_MAKERS[ask](**given))
+    return groups.workload(_MAKERS[ask](**arguments))
 
 
-def _weights(told: object, key_of: Callable[[list[Any]], tuple[object, ...]]) -> dict[str, dict[Any, Fraction]]:
-    if not isinstance(told, Mapping):
+def _weights(form: object, key_of: Callable[[list[Any]], tuple[object, ...]]) -> dict[str, dict[Any, Fraction]]:
+    if not isinstance(form, Mapping):
         raise QueryError("question: weights of a workload must be pairs by name, as in {'minors': [[16, 1], [17, 1]]}")
-    found: dict[str, dict[Any, Fraction]] = {}
-    for name, pairs in told.items():
+    weights: dict[str, dict[Any, Fraction]] = {}
+    for name, pairs in form.items():
         fits = isinstance(pairs, list) and all(isinstance(one, list) and len(one) == 2 for one in pairs)
         if not fits or any(type(weight) not in (int, float, str) for _, weight in pairs):
             raise QueryError(f"question: {name!r} of a workload must be a list of pairs, a key and its weight")
         keys = [key_of(key if isinstance(key, list) else [key]) for key, _ in pairs]
         if len(set(keys)) != len(keys):
             raise QueryError(f"question: {name!r} of a workload has two weights for one key")
-        found[str(name)] = dict(zip(keys, (weight for _, weight in pairs), strict=True))
-    return found
+        weights[str(name)] = dict(zip(keys, (weight for _, weight in pairs), strict=True))
+    return weights
 
 
-def workload_form(asked: Workload, plain: Callable[[object], object]) -> dict[str, Any]:
+def workload_form(workload: Workload, plain: Callable[[object], object]) -> dict[str, Any]:
     """The JSON form of a workload; `with_workload` reads it.
 
     Args:
-        asked: The workload.
+        workload: The workload.
         plain: Writes a value of a key as JSON.
 
     Returns:
         The form.
     """
-    match asked.kind:
+    match workload.kind:
         case "weights":
-            told = {
+            forms = {
                 name: [[[plain(value) for value in key], str(weight)] for key, weight in pairs]
-                for name, pairs in asked.weights
+                for name, pairs in workload.weights
             }
-            return {"ask": "weights", "weights": told}
-        case "moving" if asked.lengths is not None:
-            before, after = asked.lengths
+            return {"ask": "weights", "weights": forms}
+        case "moving" if workload.lengths is not None:
+            before, after = workload.lengths
             return {"ask": "moving", "before": before, "after": after}
         case _:
-            return {"ask": asked.kind} | ({} if asked.lengths is None else {"lengths": list(asked.lengths)})
+            return {"ask": workload.kind} | ({} if workload.lengths is None else {"lengths": list(workload.lengths)})
 
 
 Form = dict[str, Any]
@@ -220,16 +220,16 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
         QueryError: The form is wrong; the message names the part.
         NeartwinError: A part of the question is refused.
     """
-    told = {name: value for name, value in form.items() if value is not None}
-    if unknown := sorted(set(told) - _FIELDS):
+    fields = {name: value for name, value in form.items() if value is not None}
+    if unknown := sorted(set(fields) - _FIELDS):
         raise QueryError(f"question: {unknown[0]!r} is unknown; known are {', '.join(sorted(_FIELDS))}")
-    kinds = [name for name in ("statistics", "most_common", "sql") if name in told]
+    kinds = [name for name in ("statistics", "most_common", "sql") if name in fields]
     if len(kinds) != 1:
         raise QueryError("question: give one of statistics, most_common or sql")
     try:
         if kinds[0] == "sql":
-            return _from_text(told, rows, tables or {})
-        return _READERS[kinds[0]](told, with_joins(told.get("joins", []), rows, tables or {}))
+            return _from_text(fields, rows, tables or {})
+        return _READERS[kinds[0]](fields, with_joins(fields.get("joins", []), rows, tables or {}))
     except RecursionError:
         raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
 
@@ -271,25 +271,25 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
     return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
 
 
-def _from_text(told: Form, rows: Rows, tables: Others) -> Query | TopK:
-    if {"where", "group_by", "computed", "after", "joins", "margins", "workload"} & set(told):
+def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
+    if {"where", "group_by", "computed", "after", "joins", "margins", "workload"} & set(fields):
         raise QueryError(
             "question: where, group_by, computed columns, joins, margins, workload and after stand in the SQL text"
         )
-    if not isinstance(told["sql"], str):
+    if not isinstance(fields["sql"], str):
         raise QueryError("question: sql must be text")
-    keys = told.get("keys")
+    keys = fields.get("keys")
     if keys is None:
-        return from_sql(told["sql"], rows, tables=tables)
-    grouped, columns = grouped_rows(told["sql"], rows, tables=tables)
+        return from_sql(fields["sql"], rows, tables=tables)
+    grouped, columns = grouped_rows(fields["sql"], rows, tables=tables)
     if not columns:
         raise QueryError("question: keys need group_by; name the group columns, or leave keys out")
-    return from_sql(told["sql"], rows, keys=_keys(keys, columns, grouped), tables=tables)
+    return from_sql(fields["sql"], rows, keys=_keys(keys, columns, grouped), tables=tables)
 
 
-def _from_parts(told: Form, rows: Rows) -> Query:
-    where, columns, statistics = told.get("where", []), told.get("group_by", []), told["statistics"]
-    rows = _computed(told, rows)
+def _from_parts(fields: Form, rows: Rows) -> Query:
+    where, columns, statistics = fields.get("where", []), fields.get("group_by", []), fields["statistics"]
+    rows = _computed(fields, rows)
     if not _texts(where) or not _texts(columns):
         raise QueryError("question: where and group_by must be lists of texts")
     if not isinstance(statistics, Mapping):
@@ -297,10 +297,10 @@ def _from_parts(told: Form, rows: Rows) -> Query:
     for condition in where:
         rows = rows.where(condition)
     aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
-    keys = told.get("keys")
+    keys = fields.get("keys")
     if not columns:
         for name in ("keys", "margins", "workload"):
-            if told.get(name) is not None:
+            if fields.get(name) is not None:
                 raise QueryError(f"question: {name} need group_by; name the group columns, or leave {name} out")
         query = rows.agg(**aggregates)
     else:
@@ -308,9 +308,9 @@ def _from_parts(told: Form, rows: Rows) -> Query:
             rows, _ = rows.grouped(column)
         public = None if keys is None else _keys(keys, tuple(columns), rows)
         groups = rows.group_by(*columns, keys=public)
-        groups = with_workload(told.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
-        query = _margins(told.get("margins"), groups).agg(**aggregates)
-    return replace(query, after=after_from(told.get("after", {}), query.released))
+        groups = with_workload(fields.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
+        query = _margins(fields.get("margins"), groups).agg(**aggregates)
+    return replace(query, after=after_from(fields.get("after", {}), query.released))
 
 
 def _margins(margins: object, groups: Groups) -> Groups:
@@ -321,18 +321,18 @@ def _margins(margins: object, groups: Groups) -> Groups:
     return groups.marginals(*margins)
 
 
-def _computed(told: Form, rows: Rows) -> Rows:
+def _computed(fields: Form, rows: Rows) -> Rows:
     """The rows with the computed columns, which may name those before them."""
-    for pair in _listed(told.get("computed", [])):
+    for pair in _listed(fields.get("computed", [])):
         if not (_texts(pair) and len(pair) == 2):
             raise QueryError("question: computed must be a list of pairs, a name and an expression")
         rows = rows.with_column(*pair)
     return rows
 
 
-def _from_choice(told: Form, rows: Rows) -> TopK:
-    choice, where = told["most_common"], told.get("where", [])
-    rows = _computed(told, rows)
+def _from_choice(fields: Form, rows: Rows) -> TopK:
+    choice, where = fields["most_common"], fields.get("where", [])
+    rows = _computed(fields, rows)
     fits = isinstance(choice, Mapping) and {"column", "among"} <= set(choice) <= {"column", "among", "k", "counted"}
     if not fits or not isinstance(choice["column"], str):
         raise QueryError(
@@ -341,7 +341,7 @@ def _from_choice(told: Form, rows: Rows) -> TopK:
     k, counted = choice.get("k", 1), choice.get("counted", False)
     if type(k) is not int or not isinstance(counted, bool):
         raise QueryError("question: k of most_common must be a whole number, and counted true or false")
-    if {"group_by", "keys", "after", "margins", "workload"} & set(told) or not _texts(where):
+    if {"group_by", "keys", "after", "margins", "workload"} & set(fields) or not _texts(where):
         raise QueryError("question: most_common takes where, a list of texts, and no groups")
     for condition in where:
         rows = rows.where(condition)
@@ -398,8 +398,8 @@ def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:
     listed = _listed(keys)
     if len(columns) == 1 and not any(isinstance(key, list) for key in listed):
         return [_dated(value, columns[0], rows) for value in listed]
-    found = [_key(_listed(key), columns, rows) for key in listed]
-    return [key[0] for key in found] if len(columns) == 1 else found
+    checked = [_key(_listed(key), columns, rows) for key in listed]
+    return [key[0] for key in checked] if len(columns) == 1 else checked
 
 
 def _key(values: list[Any], columns: tuple[str, ...], rows: Rows) -> tuple[object, ...]:

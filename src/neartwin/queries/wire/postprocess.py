@@ -18,11 +18,11 @@ SHAPES = {"monotone", "non_negative", "ratios"}
 _WORDS = SHAPES | {"having", "order_by", "limit", "offset"}
 
 
-def after_from(told: object, released: Mapping[str, ColumnType]) -> PostProcessing:
+def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessing:
     """The steps of a form.
 
     Args:
-        told: The JSON form.
+        form: The JSON form.
         released: The columns of the result, and their types.
 
     Returns:
@@ -33,7 +33,7 @@ def after_from(told: object, released: Mapping[str, ColumnType]) -> PostProcessi
         ParameterError: The form is wrong.
     """
     try:
-        after = after_read(told)
+        after = after_read(form)
     except ParameterError as fault:
         raise QueryError(f"question: {fault}") from None
     numbers = {name for name, kind in released.items() if kind is ColumnType.NUMBER}
@@ -59,11 +59,11 @@ def after_from(told: object, released: Mapping[str, ColumnType]) -> PostProcessi
     return after
 
 
-def after_read(told: object) -> PostProcessing:
+def after_read(form: object) -> PostProcessing:
     """The steps of a form, before any column is known.
 
     Args:
-        told: The JSON form.
+        form: The JSON form.
 
     Returns:
         The steps.
@@ -71,23 +71,23 @@ def after_read(told: object) -> PostProcessing:
     Raises:
         ParameterError: The form is wrong.
     """
-    if not isinstance(told, Mapping) or set(told) - _WORDS:
-        raise ParameterError("after", told, f"must be an object of {', '.join(sorted(_WORDS))}")
-    given: dict[str, Any] = {name: told.get(name) or default for name, default in _EMPTY.items()}
-    for name, (fits, wanted) in _FIT.items():
-        if not fits(given[name]):
-            raise ParameterError(f"{name} of after", given[name], f"must be {wanted}")
+    if not isinstance(form, Mapping) or set(form) - _WORDS:
+        raise ParameterError("after", form, f"must be an object of {', '.join(sorted(_WORDS))}")
+    steps: dict[str, Any] = {name: form.get(name) or default for name, default in _EMPTY.items()}
+    for name, (fits, rule) in _FIT.items():
+        if not fits(steps[name]):
+            raise ParameterError(f"{name} of after", steps[name], f"must be {rule}")
     for name in ("limit", "offset"):
-        if (number := told.get(name)) is not None and (type(number) is not int or not 0 <= number < 2**63):
+        if (number := form.get(name)) is not None and (type(number) is not int or not 0 <= number < 2**63):
             raise ParameterError(f"{name} of after", number, "must be a whole number")
     return PostProcessing(
-        monotone=tuple((name, WAYS[way]) for name, way in given["monotone"].items()),
-        non_negative=tuple(given["non_negative"]),
-        ratios=tuple((name, top, bottom) for name, (top, bottom) in given["ratios"].items()),
-        having=given["having"],
-        order=tuple((name, down) for name, down in given["order_by"]),
-        limit=told.get("limit"),
-        offset=told.get("offset") or 0,
+        monotone=tuple((name, WAYS[way]) for name, way in steps["monotone"].items()),
+        non_negative=tuple(steps["non_negative"]),
+        ratios=tuple((name, top, bottom) for name, (top, bottom) in steps["ratios"].items()),
+        having=steps["having"],
+        order=tuple((name, down) for name, down in steps["order_by"]),
+        limit=form.get("limit"),
+        offset=form.get("offset") or 0,
     )
 
 
