@@ -120,31 +120,42 @@ def http_page() -> str:
             parts.append(shape("Gives", done.get("content", {}).get("application/json", {}).get("schema", {}), schemas))
     parts.append("## Refusals\n\nEvery refusal has the same shape; see [errors](../errors.md).\n")
     parts.append(shape("Gives", {"$ref": "#/components/schemas/Fault"}, schemas))
+    parts.append("## Parts of requests and answers\n")
+    shown = "\n".join(parts)
+    others = sorted(name for name in schemas if f"`{name}`: " not in shown and "Validation" not in name)
+    parts += [shape(f"### {name}\n\nA value of", {"$ref": f"#/components/schemas/{name}"}, schemas) for name in others]
     return "\n".join(part for part in parts if part)
 
 
 def shape(word: str, schema: dict[str, Any], schemas: dict[str, Any]) -> str:
     """The fields of a body, with an example where there is one."""
     name = str(schema.get("$ref") or schema.get("items", {}).get("$ref") or "").rpartition("/")[2]
-    found = schemas.get(name)
-    if found is None:
+    model = schemas.get(name)
+    if model is None:
         return ""
     many = "a list of " if "items" in schema else ""
-    lines = [f"{word} {many}`{name}`: {' '.join(found.get('description', '').split())}\n"]
-    fields = found.get("properties", {})
+    lines = [f"{word} {many}`{name}`: {' '.join(model.get('description', '').split())}\n"]
+    fields = model.get("properties", {})
     if fields:
         lines.append("| field | what it is |\n|---|---|")
         lines += [f"| `{field}` | {cell(about)} |" for field, about in fields.items()]
         lines.append("")
-    for example in found.get("examples", [])[:1]:
+    for example in model.get("examples", [])[:1]:
         lines.append(f"```json\n{json.dumps(example, indent=1, ensure_ascii=False)}\n```\n")
     return "\n".join(lines)
+
+
+def type_name(about: dict[str, Any]) -> str:
+    """The type of a value: a model's name, a JSON type, or an array of one of them."""
+    name = str(about.get("type") or about.get("$ref", "").rpartition("/")[2])
+    inner = type_name(about["items"]) if name == "array" and "items" in about else ""
+    return f"array of {inner}" if inner else name
 
 
 def cell(about: dict[str, Any]) -> str:
     """The type and the description of a field, for a table's cell."""
     kinds = [about, *about.get("anyOf", [])]
-    names = [str(kind.get("type") or kind.get("$ref", "").rpartition("/")[2]) for kind in kinds]
+    names = [type_name(kind) for kind in kinds]
     text = " ".join(str(about.get("description", "")).split()).replace("|", "\\|")
     return f"{' or '.join(name for name in names if name)}. {text}".strip()
 
