@@ -327,8 +327,8 @@ def test_the_divergence_of_order_one_is_that_of_kullback_and_leibler(whole, dive
     assert found.upper <= whole.renyi(1.01).upper
 
 
+@mp.workdps(30)
 def test_the_divergence_of_order_one_of_a_sampled_gaussian_by_quadrature():
-    mp.mp.dps = 30
     q, mu = mp.mpf("0.01"), mp.mpf(1)
 
     def term(u):

@@ -114,8 +114,8 @@ def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place
     assert int(asked_of[0]["parameters"]["sensitivity"]) == 2 * bounds["max_rows_per_group"][0]
 
 
+@mpmath.workdps(40)
 def test_conversions_and_curve_are_outward_and_close_to_closed_forms():
-    mpmath.mp.dps = 40
     pure = Guarantee.of(nt.pure(1), unit="id", neighbours="add_remove")
     told = currencies(pure)
     assert told["pure"] == "1"
