@@ -62,9 +62,7 @@ def install(app: FastAPI) -> None:
     async def elsewhere(_: Request, error: Exception) -> Response:
         if not isinstance(error, HTTPException):
             raise error
-        rule = {404: "has an unknown address", 405: "has a method that its address does not take"}.get(
-            error.status_code, "is refused"
-        )
+        rule = {404: "has an unknown address", 405: "has a refused method"}.get(error.status_code, "is refused")
         refusal = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
         return JSONResponse(as_dict(refusal), error.status_code, dict(error.headers or {}))
 

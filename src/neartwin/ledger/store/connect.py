@@ -284,4 +284,5 @@ def _set_up_postgresql(connection: sa.engine.interfaces.DBAPIConnection, _: obje
     cursor.close()
     connection.rollback()
     if fsync != "on":
+        connection.close()  # SQLAlchemy 2.0 leaves it open where this raises
         raise LedgerError("PostgreSQL runs with fsync=off, so a power loss could undo spent budget; set fsync=on")
