@@ -122,25 +122,25 @@ def seldom(uses):
     return len(uses) > 1 and any(isinstance(f, SubsampledGaussian) and f.rate < SELDOM for f in uses)
 
 
-def asked(every):
+def answers(every):
     """One record a workload."""
     for i, (name, uses, (question, argument)) in enumerate(workloads()):
         if i % every:
             continue
         began = time.process_time()
-        found = getattr(compose(uses), question)(argument)
+        answer = getattr(compose(uses), question)(argument)
         spent = time.process_time() - began
         least = NOBODYS if question == "delta" else 0.0
-        width = (found.upper - found.lower) / found.upper if least < found.upper < math.inf else 0.0
+        width = (answer.upper - answer.lower) / answer.upper if least < answer.upper < math.inf else 0.0
         yield {
             "i": i,
             "class": name,
             "uses": repr(compose(uses)),
             "question": question,
             "argument": argument,
-            "lower": found.lower,
-            "upper": found.upper,
-            "method": found.method,
+            "lower": answer.lower,
+            "upper": answer.upper,
+            "method": answer.method,
             "width": width,
             "bar": BESIDE if seldom(uses) else NARROW,
             "seconds": spent,
@@ -175,7 +175,7 @@ def main():
     parser.add_argument("--worst", type=int, default=0, help="name so many of the widest and of the slowest")
     options = parser.parse_args()
     (1 * SubsampledGaussian(mu=1, rate="0.01")).epsilon("1e-5")  # imports are no part of an answer
-    records = list(asked(options.every))
+    records = list(answers(options.every))
     if options.save:
         options.save.write_text(json.dumps(records))
     table(records, json.loads(options.against.read_text()) if options.against else None)

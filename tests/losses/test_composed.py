@@ -336,7 +336,8 @@ def test_the_divergence_of_order_one_of_a_sampled_gaussian_by_quadrature():
         return mp.npdf(u) * ratio * mp.log(ratio)
 
     found = (100 * SubsampledGaussian(mu=1, rate="0.01")).renyi(1, direction="remove")
-    assert found.lower <= 100 * mp.quad(term, [-10, 0, 1, 3, 6, 14]) <= found.upper
+    with mp.workdps(30):
+        assert found.lower <= 100 * mp.quad(term, [-10, 0, 1, 3, 6, 14]) <= found.upper
     assert found.width < 1e-6 * found.upper
 
 

@@ -1,6 +1,6 @@
-"""A composed whole: how often each factor was used, and what that proves.
+"""A composition: how often each factor was used, and the guarantees that follow.
 
-Adding to a whole is O(1): it keeps its two parts, and counts equal factors together when first asked. A query costs one
+Adding is O(1): a composition keeps its two parts, and counts equal factors together when first asked. A query costs one
 line of some fifty frequencies for each distinct kind. The two directions are composed apart; the maximum is taken here.
 """
 
@@ -42,7 +42,7 @@ class Certified(Interval[End], Generic[End]):
 class PrivacyLoss(ABC):
     """One use of a mechanism as the accountant sees it: frozen, hashable, exact parameters.
 
-    Factors add and multiply: `50 * Laplace(epsilon="0.05") + Gaussian(mu="0.1")` is a composed whole.
+    Factors add and multiply: `50 * Laplace(epsilon="0.05") + Gaussian(mu="0.1")` is a composition.
     """
 
     __slots__ = ()
@@ -73,18 +73,18 @@ class PrivacyLoss(ABC):
 
     def __mul__(self, count: int) -> Composition:
         """`factor * n`: n uses, their losses independent."""
-        return _whole(self, count)
+        return _composed(self, count)
 
     def __rmul__(self, count: int) -> Composition:
         """`n * factor`."""
-        return _whole(self, count)
+        return _composed(self, count)
 
     def __add__(self, other: PrivacyLoss | Composition) -> Composition:
         """`factor + other`: one use of each."""
-        return _whole(self) + other
+        return _composed(self) + other
 
 
-def _whole(factor: PrivacyLoss, count: int = 1) -> Composition:
+def _composed(factor: PrivacyLoss, count: int = 1) -> Composition:
 
     return Composition.of(factor, count)
 
@@ -140,7 +140,7 @@ class Composition:
     __radd__ = __add__
 
     def __mul__(self, count: int) -> Composition:
-        """The whole, `count` times over; a whole number from 1."""
+        """The composition, `count` times over; a whole number from 1."""
         return _make(((self, _counted(count)),))
 
     __rmul__ = __mul__
@@ -168,8 +168,8 @@ class Composition:
         for one in wanted:
             if one not in self._sides:
                 self._sides[one] = DirectedComposition.of(self.uses, one)
-        found = [self._sides[one] for one in wanted]
-        return found[:1] if len(found) > 1 and found[0] == found[1] else found
+        sides = [self._sides[one] for one in wanted]
+        return sides[:1] if len(sides) > 1 and sides[0] == sides[1] else sides
 
     def epsilon(self, delta: Number, *, direction: Direction | None = None, rtol: float = NARROW) -> Certified[float]:
         """The least eps >= 0 for which the composition is (eps, delta)-DP.
@@ -202,12 +202,12 @@ class Composition:
         if not (type(rtol) is float and 0 < rtol <= 1e-2) and positive(rtol=rtol) > 1e-2:
             raise ParameterError("rtol", rtol, "must not exceed 0.01")
         first, *others = self.sides(direction)
-        found = [first.epsilon(low, high, rtol)]
+        answers = [first.epsilon(low, high, rtol)]
         for other in others:
-            slope = found[0].slope
-            if not (found[0].lower > 0 and other.meets(found[0].lower, low, slope)):
-                found.append(other.epsilon(low, high, rtol))
-        return _greatest(found)
+            slope = answers[0].slope
+            if not (answers[0].lower > 0 and other.meets(answers[0].lower, low, slope)):
+                answers.append(other.epsilon(low, high, rtol))
+        return _greatest(answers)
 
     def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """The least delta for which the composition is (eps, delta)-DP, at each eps.
@@ -229,10 +229,10 @@ class Composition:
         """
         values = _checked(eps)
         flat = values.ravel()
-        found = [one.delta(flat) for one in self.sides(direction)]
-        lower = np.maximum.reduce([f[0] for f in found]).reshape(values.shape)
-        upper = np.maximum.reduce([f[1] for f in found]).reshape(values.shape)
-        method = ", ".join(sorted({str(name) for f in found for name in f[2]}))
+        bounds = [one.delta(flat) for one in self.sides(direction)]
+        lower = np.maximum.reduce([f[0] for f in bounds]).reshape(values.shape)
+        upper = np.maximum.reduce([f[1] for f in bounds]).reshape(values.shape)
+        method = ", ".join(sorted({str(name) for f in bounds for name in f[2]}))
         return _interval(lower, upper, method)
 
     def pure(self) -> Certified[float]:
@@ -284,9 +284,9 @@ class Composition:
         values = _checked(alpha, "alpha")
         if np.any((values < 0) | (values > 1)):
             raise ParameterError("alpha", alpha, "must lie in [0, 1]")
-        found = [one.tradeoff(values.ravel()) for one in self.sides(direction)]
-        lower = np.minimum.reduce([f[0] for f in found]).reshape(values.shape)
-        upper = np.minimum.reduce([f[1] for f in found]).reshape(values.shape)
+        bounds = [one.tradeoff(values.ravel()) for one in self.sides(direction)]
+        lower = np.minimum.reduce([f[0] for f in bounds]).reshape(values.shape)
+        upper = np.minimum.reduce([f[1] for f in bounds]).reshape(values.shape)
         return _interval(lower, upper, "convex envelope")
 
     def advantage(self, *, direction: Direction | None = None) -> Certified[float]:
@@ -326,16 +326,21 @@ class Composition:
         rates = _checked(fpr, "fpr")
         if np.any(rates <= 0):
             raise ParameterError("fpr", fpr, "must be above 0")
-        found: Certified[End] = self.tpr(fpr, direction=direction)
-        lower, upper = np.asarray(found.lower) / rates, np.asarray(found.upper) / rates
-        return _interval(lower * (1 - 4e-16), upper * (1 + 4e-16), found.method)
+        result: Certified[End] = self.tpr(fpr, direction=direction)
+        lower, upper = np.asarray(result.lower) / rates, np.asarray(result.upper) / rates
+        return _interval(lower * (1 - 4e-16), upper * (1 + 4e-16), result.method)
 
     def gdp(self, delta: Number) -> Certified[float]:
         """The least mu for which T >= G_mu (x) f_{0,delta} at all alpha and in both directions.
 
-        delta: what is set aside, at least 0 and below 1. The upper end with this delta prices the whole in a GDP account. inf
-        when more than delta may be revealed, and, for a delta of 0, where a loss other than Gaussian is unbounded.
-        Errors: `ParameterError`.
+        It is inf when more than delta may be revealed, and, for a delta of 0, where a loss other than Gaussian is unbounded. The
+        upper end with this delta prices the composition in a GDP account.
+
+        Args:
+            delta: The failure set aside, at least 0 and below 1.
+
+        Raises:
+            ParameterError: The delta is outside [0, 1).
 
         >>> from neartwin.losses import Gaussian
         >>> mu = (4 * Gaussian(mu="0.5")).gdp("1e-9")
@@ -378,7 +383,7 @@ class Composition:
 
 
 def compose(uses: Mapping[PrivacyLoss, int] | Iterable[PrivacyLoss | Composition]) -> Composition:
-    """A whole from a mapping of factor to count, or from an iterable of factors and wholes.
+    """A composition from a mapping of factor to count, or from an iterable of factors and compositions.
 
     Errors: `ParameterError` for no factor at all, or a count that is not a whole number from 1.
 
@@ -396,9 +401,9 @@ def compose(uses: Mapping[PrivacyLoss, int] | Iterable[PrivacyLoss | Composition
 
 
 def _make(parts: tuple[tuple[Composition | PrivacyLoss, int], ...]) -> Composition:
-    whole = object.__new__(Composition)
-    whole._parts, whole._uses, whole._sides = parts, None, {}
-    return whole
+    composition = object.__new__(Composition)
+    composition._parts, composition._uses, composition._sides = parts, None, {}
+    return composition
 
 
 def _counted(count: int) -> int:
@@ -409,46 +414,46 @@ def _counted(count: int) -> int:
     return int(count)
 
 
-def _count(whole: Composition) -> dict[PrivacyLoss, int]:
+def _count(composition: Composition) -> dict[PrivacyLoss, int]:
     """How often each factor was used; every part is looked at once, however often it stands in others."""
-    found: dict[PrivacyLoss, int] = {}  # in written order
-    inner_first: list[Composition] = []  # the wholes inside that are not counted yet, each after those inside it
-    seen, stack = {id(whole)}, [(whole, iter(whole._parts))]  # noqa: SLF001
+    result: dict[PrivacyLoss, int] = {}  # in written order
+    inner_first: list[Composition] = []  # the compositions inside that are not counted yet, each after those inside it
+    seen, stack = {id(composition)}, [(composition, iter(composition._parts))]  # noqa: SLF001
     while stack:
         for part, _ in stack[-1][1]:
             if not isinstance(part, Composition):
-                found.setdefault(part, 0)
+                result.setdefault(part, 0)
             elif part._uses is not None:  # noqa: SLF001 - what it grew from is mostly counted already
-                found.update((factor, found.get(factor, 0)) for factor in part._uses)  # noqa: SLF001
+                result.update((factor, result.get(factor, 0)) for factor in part._uses)  # noqa: SLF001
             elif id(part) not in seen:
                 seen.add(id(part))
                 stack.append((part, iter(part._parts)))  # noqa: SLF001
                 break
         else:
             inner_first.append(stack.pop()[0])
-    times = {id(whole): 1}
+    times = {id(composition): 1}
     for one in reversed(inner_first):
         many = times[id(one)]
         for part, count in one._parts:  # noqa: SLF001
             if not isinstance(part, Composition):
-                found[part] += many * count
+                result[part] += many * count
             elif part._uses is None:  # noqa: SLF001
                 times[id(part)] = times.get(id(part), 0) + many * count
             else:
                 for factor, inner in part._uses.items():  # noqa: SLF001
-                    found[factor] += inner * count * many
-    return found
+                    result[factor] += inner * count * many
+    return result
 
 
-def _checked(asked: float | FloatArray, name: str = "eps") -> FloatArray:
+def _checked(given: float | FloatArray, name: str = "eps") -> FloatArray:
     try:
-        values = np.asarray(asked, dtype=float)
+        values = np.asarray(given, dtype=float)
     except (TypeError, ValueError):
-        raise ParameterError(name, asked, "must be a number or an array of numbers") from None
+        raise ParameterError(name, given, "must be a number or an array of numbers") from None
     except OverflowError:
-        raise ParameterError(name, asked, "must be within floating point, below 1.8e308 in size") from None
+        raise ParameterError(name, given, "must be within floating point, below 1.8e308 in size") from None
     if not np.all(np.isfinite(values)):
-        raise ParameterError(name, asked, "must be finite")
+        raise ParameterError(name, given, "must be finite")
     return values
 
 
@@ -459,7 +464,7 @@ def _interval(lower: FloatArray, upper: FloatArray, method: str) -> Certified[En
     return Certified(float(lower), float(upper), method)  # type: ignore[arg-type]
 
 
-def _greatest(found: Sequence[Answer]) -> Certified[float]:
+def _greatest(result: Sequence[Answer]) -> Certified[float]:
     """The maximum over directions: of the lower ends and of the upper ends; the worse direction's method and errors."""
-    worst = max(found, key=lambda answer: (answer.upper, answer.lower))
-    return Certified(max(answer.lower for answer in found), worst.upper, worst.method, worst.errors)
+    worst = max(result, key=lambda answer: (answer.upper, answer.lower))
+    return Certified(max(answer.lower for answer in result), worst.upper, worst.method, worst.errors)

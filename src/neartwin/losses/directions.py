@@ -216,19 +216,19 @@ class DirectedComposition:
             rtol: The relative width worth a longer line.
         """
         if self.exact and self.upper is not None:
-            found = methods.epsilon(self.upper, low_delta, high_delta, rtol)
+            result = methods.epsilon(self.upper, low_delta, high_delta, rtol)
         else:
             lower = 0.0 if self.lower is None else methods.epsilon(self.lower, low_delta, high_delta).lower
-            found = Answer(lower, math.inf, UNKNOWN)
+            result = Answer(lower, math.inf, UNKNOWN)
             if self.complete and self.upper is not None:
                 above = methods.epsilon(self.upper, low_delta, high_delta)
-                found = Answer(lower, max(above.upper, lower), above.method, above.errors)
+                result = Answer(lower, max(above.upper, lower), above.method, above.errors)
         if self.curves and self._infinity < low_delta:
             target = (low_delta - self._infinity) / (1 - self._infinity) * (1 - 16 * U)
             upper = chernoff.epsilon_above(self.log_mgf_above, target)
-            if upper < found.upper:
-                found = Answer(found.lower, max(upper, found.lower), FLOOR)
-        return found
+            if upper < result.upper:
+                result = Answer(result.lower, max(upper, result.lower), FLOOR)
+        return result
 
     def pure(self) -> Answer:
         """The largest loss: exact where the top carries mass, else from below by what a tiny delta shows."""
@@ -282,17 +282,17 @@ class DirectedComposition:
 
 
 @np.errstate(all="ignore")
-def gdp(found: Sequence[DirectedComposition], delta: float) -> tuple[float, float]:
+def gdp(sides: Sequence[DirectedComposition], delta: float) -> tuple[float, float]:
     """Bounds on the least mu over these directions, from knots between 0 and the eps of delta.
 
     Args:
-        found: The directions.
+        sides: The directions.
         delta: The failure set aside; at least 0.
     """
     if delta == 0:
-        return _gdp_without_delta(found)
+        return _gdp_without_delta(sides)
     knots = []
-    for one in found:
+    for one in sides:
         last = one.epsilon(delta, delta, FIT).upper
         if not math.isfinite(last):
             return (math.inf if one.exact and one._infinity > delta else 0.0), math.inf  # noqa: SLF001
@@ -304,7 +304,7 @@ def gdp(found: Sequence[DirectedComposition], delta: float) -> tuple[float, floa
     return gdp_zcdp.gdp(knots, delta)
 
 
-def _gdp_without_delta(found: Sequence[DirectedComposition]) -> tuple[float, float]:
+def _gdp_without_delta(sides: Sequence[DirectedComposition]) -> tuple[float, float]:
     """The same where no delta is set aside: Gaussian pairs add their mu^2, the rest must have a largest loss.
 
     T >= T_1 (x) T_2 with T_1 >= G_m and T_2 >= G_r gives T >= G_sqrt(m^2 + r^2). For T_2 the profile is 0 from the largest loss
@@ -312,7 +312,7 @@ def _gdp_without_delta(found: Sequence[DirectedComposition]) -> tuple[float, flo
     """
     knots, bare, lower = [], True, 0.0
     squares = 0.0
-    for one in found:
+    for one in sides:
         parts = {pair: count for pair, count in one.dominating.items() if pair.gaussian() is None}
         own = float_above(
             sum((count * (pair.gaussian() or Fraction(0)) for pair, count in one.dominating.items()), Fraction(0))
@@ -344,15 +344,15 @@ def _gdp_without_delta(found: Sequence[DirectedComposition]) -> tuple[float, flo
 
 
 @np.errstate(all="ignore")
-def zcdp(found: Sequence[DirectedComposition]) -> tuple[float, float]:
+def zcdp(sides: Sequence[DirectedComposition]) -> tuple[float, float]:
     """Bounds on the least rho over these directions."""
-    known = [one.lower for one in found if one.lower is not None]
+    known = [one.lower for one in sides if one.lower is not None]
     if any(total.infinity[0] > 0 for total in known):
         return math.inf, math.inf
     upper, places = math.inf, np.geomspace(1e-4, 1e3, 30).tolist()
-    if all(one.complete and one.upper is not None and one._infinity == 0 for one in found):  # noqa: SLF001
-        totals = [one.upper for one in found if one.upper is not None]
-        chords, places = gdp_zcdp.zcdp(totals, [one.log_mgf_above for one in found])
+    if all(one.complete and one.upper is not None and one._infinity == 0 for one in sides):  # noqa: SLF001
+        totals = [one.upper for one in sides if one.upper is not None]
+        chords, places = gdp_zcdp.zcdp(totals, [one.log_mgf_above for one in sides])
         upper = min(
             chords, max(total.zcdp_tail(0.0) for total in totals)
         )  # each part's own supremum: exact for Gaussians

@@ -29,35 +29,37 @@ SMALL = 1e-4  # in units of the inverse deviation: where the derivatives at 0 ar
 REACH, CELLS = 40.0, 8001
 
 
-def central_limit(whole: Composition, delta: Number) -> Estimate[float]:
+def central_limit(composition: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta as if the loss were normal; the larger of both directions. It may promise too much.
 
     Args:
-        whole: The composition.
+        composition: The composition.
         delta: Strictly between 0 and 1.
 
     >>> from neartwin.losses import Gaussian
     >>> round(central_limit(4 * Gaussian(mu="0.5"), "1e-6").value, 3)  # a Gaussian's loss is normal
     4.887
     """
-    return _greatest(whole, delta, lambda total, target: _solved(total, target, skew=False), "central limit")
+    return _greatest(composition, delta, lambda total, target: _solved(total, target, skew=False), "central limit")
 
 
-def edgeworth(whole: Composition, delta: Number) -> Estimate[float]:
+def edgeworth(composition: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta with the skewness of the loss; the larger of both directions. It may promise too much.
 
     Args:
-        whole: The composition.
+        composition: The composition.
         delta: Strictly between 0 and 1.
     """
-    return _greatest(whole, delta, lambda total, target: _solved(total, target, skew=True), "Edgeworth, first order")
+    return _greatest(
+        composition, delta, lambda total, target: _solved(total, target, skew=True), "Edgeworth, first order"
+    )
 
 
-def saddle_point(whole: Composition, delta: Number) -> Estimate[float]:
+def saddle_point(composition: Composition, delta: Number) -> Estimate[float]:
     """Eps at delta by the saddle point of the moment generating function; the larger of both directions.
 
     Args:
-        whole: The composition.
+        composition: The composition.
         delta: Strictly between 0 and 1.
 
     >>> from neartwin.losses import Laplace
@@ -65,23 +67,23 @@ def saddle_point(whole: Composition, delta: Number) -> Estimate[float]:
     True
     """
     return _greatest(
-        whole, delta, lambda total, target: max(saddle.for_delta(total, target, 1e-9).eps, 0.0), "saddle point"
+        composition, delta, lambda total, target: max(saddle.for_delta(total, target, 1e-9).eps, 0.0), "saddle point"
     )
 
 
 def _greatest(
-    whole: Composition, delta: Number, guess: Callable[[SumOfLosses, float], float], method: str
+    composition: Composition, delta: Number, guess: Callable[[SumOfLosses, float], float], method: str
 ) -> Estimate[float]:
-    whole = made_of(Composition, "a composition, such as 100 * Laplace(epsilon=0.1)", whole=whole)
+    composition = made_of(Composition, "a composition, such as 100 * Laplace(epsilon=0.1)", composition=composition)
     target = float(open_probability(delta=rational(delta=delta)))
-    found = 0.0
+    result = 0.0
     with np.errstate(all="ignore"):
-        for side in whole.sides(None):
+        for side in composition.sides(None):
             if side.upper is None or not side.complete:
                 return Estimate(math.inf, method, "nothing is known of a factor but its Renyi curve")
             rest = (target - side.upper.infinity[1]) / (1 - side.upper.infinity[1])
-            found = max(found, guess(side.upper, rest) if rest > 0 else math.inf)
-    return Estimate(found, method, "no bound; may lie below the truth")
+            result = max(result, guess(side.upper, rest) if rest > 0 else math.inf)
+    return Estimate(result, method, "no bound; may lie below the truth")
 
 
 def _solved(total: SumOfLosses, target: float, *, skew: bool) -> float:

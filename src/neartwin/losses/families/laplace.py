@@ -77,11 +77,11 @@ def _squared_sines(turns: FloatArray, t: FloatArray, reach: FloatArray) -> Float
     square -= reach[:, None]
     np.maximum(square, 0.0, out=square)
     square *= square
-    found: FloatArray = square * SINES[0]
+    result: FloatArray = square * SINES[0]
     for coefficient in SINES[1:]:
-        found += coefficient
-        found *= square
-    return found
+        result += coefficient
+        result *= square
+    return result
 
 
 class LaplaceSum(Summand):

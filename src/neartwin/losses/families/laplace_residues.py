@@ -84,11 +84,11 @@ class ResidueSum:
             sums = self._sums.setdefault(here[0], [arb_poly()])
             for (kink, k), ways in self.kinks[len(sums) - 1 : cell]:
                 sums.append(sums[-1] + self._series(kink, k, ways))
-            share, found = balls.ball(1), []
+            share, result = balls.ball(1), []
             for i in range(self.uses):
-                found.append(sums[cell][self.uses - 1 - i] * share)
+                result.append(sums[cell][self.uses - 1 - i] * share)
                 share = -share / (2 * (i + 1))
-            self._polynomials[here] = arb_poly(found)
+            self._polynomials[here] = arb_poly(result)
         return self._polynomials[here]
 
     def _ball(self, eps: float) -> Any:
@@ -104,8 +104,8 @@ class ResidueSum:
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on delta at each eps, (n,) floats that are neighbours."""
-        found = np.array(balls.all_bounds(lambda: [self._ball(one) for one in eps.tolist()])).reshape(-1, 2)
-        return np.clip(found[:, 0], 0.0, 1.0), np.clip(found[:, 1], 0.0, 1.0)
+        result = np.array(balls.all_bounds(lambda: [self._ball(one) for one in eps.tolist()])).reshape(-1, 2)
+        return np.clip(result[:, 0], 0.0, 1.0), np.clip(result[:, 1], 0.0, 1.0)
 
     def epsilon(self, low_delta: float, high_delta: float, guess: float) -> tuple[float, float]:
         """Bounds on the eps >= 0 at which delta lies between two floats.

@@ -86,7 +86,7 @@ class Reached(Summand):
 
     def _at(self, tilt: float) -> tuple[float, float, list[tuple[float, float]]]:
         """The sum of log A^n and its error, and of each law x and its relative error."""
-        whole, slack, found = 0.0, 0.0, []
+        whole, slack, result = 0.0, 0.0, []
         for n, below, slice_ in self.parts_of_laws:
             log, error = below.log_mgf(tilt)
             if not math.isfinite(log):
@@ -94,7 +94,7 @@ class Reached(Summand):
             if (
                 slice_.log_mgf_by_panels(tilt) - (log - error) / n < -LARGEST
             ):  # x is between 0 and e^-LARGEST: `_difference`, `line` and `log_tail` charge that
-                found.append((0.0, 0.0))
+                result.append((0.0, 0.0))
                 whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
                 continue
             own, more = slice_.log_mgf(tilt)
@@ -103,19 +103,19 @@ class Reached(Summand):
                 raise NoCertificateError
             moved = more + error / n + 4 * U * (abs(own) + abs(log / n)) + 2 * ELEMENTARY
             whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
-            found.append((math.exp(gap), math.expm1(moved)))
-        return whole, slack, found
+            result.append((math.exp(gap), math.expm1(moved)))
+        return whole, slack, result
 
-    def _difference(self, found: list[tuple[float, float]]) -> tuple[float, float]:
+    def _difference(self, result: list[tuple[float, float]]) -> tuple[float, float]:
         """The product of all (1 + x)^n, less 1, and its relative error.
 
         Its error is that of x times 1 + y (L4).
         """
-        y = sum(n * math.log1p(x) for (n, _, _), (x, _) in zip(self.parts_of_laws, found, strict=True))
+        y = sum(n * math.log1p(x) for (n, _, _), (x, _) in zip(self.parts_of_laws, result, strict=True))
         if not LEAST_SUM < y < LARGEST:
             raise NoCertificateError
-        relative = max(one for _, one in found) + sum(n for n, _, _ in self.parts_of_laws) * VANISHING / y
-        return math.expm1(y), 1.01 * ((1 + y) * (relative + (2 + len(found)) * ELEMENTARY) + 2 * ELEMENTARY)
+        relative = max(one for _, one in result) + sum(n for n, _, _ in self.parts_of_laws) * VANISHING / y
+        return math.expm1(y), 1.01 * ((1 + y) * (relative + (2 + len(result)) * ELEMENTARY) + 2 * ELEMENTARY)
 
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """The logarithm for the difference, with its error."""
@@ -124,8 +124,8 @@ class Reached(Summand):
             value, own = self._difference(each)
         except NoCertificateError:
             return math.inf, 0.0
-        found = log + math.log(value)
-        return found, error + 1.01 * own + 4 * U * (abs(log) + abs(found) + 1)
+        result = log + math.log(value)
+        return result, error + 1.01 * own + 4 * U * (abs(log) + abs(result) + 1)
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """The product of all A^n times the difference, over its value at tilt."""
@@ -155,9 +155,9 @@ class Reached(Summand):
         slack = moved_by(real, bound) * 1.01
         slack += 4 * ELEMENTARY * (np.abs(rise) + 2 * half * half + grown * np.abs(np.sin(imaginary)))
         slack += 4 * U * grown * np.abs(imaginary)
-        log, found = log_within(value / whole, slack / whole + np.abs(value / whole) * own)
+        log, result = log_within(value / whole, slack / whole + np.abs(value / whole) * own)
         own_log = np.abs(log.real) + np.abs(log.imag) + len(each) * size
-        return log + still, found + error + (ELEMENTARY + 4 * U) * (1 + own_log)
+        return log + still, result + error + (ELEMENTARY + 4 * U) * (1 + own_log)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """The tail, from the parts' own tails."""
@@ -172,8 +172,8 @@ class Reached(Summand):
             y, still = y + n * math.log1p(math.exp(more)), still + below
         value, own = self._difference(each)
         top = y + math.log(-math.expm1(-y)) if y > 0 else -math.inf
-        found = still + top - math.log(value) + own + 64 * U * (1 + abs(still) + abs(y)) * len(each)
-        return min(found, 0.0)
+        result = still + top - math.log(value) + own + 64 * U * (1 + abs(still) + abs(y)) * len(each)
+        return min(result, 0.0)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The work of all parts, and of the difference itself."""
@@ -216,8 +216,8 @@ def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
     """
     top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
     least = np.squeeze(top, axis)
-    found: FloatArray = np.where(np.isposinf(least), least, np.log(np.exp(logs - top).sum(axis=axis)) + least)
-    return found
+    result: FloatArray = np.where(np.isposinf(least), least, np.log(np.exp(logs - top).sum(axis=axis)) + least)
+    return result
 
 
 def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
@@ -243,8 +243,8 @@ def log_moduli(tilts: FloatArray, k: FloatArray, variance: FloatArray, eps: floa
         eps: The epsilon asked about.
     """
     spread = variance + 1 / tilts**2 + 1 / (1 + tilts) ** 2
-    found: FloatArray = k - tilts * eps - np.log(tilts) - np.log1p(tilts) - 0.5 * np.log(2 * math.pi * spread)
-    return found
+    result: FloatArray = k - tilts * eps - np.log(tilts) - np.log1p(tilts) - 0.5 * np.log(2 * math.pi * spread)
+    return result
 
 
 def at_saddles(tilts: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -383,8 +383,8 @@ class Ladder:
         least, most = (float(np.logaddexp(0.0, end)) for end in (lowest, self.top))
         count = max(math.ceil(math.log(most / least) / math.log(RATIO)), 1)
         losses = most * RATIO ** -np.arange(count, dtype=float)[::-1]
-        found: FloatArray = np.append(np.log(np.expm1(losses[:-1])), self.top)
-        return found
+        result: FloatArray = np.append(np.log(np.expm1(losses[:-1])), self.top)
+        return result
 
     @cached_property
     def panels(self) -> list[Panels]:
@@ -404,7 +404,7 @@ class Ladder:
             u: FloatArray = np.arange(-12.0, last, min(1 / 16, 0.25 / steep))
             shown.append((law, u, law.law(u, float(u[1] - u[0]))))
         others_deviation = math.sqrt(sum(one.cumulants(1.0)[2] for one in self.others))
-        found = []
+        result = []
         for j, log_odds in enumerate(self.places.tolist()):
             loss = math.log1p(math.exp(log_odds))
             tilts = np.geomspace(LEAST_TILT / (loss + others_deviation), MOST_TILT / loss, GRID)
@@ -423,8 +423,8 @@ class Ladder:
                     below = tilted(logs - lower, atoms.losses) * n
                     parts.append((n, tuple(below), tuple(tilted(logs + share, atoms.losses))))
             reached = np.array(together(parts)) + others if j else alone
-            found.append(Rung(tilts, reached, alone, loss))
-        return found
+            result.append(Rung(tilts, reached, alone, loss))
+        return result
 
     def log_delta_at(self, eps: float) -> float:
         """About log delta, by the estimates at the terms' saddles; infinity where no tilt of a term has one."""
@@ -434,8 +434,8 @@ class Ladder:
     @cached_property
     def curves(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
         """Eps and log delta at the saddles of each term's tilts, and the tilts."""
-        found = [(*at_saddles(rung.tilts, rung.reached), rung.tilts) for rung in self.rungs]
-        return [(eps, np.where(np.isfinite(log), log, np.inf), tilts) for eps, log, tilts in found]
+        result = [(*at_saddles(rung.tilts, rung.reached), rung.tilts) for rung in self.rungs]
+        return [(eps, np.where(np.isfinite(log), log, np.inf), tilts) for eps, log, tilts in result]
 
     def guess(self) -> float:
         """About where delta is met."""
@@ -447,13 +447,13 @@ class Ladder:
 
     def first(self, eps: float) -> int:
         """The highest rung below which no far hump is seen."""
-        found = 0
+        result = 0
         for j, rung in enumerate(self.rungs):
             size = _size(rung.tilts, rung.alone, eps)
             best = int(np.nanargmin(size))
             if rung.tilts[best] * rung.loss <= STEEP or size[best] < self.log_delta + math.log(NEGLIGIBLE) - 10:
-                found = j
-        return found
+                result = j
+        return result
 
     def term(self, j: int, first: int) -> SumOfLosses:
         """All that reached this rung and no higher one.
@@ -521,21 +521,21 @@ class Ladder:
         for first, share in itertools.chain(
             ((j, SHORT) for j in range(highest, -1, -1)), ((highest, SHARE), (0, SHARE))
         ):
-            found = self.slight(first, first, eps)
+            result = self.slight(first, first, eps)
             with contextlib.suppress(*NO_LINE):
-                if found is None:
+                if result is None:
                     parts.append(self.contour(first, first, eps, share))
                 else:
-                    rests.append(found)
+                    rests.append(result)
                 break
         else:
             raise NoCertificateError
         for j in range(first + 1, len(self.rungs)):
-            found = self.slight(j, first, eps)
-            if found is None:
+            result = self.slight(j, first, eps)
+            if result is None:
                 parts.append(self.contour(j, first, eps, SHARE))
             else:
-                rests.append(found)
+                rests.append(result)
         if not parts:
             raise NoCertificateError
         weights = [part.point_estimate(eps)[0] for part in parts]
@@ -546,8 +546,8 @@ class Ladder:
 
 def _size(tilts: FloatArray, k: FloatArray, eps: float) -> FloatArray:
     """Log of about the integral of the moduli on each line; k: K, K', K'' (3, tilts)."""
-    found = log_moduli(tilts, k[0], k[2], eps)
-    return np.where(np.isfinite(found), found, np.inf)
+    result = log_moduli(tilts, k[0], k[2], eps)
+    return np.where(np.isfinite(result), result, np.inf)
 
 
 @np.errstate(all="ignore")
@@ -567,8 +567,8 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
     for _ in range(AGAIN):
         line, at = ladder.line(eps)
         (lower, upper, errors), middle, slope = invert(line, at, low_target, high_target)
-        found = Answer(lower, upper, CONTOUR if narrow(lower, upper, NARROW) else WIDE, errors, slope)
-        best = found if best is None or upper - lower < best.upper - best.lower else best
+        result = Answer(lower, upper, CONTOUR if narrow(lower, upper, NARROW) else WIDE, errors, slope)
+        best = result if best is None or upper - lower < best.upper - best.lower else best
         if narrow(lower, upper, ENOUGH) or not OFF < at.tilt * abs(middle - eps) < math.inf:
             break
         if middle <= 0:

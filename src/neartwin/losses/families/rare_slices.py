@@ -112,8 +112,8 @@ class Panels:
     def log_modulus(self, place: float) -> FloatArray:
         """Log |E| of the share that ends at this place, at the second edge, (angles,)."""
         log, back = log_height(self.steep * (self.edges[1] - place))
-        found: FloatArray = log + 2 * np.square(np.sin((0.5 * self.steep / self.mu) * self.angles)) * back
-        return found
+        result: FloatArray = log + 2 * np.square(np.sin((0.5 * self.steep / self.mu) * self.angles)) * back
+        return result
 
     @cached_property
     def normal(self) -> tuple[FloatArray, FloatArray]:
@@ -133,8 +133,8 @@ class Panels:
         half, (sine, cosine) = np.sin(0.5 * self.angles)[:, None], (np.sin(self.angles), np.cos(self.angles))
 
         def log(k: FloatArray) -> FloatArray:
-            found: FloatArray = 0.5 * np.log1p(-4 * half * half * k / np.square(1 + k))
-            return found
+            result: FloatArray = 0.5 * np.log1p(-4 * half * half * k / np.square(1 + k))
+            return result
 
         near_one = np.clip(1.0, np.minimum(k[:-1], k[1:]), np.maximum(k[:-1], k[1:]))
         return log(k), log(near_one), np.arctan2(np.multiply.outer(sine, k), 1 + np.multiply.outer(cosine, k))
@@ -164,11 +164,11 @@ class Panels:
             t: Below 0 where its turns lift the law; above 0 where they sink it.
         """
         change, _, turn = self.forth
-        found = (1 + tilt) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
+        result = (1 + tilt) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
         if self.both:
             _, least, turn = self.back
-            found += -tilt * least - t * (turn[:, 1:] if t > 0 else turn[:, :-1])
-        return found
+            result += -tilt * least - t * (turn[:, 1:] if t > 0 else turn[:, :-1])
+        return result
 
     def below(self, tilt: float, t: float) -> FloatArray:
         """Log of a bound on the integral of the law's modulus, and on a sum over steps, below the first panel, (angles,).
@@ -179,12 +179,12 @@ class Panels:
         """
         start = float(log_ndtr(LEFT + 1 / FINE)) + 0.5 * np.square(self.angles / self.mu)
         grown = max(-t, 0.0)
-        found = start + grown * self.forth[2][:, 0]
+        result = start + grown * self.forth[2][:, 0]
         if self.both:
             power = tilt - grown * np.tan(self.angles)
             here = self.logs[1][0] - math.log1p(-self.q) + self.back[0][:, 0]  # log|1 + k~ e^{i theta}|
-            found = np.where(power >= 0, found - power * here - tilt * math.log1p(-self.q), np.inf)
-        return found
+            result = np.where(power >= 0, result - power * here - tilt * math.log1p(-self.q), np.inf)
+        return result
 
     def above(self, tilt: float, t: float, place: float) -> FloatArray:
         """Log of such a bound above the last panel, with the share that ends at a place, (angles,).
@@ -226,25 +226,25 @@ class Edges(NamedTuple):
 
 def _log_filled(log_w: FloatArray) -> FloatArray:
     """Log (1 - e^{-w})."""
-    found: FloatArray = np.where(
+    result: FloatArray = np.where(
         log_w < LOW, log_w - 0.5 * np.exp(np.minimum(log_w, LOW)), np.log(-np.expm1(-np.exp(np.maximum(log_w, LOW))))
     )
-    return found
+    return result
 
 
 def _log_sum(logs: FloatArray) -> FloatArray:
     """Log of the sums of exponentials over the last axis."""
     top = np.maximum(logs.max(axis=-1), -1e300)
-    found: FloatArray = np.log(np.exp(logs - top[..., None]).sum(axis=-1)) + top
-    return found
+    result: FloatArray = np.log(np.exp(logs - top[..., None]).sum(axis=-1)) + top
+    return result
 
 
 def _running(first: float, logs: FloatArray) -> FloatArray:
     """Logs of running sums, those of what is slight beside the whole perhaps as much as e^{-MOST} of it."""
     every = np.append(first, logs)
     top = float(every.max())
-    found: FloatArray = np.log(np.cumsum(np.exp(np.maximum(every - top, -MOST)))) + top
-    return found
+    result: FloatArray = np.log(np.cumsum(np.exp(np.maximum(every - top, -MOST)))) + top
+    return result
 
 
 class SeldomSampled(Protocol):
@@ -296,8 +296,8 @@ class SlicedSum(QuadratureSum):
             return None
         (log, _), (_, back) = log_height(steep * (u - low)), log_height(steep * (u - high))
         gap = steep * (high - low) - back * math.expm1(-steep * (high - low))
-        found: FloatArray = log + np.log(-np.expm1(-gap))
-        return found
+        result: FloatArray = log + np.log(-np.expm1(-gap))
+        return result
 
     def log_share(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The logarithm of the share at each u, and its error.
@@ -318,8 +318,8 @@ class SlicedSum(QuadratureSum):
     def _moved(self, u: FloatArray, place: float, back: FloatArray) -> FloatArray:
         """The error of p, with that of e^p."""
         x_error = 4 * U * self.panels.steep * (np.abs(u) + abs(place))
-        found: FloatArray = 1.01 * (1 + back) * (x_error + 2 * ELEMENTARY) + 2 * ELEMENTARY
-        return found
+        result: FloatArray = 1.01 * (1 + back) * (x_error + 2 * ELEMENTARY) + 2 * ELEMENTARY
+        return result
 
     def _masses(self, tilt: float) -> tuple[FloatArray, FloatArray, float, float]:
         """Log of the least and the greatest mass of each panel at this tilt, and of their sums, rounded down and up."""
@@ -357,8 +357,8 @@ class SlicedSum(QuadratureSum):
             return self._share.rise
         w = self._share.modulus[:, 1:] + self._lower.modulus[:, 1:]
         together = np.logaddexp(0.0, self._share.modulus[:, 1:] - self._lower.less)
-        found: FloatArray = self._share.rise + np.minimum(np.log(np.maximum(w, SMALLEST)) + w, together)
-        return found
+        result: FloatArray = self._share.rise + np.minimum(np.log(np.maximum(w, SMALLEST)) + w, together)
+        return result
 
     @np.errstate(all="ignore")
     def turned(self, tilt: float, t: float) -> FloatArray:
@@ -373,14 +373,14 @@ class SlicedSum(QuadratureSum):
         outside: FloatArray = np.logaddexp(*self._outside(tilt, t)) - least
         plain = high if self._lower is None else self.panels.weights(tilt)[1] - self._share.height[:-1]
         # in logarithms: the turns of a far line lift the modulus beyond all floats
-        found: FloatArray = np.logaddexp(_log_sum(plain - least + grown) + SLACK, outside)
+        result: FloatArray = np.logaddexp(_log_sum(plain - least + grown) + SLACK, outside)
         if self._lower is None:  # nearer to 1 than panels know the whole
             up, down = np.exp(high - least), np.exp(low - most)
             change = np.expm1(grown) * np.where(grown > 0, up, down)  # inf proves nothing
             near = change.sum(axis=1) + SLACK * np.abs(change).sum(axis=1)
-            found = np.fmin(found, np.log1p(np.maximum(near + np.exp(outside), -1 + SLACK)))
-        found = found + 0.5 * np.square(self.panels.angles / self.panels.mu) * (1 + SLACK)
-        return np.where(np.isnan(found), np.inf, found)
+            result = np.fmin(result, np.log1p(np.maximum(near + np.exp(outside), -1 + SLACK)))
+        result = result + 0.5 * np.square(self.panels.angles / self.panels.mu) * (1 + SLACK)
+        return np.where(np.isnan(result), np.inf, result)
 
     def _rule_of(self, tilt: float, reach: float) -> tuple[float, float, float]:
         """The step, of few bits so that nodes are exact, and the ends of the nodes."""

@@ -91,11 +91,11 @@ class Strip:
         """An upper bound on -log E X, rising in tilt."""
         if self.direction == "remove":
             return 0.0
-        found = -tilt * math.log1p(-self.q)
-        if self.direction == "add" and found > 1:
+        result = -tilt * math.log1p(-self.q)
+        if self.direction == "add" and result > 1:
             k = self.q / (1 - self.q) * np.exp(self.mu * PLACES - 0.5 * self.mu**2)
-            found = min(found, float(np.min(tilt * np.log1p(k) - log_ndtr(PLACES))))
-        return found * (1 + 1e-9)
+            result = min(result, float(np.min(tilt * np.log1p(k) - log_ndtr(PLACES))))
+        return result * (1 + 1e-9)
 
     def log_grown(self, low: float, high: float, theta: FloatArray, t: float) -> FloatArray:
         """Log of what the integrand grows by at most; 1 - tilt'/tilt falls in tilt.

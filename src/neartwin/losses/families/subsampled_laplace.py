@@ -100,12 +100,12 @@ class SubsampledLaplaceSum(QuadratureSum):
         """The largest and the least loss, the logarithms of their masses, and a bound on the error of each of the four."""
         (top, low), errors = self._ends
         half, far = math.log(0.5), math.log(0.5) - self.e
-        found = {
+        result = {
             "remove": ((top, low), (far + top, half + low)),
             "add": ((-low, -top), (half, far)),
             "replace": ((top - low, low - top), (far + top, far + low)),
         }[self.direction]
-        return found, sum(errors) + ELEMENTARY + 8 * U * (self.e + abs(top) + abs(low))
+        return result, sum(errors) + ELEMENTARY + 8 * U * (self.e + abs(top) + abs(low))
 
     def _log_floor(self, tilt: float) -> float:
         """A lower bound on K(tilt): 0 (Jensen), or the atom of the largest loss."""
@@ -144,8 +144,8 @@ class SubsampledLaplaceSum(QuadratureSum):
     def _panels(self, tilt: float, reach: float) -> int:
         """A power of two; half as many prove too little, at this reach as at any longer one."""
         known = self._known_panels.setdefault(tilt, {})
-        panels = max([1, *(found for far, found in known.items() if far <= reach)])
-        if panels in [found for far, found in known.items() if far >= reach]:
+        panels = max([1, *(result for far, result in known.items() if far <= reach)])
+        if panels in [result for far, result in known.items() if far >= reach]:
             return panels
         while self._panel_error(tilt, reach, panels) > self._goal:
             panels *= 2

@@ -201,13 +201,13 @@ def _rest(law: RampLaw, tilt: float, t: FloatArray) -> tuple[ComplexArray, Float
     log_size, angle = np.log(size), np.arctan2(few.imag, few.real)
     grown = np.exp((n - 1) * log_size)
     first: ComplexArray = grown * (np.cos((n - 1) * angle) + 1j * np.sin((n - 1) * angle))
-    found = first * (few + n * (whole - few))
+    result = first * (few + n * (whole - few))
     a = float(weights.sum()) + few_error
     moved = n * np.power(a, n - 1) * whole_error
     moved += n * (n - 1) * np.power(a, n - 2) * (ramps + whole_error + few_error) * few_error
     own = n * ELEMENTARY * (np.abs(log_size) + 4) + 8 * ELEMENTARY
     moved += grown * (np.abs(few) + n * ramps) * own + 8 * U * n * grown * (np.abs(whole) + np.abs(few))
-    return power - found, slack + 1.01 * moved + 4 * U * (np.abs(power) + np.abs(found))
+    return power - result, slack + 1.01 * moved + 4 * U * (np.abs(power) + np.abs(result))
 
 
 @np.errstate(all="ignore")

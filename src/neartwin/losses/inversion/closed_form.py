@@ -20,11 +20,11 @@ def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatA
         total: The sum.
         eps: Finite, (n,).
     """
-    found = total.summands[0].delta(eps) if len(total.summands) == 1 else None
-    if found is None:
+    result = total.summands[0].delta(eps) if len(total.summands) == 1 else None
+    if result is None:
         return None
     beyond = eps >= total.top.loss
-    return np.where(beyond, 0.0, found[0]), np.where(beyond, 0.0, found[1])
+    return np.where(beyond, 0.0, result[0]), np.where(beyond, 0.0, result[1])
 
 
 class Closed:
@@ -41,10 +41,10 @@ class Closed:
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The formula."""
-        found = closed_form(self.total, eps)
-        if found is None:
+        result = closed_form(self.total, eps)
+        if result is None:
             raise NoCertificateError
-        return found
+        return result
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The formula errs by rounding alone."""

@@ -313,8 +313,8 @@ class Contour:
             steps = self.step * np.arange(len(tables[0]), dtype=float)
             fine, coarse = (np.multiply.outer(eps, one) for one in (steps, len(steps) * steps))
             fine, coarse = np.cos(fine) - 1j * np.sin(fine), np.cos(coarse) - 1j * np.sin(coarse)
-            found = [(np.einsum("ej,ij->ei", fine, table) * coarse).sum(axis=1).real for table in tables]
-            return [*found, np.zeros(len(eps))][:2], error
+            result = [(np.einsum("ej,ij->ei", fine, table) * coarse).sum(axis=1).real for table in tables]
+            return [*result, np.zeros(len(eps))][:2], error
         turned = self.angle - np.multiply.outer(eps, self.t)
         cosine = np.cos(turned)
         if self.dip is None:

@@ -232,20 +232,20 @@ def lines_at(
         rtol: The relative width wanted.
         levels: Relative widths; the first that is no wider than wanted is the last taken.
     """
-    found, last = None, math.inf
+    result, last = None, math.inf
     for level in levels:
         if level > NARROW and level * abs(at.eps) * at.tilt > SLIGHT:
             continue
         if last <= rtol:
             break
         try:
-            found, last = (line_at if found is None else smooth_line_at)(total, at, level), level
+            result, last = (line_at if result is None else smooth_line_at)(total, at, level), level
         except NoCertificateError:
             break
-        yield found
-        if not isinstance(found[1], contour.Contour) or found[1].dip is None:
+        yield result
+        if not isinstance(result[1], contour.Contour) or result[1].dip is None:
             break
-    if found is None and at.log_delta > FAINT:
+    if result is None and at.log_delta > FAINT:
         yield wide_line_at(total, at, rtol)
 
 
@@ -298,23 +298,23 @@ def by_line(
         here = at.lower(total, NEARER[factor]) if factor else at
         try:
             name, line = look(total, here, aim)
-            found, middle = _at_line(name, line, here, (low_target, high_target), rtol)
+            result, middle = _at_line(name, line, here, (low_target, high_target), rtol)
         except NO_LINE:
             factor, look = factor + (look is build), build
             continue
-        best = found if best is None else common(best, found)
+        best = result if best is None else common(best, result)
         if narrow(best.lower, best.upper, rtol):
             break
-        smooth = found.errors.get("smoothing", 0.0) > 0
+        smooth = result.errors.get("smoothing", 0.0) > 0
         if smooth and ahead:
-            eps = middle if narrow(found.lower, found.upper, FAR) else at.eps
+            eps = middle if narrow(result.lower, result.upper, FAR) else at.eps
             aim, at, look = ahead.pop(0), here._replace(eps=eps), smooth_line_at
             factor = 0
             continue
         look = build
         left -= 1
-        if smooth and found.upper < math.inf:
-            aim *= min(max(0.25 * least * found.upper / (found.upper - found.lower), FINER), 1.0)
+        if smooth and result.upper < math.inf:
+            aim *= min(max(0.25 * least * result.upper / (result.upper - result.lower), FINER), 1.0)
         left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
         again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
         at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again

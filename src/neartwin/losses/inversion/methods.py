@@ -135,21 +135,21 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
     if low_target < mass:
         fall = math.log1p(-low_target / mass) * (1 + 1e-12)
         lower = least + fall - 4 * U * (abs(least) + abs(fall))
-    found = Answer(max(lower, 0.0), upper, CLOSED) if low_target < 1e-9 * mass else NOTHING
+    result = Answer(max(lower, 0.0), upper, CLOSED) if low_target < 1e-9 * mass else NOTHING
     if high_target > 0:
         for method in _methods(total, rtol):
-            if narrow(found.lower, found.upper, method.enough):
-                if narrow(found.lower, found.upper, rtol):
+            if narrow(result.lower, result.upper, method.enough):
+                if narrow(result.lower, result.upper, rtol):
                     break
                 continue
             with contextlib.suppress(*NO_LINE):
                 more = method.epsilon(low_target, high_target)
-                found = more if found is NOTHING else common(found, more)
-    if high_target > 0 and (found is NOTHING or not math.isfinite(found.lower)):
+                result = more if result is NOTHING else common(result, more)
+    if high_target > 0 and (result is NOTHING or not math.isfinite(result.lower)):
         upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, high_target))
-    name = CLOSED if found is NOTHING and lower > 0 else found.method
-    lower = max(lower, found.lower, 0.0)
-    return found._replace(lower=lower, upper=max(min(upper, found.upper), lower), method=name)
+    name = CLOSED if result is NOTHING and lower > 0 else result.method
+    lower = max(lower, result.lower, 0.0)
+    return result._replace(lower=lower, upper=max(min(upper, result.upper), lower), method=name)
 
 
 @dataclass(frozen=True)
@@ -206,32 +206,32 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
         grown = np.exp(np.minimum(eps, 0.0)) * (revealed / (1 - revealed)) * (1 + 8 * U)
         floor = -np.expm1(np.minimum(eps, 0.0)) * (1 - 1e-15) - grown
         lower = np.where(wide, np.maximum(lower, floor), 0.0)
-    found = _Deltas(eps, lower, upper, method, wide)
+    result = _Deltas(eps, lower, upper, method, wide)
     kept: list[_Kept] = total.lines
     for one in kept:
-        found.narrow_by(one)
+        result.narrow_by(one)
     ranked = np.argsort(eps)
-    for asked in _methods(total, rtol):
-        if asked.lines is None:
+    for candidate in _methods(total, rtol):
+        if candidate.lines is None:
             continue
         wide[:] = wide | (upper - lower > LOOSE * upper)  # what the last method calls its best may be poor
-        left = found.wide.copy()
-        for _ in range(asked.most):
-            left &= found.wide
+        left = result.wide.copy()
+        for _ in range(candidate.most):
+            left &= result.wide
             places = ranked[left[ranked]]
             if not len(places):
                 break
             centre = places[len(places) // 2]
             left[centre] = False
             with contextlib.suppress(*NO_LINE):
-                before = found.wide.copy()
-                for name, line, at in asked.lines(float(eps[centre])):
+                before = result.wide.copy()
+                for name, line, at in candidate.lines(float(eps[centre])):
                     low, high = line.delta(np.array([at.eps]))
                     quality = max(float((high[0] - low[0]) / max(high[0], 1e-300)), 1e-11)
                     kept.insert(0, _Kept(name, line, at, quality))
                     del kept[KEPT:]
-                    found.wide[:] = before  # a finer line narrows what a coarser one has
-                    found.narrow_by(kept[0])
+                    result.wide[:] = before  # a finer line narrows what a coarser one has
+                    result.narrow_by(kept[0])
     rest = (method == FLOOR) | (upper - lower > 0.5 * upper)
     if np.any(rest):
         upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.log_mgf_above, eps[rest]))

@@ -118,10 +118,10 @@ def for_eps(total: SumOfLosses, eps: float) -> Saddle:
 
     def below(x: float) -> tuple[float, float]:
         tilt = math.exp(x)
-        _, found, _, rise = _at(total, tilt)
-        return eps - found, -tilt * rise
+        _, result, _, rise = _at(total, tilt)
+        return eps - result, -tilt * rise
 
     x = _root(below, start, 0.05 * deviation)
-    found = _saddle(total, math.exp(x))
-    log_delta = found.log_delta + found.tilt * (found.eps - eps)
-    return found._replace(eps=eps, log_delta=min(log_delta, 0.0))
+    result = _saddle(total, math.exp(x))
+    log_delta = result.log_delta + result.tilt * (result.eps - eps)
+    return result._replace(eps=eps, log_delta=min(log_delta, 0.0))

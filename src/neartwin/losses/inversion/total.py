@@ -132,10 +132,10 @@ class SumOfLosses:
         """A quick bound on log |M(tilt+it')/M(tilt)| for all t' within `width` of each t, where every summand has one."""
         bound: FloatArray = np.zeros(len(t))
         for part in self.summands:
-            found = part.log_modulus_bound(tilt, t, width, enough - bound)
-            if found is None:
+            result = part.log_modulus_bound(tilt, t, width, enough - bound)
+            if result is None:
                 return None
-            bound = bound + found
+            bound = bound + result
         return bound
 
     def zcdp_tail(self, s: float) -> float:

@@ -109,12 +109,12 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
         crowd += float(one @ np.bincount(near, minlength=size))
         grid += one
     crowd = crowd / max(float(grid.sum()), 1e-300) + hands + 2
-    found = np.conj(np.fft.rfft(grid)[: count + 1])
+    result = np.conj(np.fft.rfft(grid)[: count + 1])
     ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
-    found *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
+    result *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
     rounding = (8 * math.log2(size) + crowd + 20 + 24) * U + 2 * ELEMENTARY
     error = (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * float(weights.sum()) * (1 + 1e-9)
-    return found, error
+    return result, error
 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
@@ -226,8 +226,8 @@ def line(
     own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
     again = np.arange(len(t))
     if is_long(len(w.losses), len(t)) and not products:
-        found, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
-        x, y = found.real - found[0].real, found.imag - found[0].imag
+        result, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
+        x, y = result.real - result[0].real, result.imag - result[0].imag
         own = own + 2 * slack
         large = np.flatnonzero(count * 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-12)) > NEGLIGIBLE)
         most = EXACT if 2 * count * slack > LOOSE else AGAIN
@@ -284,9 +284,9 @@ def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatAr
             for start in range(few, few + coarse, rows)
         ]
     )
-    found = (alone[few:, None] + alone[:few] + both).ravel()[:many]
+    result = (alone[few:, None] + alone[:few] + both).ravel()[:many]
     most = np.minimum(4.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
-    return found.real, found.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
+    return result.real, result.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
 
 
 def is_long(atoms: int, frequencies: int) -> bool:

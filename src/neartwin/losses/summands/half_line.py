@@ -24,8 +24,8 @@ def half_line_delta(step: Step, eps: FloatArray) -> tuple[FloatArray, FloatArray
         step: Delta at one eps.
         eps: Finite, (n,).
     """
-    found = np.array([balls.bounds(step, one) for one in eps.tolist()]).reshape(-1, 2)
-    return np.clip(found[:, 0], 0.0, 1.0), np.clip(found[:, 1], 0.0, 1.0)
+    result = np.array([balls.bounds(step, one) for one in eps.tolist()]).reshape(-1, 2)
+    return np.clip(result[:, 0], 0.0, 1.0), np.clip(result[:, 1], 0.0, 1.0)
 
 
 def half_line_epsilon(

@@ -98,9 +98,9 @@ class QuadratureSum(Summand):
             low = high = tilt
             if self.size(low, high, reach) > MOST_NODES:
                 raise NoCertificateError
-        found = Nodes(low, high, reach, *self.nodes(low, high, reach))
-        self._kept = [found, *self._kept[: KEPT - 1]]
-        return found
+        result = Nodes(low, high, reach, *self.nodes(low, high, reach))
+        self._kept = [result, *self._kept[: KEPT - 1]]
+        return result
 
     def rule(self, tilt: float, t: float) -> Rule:
         """A kept rule, or a new one.
@@ -110,15 +110,15 @@ class QuadratureSum(Summand):
             t: A frequency that it must reach.
         """
         far = t > REACH
-        found = self._rules.get((tilt, far))
-        if found is not None and found.reach >= t:
-            return found
+        result = self._rules.get((tilt, far))
+        if result is not None and result.reach >= t:
+            return result
         nodes = self._nodes(tilt, t)
-        found = Rule(nodes.at, nodes.reach, nodes.weighted, atoms.tilted(nodes.weighted, tilt))
+        result = Rule(nodes.at, nodes.reach, nodes.weighted, atoms.tilted(nodes.weighted, tilt))
         if len(self._rules) > KEPT:
             self._rules.clear()
-        self._rules[tilt, far] = found
-        return found
+        self._rules[tilt, far] = result
+        return result
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted moments on shared nodes, or on such as are kept for tilts of about the same size."""

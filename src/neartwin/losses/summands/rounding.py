@@ -105,8 +105,8 @@ def moved_by(log: FloatArray, error: FloatArray) -> FloatArray:
         log: Logarithms of the numbers.
         error: The arguments of expm1.
     """
-    found: FloatArray = np.where(error > 1, np.exp(log + error), np.exp(log) * np.expm1(np.minimum(error, 1.0)))
-    return found
+    result: FloatArray = np.where(error > 1, np.exp(log + error), np.exp(log) * np.expm1(np.minimum(error, 1.0)))
+    return result
 
 
 def up(x: float, steps: int = 2) -> float:

@@ -107,8 +107,8 @@ def zcdp(totals: Sequence[SumOfLosses], log_mgf: Sequence[Callable[[float], floa
         totals: The sum of each direction.
         log_mgf: An upper bound on K of each direction.
     """
-    found = [_largest(total, above) for total, above in zip(totals, log_mgf, strict=True)]
-    return max(bound for bound, _ in found) * (1 + 64 * U), [s for _, s in found]
+    result = [_largest(total, above) for total, above in zip(totals, log_mgf, strict=True)]
+    return max(bound for bound, _ in result) * (1 + 64 * U), [s for _, s in result]
 
 
 def _largest(total: SumOfLosses, above: Callable[[float], float]) -> tuple[float, float]:

@@ -47,15 +47,15 @@ def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> 
         points = centre[open_, None] + step[open_, None] * np.array([-1.5, -0.5, 0.5, 1.5, 0.0, 0.0])
         points[:, 5] = kink[open_]
         low, high = (part.reshape(points.shape) for part in profile(points.ravel()))
-        found = _bracket(np.exp(points), low, high, alpha[open_])
-        lower[open_], upper[open_] = np.maximum(lower[open_], found.lower), np.minimum(upper[open_], found.upper)
+        maximum = _bracket(np.exp(points), low, high, alpha[open_])
+        lower[open_], upper[open_] = np.maximum(lower[open_], maximum.lower), np.minimum(upper[open_], maximum.upper)
         values = -0.5 * (low + high) - np.exp(points) * alpha[open_, None]
         best = values.argmax(axis=1)
-        # a kink stays the best point, or as good; a smooth peak is found by a parabola
-        smooth = found.inside & (values[:, 5] < values.max(axis=1))
+        # a kink stays the best point, or as good; a parabola shows a smooth peak
+        smooth = maximum.inside & (values[:, 5] < values.max(axis=1))
         centre[open_] = np.where(smooth, _vertex(points, values, step[open_]), points[np.arange(len(points)), best])
-        kink[open_] = np.where(found.inside, np.log(found.peak), centre[open_])
-        step[open_] = np.where(found.inside, step[open_] / 6, step[open_])
+        kink[open_] = np.where(maximum.inside, np.log(maximum.peak), centre[open_])
+        step[open_] = np.where(maximum.inside, step[open_] / 6, step[open_])
     lower = np.clip(lower * (1 - 8 * U) - 8 * U, 0.0, 1 - alpha)
     upper = np.clip(upper * (1 + 8 * U) + 8 * U, lower, 1 - alpha)
     return lower, upper
@@ -79,7 +79,7 @@ def _vertex(points: FloatArray, values: FloatArray, step: FloatArray) -> FloatAr
     return result
 
 
-class Found(NamedTuple):
+class Maximum(NamedTuple):
     """Bounds on T, whether the peak is proved to lie among the points, and where the chords put it."""
 
     lower: FloatArray
@@ -88,7 +88,7 @@ class Found(NamedTuple):
     peak: FloatArray
 
 
-def _bracket(x: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray) -> Found:
+def _bracket(x: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray) -> Maximum:
     """Lower bound from all points, upper from the chords of the first four (1 where no peak is proved inside)."""
     slack = 40 * U * (1 + x * alpha[:, None])  # of x = e^eps too
     floor, roof = 1 - high - x * alpha[:, None] - slack, 1 - low - x * alpha[:, None] + slack
@@ -108,5 +108,5 @@ def _bracket(x: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray
     forth = np.maximum(roof[:, 2] - floor[:, 1], 0.0) / (c - b) * (1 + 1e-6)
     left = roof[:, 1] + back * (b - a)
     right = roof[:, 2] + forth * (d - c)
-    found = np.maximum(middle, np.maximum(left, right)) * (1 + 8 * U)
-    return Found(np.maximum(floor.max(axis=1), 0.0), np.where(inside, found, 1.0), inside, meet)
+    most = np.maximum(middle, np.maximum(left, right)) * (1 + 8 * U)
+    return Maximum(np.maximum(floor.max(axis=1), 0.0), np.where(inside, most, 1.0), inside, meet)
