@@ -16,12 +16,12 @@ from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow,
 from neartwin.ledger.values import Allotment, Entry, Population, Rule, Stored, Ticket, vector
 
 
-def entry(record: Record, record_hash: str, rule: Rule, states: Mapping[int, str]) -> Entry:
+def entry(record: Record, hash_: str, rule: Rule, states: Mapping[int, str]) -> Entry:
     """One record of an account, as a reader sees it.
 
     Args:
         record: The record.
-        record_hash: Its hash.
+        hash_: Its hash.
         rule: The account's rule.
         states: The states of the account's reservations, by position.
 
@@ -51,7 +51,7 @@ def entry(record: Record, record_hash: str, rule: Rule, states: Mapping[int, str
             pass
     return Entry(
         position=record.position,
-        hash=record_hash,
+        hash=hash_,
         kind=records.kind_of(event),
         time=record.time,
         account="" if isinstance(event, records.Begun) else event.account,
@@ -200,10 +200,10 @@ class Account:
             row = page.account(self.name)
             refusal = self._refusal(page, row, request)
             if refusal is None:
-                record, record_hash = page.append(request)
+                record, hash_ = page.append(request)
         if refusal is not None:
             raise refusal
-        ticket = self._ticket(record.position, record_hash, request)
+        ticket = self._ticket(record.position, hash_, request)
         return replace(ticket, before=self._left(row), caps=self.rule.amounts(row.caps))
 
     def settle(self, ticket: Ticket, document: bytes) -> Stored:
@@ -234,9 +234,9 @@ class Account:
             event = records.Settled(
                 account=self.name, reserved=ticket.position, digest=records.digest(content), size=len(content)
             )
-            record, record_hash = page.append(event)
+            record, hash_ = page.append(event)
             page.store(record.position, content)
-        return self._stored(record, record_hash, event, request, content)
+        return self._stored(record, hash_, event, request, content)
 
     def fail(self, ticket: Ticket) -> None:
         """Record that a ticket's run failed. Its budget stays spent, and it can no longer be settled.
@@ -293,8 +293,8 @@ class Account:
         with self.database.read() as page:
             reserved = [page.record(position) for position in page.open_reservations(self.name)]
         return tuple(
-            self._ticket(record.position, record_hash, record.event)
-            for record, record_hash in reserved
+            self._ticket(record.position, hash_, record.event)
+            for record, hash_ in reserved
             if isinstance(record.event, records.Reserved)
         )
 
@@ -337,9 +337,7 @@ class Account:
         """Every record of this account, oldest first."""
         with self.database.read() as page:
             states = {position: row.state for position, row in page.reservations(self.name).items()}
-            return tuple(
-                entry(record, record_hash, self.rule, states) for record, record_hash in page.records(self.name)
-            )
+            return tuple(entry(record, hash_, self.rule, states) for record, hash_ in page.records(self.name))
 
     def _row(self) -> AccountRow:
         with self.database.read() as page:
@@ -396,9 +394,9 @@ class Account:
         row = page.reservation(ticket.position)
         if row is None or row.account != self.name or ticket.account != self.name:
             raise LedgerError(f"account {self.name!r} has no reservation {ticket.position}; reserve before you settle")
-        record, record_hash = page.record(ticket.position)
+        record, hash_ = page.record(ticket.position)
         request = record.event
-        if not isinstance(request, records.Reserved) or ticket != self._ticket(ticket.position, record_hash, request):
+        if not isinstance(request, records.Reserved) or ticket != self._ticket(ticket.position, hash_, request):
             raise LedgerError(
                 f"the ticket of reservation {ticket.position} does not match its record: it is from another ledger, or "
                 "from a history that was rolled back"
@@ -407,11 +405,11 @@ class Account:
             raise LedgerError(f"reservation {ticket.position} was {row.state} by record {row.closed}; reserve anew")
         return request
 
-    def _ticket(self, position: int, record_hash: str, request: records.Reserved) -> Ticket:
+    def _ticket(self, position: int, hash_: str, request: records.Reserved) -> Ticket:
         return Ticket(
             account=self.name,
             position=position,
-            hash=record_hash,
+            hash=hash_,
             plan_digest=request.plan_digest,
             snapshot=request.snapshot,
             price=self.rule.amounts(request.price),
@@ -419,18 +417,18 @@ class Account:
 
     def _read_stored(self, page: Reading, row: ReservationRow) -> Stored:
         request = page.record(row.position)[0].event
-        record, record_hash = page.record(row.closed or 0)
+        record, hash_ = page.record(row.closed or 0)
         event, content = record.event, page.document(record.position)
         if not isinstance(event, records.Settled) or not isinstance(request, records.Reserved) or content is None:
             raise LedgerError(f"the release of reservation {row.position} is missing; verify the ledger")
         if records.digest(content) != event.digest:
             raise LedgerError(f"the release stored with record {record.position} was changed; verify the ledger")
-        return self._stored(record, record_hash, event, request, content)
+        return self._stored(record, hash_, event, request, content)
 
     def _stored(
         self,
         record: records.Record,
-        record_hash: str,
+        hash_: str,
         event: records.Settled,
         request: records.Reserved,
         content: bytes,
@@ -438,7 +436,7 @@ class Account:
         return Stored(
             account=self.name,
             position=record.position,
-            hash=record_hash,
+            hash=hash_,
             reserved=event.reserved,
             time=record.time,
             plan_digest=request.plan_digest,

@@ -328,14 +328,14 @@ class Book:
             return tuple(
                 Act(
                     position=record.position,
-                    hash=record_hash,
+                    hash=hash_,
                     time=event.happened or record.time,
                     account=event.account,
                     who=event.who,
                     what=event.what,
                     body=event.body,
                 )
-                for record, record_hash in page.acts()
+                for record, hash_ in page.acts()
                 if isinstance(event := record.event, records.Acted)
             )
 

@@ -146,18 +146,18 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
 
 def _missing(query: Query, limits: Limits, per_group: int | None, groups: int | None) -> str:
     """The limits that a caller has to give, as they are written in Python and in a terminal."""
-    missing = [name for name, value in (("max_rows_per_group", per_group), ("max_groups", groups)) if value is None]
+    absent = [name for name, value in (("max_rows_per_group", per_group), ("max_groups", groups)) if value is None]
     meanings = {
         "max_rows_per_group": "how many rows of one unit may count in a group",
         "max_groups": "how many groups one unit may count in",
     }
     example = ", ".join(
-        [*(f"{name}={value}" for name, value in limits.given.items()), *(f"{name}=3" for name in missing)]
+        [*(f"{name}={value}" for name, value in limits.given.items()), *(f"{name}=3" for name in absent)]
     )
-    options = " ".join(f"--{name.replace('_', '-')} 3" for name in missing)
+    options = " ".join(f"--{name.replace('_', '-')} 3" for name in absent)
     return (
-        f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing: "
-        f"say {' and '.join(meanings[name] for name in missing)} "
+        f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} missing: "
+        f"say {' and '.join(meanings[name] for name in absent)} "
         f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({example}), or {options} in a terminal; "
         "a low bound loses the data of heavy units, a high one adds noise"
     )

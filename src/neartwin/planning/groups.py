@@ -272,9 +272,7 @@ class GroupPlan(QueryPlan):
     def expected_errors(self) -> tuple[ExpectedError, ...]:
         """The error of each statistic, from the laws of noise alone."""
         return tuple(
-            error
-            for name, statistic in self.outputs.items()
-            for error in statistic.expected(name, self.context, CONFIDENCE)
+            error for name, one in self.outputs.items() for error in one.expected(name, self.context, CONFIDENCE)
         )
 
     def error_within(self, bounds: ContributionBounds, loss: Loss, importance: Mapping[str, Number]) -> float:

@@ -363,15 +363,13 @@ def _design(sizes: tuple[int, ...], noise: Mapping[Margin, Noise], parts: int) -
     return MarginalDesign(sizes, {margin: max(law.law.variance, 1e-12) / parts**2 for margin, law in noise.items()})
 
 
-def _beside(
-    design: MarginalDesign, costs: Mapping[Margin, float], importance: Mapping[Margin, float]
-) -> tuple[str, str]:
+def _beside(design: MarginalDesign, costs: Mapping[Margin, float], weights: Mapping[Margin, float]) -> tuple[str, str]:
     """The variances of the design beside those of simpler ones at the same price."""
     budget = sum(costs[margin] / variance for margin, variance in design.variances.items())
     full = tuple(range(len(design.sizes)))
     alone = MarginalDesign(design.sizes, {full: costs[full] / budget})
-    each = MarginalDesign(design.sizes, {margin: len(importance) * costs[margin] / budget for margin in importance})
-    best, from_whole, apart = (math.fsum(map(one.variance, importance)) for one in (design, alone, each))
+    each = MarginalDesign(design.sizes, {margin: len(weights) * costs[margin] / budget for margin in weights})
+    best, from_whole, apart = (math.fsum(map(one.variance, weights)) for one in (design, alone, each))
     return (
         f"variances of a cell add up to {best:.4g}; measured alone, the whole table would give {from_whole:.4g}",
         f"and the margins themselves, with equal shares, {apart:.4g}",

@@ -86,11 +86,11 @@ def share_norm(
     alone = (
         math.ceil((norm * one.largest * parts_of(one)) ** 2 * apart) for one in needs
     )  # as if the norm were only its own
-    scaled = tuple(
+    shares = tuple(
         Measurement(one.name, _sensitivity(squared, cells, norm), one.weight / parts_of(one))
         for one, squared in zip(needs, alone, strict=True)
     )
-    allotted = allocate_normal((*scaled, *trees), discovery, spend)
+    allotted = allocate_normal((*shares, *trees), discovery, spend)
     measures = {
         one.name: Measure(
             name=one.name, sensitivity=one.sensitivity, mechanism=allotted.noise[one.name], parts=tree_parts

@@ -208,11 +208,9 @@ class Pilot(FirstStage):
                 yield replace(most, max_rows_per_group=rows, max_groups=groups)
 
     def _loss(self, units: FloatArray, bounds: ContributionBounds) -> Loss:
-        everything, remaining = within_caps(units, math.inf, math.inf), _within(units, bounds)
-        rows, pairs = everything.rows - remaining.rows, everything.pairs - remaining.pairs
-        return Loss(
-            rows / self.expected_groups, pairs / self.expected_groups, everything.rows / max(remaining.rows, 1.0)
-        )
+        total, rest = within_caps(units, math.inf, math.inf), _within(units, bounds)
+        rows, pairs = total.rows - rest.rows, total.pairs - rest.pairs
+        return Loss(rows / self.expected_groups, pairs / self.expected_groups, total.rows / max(rest.rows, 1.0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,15 +188,13 @@ class Ranging(FirstStage):
             The chosen bounds.
         """
         rows, narrow, lost = float(answers[0][0]), {}, []
-        for one, histogram_plan, bins in zip(self.ranges, self.plans[1:], answers[1:], strict=True):
-            units = _seen(histogram_plan, np.asarray(bins, dtype=float))
+        for one, part, bins in zip(self.ranges, self.plans[1:], answers[1:], strict=True):
+            units = _seen(part, np.asarray(bins, dtype=float))
             low, high, share = one.best(units, max(rows, float(units.sum())) / self.groups)
             narrow[one.column, one.limits] = Bounds(low, high, one.limits.step)
             lost.append(share)
         query = plan.query
-        aggregates = {
-            name: _narrowed(query, histogram_plan, narrow) for name, histogram_plan in query.aggregates.items()
-        }
+        aggregates = {name: _narrowed(query, part, narrow) for name, part in query.aggregates.items()}
         question = plan_within(
             replace(query, aggregates=MappingProxyType(aggregates)),
             plan_groups,
@@ -293,17 +291,15 @@ def _ranges(plan: GroupPlan, limits: Limits) -> tuple[_Range, ...]:
     their limits, and the geometric middle below them is guessed.
     """
     smaller = prod(isqrt(limit.at_most) / limit.at_most for limit in limits.private.values())
-    noise_by_range: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
-    for statistic in plan.outputs.values():
-        value, column = statistic.summed_value(plan.query.table), statistic.total_column(plan.context)
-        if value is None or column is None or statistic.private_range is None:
+    sizes: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
+    for one in plan.outputs.values():
+        value, column = one.summed_value(plan.query.table), one.total_column(plan.context)
+        if value is None or column is None or one.private_range is None:
             continue
         measure = plan.measures[f"total:{column.name}"]
         size = measure.mechanism.mean_size / measure.parts * smaller / max(abs(column.low), abs(column.high))
-        noise_by_range.setdefault((value.column, value.bounds), []).append((size, column.centre != 0))
-    return tuple(
-        _Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in noise_by_range.items()
-    )
+        sizes.setdefault((value.column, value.bounds), []).append((size, column.centre != 0))
+    return tuple(_Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in sizes.items())
 
 
 def _edges(limits: Bounds) -> tuple[Fraction, ...]:

@@ -275,9 +275,7 @@ class QueryPlan(Plan):
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The name and the description of each statistic of the release, in order."""
-        return tuple(
-            (label, str(statistic)) for name, statistic in self.outputs.items() for label in statistic.labels(name)
-        )
+        return tuple((label, str(one)) for name, one in self.outputs.items() for label in one.labels(name))
 
     @property
     def objective(self) -> float:

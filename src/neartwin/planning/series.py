@@ -83,10 +83,8 @@ def plan_series(
         raise QueryError(
             "the questions of a series must be about one table; ask questions about others in a series of their own"
         )
-    importances = [
-        {name: value for name, value in (importance or {}).items() if name in _names(query)} for query in queries
-    ]
-    unknown = set(importance or {}) - {name for part in importances for name in part}
+    parts = [{name: value for name, value in (importance or {}).items() if name in _names(query)} for query in queries]
+    unknown = set(importance or {}) - {name for part in parts for name in part}
     if unknown:
         raise QueryError(f"importance: {min(unknown)!r} does not name a statistic of these questions")
     discovered = sum(_discovers(query) for query in queries)
@@ -94,7 +92,7 @@ def plan_series(
     def planned(shares: Sequence[Fraction], shared: Budget) -> tuple[Plan, ...]:
         spends = [share_of(shared, share, delta=_delta(shared, share, discovered)) for share in shares]
         return tuple(
-            _planned(query, part, own, limits) for query, part, own in zip(queries, spends, importances, strict=True)
+            _planned(query, part, own, limits) for query, part, own in zip(queries, spends, parts, strict=True)
         )
 
     options = []
@@ -125,9 +123,7 @@ def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number
         none["max_discovered_groups"] = None
     if keys is not None and len(keys) == 1:
         none["max_groups"] = None  # there is one group
-    if "max_rows_per_group" in limits.private and all(
-        statistic.counts_units for statistic in query.aggregates.values()
-    ):
+    if "max_rows_per_group" in limits.private and all(one.counts_units for one in query.aggregates.values()):
         none["max_rows_per_group"] = None  # a unit counts once, however many rows it has
     return plan(query, spend=spend, importance=importance, limits=replace(limits, **none))
 

@@ -195,11 +195,11 @@ def moving_sums(before: int, after: int = 0) -> Workload:
     return Workload("moving", lengths=(before, after))
 
 
-def weighted(weights_by_name: Any) -> Workload:
+def weighted(table: Any) -> Workload:
     """Any linear queries: weights by name and key.
 
     Args:
-        weights_by_name: A mapping from names to mappings from keys to weights.
+        table: A mapping from names to mappings from keys to weights.
 
     Returns:
         The workload.
@@ -207,12 +207,12 @@ def weighted(weights_by_name: Any) -> Workload:
     Raises:
         QueryError: The mapping has another form.
     """
-    if not isinstance(weights_by_name, Mapping) or not weights_by_name:
+    if not isinstance(table, Mapping) or not table:
         raise QueryError(
             "workload() takes nt.prefix_sums(), nt.range_sums(), nt.moving_sums(...) or {name: {key: weight}}"
         )
     queries = []
-    for name, weights in weights_by_name.items():
+    for name, weights in table.items():
         if not isinstance(name, str) or not name or not isinstance(weights, Mapping):
             raise QueryError(f"workload: {name!r} must be a name with weights by key, {{key: weight}}")
         pairs = (

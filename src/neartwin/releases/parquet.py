@@ -65,12 +65,12 @@ def pieces(plan: GroupPlan, engine: Streaming, source: noise.Source) -> Iterator
         name: _CellReader(engine.batches(split.stage, salt=salt, groups=GROUPS_AT_ONCE), split)
         for name, split in plan.splits.items()
     }
-    answers = (
+    exact = (
         engine.batches(plan.stage, salt=salt, groups=GROUPS_AT_ONCE)
         if plan.stage.measures
         else iter([plan.without_measures()])
     )
-    for aggregates in answers:
+    for aggregates in exact:
         for first, groups in plan.released_groups(aggregates, source).parts(most):
             leaves = {name: reader.leaves(groups, first) for name, reader in readers.items()}
             yield plan.noisy(groups, leaves, source)

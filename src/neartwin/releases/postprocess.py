@@ -139,11 +139,9 @@ def margin(release: AnyTable, *columns: str) -> AnyTable:
         possible = "; ".join(sorted(map(str, known))) or "none: this is no release of marginals"
         raise ParameterError("margin", ", ".join(columns), f"must be one of: {possible}")
     places = [place for place, name in enumerate(release.group_columns[:-1]) if name in columns]
-    chosen = _selected(release, [i for i, key in enumerate(release.keys) if key[-1] == chosen_name], ())
+    one = _selected(release, [i for i, key in enumerate(release.keys) if key[-1] == chosen_name], ())
     names = tuple(release.group_columns[place] for place in places)
-    return replace(
-        chosen, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in chosen.keys)
-    )
+    return replace(one, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in one.keys))
 
 
 def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:

@@ -108,9 +108,7 @@ def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
     )
 
 
-def _at_largest(description: Description) -> Description:
+def _at_largest(text: Description) -> Description:
     warning = "Notes, mechanisms and expected errors are those at the largest bounds that first stages could choose."
-    mechanisms = [one | {"for": f"at the largest bounds: {one['for']}"} for one in description.method["mechanisms"]]
-    return replace(
-        description, notes=(*description.notes, warning), method={**description.method, "mechanisms": mechanisms}
-    )
+    mechanisms = [one | {"for": f"at the largest bounds: {one['for']}"} for one in text.method["mechanisms"]]
+    return replace(text, notes=(*text.notes, warning), method={**text.method, "mechanisms": mechanisms})

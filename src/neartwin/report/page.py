@@ -123,13 +123,13 @@ def facts(release: Release) -> dict[str, Any]:
 
 def budget(release: Release) -> list[dict[str, Any]]:
     """The budget before, the price and the budget after, by pool, with shares of the cap for a bar."""
-    provenance = release.provenance
+    origin = release.provenance
     pools = []
-    for pool, cap_text in provenance.cap.items():
+    for pool, cap_text in origin.cap.items():
         cap, before, after = (
             Fraction(cap_text),
-            Fraction(provenance.budget_before[pool]),
-            Fraction(provenance.budget_after[pool]),
+            Fraction(origin.budget_before[pool]),
+            Fraction(origin.budget_after[pool]),
         )
         amounts = {"before": float(before), "price": float(before - after), "after": float(after), "cap": float(cap)}
         if not cap:  # a pool that this account was opened without

@@ -114,8 +114,8 @@ class Reading:
         row = statements.RECORD.row(self._connection, its_position=position)
         if row is None:
             raise LedgerError(f"record {position} is missing; verify the ledger")
-        line, record_hash = row
-        return self._readable(position, line), record_hash
+        line, hash_ = row
+        return self._readable(position, line), hash_
 
     def records(self, account: str) -> Iterator[tuple[Record, str]]:
         """The records of one account in order, with their hashes."""
@@ -310,14 +310,12 @@ class Writing(Reading):
             Its hash.
         """
         line = records.write(record)
-        line_digest = records.digest(line)
+        hash_ = records.digest(line)
         account = "" if isinstance(record.event, records.Begun) else record.event.account
-        statements.ADD_RECORD.rows(
-            self._connection, position=record.position, account=account, line=line, hash=line_digest
-        )
-        statements.MOVE_HEAD.rows(self._connection, its_position=record.position, its_hash=line_digest)
+        statements.ADD_RECORD.rows(self._connection, position=record.position, account=account, line=line, hash=hash_)
+        statements.MOVE_HEAD.rows(self._connection, its_position=record.position, its_hash=hash_)
         self._index(record.position, record.event)
-        return line_digest
+        return hash_
 
     def _index(self, position: int, event: Event) -> None:
         match event:

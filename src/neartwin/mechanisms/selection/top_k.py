@@ -150,10 +150,8 @@ class JointTop:
         tuples = [self._tuples(ranked, int(start)) for start in starts]
         # run [a, b): N (e^{-a/t} - e^{-b/t}) / (1 - e^{-1/t}); telescoped: N(a) - N(previous) at a, all tau >= a
         risen = [now - before for before, now in zip([0, *tuples[:-1]], tuples, strict=True)]
-        possible = [i for i, rise in enumerate(risen) if rise > 0]
-        start = starts[possible][
-            exact_choice([risen[i] for i in possible], starts[possible], self.scale, source=source)
-        ]
+        ranks = [i for i, rise in enumerate(risen) if rise > 0]
+        start = starts[ranks][exact_choice([risen[i] for i in ranks], starts[ranks], self.scale, source=source)]
         return int(start) + int(noise.one_sided_geometric(self.scale).draw(source=source))
 
     def _tuples(self, ranked: NDArray[np.int64], tau: int) -> int:

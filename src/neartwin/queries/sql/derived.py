@@ -126,7 +126,7 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
     Raises:
         QueryError: A MONOTONE or GREATEST is not understood.
     """
-    changed, computed_columns = select.copy(), list[Computed]()
+    changed, computed = select.copy(), list[Computed]()
     selected: list[exp.Expr] = []
     items: list[exp.Expr] = []
     for item in changed.expressions:
@@ -135,20 +135,20 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
         if column is None:
             selected.append(item)
         else:
-            computed_columns.append(column)
+            computed.append(column)
             if column.bottom is None:
                 selected.append(
                     exp.alias_(column.top.copy(), column.name, quoted=True) if column.name else column.top.copy()
                 )
         items.append(selected[-1] if column is None or column.bottom is None else inner)
     known = [item.this if isinstance(item, exp.Alias) else item for item in selected]
-    for one in computed_columns:
+    for one in computed:
         for part in () if one.bottom is None else (one.top, one.bottom):
             if part not in known:
                 known.append(part)
                 selected.append(part.copy())
     changed.set("expressions", selected)
-    return changed, Derived(tuple(computed_columns), tuple(items))
+    return changed, Derived(tuple(computed), tuple(items))
 
 
 def derived(node: exp.Expr, name: str = "") -> Computed | None:

@@ -126,10 +126,8 @@ def _read(node: exp.Expr) -> tuple[exp.Expr, Asked] | None:
         return statistic, Asked(range_sums(_lengths(node, rest[0]) if rest else None))
     if not rest:
         raise _refused(node)
-    names = {_literal(node, name): argument for name, argument in _pairs(node, rest[0])}
-    weights = {
-        name: {_key(node, k): _weight(node, w) for k, w in _pairs(node, argument)} for name, argument in names.items()
-    }
+    names = {_literal(node, name): value for name, value in _pairs(node, rest[0])}
+    weights = {name: {_key(node, k): _weight(node, w) for k, w in _pairs(node, value)} for name, value in names.items()}
     return statistic, Asked(weighted(weights))
 
 

@@ -64,23 +64,21 @@ def check(
         The certificate and its flaws.
     """
     try:
-        certificate = Certificate.from_json(text)
+        signed = Certificate.from_json(text)
     except LedgerError as fault:
         return Finding(None, (Flaw("changed", str(fault)),))
-    if certificate.signer != key:
-        return Finding(
-            certificate, (Flaw("key", f"it names {certificate.signer.text} as its signer, and not {key.text}"),)
-        )
-    if not key.holds(certificate.signature, certificate.message):
-        return Finding(certificate, (Flaw("changed", "the signature does not fit: the certificate was changed"),))
+    if signed.signer != key:
+        return Finding(signed, (Flaw("key", f"it names {signed.signer.text} as its signer, and not {key.text}"),))
+    if not key.holds(signed.signature, signed.message):
+        return Finding(signed, (Flaw("changed", "the signature does not fit: the certificate was changed"),))
     flaws = []
     if newest is not None:
-        flaws += _stale(head_of(certificate), newest)
+        flaws += _stale(head_of(signed), newest)
     if ledger is not None:
-        flaws += _beside(certificate, ledger)
-    if release is not None and digest(release) != certificate.body["release"]["digest"]:
+        flaws += _beside(signed, ledger)
+    if release is not None and digest(release) != signed.body["release"]["digest"]:
         flaws.append(Flaw("release", "this is another release than the one certified, or it was changed"))
-    return Finding(certificate, tuple(flaws))
+    return Finding(signed, tuple(flaws))
 
 
 def _stale(head: Head, newest: Head) -> list[Flaw]:
