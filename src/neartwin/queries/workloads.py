@@ -137,6 +137,9 @@ def prefix_sums() -> Workload:
 
     Returns:
         The workload.
+
+    >>> print(prefix_sums())
+    prefixes
     """
     return Workload("prefixes")
 

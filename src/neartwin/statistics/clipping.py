@@ -28,15 +28,21 @@ class PrivateRange:
 
 
 def private_range(share: Number = "1/10", *, groups: int | None = None) -> PrivateRange:
-    """Let a plan choose clip bounds within the declared ones, by spending a share of its budget privately.
+    """Let a plan choose clip bounds within the declared ones privately, by spending a share of its budget.
 
-    First stages count rows, and values of every such column, in half octaves, with noise. The plan takes the bounds at which it
-    expects the least error from clipping and noise together. Declared or given bounds stay the ends of the search.
+    First stages count rows, and values of every such column, in half octaves, with noise. The plan takes the bounds
+    with the least expected error from clipping and noise together. Declared or given bounds are the ends of the search.
 
     Args:
         share: The share of the whole spend, for all columns together.
-        groups: About how many groups you expect in the release; wanted where they are unknown. A wrong guess makes the bounds
-            less good, never less private.
+        groups: The approximate number of groups in the release; required if groups are unknown. A wrong guess makes the
+            bounds less good, never less private.
+
+    Returns:
+        The private choice, for `clip=` of a sum or mean.
+
+    Raises:
+        ParameterError: An argument is out of its range.
 
     >>> private_range("1/5").share
     Fraction(1, 5)

@@ -118,7 +118,11 @@ def count(column: str | None = None) -> Count:
     NaN is no NULL, so it is counted; the number of values behind a mean leaves it out.
 
     Args:
-        column: A column or expression. Then only rows in which it is not NULL count, as COUNT(column) counts them in SQL.
+        column: A column or SQL expression. Then only rows in which it is not NULL count, as COUNT(column) counts them
+            in SQL.
+
+    Returns:
+        The statistic.
 
     >>> print(count(), count("amount"))
     count() count(amount)
@@ -130,7 +134,14 @@ def count(column: str | None = None) -> Count:
 
 @constructor
 def count_distinct_units() -> CountDistinctUnits:
-    """Count distinct units."""
+    """Count distinct units.
+
+    Returns:
+        The statistic.
+
+    >>> print(count_distinct_units())
+    count_distinct_units()
+    """
     return CountDistinctUnits()
 
 

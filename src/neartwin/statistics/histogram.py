@@ -163,14 +163,21 @@ def _short(edge: Fraction) -> str:
 
 @constructor
 def histogram(column: str, edges: Sequence[Number]) -> Histogram:
-    """Count a column's values by bin. The bins must come from public knowledge.
+    """Counts of a column's values by bin. The bins must come from public knowledge.
 
-    Values outside all bins, NULL and NaN are left out. A unit counts for at most max_rows_per_group values in all bins of a group
-    together. The release has one row for each group and bin, empty ones included.
+    Values outside all bins, NULL and NaN are left out. A unit counts for at most max_rows_per_group values in all bins
+    of a group together. The release has one row for each group and bin, empty ones included.
 
     Args:
-        column: The column or expression.
-        edges: At least two, increasing: at most about 600 bins of a column, and fewer of a long expression.
+        column: A column or a SQL expression.
+        edges: At least two numbers in ascending order: at most about 600 bins of a column, and fewer of a long
+            expression.
+
+    Returns:
+        The statistic.
+
+    Raises:
+        ParameterError: The edges are not such numbers.
 
     >>> print(histogram("age", [0, 18, 65, 120]))
     histogram(age, 0, 18, 65, 120)

@@ -51,16 +51,19 @@ class InterquartileRange(OrderStatistic):
 def interquartile_range(
     column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
 ) -> InterquartileRange:
-    """The third quartile less the first, a spread that few large values do not move.
+    """The third quartile minus the first, a spread that few large values do not move.
 
-    It is read from the counts that quantiles of the column are read from, and costs nothing beside them.
+    It comes from the counts of the column's quantiles, and costs nothing beside them.
 
     Args:
-        column: The column or expression.
-        low: The lower public bound, if not the table's.
-        high: The upper public bound, if not the table's.
-        step: The step of the grid, by default about a thousandth of the bounds.
-        fill: The value of NULL and NaN; None leaves them out.
+        column: A column or a SQL expression.
+        low: The lower public bound, or None if the table declares it.
+        high: The upper public bound, or None if the table declares it.
+        step: The step of the grid; by default about a thousandth of the bounds.
+        fill: The value for NULL and NaN; None leaves them out.
+
+    Returns:
+        The statistic.
 
     >>> print(interquartile_range("amount", 0, 200))
     interquartile_range(amount)

@@ -348,14 +348,20 @@ def variance(
 ) -> Variance:
     """The variance of a column or an expression: sum (x - mean)^2 / n, with n the number of values.
 
-    Its bar is proven and its value at least 0 and at most (high - low)^2 / 4. Bounds decide its noise: take them tight.
+    Its bar is proven, and its value is in [0, (high - low)^2 / 4]. Bounds decide its noise: choose them tight.
 
     Args:
-        column: The column or expression.
-        low: The lower public bound, if not the table's.
-        high: The upper public bound, if not the table's.
-        step: The step of the grid that values are rounded to.
-        fill: The value of NULL and NaN; None leaves them out.
+        column: A column or SQL expression.
+        low: The lower public bound, or None if the table declares it.
+        high: The upper public bound, or None if the table declares it.
+        step: The step of the grid; by default at most 50 000 steps.
+        fill: The value for NULL and NaN; None leaves them out.
+
+    Returns:
+        The statistic.
+
+    >>> print(variance("age", 0, 120))
+    variance(age)
     """
     return Variance(column, *chosen_grid(column, low, high, step, fill))
 
@@ -375,6 +381,9 @@ def stddev(
 
     Returns:
         The statistic.
+
+    >>> print(stddev("age", 0, 120))
+    stddev(age)
     """
     return StandardDeviation(column, *chosen_grid(column, low, high, step, fill))
 
@@ -383,22 +392,34 @@ def stddev(
 def covariance(x: str, y: str) -> Covariance:
     """The covariance of two columns or expressions over the rows in which both have a value.
 
-    Bounds are those that the table declares, or that follow from them; write clip(x, low, high) for others.
+    Bounds are the table's declarations, or follow from them; write clip(x, low, high) for others.
 
     Args:
-        x: A column or expression.
+        x: A column or SQL expression.
         y: Another.
+
+    Returns:
+        The statistic.
+
+    >>> print(covariance("age", "pay"))
+    covariance(age, pay)
     """
     return Covariance(*_texts(x, y))
 
 
 @constructor
 def correlation(x: str, y: str) -> Correlation:
-    """Pearson's correlation of two columns or expressions, within [-1, 1]; 0 where the noise hides that they vary at all.
+    """Pearson's correlation of two columns or expressions, in [-1, 1]; 0 if the noise hides that they vary at all.
 
     Args:
-        x: A column or expression.
+        x: A column or SQL expression.
         y: Another.
+
+    Returns:
+        The statistic.
+
+    >>> print(correlation("age", "pay"))
+    correlation(age, pay)
     """
     return Correlation(*_texts(x, y))
 
@@ -407,12 +428,21 @@ def correlation(x: str, y: str) -> Correlation:
 def regression(target: str, features: Sequence[str]) -> Regression:
     """Least squares with an intercept: one statistic `NAME_intercept` and one `NAME_FEATURE` a slope.
 
-    All come from one set of noisy moments. A bar is proven where the noise leaves the equations solvable for certain. Elsewhere
-    the value is a ridge estimate, and its bar is the whole range of numbers.
+    All come from one set of noisy moments. A bar is proven if the equations are solvable for certain in spite of the
+    noise. Otherwise the value is a ridge estimate, and its bar is the whole range of numbers.
 
     Args:
-        target: The column or expression that is explained.
-        features: The columns or expressions that explain it.
+        target: The explained column or SQL expression.
+        features: The explaining columns or expressions.
+
+    Returns:
+        The statistic.
+
+    Raises:
+        QueryError: The features are not a list of columns.
+
+    >>> print(regression("pay", ["age"]))
+    regression(pay, [age])
     """
     if isinstance(features, str) or not features:
         raise QueryError(f"features={features!r} must be a list of columns, for instance ['age', 'visits']")
@@ -424,12 +454,15 @@ def regression(target: str, features: Sequence[str]) -> Regression:
 def coefficient(target: str, features: Sequence[str], feature: str = "") -> Coefficient:
     """One number of a `regression`, as a statistic of its own name.
 
-    Several coefficients of one regression come from the same noisy moments, and cost as much as one.
+    Several coefficients of one regression come from one set of noisy moments, and cost as much as one.
 
     Args:
-        target: The column or expression that is explained.
-        features: The columns or expressions that explain it.
-        feature: The one whose slope is wanted; the intercept without one.
+        target: The explained column or SQL expression.
+        features: The explaining columns or expressions.
+        feature: The feature whose slope it is; "" for the intercept.
+
+    Returns:
+        The statistic.
 
     >>> print(coefficient("pay", ["age"], "age"))
     slope of age in regression(pay, [age])

@@ -263,17 +263,24 @@ def quantile(
     *,
     fill: Choice = None,
 ) -> Quantile:
-    """One quantile, or several from the same noisy counts: no more noise, and never out of order.
+    """One quantile, or several from one set of noisy counts: without more noise, and never out of order.
 
-    A unit with more than max_rows_per_group values in a group counts for that many, each of its values for an equal part.
+    A unit with more than max_rows_per_group values in a group counts for that many, each of its values for an equal
+    part.
 
     Args:
-        column: The column or expression.
-        rank: Strictly between 0 and 1, or a list of such.
-        low: The lower public bound, if not the table's.
-        high: The upper public bound, if not the table's.
-        step: The step of the grid that answers lie on; by default about a thousand points.
-        fill: The value of NULL and NaN; None leaves them out.
+        column: A column or a SQL expression.
+        rank: A number strictly between 0 and 1, or a list of them.
+        low: The lower public bound, or None if the table declares it.
+        high: The upper public bound, or None if the table declares it.
+        step: The step of the grid of answers; by default about a thousand points.
+        fill: The value for NULL and NaN; None leaves them out.
+
+    Returns:
+        The statistic.
+
+    Raises:
+        ParameterError: A rank is not strictly between 0 and 1.
 
     >>> print(quantile("amount", [0.25, 0.75], 0, 200))
     quantile(amount, 0.25, 0.75)
@@ -311,6 +318,9 @@ def median(
 
     Returns:
         The statistic.
+
+    >>> print(median("age", 0, 120))
+    median(age)
     """
     return quantile(column, Fraction(1, 2), low, high, step, fill=fill)
 
@@ -333,6 +343,9 @@ def minimum(
 
     Returns:
         The statistic.
+
+    >>> print(minimum("age", 0, 120))
+    minimum(age)
     """
     return Minimum(column, *order_grid(column, low, high, step, fill))
 
@@ -354,6 +367,9 @@ def maximum(
 
     Returns:
         The statistic.
+
+    >>> print(maximum("age", 0, 120))
+    maximum(age)
     """
     return Maximum(column, *order_grid(column, low, high, step, fill))
 

@@ -178,16 +178,22 @@ def sum(  # noqa: A001
     fill: Choice = None,
     clip: PrivateRange | None = None,
 ) -> Sum:
-    """Sum a column or an expression, within public bounds.
+    """The sum of a column or an expression, within public bounds.
 
     Args:
-        column: The column or expression.
-        low: The lower public bound. The default is the table's, or what follows from those
-        of each column in the expression.
+        column: A column or a SQL expression.
+        low: The lower public bound; by default the table's, or the one that follows from the bounds of each column in
+            the expression.
         high: The upper public bound, with the same default.
-        step: The step of the grid that values are rounded to: by default 1/100, the declared one, or the one that follows.
-        fill: The value of NULL and NaN; None leaves them out.
-        clip: `nt.private_range()` lets the plan choose narrower bounds within these privately.
+        step: The step of the grid; by default 1/100, the declared one, or the one that follows.
+        fill: The value for NULL and NaN; None leaves them out.
+        clip: `nt.private_range()` has narrower bounds chosen privately within these.
+
+    Returns:
+        The statistic.
+
+    Raises:
+        QueryError: One bound is given without the other.
 
     >>> print(sum("amount", 0, 200).bounds)
     [0, 200] in steps of 0.01
@@ -220,6 +226,9 @@ def mean(
 
     Raises:
         QueryError: One bound is given without the other.
+
+    >>> print(mean("age", 0, 120))
+    mean(age)
     """
     return Mean(column, *chosen_grid(column, low, high, step, fill), clip)
 
