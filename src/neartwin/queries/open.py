@@ -48,6 +48,11 @@ def table(
     Raises:
         SchemaError: A column is unknown, or has an unusable type.
         ParameterError: An argument breaks its rule.
+
+    >>> import pyarrow as pa
+    >>> rows = table(pa.table({"who": [1, 2], "paid": [3.5, 8.0]}), unit="who", name="visits")
+    >>> rows.table.schema["paid"].value, rows.table.unit_name
+    ('number', 'who')
     """
     source = source_of(data, table=table, snapshot=snapshot)
     schema, declared = typed_schema(source, types or {})

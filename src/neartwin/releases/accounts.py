@@ -376,6 +376,15 @@ def open_ledger(where: str | PathLike[str]) -> Ledger:
 
     Returns:
         The ledger.
+
+    Raises:
+        LedgerError: The ledger cannot be made, opened or read.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> rows = nt.table(pa.table({"who": [1, 2]}), unit="who", name="visits")
+    >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as ledger:
+    ...     ledger.open(rows, nt.pure(1)).remaining
+    {'epsilon': Fraction(1, 1)}
     """
     return Ledger(where)
 

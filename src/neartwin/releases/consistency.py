@@ -112,6 +112,18 @@ def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
 
     Source:
         Hay, Rastogi, Miklau, Suciu 2010, for any tree and weights.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> data = pa.table({"who": [1, 2, 3], "town": ["Ulm", "Ulm", "Bonn"]})
+    >>> rows, sure = nt.table(data, unit="who", name="visits"), nt.limits(max_groups=1)
+    >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as ledger:
+    ...     account = ledger.open(rows, nt.pure(2))
+    ...     towns = rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count_distinct_units())
+    ...     parts = account.release(account.plan(towns, spend=nt.pure(1), limits=sure))
+    ...     total = account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1)))
+    >>> total, parts = nt.make_consistent(total, parts, name="n")
+    >>> round(abs(total["n"].values[0] - sum(parts["n"].values)), 9)
+    0.0
     """
     if len(levels) < 2:
         raise ParameterError("levels", len(levels), "must be at least two releases, the whole first")

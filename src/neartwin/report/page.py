@@ -52,6 +52,14 @@ def plot(release: Release) -> Drawing:
 
     Raises:
         ParameterError: The release has no numbers.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> rows = nt.table(pa.table({"who": [1, 2]}), unit="who", name="visits")
+    >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as ledger:
+    ...     account = ledger.open(rows, nt.pure(1))
+    ...     release = account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1)))
+    >>> nt.plot(release).save(getfixture("tmp_path") / "release.svg").name
+    'release.svg'
     """
     drawings = charts(release)
     if not drawings:
@@ -176,6 +184,14 @@ def save(release: Release, path: str | Path) -> Path:
 
     Raises:
         ParameterError: The ending is unknown.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> rows = nt.table(pa.table({"who": [1, 2]}), unit="who", name="visits")
+    >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as ledger:
+    ...     account = ledger.open(rows, nt.pure(1))
+    ...     release = account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1)))
+    >>> nt.save(release, getfixture("tmp_path") / "release.html").name
+    'release.html'
     """
     target = Path(path)
     if target.suffix == ".html":

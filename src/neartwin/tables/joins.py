@@ -99,6 +99,12 @@ def owned_by(
 
     Raises:
         SchemaError: The source, a type or a column does not fit.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> orders = nt.table(pa.table({"customer": [1, 2], "order": [7, 8]}), unit="customer", name="orders")
+    >>> lines = nt.owned_by(pa.table({"order": [7, 7, 8], "paid": [1, 2, 3]}), name="lines")
+    >>> sorted(orders.join(lines, on="order").table.schema)
+    ['customer', 'order', 'paid']
     """
     return _other(JoinKind.OWNED, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
 

@@ -169,6 +169,11 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
 
     Raises:
         QueryError: Something is not understood; the message says what to write instead.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> rows = nt.table(pa.table({"who": [1, 2], "town": ["Ulm", "Bonn"]}), unit="who", name="visits")
+    >>> nt.from_sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town", rows, keys=["Bonn", "Ulm"])
+    <Query of 'visits' by town: n = count()>
     """
     plain, derived_columns = without_derived(_select(text))
     select, over = without_workload(plain)

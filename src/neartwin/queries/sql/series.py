@@ -43,6 +43,11 @@ def series_from_sql(
 
     Raises:
         QueryError: As for `from_sql`, or no statement groups by a column of the keys.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> rows = nt.table(pa.table({"who": [1, 2]}), unit="who", name="visits")
+    >>> len(nt.series_from_sql("SELECT COUNT(*) FROM visits; SELECT COUNT(DISTINCT who) FROM visits", rows))
+    2
     """
     texts = statements(text)
     if not texts:
