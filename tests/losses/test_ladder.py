@@ -181,12 +181,12 @@ def both(mu, q, order, eps):
 
 PAIRS = [
     ("1", "1e-8", 1e-9, "remove"),
-    ("2", "1e-8", 1e-10, "remove"),
+    pytest.param("2", "1e-8", 1e-10, "remove", marks=pytest.mark.slow),
     pytest.param("0.5", "1e-7", 2e-9, "remove", marks=pytest.mark.slow),
     pytest.param("2.9", "1e-9", 1e-12, "remove", marks=pytest.mark.slow),
     ("0.3", "1e-10", 1e-12, "remove"),
     pytest.param("1.4", "1e-6", 3e-10, "remove", marks=pytest.mark.slow),
-    ("1", "1e-9", 1e-10, "replace"),
+    pytest.param("1", "1e-9", 1e-10, "replace", marks=pytest.mark.slow),
     ("2", "1e-8", 1e-10, "replace"),
     pytest.param("0.5", "1e-7", 1e-9, "replace", marks=pytest.mark.slow),
     pytest.param("2.7", "1e-6", 1e-9, "replace", marks=pytest.mark.slow),

@@ -195,9 +195,8 @@ def test_check_exits_with_1_for_an_offender_and_prints_its_place(tmp_path, capsy
     assert capsys.readouterr().out == f'{bad}:3: opens with "Of": Of course. ...\n'
 
 
-def test_all_pages_and_clean_rooms_exist_and_pass():
+def test_all_clean_rooms_exist():  # `make check` asks whether they pass
     assert all((PROSE.HOME / "src" / "neartwin" / room).exists() for room in PROSE.CLEAN_ROOMS)
-    assert PROSE.main(["--check"]) == 0
 
 
 def test_translations_and_generated_pages_are_not_checked():

@@ -99,7 +99,7 @@ def test_hostile_headers_open_nothing(client, ada):
             assert b"evil.example" not in answer.content
         key = ada | {"Idempotency-Key": plain}
         told = client.post("/v1/datasets/purchases/releases", json=ASK | {"spend": {}}, headers=key)
-        assert told.status_code == (202 if plain == b"x" else 422), text
+        assert told.status_code in ({200, 202} if plain == b"x" else {422}), text  # a key asked twice may be answered
 
 
 def test_a_curators_mistake_is_no_path_no_name_and_no_holder(client, directory, carol):
