@@ -266,7 +266,14 @@ class Rule:
         return Filter(self.kind, self.pools, vector(caps))
 
     def named(self, amounts: tuple[int, ...]) -> Price:
-        """A vector with its pools' names."""
+        """The amounts of a vector with the names of their pools.
+
+        Args:
+            amounts: The whole numbers, in the order of the pools.
+
+        Returns:
+            The price.
+        """
         return tuple((pool.name, amount) for pool, amount in zip(self.pools, amounts, strict=True))
 
     def amounts(self, price: Price) -> dict[str, Fraction]:
@@ -316,7 +323,14 @@ class Rule:
         return self.named(terms.caps)
 
     def written(self, price: Price) -> str:
-        """A vector for a reader of an error: "epsilon=0.5, delta=1e-06"."""
+        """The amounts as text for an error: "epsilon=0.5, delta=1e-06".
+
+        Args:
+            price: The amounts.
+
+        Returns:
+            The text.
+        """
         return ", ".join(f"{pool}={float(amount):g}" for pool, amount in self.amounts(price).items())
 
 

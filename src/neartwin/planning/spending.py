@@ -14,13 +14,27 @@ NO_DELTA = Fraction(0)
 
 
 def delta_of(spend: Budget) -> Fraction:
-    """The delta of a spend; 0 if it has none."""
+    """The delta of a spend.
+
+    Args:
+        spend: The spend.
+
+    Returns:
+        The delta; 0 if it has none.
+    """
     delta: Fraction = getattr(spend, "delta", NO_DELTA)
     return delta
 
 
 def without_delta(spend: Budget) -> Budget:
-    """The spend of noise that cannot fail: zCDP, RDP and GDP need no delta for it."""
+    """The spend of noise that cannot fail: zCDP, RDP and GDP need no delta for it.
+
+    Args:
+        spend: The spend.
+
+    Returns:
+        The spend with delta 0; pure and approximate spends are unchanged.
+    """
     return replace(spend, delta=NO_DELTA) if isinstance(spend, Zcdp | Rdp | Gdp) else spend
 
 

@@ -66,7 +66,14 @@ def registry_entry(certificate: Certificate, about: Mapping[str, Any]) -> dict[s
 
 
 def check_entry(entry: object) -> None:
-    """`ParameterError` for the first thing in which an entry is not as the registry's schema wants it."""
+    """Check an entry against the registry's schema.
+
+    Args:
+        entry: The entry.
+
+    Raises:
+        ParameterError: A part of the entry does not fit the schema.
+    """
     (jsonschema,) = needed("certificates", "jsonschema")
     validator = jsonschema.Draft202012Validator(schema())
     for fault in sorted(validator.iter_errors(entry), key=lambda fault: list(map(str, fault.absolute_path))):

@@ -116,7 +116,14 @@ class Context:
         return "units" if self.reach.rows_per_group == 1 and self.reach.rows_per_unit is None else "rows"
 
     def number(self, column: GridColumn) -> str:
-        """The measure that counts a column's values: all rows, if missing values are filled."""
+        """The measure that counts a column's values: all rows, if missing values are filled.
+
+        Args:
+            column: The column.
+
+        Returns:
+            The name of the measure.
+        """
         return f"filled:{column.name}" if column.fill is None else self.rows
 
     def counted(self, name: str, weight: float, *grid: GridColumn) -> Measurement:
@@ -242,15 +249,36 @@ class Statistic(ABC):
         """
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """The names of the released columns."""
+        """The names of the released columns.
+
+        Args:
+            name: The name of the statistic in the question.
+
+        Returns:
+            One name for each released value.
+        """
         return (name,)
 
     def released(self, name: str) -> dict[str, ColumnType]:
-        """The columns that HAVING and ORDER BY can name, and their types."""
+        """The columns that HAVING and ORDER BY can name, and their types.
+
+        Args:
+            name: The name of the statistic in the question.
+
+        Returns:
+            The types, by column.
+        """
         return dict.fromkeys(self.labels(name), ColumnType.NUMBER)
 
     def spelled(self, table: Table) -> Self:
-        """This statistic with its expressions written as SQL writes them."""
+        """This statistic with its expressions written as SQL writes them.
+
+        Args:
+            table: The table.
+
+        Returns:
+            The statistic, equal for two spellings of one value.
+        """
         written: dict[str, Any] = {}
         for part in fields(self):  # type: ignore[arg-type]
             match getattr(self, part.name):
@@ -272,11 +300,25 @@ class Statistic(ABC):
         return arguments
 
     def clip_bounds(self, table: Table) -> Mapping[str, Bounds]:
-        """The bounds that values are clipped to, by column."""
+        """The bounds that values are clipped to.
+
+        Args:
+            table: The table.
+
+        Returns:
+            The bounds, by column.
+        """
         return {}
 
     def main_measure(self, context: Context) -> str:
-        """The measure whose noise is most of its error."""
+        """The measure whose noise is most of its error.
+
+        Args:
+            context: The context of the plan.
+
+        Returns:
+            The name of the measure.
+        """
         return max(context.measures, key=lambda name: name != "units")
 
     def lost(self, rows: float, units: float) -> float | None:
@@ -296,7 +338,14 @@ class Statistic(ABC):
         return None
 
     def summed_value(self, table: Table) -> Value | None:
-        """The value that a sum or mean clips and totals, whose bounds a first stage may choose."""
+        """The value that a sum or mean clips and totals, whose bounds a first stage may choose.
+
+        Args:
+            table: The table.
+
+        Returns:
+            The value; None for other statistics.
+        """
         return None
 
     @property
@@ -305,15 +354,36 @@ class Statistic(ABC):
         return None
 
     def with_private_range(self, clip: PrivateRange) -> "Statistic":
-        """This statistic with the bounds of its summed value chosen by a first stage."""
+        """This statistic with the bounds of its summed value chosen by a first stage.
+
+        Args:
+            clip: The private choice.
+
+        Returns:
+            The statistic.
+        """
         return self
 
     def within(self, bounds: Bounds) -> "Statistic":
-        """This statistic with its summed value within other bounds."""
+        """This statistic with its summed value within other bounds.
+
+        Args:
+            bounds: The bounds.
+
+        Returns:
+            The statistic.
+        """
         return self
 
     def total_column(self, context: Context) -> GridColumn | None:
-        """The column whose total a sum or mean is read from."""
+        """The column whose total a sum or mean is computed from.
+
+        Args:
+            context: The context of the plan.
+
+        Returns:
+            The column; None for other statistics.
+        """
         return None
 
     def averages(self, table: Table, value: Value, fill: Fraction | None) -> bool:

@@ -56,7 +56,7 @@ class Histogram(Statistic):
         return (*words[:-1], f"{words[-1][:-1]}]")
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """The counts; the bins stand under the name itself."""
+        """The column of counts; the column of bins has the statistic's own name."""
         return (COUNTS,)
 
     def released(self, name: str) -> dict[str, ColumnType]:

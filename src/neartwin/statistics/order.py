@@ -56,7 +56,17 @@ class OrderStatistic(OneColumn):
         return Statistic.keywords(replace(self, bounds=None)) | ends
 
     def grid_column(self, table: Table) -> GridColumn:
-        """The column whose cells are counted."""
+        """The column whose cells are counted.
+
+        Args:
+            table: The table.
+
+        Returns:
+            The column with its grid.
+
+        Raises:
+            QueryError: The fill is not on the grid, or the grid has too many points.
+        """
         value = self.value(table)
         kind = table.schema[value.column] if value.expression is None else value.expression.type
         chosen = self.bounds is not None or value.expression is not None
@@ -77,7 +87,14 @@ class OrderStatistic(OneColumn):
 
     @abstractmethod
     def rank_error(self, tree: CountTree) -> float:
-        """The bars of the ranks asked for, typical over the places, in bars of one node."""
+        """The bars of its ranks, typical over the places, in bars of one node.
+
+        Args:
+            tree: The tree of counts.
+
+        Returns:
+            The sum over the ranks.
+        """
 
     @abstractmethod
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
@@ -184,7 +201,7 @@ class Extreme(OrderStatistic):
     superlative: ClassVar[str]
 
     def rank_error(self, tree: CountTree) -> float:
-        """At its end of the grid."""
+        """The error at its end of the grid."""
         return typical_weight(tree, self.end)
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:

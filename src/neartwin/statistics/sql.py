@@ -101,7 +101,14 @@ def _call(node: exp.Expr, unit: object) -> Call:
 
 
 def is_value(node: exp.Expr | None) -> bool:
-    """Whether it can be summed: an expression of one row, which is checked when the table is known; None for a missing one."""
+    """Whether a node can be summed: an expression of one row. The table's schema is checked later.
+
+    Args:
+        node: The node; None for a missing argument.
+
+    Returns:
+        True or False.
+    """
     return (
         node is not None
         and not isinstance(node, exp.Distinct | exp.Star)
