@@ -120,8 +120,8 @@ class ResidueSum:
         """
 
         def excess(eps: float, target: float) -> Any:
-            value = self._ball(eps)
-            return -1 if isinstance(value, int) else value.log() - balls.ball(target).log()
+            ratio = balls.ball(self._ball(eps)) / balls.ball(target)
+            return ratio.log() if ratio > 0 else ratio - 1  # finite while the sign is open, so that more bits are tried
 
         low, high = 0.0, math.nextafter(float(self.top), math.inf)
         ends = np.clip(guess + CLOSE * abs(guess) * np.array([-1.0, 1.0]), low, high)
