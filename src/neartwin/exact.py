@@ -44,7 +44,7 @@ def rational(**named: Number) -> Fraction:
     try:
         if type(value) is str:  # the usual case, without a walk through the numeric tower
             return _written(value) if len(value) <= SHORT else Fraction(value)
-        if isinstance(value, bool) or getattr(value, "ndim", False):  # NumPy before 2.4 makes a float of an array of one
+        if isinstance(value, bool) or getattr(value, "ndim", False):  # NumPy < 2.4 makes floats of arrays of one
             raise TypeError  # noqa: TRY301 - one handler words every refusal
         if isinstance(value, Rational):
             return Fraction(int(value.numerator), int(value.denominator))  # of NumPy they would wrap
