@@ -1,4 +1,4 @@
-"""Whole releases whose units are bounded by the norm of their whole vector, under attack: intact, and with planted faults."""
+"""Whole releases whose units are bounded by the length of their rows by group, under attack: intact, and with planted faults."""
 
 import dataclasses
 from math import sqrt
@@ -83,8 +83,7 @@ def test_a_limit_that_the_engine_takes_half_as_seriously_is_caught(monkeypatch):
     honest = DuckdbEngine.aggregate
 
     def lax(self, stage, *, salt):
-        twice = dataclasses.replace(stage.clip, limit=2 * stage.clip.limit)
-        return honest(self, dataclasses.replace(stage, clip=twice), salt=salt)
+        return honest(self, dataclasses.replace(stage, norm=2 * stage.norm), salt=salt)
 
     one = game(keys=("a",))
     assert withstands(one, claim_gdp(1), [LONG[0]], runs=2_000)
@@ -93,16 +92,16 @@ def test_a_limit_that_the_engine_takes_half_as_seriously_is_caught(monkeypatch):
 
 
 def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
-    honest = statement.norm_parts
+    honest = statement._lengths
 
     def alone(*arguments):
         parts = honest(*arguments)
-        for window in parts["normed"].find_all(exp.Window):
+        for window in parts["lengths"].find_all(exp.Window):
             window.args["partition_by"].append(exp.column("p"))
         return parts
 
     wide = added_up(game(keys=WIDE))
-    monkeypatch.setattr(statement, "norm_parts", alone)
+    monkeypatch.setattr(statement, "_lengths", alone)
     assert audit(Batched(wide), claim_gdp(1), [LONG[2]], runs=2_000).refuted
 
 
@@ -113,8 +112,7 @@ def test_normed_histogram_withstands_any_unit_and_doubled_limit_is_caught(monkey
     honest = DuckdbEngine.aggregate
 
     def lax(self, stage, *, salt):
-        clip = dataclasses.replace(stage.cell_clip, limit=2 * stage.cell_clip.limit)
-        return honest(self, dataclasses.replace(stage, cell_clip=clip), salt=salt)
+        return honest(self, dataclasses.replace(stage, norm=2 * stage.norm), salt=salt)
 
     monkeypatch.setattr(DuckdbEngine, "aggregate", lax)
     assert audit(heavy, claim_gdp(1), [LONG[2]], runs=3_000).refuted

@@ -51,7 +51,7 @@ def test_sql_counts_values_that_are_not_null(request, tmp_path, place):
         account = book.open(visits, nt.gdp(10**6))
         release = account.sql(text, spend=nt.gdp(10**6), limits=nt.limits(max_rows_per_group=400))
     found = {name: release[name].values[0] for name in ("n", "paid_at", "towns", "days", "ones", "both")}
-    assert found == {
+    assert {name: round(value, 1) for name, value in found.items()} == {  # noise is of parts of a row
         "n": len(mine),
         "paid_at": sum(row["paid"] is not None for row in mine),
         "towns": sum(row["town"] is not None for row in mine),
@@ -98,11 +98,11 @@ def test_counts_of_a_column_are_another_plan_with_the_reach_of_a_count():
     limits = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=3, max_groups=2)}
     plans = [plan(rows.agg(n=one), **limits) for one in (nt.count(), nt.count("paid"), nt.count("town"))]
     assert len({made.digest for made in plans}) == 3
-    assert {made.measures[name].sensitivity.l1 for made in plans for name in made.measures} == {6}
+    assert {one.sensitivity.l1 / one.parts for made in plans for one in made.measures.values()} == {6}
     for make in (lambda it: it.workload(nt.prefix_sums()), lambda it: it.marginals(["town"])):
         made = plan(
             make(rows).agg(n=nt.count("paid")), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=3, max_groups=2)
         )
         same = plan(make(rows).agg(n=nt.count()), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=3, max_groups=2))
         assert made.digest != same.digest
-        assert made.error == same.error
+        assert made.error == pytest.approx(same.error, rel=0.05)  # of other parts of a row

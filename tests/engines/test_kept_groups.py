@@ -34,7 +34,7 @@ def test_a_unit_in_too_many_groups_keeps_those_where_it_counts_most(request, pla
         found = place.engine.aggregate(replace(made.stage, rows_per_group=cap), salt=SALT)
         assert found.values["rows"].tolist() == expected
         cells = place.engine.aggregate(replace(split.stage, rows_per_group=cap), salt=SALT).cells
-        counted = [int(cells.count[cells.group == i].sum()) / split.stage.parts for i in range(5)]
+        counted = [int(cells.count[cells.group == i].sum()) / split.stage.split_parts for i in range(5)]
         assert counted == pytest.approx(expected, rel=1e-5)  # quantiles are of the same groups
     kept = {
         tuple(place.engine.aggregate(replace(made.stage, rows_per_group=3), salt=salt).values["rows"].tolist())

@@ -1,4 +1,4 @@
-"""An L2 norm clip: no unit moves all groups and statistics together by more than the limit, to the last bit on every engine."""
+"""A norm: no unit moves a measure in all groups together by more than the limit allows, to the last bit on every engine."""
 
 import random
 from collections import defaultdict
@@ -14,7 +14,7 @@ import neartwin as nt
 from neartwin.accounting import budgets
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.planning.planner import plan
-from neartwin.planning.stage import Coordinate, NormClip
+from neartwin.planning.stage import FINE
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows, row
 from tests.oracles.memory import MemoryEngine
@@ -31,33 +31,31 @@ STATISTICS = {
 
 
 def by_decimals(rows, stage, order):
-    """The meaning, another way: each unit's own vector, its length and its quotients with 120 digits."""
-    plain = replace(stage, clip=None, discovery_groups=None, groups_per_unit=None)
-    plain = replace(plain, measures=tuple(name for name in stage.measures if name != "finders"))
+    """The meaning, another way: each unit's own rows by group, their length and quotients with 120 digits."""
+    names = tuple(name for name in stage.measures if name != "finders")
+    plain = replace(stage, norm=None, rows_per_group=2**40, parts={}, discovery_groups=None, groups_per_unit=None)
+    plain = replace(plain, measures=(*names, *({"rows", "units"} - set(names))))
     units = defaultdict(list)
     for one in rows:
         units[one["who"]].append(one)
     sums, found = defaultdict(lambda: defaultdict(int)), set()
     for unit, own in units.items():
         answer = MemoryEngine(own).aggregate(plain, salt=SALT)
-        if unit is None or not any(answer.values[name].any() for name in plain.measures):
+        here = {key: int(answer.values["rows"][i]) for i, key in enumerate(answer.keys) if answer.values["rows"][i]}
+        if unit is None or not here:
             continue
-        entries = {
-            (key, name): int(answer.values[name][i]) for i, key in enumerate(answer.keys) for name in plain.measures
-        }
+        squares = {"rows": sum(number**2 for number in here.values()), "units": len(here)}
         with localcontext() as context:
             context.prec = 120
-            lengths = [
-                (Decimal(abs(value)) * stage.clip.coordinates[name].times / stage.clip.coordinates[name].over)
-                .to_integral_value("ROUND_CEILING") for (_, name), value in entries.items()
-            ]  # fmt: skip
-            root = sum(length**2 for length in lengths).sqrt().to_integral_value("ROUND_CEILING")
-            for (key, name), value in entries.items():
-                parts = Decimal(value * stage.clip.coordinates[name].parts)
-                share = parts * stage.clip.limit / root if root > stage.clip.limit else parts
-                sums[key][name] += int(share.to_integral_value("ROUND_DOWN"))
+            for name in names:
+                squared, parts = squares["units" if name == "units" else "rows"], stage.parts.get(name, 1)
+                limit, root = stage.norm, Decimal(FINE**2 * squared).sqrt().to_integral_value("ROUND_CEILING")
+                beyond = squared > limit**2 and (name != "units" or name in stage.parts)
+                for i, key in enumerate(answer.keys):
+                    value = Decimal(int(answer.values[name][i])) * parts
+                    share = value * int(FINE * limit) / root if beyond else value
+                    sums[key][name] += int(share.to_integral_value("ROUND_DOWN"))
         if stage.discovery_groups is not None:
-            here = {key: answer.values["rows"][i] for i, key in enumerate(answer.keys) if answer.values["rows"][i]}
             for key in sorted(here, key=lambda key: (-here[key], order(unit, key)))[: stage.discovery_groups]:
                 sums[key]["finders"] += 1
                 found.add(key)
@@ -96,6 +94,25 @@ def test_every_engine_scales_long_vectors_down_as_the_oracles_do(request, place)
 
 
 @pytest.mark.parametrize("place", ENGINES)
+@pytest.mark.parametrize("margins", [(["town"], ["open"]), (["town"], ["town", "open"])], ids=["all", "town"])
+def test_margins_take_the_length_by_the_groups_that_they_share(request, place, margins):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("margins", 600)
+    keys = {"town": ["Ulm", None, "nowhere", "Bonn"], "open": [True, None]}
+    query = place.visits(rows).group_by("town", "open", keys=keys).marginals(*margins)
+    stages = [
+        plan(query.agg(n=one), spend=SPEND, limits=nt.limits(norm=3)).stage
+        for one in (nt.count(), nt.sum("paid", -50, 50))
+    ]
+    assert {stage.length_by for stage in stages} == {() if margins[1] == ["open"] else (0,)}
+    for stage in stages:
+        found = as_mapping(place.engine.aggregate(stage, salt=SALT))
+        assert found == as_mapping(MemoryEngine(rows).aggregate(stage, salt=SALT))
+        by_cell = replace(stage, length_by=None)  # the near miss: cells are shorter than the groups that hold them
+        assert found != as_mapping(MemoryEngine(rows).aggregate(by_cell, salt=SALT))
+
+
+@pytest.mark.parametrize("place", ENGINES)
 def test_sums_and_squares_beyond_64_bits_are_clipped_exactly(request, place):
     place = request.getfixturevalue(place)
     rows = [row("heavy", year=2**53) for _ in range(3000)] + [row("light", year=-(2**53) + 1) for _ in range(1025)]
@@ -116,102 +133,98 @@ def tables(seed, size, groups=6):
     return rows + [{"who": "a", "town": f"t{i}", "paid": 5.0} for i in range(groups) for _ in range(8)]
 
 
-def vector(stage, rows):
-    answer = MemoryEngine(rows).aggregate(stage, salt=SALT)
-    return {
-        (key, name): int(answer.values[name][i]) for i, key in enumerate(answer.keys) for name in stage.clip.coordinates
-    }
+def vectors(stage, rows):
+    """(groups,) by measure, in parts."""
+    return MemoryEngine(rows).aggregate(stage, salt=SALT).values
 
 
-def squared(clip, change):
-    return sum((value * clip.coordinates[name].weight) ** 2 for (_, name), value in change.items())
+def squared(change):
+    return sum(int(value) ** 2 for value in change)
 
 
 @pytest.mark.parametrize("low", [0, -5])
-@pytest.mark.parametrize("norm", ["1/2", 3, 20])
-def test_removed_unit_moves_all_measures_by_at_most_the_norm(low, norm):
+@pytest.mark.parametrize("norm", ["1/2", 2, 20])
+def test_removed_unit_moves_each_measure_by_at_most_the_norm(low, norm):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(6)])
-    query = query.agg(
-        n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", low, 5, 1), m=nt.mean("paid", -5, 5)
-    )
+    query = query.agg(n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", low, 5, 1))
     made = plan(query, spend=nt.gdp(1), limits=nt.limits(norm=norm))
-    clip, farthest = made.stage.clip, Fraction(0)
+    farthest = dict.fromkeys(made.measures, 0)
     for seed in range(6):
         rows = tables(seed, 80)
-        whole = vector(made.stage, rows)
+        whole = vectors(made.stage, rows)
         for unit in "abcdef":
-            less = vector(made.stage, [one for one in rows if one["who"] != unit])
-            farthest = max(farthest, squared(clip, {place: whole[place] - less[place] for place in whole}))
-    assert farthest <= clip.limit**2 == made.shared.l2_squared
-    assert farthest > Fraction(99, 100) * clip.limit**2  # near miss: a limit lower by half a percent would be passed
+            less = vectors(made.stage, [one for one in rows if one["who"] != unit])
+            for name in farthest:
+                farthest[name] = max(farthest[name], squared(whole[name] - less[name]))
+    limits = {name: measure.sensitivity.l2_squared for name, measure in made.measures.items()}
+    assert all(farthest[name] <= limits[name] == made.measures[name].mechanism.l2_squared for name in limits)
+    assert limits["rows"] == int((Fraction(norm) * made.stage.parts["rows"]) ** 2)
+    assert farthest["rows"] > 0.99 * limits["rows"]  # near miss: a limit lower by half a percent would be passed
+    assert farthest["units"] > 0.99 * limits["units"]
+    assert ("units" in made.stage.parts) == (Fraction(norm) ** 2 < 6)  # in six groups a unit's length is at most root 6
 
 
 @pytest.mark.parametrize(("low", "times"), [(0, 2), (-5, 4)])
-def test_replacing_a_unit_moves_everything_by_what_its_signs_allow(low, times):
+def test_replacing_a_unit_moves_a_sum_by_what_its_signs_allow(low, times):
     table = nt.table(
         pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v", neighbours="replace_one"
     )
     query = table.group_by("town", keys=["x", "y"]).agg(s=nt.sum("paid", low, 5, 1))
     made = plan(query, spend=nt.zcdp(1), limits=nt.limits(norm=3))
-    assert made.shared.l2_squared == times * made.stage.clip.limit**2
+    ((name, measure),) = made.measures.items()
+    assert measure.sensitivity.l2_squared == times * (3 * 5 * measure.parts) ** 2
     ways = [
         [{"who": "a", "town": town, "paid": paid} for town, number in zip("xy", numbers, strict=True) for _ in range(number)]
         for numbers in ((0, 9), (9, 0), (9, 9), (1, 0), (0, 0)) for paid in (float(low), 5.0, 1.0)
     ]  # fmt: skip
-    vectors = [vector(made.stage, rows) for rows in ways]
-    farthest = max(
-        squared(made.stage.clip, {place: one[place] - other[place] for place in one})
-        for one in vectors for other in vectors
-    )  # fmt: skip
-    assert Fraction(99, 100) * made.shared.l2_squared < farthest <= made.shared.l2_squared
+    found = [vectors(made.stage, rows)[name] for rows in ways]
+    farthest = max(squared(one - other) for one in found for other in found)
+    assert 0.99 * measure.sensitivity.l2_squared < farthest <= measure.sensitivity.l2_squared
 
 
-def test_near_miss_rounding_half_up_after_the_clip_breaks_the_bound():
-    """The fault: 10,000 entries of half a step each, which half-up rounding doubles."""
-    clip = NormClip(limit=50, coordinates={"rows": Coordinate(1, 1, 1)})
+def test_near_miss_rounding_half_up_breaks_the_bound():
+    """The fault: 10,000 entries of half a part each, which half-up rounding doubles."""
     rows = [{"who": "a", "town": f"t{i}"} for i in range(10_000)]
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(10_000)]).agg(n=nt.count())
-    stage = replace(plan(query, spend=nt.gdp(1), limits=nt.limits(norm=1)).stage, clip=clip)
-    assert squared(clip, vector(stage, rows)) <= clip.limit**2
-    half_up = {(one["town"], "rows"): int(Fraction(50, 100) + Fraction(1, 2)) for one in rows}
-    assert squared(clip, half_up) == 4 * clip.limit**2
+    made = plan(query, spend=nt.gdp(1), limits=nt.limits(norm=50)).stage
+    coarse = replace(made, parts={"rows": 1})
+    assert squared(vectors(coarse, rows)["rows"]) == 0 < 50**2
+    assert squared([int(Fraction(50, 100) + Fraction(1, 2))] * 10_000) == 4 * 50**2
+    fine = squared(vectors(made, rows)["rows"])
+    assert 0.99999 * (50 * made.parts["rows"]) ** 2 < fine <= (50 * made.parts["rows"]) ** 2
 
 
 def test_no_row_is_dropped_and_short_vectors_are_exact():
     rows = [{"who": f"u{i}", "town": f"t{j}", "paid": 2.0} for i in range(5) for j in range(100)]
     table = nt.table(pa.Table.from_pylist(rows), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(100)]).agg(n=nt.count(), s=nt.sum("paid", 0, 2))
-    exact = (
-        MemoryEngine(rows).aggregate(plan(query, spend=nt.gdp(1), limits=nt.limits(norm=10)).stage, salt=SALT).values
-    )
-    assert list(exact["rows"]) == [5 * 1024] * 100  # sqrt(100) rows: just within
-    short = plan(query, spend=nt.gdp(1), limits=nt.limits(norm=5))
-    halved = MemoryEngine(rows).aggregate(short.stage, salt=SALT).values
-    assert all(abs(int(value) - 5 * 512) <= 5 for value in halved["rows"])  # every group keeps its part
+    whole, short = (plan(query, spend=nt.gdp(1), limits=nt.limits(norm=norm)).stage for norm in (10, 5))
+    parts = whole.parts["rows"]
+    assert list(vectors(whole, rows)["rows"]) == [5 * parts] * 100  # sqrt(100) rows: just within
+    assert all(
+        abs(int(value) - 5 * parts // 2) <= 5 for value in vectors(short, rows)["rows"]
+    )  # every group keeps its part
 
 
 @pytest.mark.parametrize(
     "spend", [nt.gdp("1/2", "1e-6"), nt.zcdp("1/8", "1e-6"), nt.approx(1, "1e-6"), nt.rdp(8, 1)], ids=str
 )
-def test_normed_measures_are_one_mechanism_within_the_spend(spend):
+def test_normed_measures_cost_together_at_most_the_spend(spend):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0], "year": [1]}), unit="who", name="v")
     asked = {name: statistic for name, statistic in STATISTICS.items() if name != "wide"}
     made = plan(table.group_by("town", keys=list("abc")).agg(**asked), spend=spend, limits=nt.limits(norm=9))
-    for name, one in made.stage.clip.coordinates.items():
-        noise = made.measures[name].mechanism
-        assert noise.variance * one.weight**2 >= made.shared.variance  # in lengths, each entry has at least this noise
-        assert noise.mu_squared <= made.shared.mu_squared
+    mu_squared = sum(measure.mechanism.mu_squared for measure in made.measures.values() if not measure.paid)
     match spend:
         case budgets.Gdp(mu=mu):
-            assert Fraction(9999, 10000) * mu**2 < made.shared.mu_squared <= mu**2
+            assert Fraction(9999, 10000) * mu**2 < mu_squared <= mu**2
         case budgets.Approx(epsilon=epsilon, delta=delta):
             assert 0.99 * epsilon < made.losses().epsilon(delta).upper <= epsilon
         case budgets.Zcdp(rho=rho):
-            assert Fraction(9999, 10000) * rho < made.shared.rho <= rho
+            assert Fraction(9999, 10000) * rho < mu_squared / 2 <= rho
         case _:
-            assert made.shared.rho * spend.order <= spend.epsilon
+            assert mu_squared / 2 * spend.order <= spend.epsilon
     assert "norm = 9 rows" in str(made.explain())
 
 
@@ -224,7 +237,7 @@ def test_a_release_with_a_norm_says_so_and_its_bars_hold(tmp_path):
         account = book.open(table, nt.gdp(30))
         proposal = account.plan(query, spend=nt.gdp(20), limits=nt.limits(norm=400))
         release = account.release(proposal)
-        assert "norm of 400 rows; no row is dropped" in release.notes[1]
+        assert "norm of at most 400; no row is dropped" in release.notes[1]
         assert {bound["what"] for bound in release.provenance.method["bounds"]} >= {"norm"}
         assert "rows_per_group" not in {bound["what"] for bound in release.provenance.method["bounds"]}
         assert nt.certify(release, book).body["guarantee"]["promise"]["mu"] == "20"
@@ -316,7 +329,7 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
     def error(norm, spend):
         made = plan(query, spend=nt.zcdp(spend), limits=nt.limits(norm=norm))
         exact = MemoryEngine(pa.table(columns).to_pylist()).aggregate(made.stage, salt=SALT).values["rows"]
-        lost = np.abs(exact.astype(float) / 1024 - truth).mean()
+        lost = np.abs(exact.astype(float) / made.measures["rows"].parts - truth).mean()
         return lost + 0.41 * float(made.measures["rows"].half_width(0.95))
 
     assert error(norm, "9/20") < 1.6 * min(error(fixed, "9/20") for fixed in (2, 8, 32, 128))
@@ -330,7 +343,7 @@ def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
     assert (
         made.stage.discovery_groups,
         made.first_stages[0].stage.discovery_groups,
-        made.first_stages[0].stage.clip,
+        made.first_stages[0].stage.norm,
     ) == (64, None, None)
     for more in ({"max_rows_per_group": 5}, {"max_groups": nt.private_limit(8, groups=30)}, {"rows": 5}):
         with pytest.raises((ParameterError, QueryError)):

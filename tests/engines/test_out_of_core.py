@@ -38,7 +38,7 @@ def test_table_beyond_the_memory_limit_is_released_and_the_disk_is_cleared(large
         f"SELECT town, count(*)::DOUBLE, sum(paid) FROM '{large}' GROUP BY town ORDER BY town"
     ).fetchall()
     assert len(wanted) == TOWNS
-    assert duckdb.sql(f"SELECT town, n, paid FROM '{place}'").fetchall() == wanted
+    assert duckdb.sql(f"SELECT town, n, round(paid, 2) + 0.0 FROM '{place}'").fetchall() == wanted
     assert not list(tmp_path.glob("spill/*"))
     assert not (tmp_path / ".tmp").exists()
 

@@ -16,7 +16,7 @@ def test_rows_changed_during_a_read_are_weighed_as_read(monkeypatch):
     (split,) = plan(
         rows.agg(m=nt.median("paid", 0, 10, 1)), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=10)
     ).splits.values()
-    most = 10 * split.stage.parts
+    most = 10 * split.stage.split_parts
 
     def counted():
         return [int(DuckdbEngine().aggregate(split.stage, salt=1).cells.count.sum()) for _ in range(60)]

@@ -94,6 +94,14 @@ def test_noise_of_workers_withstands_and_a_key_without_column_is_caught(in_spark
     twins = [ONE_COLUMN_MOVED_OF_MANY]
     assert withstands(discovered, claim, [*twins, OWN_KEYS], runs=5_000, search_runs=500)
     honest = noise.keyed
-    monkeypatch.setattr(noise, "keyed", lambda sampler, **parts: honest(sampler, **(parts | {"column": "any"})))
+    laws = []  # of the two sums, which differ by one part in 4096 of the spend: they get the first one's
+
+    def without_column(sampler, **parts):
+        if parts["column"].startswith("total"):
+            laws.append(sampler)
+            sampler = laws[0]
+        return honest(sampler, **(parts | {"column": "any"}))
+
+    monkeypatch.setattr(noise, "keyed", without_column)
     found = audit(Batched(discovered), claim, twins, runs=8_000)
     assert found.refuted, str(found)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.planning.stage import Aggregates, Cells, Stage
+from neartwin.planning.stage import FINE, Aggregates, Cells, Stage, root_above
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.table import How, Join, JoinKind, Table, together
 from neartwin.tables.terms import ARITHMETIC, COMPARISONS, PARTS, Term
@@ -207,19 +207,13 @@ class MemoryEngine:
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         for unit, cells in by_unit.items():
             kept = _kept(unit, cells, order, stage)
-            if stage.clip is not None:
-                _add_clipped(sums, cells, kept, stage)
-                continue
-            counted = sum(min(cells[key].rows, stage.rows_per_group) for key in kept)
+            weight = weigher(stage, {key: cells[key].rows for key in kept})
             for place, key in enumerate(kept):
                 for measure in stage.measures:
                     if measure == "finders":
                         sums[key][measure] += place < (stage.discovery_groups or 0)
                     else:
-                        value = _measured(cells[key], measure, stage.rows_per_group)
-                        sums[key][measure] += (
-                            value if measure == "units" else _in_all(value, counted, stage.rows_per_unit)
-                        )
+                        sums[key][measure] += weight(key, measure, _measured(cells[key], measure))
         found = tuple(key for key in sums if stage.discovery_groups is None or sums[key]["finders"])
         keys = found if stage.keys is None else stage.keys
         values = {name: np.array([sums[key][name] for key in keys], dtype=object) for name in stage.measures}
@@ -228,20 +222,41 @@ class MemoryEngine:
 
 def _kept(unit: object, cells: Mapping[Key, _Cell], order: Order, stage: Stage) -> list[Key]:
     """Those groups of a unit in which it counts for most rows; by the order where it counts alike."""
-    found = sorted(cells, key=lambda key: (-min(cells[key].rows, stage.rows_per_group), order(unit, key)))
+    found = sorted(cells, key=lambda key: (-stage.counted(cells[key].rows), order(unit, key)))
     return found[: stage.groups_per_unit]
 
 
-def _add_clipped(
-    sums: Mapping[Key, defaultdict[str, int]], cells: Mapping[Key, _Cell], kept: Sequence[Key], stage: Stage
-) -> None:
-    """One unit's vector, no longer than the clip's limit; the finders apart."""
-    clip, names = stage.clip, [name for name in stage.measures if name != "finders"]
-    entries = {(key, name): _measured(cells[key], name, stage.rows_per_group) for key in kept for name in names}
-    for (key, name), value in (clip.scaled(entries) if clip is not None else entries).items():
-        sums[key][name] += value
-    for place, key in enumerate(kept):
-        sums[key]["finders"] += place < (stage.discovery_groups or 0)
+def weigher(stage: Stage, rows: Mapping[Key, int]) -> Callable[[Key, str, int], int]:
+    """How a unit with so many rows in each of its kept groups counts: from group, measure and total to parts."""
+    unit_rows = isinstance(stage.table.unit, str)
+    counted = sum(map(stage.counted, rows.values()))
+
+    def weight(key: Key, measure: str, value: int) -> int:
+        parts = stage.parts.get(measure, 1)
+        if not unit_rows or (measure == "units" and measure not in stage.parts):
+            return value
+        if stage.norm is not None:
+            together = Counter()
+            for group, number in rows.items():
+                by = range(len(group)) if stage.length_by is None else stage.length_by
+                together[tuple(group[i] for i in by)] += number
+            squared = sum(1 if measure == "units" else number**2 for number in together.values())
+            if squared <= stage.norm**2:
+                return value * parts
+            return toward_zero(value, parts * math.floor(FINE * stage.norm), root_above(squared))
+        number, cap, most = rows[key], stage.rows_per_group, stage.rows_per_unit
+        if not stage.capped:
+            return toward_zero(value, parts * most, counted) if counted > most else value * parts
+        found = toward_zero(value, parts * cap, number) if number > cap else value * parts
+        return found if most is None or counted <= most else toward_zero(found, most, counted)
+
+    return weight
+
+
+def toward_zero(value: int, times: int, over: int) -> int:
+    """A number times / over, truncated."""
+    size = abs(value) * times // over
+    return size if value >= 0 else -size
 
 
 def unit_of(row: Row, table: Table) -> object:
@@ -313,14 +328,11 @@ def _in_cells(
     (column,) = stage.grid.values()
     counts: defaultdict[tuple[Key, int], int] = defaultdict(int)
     for unit, groups in by_unit.items():
-        own = Counter((key, steps - column.low) for key, cell in groups.items() for steps in cell.values)
-        weight = None if stage.cell_clip is None else stage.cell_clip.weight(own, stage.parts)
-        for key in _kept(unit, groups, order, stage):
-            values, cap = groups[key].values, stage.rows_per_group
-            each = stage.parts if len(values) <= cap else cap * stage.parts // len(values)
-            each = each if weight is None else weight
-            for steps in values:
-                counts[key, steps] += each
+        kept = _kept(unit, groups, order, stage)
+        weight = weigher(stage, {key: groups[key].rows for key in kept})
+        for key in kept:
+            for steps in groups[key].values:
+                counts[key, steps] += weight(key, str(stage.split), 1)
     found = stage.keys if stage.keys is not None else tuple(dict.fromkeys(key for key, _ in counts))
     columns = [[found.index(key), steps - column.low, count] for (key, steps), count in counts.items()]
     group, cell, count = np.array(columns, dtype=np.int64).reshape(-1, 3).T
@@ -361,25 +373,16 @@ def on_grid(value: float | None, column: GridColumn) -> int | None:
     return max(bounds.low_units, min(bounds.high_units, rounded)) - column.centre
 
 
-def _in_all(value: int, counted: int, most: int | None) -> int:
-    if most is None or counted <= most:
-        return value
-    size = abs(value) * most // counted  # toward zero
-    return size if value >= 0 else -size
-
-
-def _measured(cell: _Cell, measure: str, cap: int) -> int:
+def _measured(cell: _Cell, measure: str) -> int:
     what, _, name = measure.partition(":")
     match what:
         case "units":
             return 1
         case "rows":
-            return min(cell.rows, cap)
+            return cell.rows
         case "filled":
-            return min(cell.filled[name], cap)
+            return cell.filled[name]
+        case "empty":
+            return cell.rows - cell.filled[name]
         case _:
-            number, total = cell.filled[name], cell.total[name]
-            if number <= cap:
-                return total
-            size = abs(total) * cap // number  # toward zero
-            return size if total >= 0 else -size
+            return cell.total[name]

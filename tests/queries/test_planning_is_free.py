@@ -98,15 +98,17 @@ def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreada
     counts, total, typical = proposal.preview().errors
     measures = proposal.plan.measures
     # discrete Laplace, by hand: P(|X| > t) = 2 r^(t+1) / (1 + r)
-    scale = float(measures["rows"].mechanism.scale)
-    r = math.exp(-1 / scale)
-    assert 2 * r ** (counts.half_width + 1) / (1 + r) <= 0.05 < 2 * r**counts.half_width / (1 + r)
+    number, empty = (measure for name, measure in measures.items() if not name.startswith("total"))
+    assert (number.mechanism, number.paid, empty.paid) == (empty.mechanism, False, True)
+    # rows are the sum of two, in parts: P(|X + Y| > t) = (1 + t / 2 b) exp(-t / b) for two Laplace variables of scale b
+    ratio = float(counts.half_width * number.parts / number.mechanism.scale)
+    assert (1 + ratio / 2) * math.exp(-ratio) <= 0.05 < (1 + ratio / 2) * math.exp(-ratio * 0.99)
     # the sum is T + c N, with Laplace noise of two sizes, in closed form; in steps of 0.01
-    wide = next(float(measure.mechanism.scale) for name, measure in measures.items() if name.startswith("total"))
+    whole = next(measure for name, measure in measures.items() if name.startswith("total"))
+    wide = float(whole.mechanism.scale / whole.parts)
     (column,) = proposal.plan.stage.grid.values()
     assert column.centre == 500, "the middle of 0 to 10"
-    number = next(measure for name, measure in measures.items() if name != "rows" and not name.startswith("total"))
-    other, t = 500 * float(number.mechanism.scale), float(total.half_width) * 100
+    other, t = 500 * float(number.mechanism.scale / number.parts), float(total.half_width) * 100
 
     def beyond(t):
         return (wide**2 * math.exp(-t / wide) - other**2 * math.exp(-t / other)) / (wide**2 - other**2)

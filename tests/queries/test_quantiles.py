@@ -87,7 +87,7 @@ def test_unit_moves_the_nodes_by_at_most_the_sensitivity(neighbours, caps, branc
         answer = MemoryEngine(rows, order=lambda unit, key: (hash((unit, key)), key)).aggregate(split.stage, salt=1)
         leaves = np.zeros((4, tree.cells), dtype=int)
         np.add.at(leaves, (answer.cells.group, answer.cells.cell), answer.cells.count)
-        assert leaves.sum(axis=1).max() <= caps[0] * split.stage.parts
+        assert leaves.sum(axis=1).max() <= caps[0] * split.stage.split_parts
         assert (leaves.sum(axis=1) > 0).sum() <= caps[1]
         found.append(np.concatenate([level.ravel() for level in tree.nodes(leaves)]))
     distinct = np.unique(found, axis=0)

@@ -55,15 +55,16 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     assert origins["typical: paid"] == ("[0, 10] in steps of 0.01", "declared")
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
     assert origins["max_rows_per_group"] == ("1", "public")
-    # the scales are those that the spend buys, worked out here by hand: five shares of epsilon 1/2
+    # the scales are those that the spend buys, worked out here by hand: shares of epsilon 1/2, the last 899 of 4096 for groups
     scales = {
-        part["for"]: part["parameters"]["scale"] for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
-    }
+        part["for"]: Fraction(part["parameters"]["scale"]) / int(part["parameters"]["parts of a step"])
+        for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
+    }  # fmt: skip
     assert scales == {
-        "units": "10",
-        "total:paid[0,10,1/100]-500": "5000",
-        "filled:paid[0,10,1/100]-500": "10",
-        "total:paid[0,20,1/100]-0": "20000",
+        "filled:paid[0,10,1/100]-500": Fraction(2 * 4096, 1399),
+        "empty:paid[0,10,1/100]-500": Fraction(2 * 4096, 1399),  # of other rows: paid once
+        "total:paid[0,10,1/100]-500": Fraction(500 * 2 * 4096, 899),
+        "total:paid[0,20,1/100]-0": Fraction(2000 * 2 * 4096, 899),
     }
     assert body["guarantee"]["promise"]["epsilon"] == "1/2"
     assert body["ledger"]["price"] == {"epsilon": "1/2", "delta": "1/1000000"}

@@ -38,11 +38,12 @@ def exact(made, values, groups):
     numbers |= {
         f"total:{column.name}": int(values.sum()) - column.centre * len(values),
         f"filled:{column.name}": len(values),
+        f"empty:{column.name}": 0,
     }
     keys = tuple((place,) for place in range(groups))
-    found = {name: np.full(groups, numbers[name], dtype=np.int64) for name in made.stage.measures}
+    found = {name: np.full(groups, numbers[name] * made.stage.parts.get(name, 1)) for name in made.stage.measures}
     group, cell = np.repeat(np.arange(groups), 101), np.tile(np.arange(101), groups)
-    parts = next(iter(made.splits.values())).stage.parts  # of a row: values are counted in them
+    parts = next(iter(made.splits.values())).stage.split_parts  # of a row: values are counted in them
     cells = Aggregates(groups, keys, {}, Cells(group, cell, parts * np.tile(leaves, groups)))
     return Aggregates(groups, keys, found), dict.fromkeys(made.splits, cells)
 

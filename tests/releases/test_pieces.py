@@ -124,7 +124,9 @@ class Streamed:
             if self.swapped:
                 keys[0], keys[1] = keys[1], keys[0]
             here = np.arange(number)
-            yield Aggregates(number, keys, {}, Cells(here, (start + here) % 101, np.full(number, 1000 * stage.parts)))
+            yield Aggregates(
+                number, keys, {}, Cells(here, (start + here) % 101, np.full(number, 1000 * stage.split_parts))
+            )
 
 
 def streamed(table, groups, **more):

@@ -63,7 +63,7 @@ def released(values, cells, spend, neighbours, source, *, draws=DRAWS):
     made = plan(asked, spend=spend, limits=nt.limits(max_rows_per_group=5))
     ((name, split),) = made.splits.items()
     assert split.tree.cells == cells
-    leaves = np.tile(np.bincount(values, minlength=cells) * split.stage.parts, (draws, 1))
+    leaves = np.tile(np.bincount(values, minlength=cells) * split.stage.split_parts, (draws, 1))
     mechanism = made.measures[name].mechanism
     trees = {name: [mechanism.noisy(level, source=source) for level in split.tree.nodes(leaves)]}
     found = made.estimates({}, trees)

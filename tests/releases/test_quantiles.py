@@ -90,7 +90,9 @@ def test_quantiles_share_the_choice_of_groups_with_counts(tmp_path):
         (split,) = made.plan.splits.values()
         cells = DuckdbEngine().aggregate(split.stage, salt=7).cells
     by_town = np.zeros(3, dtype=int)
-    np.add.at(by_town, cells.group, cells.count // split.stage.parts)  # no unit has more than two values in a town
+    np.add.at(
+        by_town, cells.group, cells.count // split.stage.split_parts
+    )  # no unit has more than two values in a town
     assert by_town.tolist() == rows_kept.tolist()
     assert sum(by_town) == 6000
 

@@ -12,7 +12,14 @@ from sqlglot import exp
 from neartwin.engines.arrow import ARROW, gathered, gathered_rows, key_table
 from neartwin.engines.duckdb_connections import memory_connection, opened
 from neartwin.engines.sql.bounding import are_many, can_thin
-from neartwin.engines.sql.dialect import KEYS, Dialect, floor_half_up, in_calendar
+from neartwin.engines.sql.dialect import (
+    KEYS,
+    Dialect,
+    as_bigint,
+    floor_half_up,
+    in_calendar,
+    integer,
+)
 from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.rendering import translated
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
@@ -21,6 +28,8 @@ from neartwin.tables.table import Join
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
+_LARGEST = 2**62  # a product in 64 bits
+_SHORT = 2**40  # a factor that leaves room for most totals
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
 _TYPES = {
     ColumnType.TEXT: "VARCHAR",
@@ -86,9 +95,24 @@ class DuckdbDialect(Dialect):
         """A HUGEINT."""
         return _huge(value)
 
-    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
-        """DuckDB's // truncates."""
-        return exp.IntDiv(this=exp.paren(_huge(total) * _huge(cap)), expression=_huge(number))
+    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr, parts: int = 1) -> exp.Expr:
+        """DuckDB's // truncates. 64 bits take a tenth of the time, and mostly hold a product with the cap and one with parts."""
+        all_parts = exp.paren(_huge(cap) * integer(parts)) if parts > 1 else _huge(cap)
+        wide = exp.IntDiv(this=exp.paren(_huge(total) * all_parts), expression=_huge(number))
+        if not isinstance(cap, exp.Literal):
+            return wide
+        at_once = parts if int(cap.this) * parts <= _SHORT else 1  # else parts follow, from quotient and rest
+        times = int(cap.this) * at_once
+        small: exp.Expr = exp.Between(
+            this=total.copy(), low=integer(-(_LARGEST // times)), high=integer(_LARGEST // times)
+        )
+        product, over = exp.paren(as_bigint(total.copy()) * integer(times)), as_bigint(number.copy())
+        short: exp.Expr = exp.IntDiv(this=product, expression=over)
+        if at_once < parts:
+            rest = exp.paren(exp.paren(exp.Mod(this=product.copy(), expression=over.copy())) * integer(parts))
+            short = exp.paren(short) * integer(parts) + exp.paren(exp.IntDiv(this=rest, expression=over.copy()))
+            small = exp.and_(small, over.copy() <= integer(_LARGEST // parts))
+        return exp.case().when(small, short).else_(wide)
 
 
 def _huge(value: exp.Expr) -> exp.Expr:

@@ -134,9 +134,10 @@ class PostgresDialect(Dialect):
         """A NUMERIC."""
         return _numeric(value)
 
-    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
+    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr, parts: int = 1) -> exp.Expr:
         """div() of NUMERIC truncates."""
-        return exp.func("div", _numeric(total) * _numeric(cap), _numeric(number), dialect="postgres")
+        times = _numeric(cap) * exp.Literal.number(parts) if parts > 1 else _numeric(cap)
+        return exp.func("div", _numeric(total) * times, _numeric(number), dialect="postgres")
 
     def same(self, value: exp.Expr, key: exp.Expr, kind: ColumnType, *, nullable: bool) -> exp.Expr:
         """Equalities alone: IS NOT DISTINCT FROM would compare every row with every key."""

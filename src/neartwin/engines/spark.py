@@ -97,8 +97,9 @@ class SparkDialect(Dialect):
         """A DECIMAL of 38 digits."""
         return _wide(value)
 
-    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
+    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr, parts: int = 1) -> exp.Expr:
         """Total * cap / number, as q cap + r cap / number with total = q number + r: no step leaves its type."""
+        cap = exp.paren(_wide(cap) * exp.Literal.number(parts)) if parts > 1 else cap
         quotient = exp.IntDiv(this=total.copy(), expression=_wide(number))
         rest = exp.paren(exp.Mod(this=total.copy(), expression=_wide(number)))
         left_over = exp.IntDiv(this=exp.paren(_wide(rest) * _wide(cap)), expression=_wide(number))

@@ -163,12 +163,10 @@ class ScaledNoise(AdditiveMechanism):
         """The law, for noise that is drawn in parts of a step."""
         return f"{self.kind}, scale {self.noise_scale / parts:,g}"
 
-    def calibration(self) -> tuple[str, str]:
-        """Its sensitivity, and how the noise follows from it."""
-        return (
-            f"sensitivity {self.sensitivity:,}",
-            f"scale = sensitivity / epsilon = {self.sensitivity:,} / {float(self.epsilon):g}",
-        )
+    def calibration(self, parts: int = 1) -> tuple[str, str]:
+        """Its sensitivity, and how the noise follows from it, for noise that is drawn in parts of a step."""
+        size = f"{self.sensitivity / parts:,.12g}"
+        return f"sensitivity {size}", f"scale = sensitivity / epsilon = {size} / {float(self.epsilon):g}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,13 +229,10 @@ class SquaredNoise(AdditiveMechanism):
         """The law, for noise that is drawn in parts of a step."""
         return f"{self.kind}, deviation {self.noise_scale / parts:,g}"
 
-    def calibration(self) -> tuple[str, str]:
-        """Its sensitivity, and how the noise follows from it."""
-        mu_squared = float(self.l2_squared / self.variance)
-        return (
-            f"squared sensitivity {self.l2_squared:,}",
-            f"variance = squared sensitivity / mu^2 = {self.l2_squared:,} / {mu_squared:g}",
-        )
+    def calibration(self, parts: int = 1) -> tuple[str, str]:
+        """Its sensitivity, and how the noise follows from it, for noise that is drawn in parts of a step."""
+        mu_squared, size = float(self.l2_squared / self.variance), f"{self.l2_squared / parts**2:,.12g}"
+        return f"squared sensitivity {size}", f"variance = squared sensitivity / mu^2 = {size} / {mu_squared:g}"
 
 
 def clipped_whole(values: WholeNumbers, low: int, high: int) -> NDArray[np.int64]:

@@ -8,12 +8,11 @@ from typing import TypeVar, cast
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.planning.limits import Limits, PrivateLimit
-from neartwin.planning.stage import MOST_ROWS, parts_for
+from neartwin.planning.stage import LARGEST, MOST_ROWS
 from neartwin.queries.query import Query
 from neartwin.tables.table import RowUnit
 
 T = TypeVar("T")
-_UNIT_BITS = 25
 _MOST_GROUPS = 2**50  # noise for more groups is too wide for its grid
 
 
@@ -26,7 +25,7 @@ class ContributionBounds:
         max_groups: The most groups of a unit.
         max_discovered_groups: The most groups that a unit helps to discover; None for all its groups.
         rows: The most rows of a unit in all groups together; None if the other bounds imply no more.
-        norm: The length of a unit's whole vector, in rows, in place of all the others.
+        norm: The length of a unit's rows by group, in place of all the others.
     """
 
     max_rows_per_group: int
@@ -38,8 +37,8 @@ class ContributionBounds:
     def __str__(self) -> str:
         if self.norm is not None:
             return (
-                "a unit's whole vector of contributions, over groups and statistics, is scaled down to a norm of "
-                f"{float(self.norm):g} rows; no row is dropped"
+                "all rows of a unit weigh the same, so that its numbers of rows by group have a norm of at most "
+                f"{float(self.norm):g}; no row is dropped"
             )
         total = "" if self.rows is None else f", for {self.rows} rows in all"
         rows, groups = self.max_rows_per_group, self.max_groups
@@ -85,7 +84,7 @@ def contribution_bounds(query: Query, limits: Limits) -> ContributionBounds:
             discovered,
             "must be left out: it is for unknown groups, and these groups have public keys",
         )
-    if discovered is None or discovered >= bounds.max_groups:
+    if discovered is None or (bounds.norm is None and discovered >= bounds.max_groups):
         return bounds
     return replace(bounds, max_discovered_groups=discovered)
 
@@ -113,6 +112,8 @@ def _of_norm(query: Query, limits: Limits, norm: Fraction) -> ContributionBounds
             "give the number of its groups that a unit helps to discover, for instance "
             f"limits=nt.limits(norm={limits.norm}, max_discovered_groups=8)"
         )
+    if norm > LARGEST:
+        raise ParameterError("norm", float(norm), f"must be at most {LARGEST:,} rows")
     most = MOST_ROWS if keys is None else len(keys)
     return ContributionBounds(max_rows_per_group=MOST_ROWS, max_groups=most, norm=norm)
 
@@ -123,11 +124,6 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
     all_rows, per_group, groups = limits.rows, _number(limits.max_rows_per_group), _number(limits.max_groups)
     units_alone = all(one.counts_units for one in statistics)
     if all_rows is not None:
-        if not all(one.capped_in_all for one in statistics):
-            raise QueryError(
-                "rows limits counts, sums and means only; limit other statistics by "
-                "nt.limits(max_rows_per_group=..., max_groups=...)"
-            )
         per_group = min(per_group or all_rows, all_rows)
         if keys is not None and not any(one.counts_units for one in statistics):
             groups = groups or len(keys)
@@ -161,23 +157,6 @@ def _missing(query: Query, limits: Limits, per_group: int | None, groups: int | 
         f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({example}), or {options} in a terminal; "
         "a low bound loses the data of heavy units, a high one adds noise"
     )
-
-
-def parts_of_row(query: Query, bounding: ContributionBounds) -> int:
-    """The parts of a row in which values of heavy units are counted: a unit's C rows are about 2^24 parts.
-
-    Args:
-        query: The query.
-        bounding: The bounds of a unit.
-
-    Returns:
-        The parts of one row; 1 if each row is its own unit.
-    """
-    if isinstance(query.table.unit, RowUnit):
-        return 1
-    if bounding.norm is not None:
-        return parts_for(bounding.norm)
-    return 1 << max(0, _UNIT_BITS - bounding.max_rows_per_group.bit_length())
 
 
 def rows_found(bounding: ContributionBounds) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.exact import Number
 from neartwin.planning.limits import Limits, PrivateLimit
-from neartwin.planning.stage import NormClip, Stage
+from neartwin.planning.stage import Stage
 from neartwin.tables.table import How, Join, JoinKind
 from neartwin.tables.types import ColumnType
 
@@ -81,8 +81,9 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "groups_per_unit": stage.groups_per_unit,
         **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
         **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
-        **({} if stage.clip is None else {"clip": _norm(stage.clip)}),
-        **({} if stage.cell_clip is None else {"cell_clip": [stage.cell_clip.limit, stage.cell_clip.widths]}),
+        **({"norm": str(stage.norm)} if stage.norm is not None else {}),
+        **({"length_by": stage.length_by} if stage.length_by is not None else {}),
+        **({"one weight": dict(stage.parts)} if stage.parts else {}),
         **more,
     }
     return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
@@ -117,10 +118,6 @@ def _limit(value: Any) -> str:
 
 def _joined(join: Join) -> dict[str, object]:
     return join.record() | {"kind": JOINS[join.kind], "how": JOINS[join.how]}
-
-
-def _norm(clip: NormClip) -> list[object]:
-    return [clip.limit, {name: [one.times, one.over, one.parts] for name, one in clip.coordinates.items()}]
 
 
 def _written(stage: Stage) -> Sequence[Sequence[object]]:

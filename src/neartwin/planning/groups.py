@@ -1,8 +1,9 @@
 """The plan of statistics of groups: the measures, the split of the budget, the engine's exact question, and the noise."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from fractions import Fraction
+from math import sqrt
 
 import numpy as np
 
@@ -11,17 +12,22 @@ from neartwin.checks import positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, WholeNumbers, rational
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE, Allocation, Discovery, allocate
-from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, parts_of_row, rows_found
+from neartwin.planning.allocation import (
+    CONFIDENCE,
+    LARGEST_SCALE,
+    Allocation,
+    Discovery,
+    allocate,
+    allocate_normal,
+)
+from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits
-from neartwin.planning.norm_clipping import share_norm
 from neartwin.planning.plan import Loss, NoisyAnswer, Plan, QueryPlan
-from neartwin.planning.stage import Aggregates, Stage, cell_clip, of_clipped_cells
+from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.statistics import sensitivity
 from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic
@@ -30,6 +36,11 @@ from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import RowUnit
 from neartwin.tables.types import Key
+
+_PARTS = (2**24, 2**12, 1)  # of a step: fewer where the noise of more could not be drawn
+_WIDEST = LARGEST_SCALE  # of noise, in parts
+_WIDEST_OF_GROUPS = 2**42  # where margins and workloads share it further
+WEIGHT = "one weight"  # in digests: of the rows of a unit, in all that is asked about a group
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +119,6 @@ class GroupPlan(QueryPlan):
         selection: The discovery of unknown groups; None for public groups.
         splits: The counts by cell, by the measure whose noise they get, node by node. One salt serves all stages.
         context: The context in which statistics are estimated, with the measures.
-        shared: The one mechanism of all measures that a norm bounds together. Each measure's own is its loss alone.
     """
 
     kind = "groups"
@@ -117,7 +127,6 @@ class GroupPlan(QueryPlan):
     selection: Selection | None
     splits: Mapping[str, Split]
     context: Context
-    shared: Gaussian | None = None
 
     @property
     def histogram(self) -> tuple[str, Statistic] | None:
@@ -152,18 +161,24 @@ class GroupPlan(QueryPlan):
         }
         if self.splits:
             form["splits"] = {
-                name: [split.tree.cells, split.tree.branching, *([split.stage.parts] if split.stage.parts > 1 else [])]
+                name: [split.tree.cells, split.tree.branching, *self._weighted(split.stage)]
                 for name, split in self.splits.items()
             }
         return form
 
+    def _weighted(self, stage: Stage) -> list[object]:
+        return [] if isinstance(stage.table.unit, RowUnit) else [stage.split_parts, WEIGHT]
+
     def _losses(self) -> list[Composition]:
-        parts = [measure.losses() for measure in self.measures.values()]
-        if self.shared is not None:  # trees have separate vectors, each with its own clip
-            parts = [self.shared.losses(), *(self.measures[name].losses() for name in self.splits)]
+        parts = [measure.losses() for measure in self.measures.values() if not measure.paid]
         if self.selection is not None:
             parts.append(self.selection.unit_losses(self.discovered_cells))
         return parts
+
+    @property
+    def parts_of_noise(self) -> Mapping[str, int]:
+        """The parts of each measure."""
+        return {name: measure.parts for name, measure in self.measures.items() if measure.parts > 1}
 
     def mechanisms(self) -> Iterator[tuple[str, object]]:
         """The noise of each measure, the selection, and trees."""
@@ -171,8 +186,6 @@ class GroupPlan(QueryPlan):
         if self.selection is not None:
             yield "selection", self.selection
         yield from ((name, split.tree) for name, split in self.splits.items())
-        if self.shared is not None:
-            yield "shared", self.shared
 
     # The run
 
@@ -296,8 +309,9 @@ class GroupPlan(QueryPlan):
 
     def _noise_within(self, statistic: Statistic, bounds: ContributionBounds) -> float:
         """The mean absolute noise of a statistic at other bounds than the plan's, in rows."""
-        own, measure = self.bounding, self.measures[statistic.main_measure(self.context)]
-        size = measure.mechanism.mean_size
+        terms = self.context.whole(statistic.main_measure(self.context))
+        own, measure = self.bounding, self.measures[terms[0]]
+        size = measure.mechanism.mean_size * sqrt(len(terms))
         if bounds.norm is not None:
             what, _, name = measure.name.partition(":")
             cell = self.stage.grid.get(name) or self.stage.moments.get(name)
@@ -357,15 +371,15 @@ class GroupPlan(QueryPlan):
         measure = self.measures[name]
         change = measure.sensitivity
         reach = change.why if name in self.splits else f"over at most {change.cells:,} groups: {change.why}"
-        if self.shared is not None:
-            reach = f"alone: {change.why}"
-        size, scale = measure.mechanism.calibration()
+        size, scale = measure.mechanism.calibration(measure.parts)
         return Explained(f"{self._label(name)}: {measure.noise_in_words}", nodes(f"{size}, {reach}", scale))
 
     def _label(self, name: str) -> str:
         what, _, column = name.partition(":")
         if not column:
             return f"number of {what}"
+        if what == "empty":
+            return f"rows that are not in the {self._label(f'filled:{column}')}, at the same price"
         if what == "cells":
             return f"each node's number of values of {self.splits[name].column.column}"
         if column in self.stage.moments:
@@ -409,12 +423,13 @@ def sort_key(key: Key) -> tuple[tuple[bool, str, object], ...]:
     return tuple((value is None, type(value).__name__, "" if value is None else value) for value in key)
 
 
-def context_of(query: Query, bounding: ContributionBounds) -> Context:
+def context_of(query: Query, bounding: ContributionBounds, parts: int) -> Context:
     """The context of statistics before the budget is split.
 
     Args:
         query: The query.
         bounding: The bounds of a unit.
+        parts: The most parts of a step in which rows of different weights are counted.
 
     Returns:
         The context, without measures.
@@ -428,8 +443,9 @@ def context_of(query: Query, bounding: ContributionBounds) -> Context:
             groups_per_unit=bounding.max_groups,
             groups=None if keys is None else len(keys),
             rows_per_unit=bounding.rows,
+            norm=bounding.norm,
         ),
-        parts=parts_of_row(query, bounding),
+        parts=1 if isinstance(query.table.unit, RowUnit) else parts,
         one_value=isinstance(query.table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions,
     )
 
@@ -455,7 +471,8 @@ def plan_groups(
     """
     bounding, weights = contribution_bounds(query, limits), _weights(query, importance or {})
     alone = replace(query, groups=replace(query.groups, margins=(), linear_workload=None))
-    return _plan_groups(alone, bounding, spend, weights)
+    widest = _WIDEST if alone.groups == query.groups else _WIDEST_OF_GROUPS
+    return _plan_groups(alone, bounding, spend, weights, widest)
 
 
 def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]:
@@ -470,15 +487,29 @@ def _weights(query: Query, weights: Mapping[str, Number]) -> Mapping[str, float]
 
 @dataclass(frozen=True, slots=True)
 class _Draft:
-    """The measures that a query needs, by name, before the budget is split among them."""
+    """The measures that a query needs, by name, before the budget is split among them.
+
+    Attributes:
+        needed: The measures.
+        context: The context of the query.
+        fixed: Measures that no others can stand for.
+    """
 
     needed: Mapping[str, Measurement]
     context: Context
+    fixed: frozenset[str] = frozenset()
 
-    @property
-    def parts(self) -> int:
-        """The parts of a row in which trees count."""
-        return self.context.parts
+    def halved(self) -> "_Draft | None":
+        """The draft in which rows with a value and rows without are measured at one price, in place of all; or None."""
+        context, rows = self.context, self.context.rows
+        numbers = [need for name, need in self.needed.items() if name.startswith("filled:")]
+        if rows not in self.needed or rows in self.fixed or not numbers:
+            return None
+        number = max(numbers, key=lambda need: need.weight)
+        needed = {name: need for name, need in self.needed.items() if name != rows}
+        needed[number.name] = context.halved(number, self.needed[rows])
+        halves = (number.name, number.name.replace("filled:", "empty:", 1))
+        return _Draft(needed, replace(context, halves=halves))
 
     @property
     def trees(self) -> dict[str, tuple[GridColumn, CountTree]]:
@@ -496,19 +527,15 @@ class _Draft:
         return {need.cell.name: need.cell for need in self.needed.values() if isinstance(need.cell, Moment)}
 
 
-def _draft(query: Query, bounding: ContributionBounds, weights: Mapping[str, float], power: float) -> _Draft:
+def _draft(query: Query, context: Context, weights: Mapping[str, float], power: float) -> _Draft:
     """The draft of a query. A node's deviation grows like levels**power: 1 for Laplace noise, 1/2 for normal noise."""
-    context, norm = context_of(query, bounding), bounding.norm
-    needed: dict[str, Measurement] = {}
+    needed, fixed = dict[str, Measurement](), set[str]()
     for name, statistic in query.aggregates.items():
         for need in statistic.measurements(context, weights[name], power):
-            if need.tree is not None and norm is not None:
-                clip = cell_clip(norm, need.tree)
-                change = of_clipped_cells(query.table.neighbours, clip, need.tree, bounding.max_groups)
-                need = replace(need, sensitivity=change)  # noqa: PLW2901 - the same measure, bounded in another way
             known = needed.get(need.name)
             needed[need.name] = need if known is None else _joined(known, need)
-    return _Draft(needed, context)
+            fixed |= set() if statistic.adds_rows else {need.name}
+    return _Draft(needed, context, frozenset(fixed))
 
 
 def _joined(one: Measurement, other: Measurement) -> Measurement:
@@ -517,7 +544,9 @@ def _joined(one: Measurement, other: Measurement) -> Measurement:
     return replace(other, weight=one.weight + other.weight, grid=grid)
 
 
-def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weights: Mapping[str, float]) -> GroupPlan:
+def _plan_groups(
+    query: Query, bounding: ContributionBounds, spend: Budget, weights: Mapping[str, float], widest: int
+) -> GroupPlan:
     table, keys = query.table, query.groups.keys
     discovery = None
     if keys is None:
@@ -525,38 +554,22 @@ def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weig
         of_rows = any(not aggregate.counts_units for aggregate in query.aggregates.values())
         rows = rows_found(bounding) if of_rows else 1
         discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering, rows)
-    drafts = [_draft(query, bounding, weights, power) for power in (1.0, 0.5)]
-    if not drafts[0].trees:
-        del drafts[1]
-    clip, together = None, None
-    if bounding.norm is not None:
-        draft = drafts[-1]  # its trees are for normal noise
-        trees = tuple(need for need in draft.needed.values() if need.tree is not None)
-        others = tuple(need for need in draft.needed.values() if need.tree is None)
-        shared = share_norm(
-            others, bounding, discovery, spend, neighbours=table.neighbours, trees=trees, tree_parts=draft.parts
-        )
-        measures, clip, together = shared.measures, shared.clip, shared.joint
-        allotted: Allocation[Noise] | Allocation[Gaussian] = shared.allotted
-    else:
-        allotments = [(draft, allocate(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
-        draft, allotted = min(allotments, key=lambda one: one[1].error)
-        measures = {
-            name: Measure(
-                name=name,
-                sensitivity=need.sensitivity,
-                mechanism=allotted.noise[name],
-                parts=1 if need.tree is None else draft.parts,
-            )
-            for name, need in draft.needed.items()
-        }
+    draft, allotted = _allotted(query, bounding, weights, discovery, spend, widest=widest)
+    measures = {
+        name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name], parts=need.parts)
+        for name, need in draft.needed.items()
+    }
+    for one, other in zip(draft.context.halves, draft.context.halves[1:], strict=False):
+        measures[other] = replace(measures[one], name=other, paid=True)
     names = tuple(name for name in measures if name not in draft.trees)
     if discovery is not None and bounding.max_discovered_groups is not None:
         names = ("finders", *names)
     elif discovery is not None and "units" not in measures:
         names = ("units", *names)
-    stage = replace(_stage(query, bounding, draft.grid, names), moments=draft.moments, clip=clip)
-    splits = _splits(stage, draft, bounding.norm)
+    stage = replace(
+        _stage(query, bounding, draft.grid, names), moments=draft.moments, parts=_finer(draft, measures, names)
+    )
+    splits = _splits(stage, draft)
     return GroupPlan(
         query=query,
         bounding=bounding,
@@ -569,14 +582,56 @@ def _plan_groups(query: Query, bounding: ContributionBounds, spend: Budget, weig
         context=replace(draft.context, measures=measures, trees={name: split.tree for name, split in splits.items()}),
         why=allotted.why,
         error=allotted.error,
-        shared=together,
     )
 
 
-def _splits(stage: Stage, draft: _Draft, norm: Fraction | None) -> dict[str, Split]:
-    """A statement for each tree, which keeps a unit in the same groups, or weights its values to the norm."""
-    alone = replace(stage, moments={}, measures=(), clip=None, parts=draft.parts)
-    if norm is not None:  # a norm keeps all groups of a unit
+def _allotted(
+    query: Query,
+    bounding: ContributionBounds,
+    weights: Mapping[str, float],
+    discovery: Discovery | None,
+    spend: Budget,
+    *,
+    widest: int,
+) -> tuple[_Draft, Allocation[Noise]]:
+    """The measures in the finest parts whose noise can be drawn, and their noise."""
+    for parts in _PARTS:
+        context = context_of(query, bounding, parts)
+        with suppress(ParameterError):
+            draft, found = _shared(query, context, weights, discovery, spend)
+            if all(law.noise_scale <= widest for law in found.noise.values()):
+                return draft, found
+    return _shared(query, context, weights, discovery, spend)
+
+
+def _shared(
+    query: Query, context: Context, weights: Mapping[str, float], discovery: Discovery | None, spend: Budget
+) -> tuple[_Draft, Allocation[Noise]]:
+    """The best of the ways of spending."""
+    norm = context.reach.norm is not None
+    drafts = [_draft(query, context, weights, power) for power in ((0.5,) if norm else (1.0, 0.5))]
+    if not drafts[0].trees:
+        del drafts[1:]
+    drafts += [one for draft in drafts if (one := draft.halved()) is not None]
+    share = allocate_normal if norm else allocate
+    found = [(draft, share(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
+    return min(found, key=lambda one: one[1].error)
+
+
+def _finer(draft: _Draft, measures: Mapping[str, Measure], names: Sequence[str]) -> dict[str, int]:
+    """The parts of each measure whose rows have weights. Rows that are their own units have none."""
+    if draft.context.parts == 1 and isinstance(draft.context.table.unit, RowUnit):
+        return {}
+    whole = {"units", "finders"} if draft.context.reach.units_norm is None else {"finders"}
+    if draft.context.reach.rows_per_unit is None and draft.context.reach.norm is None:
+        whole.add("rows")
+    return {name: measures[name].parts for name in names if name not in whole}
+
+
+def _splits(stage: Stage, draft: _Draft) -> dict[str, Split]:
+    """A statement for each tree, which keeps a unit in the same groups."""
+    alone = replace(stage, moments={}, measures=())
+    if stage.norm is not None:  # a norm keeps all groups of a unit
         alone = replace(alone, discovery_groups=None)
     return {
         name: Split(
@@ -584,7 +639,7 @@ def _splits(stage: Stage, draft: _Draft, norm: Fraction | None) -> dict[str, Spl
                 alone,
                 grid={column.name: column},
                 split=column.name,
-                cell_clip=None if norm is None else cell_clip(norm, tree),
+                parts={column.name: draft.needed[name].parts},
             ),
             tree=tree,
         )
@@ -609,4 +664,5 @@ def _stage(
         groups_per_unit=bounding.max_groups if capped else None,
         rows_per_unit=bounding.rows,
         discovery_groups=bounding.max_discovered_groups,
+        norm=bounding.norm,
     )

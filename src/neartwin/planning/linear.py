@@ -1,18 +1,16 @@
 """Plans of margins and of linear workloads: they measure sums of groups, and answers follow by least squares.
 
-**Workloads and margins of norm-clipped units.** Behind both is one statistic of every group, clipped as in
-`neartwin.planning.stage`. A unit's vector x over the groups, in parts of a step, has |x|^2 <= limit^2 / weight^2. It is
-of whole numbers, so |x|^2 is at most the whole part of that. A replaced unit moves the groups by x - x'. Its squared
-length is at most twice that if entries are never negative, because then x . x' >= 0, and otherwise four times
-(`neartwin.planning.norm_clipping`). Call the largest of these c^2. Noise N(0, s2) on every group is mu-GDP for mu^2 =
-c^2 / s2 (Dong, Roth, Su 2022, Thm 2.7).
+**Under a norm.** Behind both is one statistic of every group, weighted as in `neartwin.planning.stage`. A unit moves it
+over all groups by at most c in length, by `sensitivity.of_norm`. Noise N(0, s2) on every group is mu-GDP for mu^2 =
+c^2 / s2 (Dong, Roth, Su 2022, Thm 2.7). Margins take the length over the coarsest groups that all of them share. Then
+the bound c holds for each margin.
 
-*Every group alone is the best that can be measured.* Let a table A of sums of groups be measured with unit noise
-instead, in units where c = 1. A unit may be anywhere within the norm. So A is mu-GDP only if |A x| <= mu |x| for all x,
-at least for those of one sign. If sums have no negative weights, as in trees, prefixes and margins, A^T A has a largest
-eigenvector of one sign. Hence G = A^T A <= mu^2 I. Then G^-1 >= mu^-2 I, and every answer q has variance q . G^-1 q >=
-|q|^2 / mu^2: that of the groups alone. So sums gain nothing under a norm. Under caps they do, because a unit is then in
-few groups.
+*For a workload every group alone is the best that can be measured.* Let a table A of sums of groups be measured with
+unit noise instead, in units where c = 1. A unit may be anywhere within the norm. So A is mu-GDP only if |A x| <= mu |x|
+for all x, at least for those of one sign. If sums have no negative weights, as in trees and prefixes, A^T A has a
+largest eigenvector of one sign. Hence G = A^T A <= mu^2 I. Then G^-1 >= mu^-2 I, and every answer q has variance q .
+G^-1 q >= |q|^2 / mu^2: that of the groups alone. So sums gain nothing under a norm. Under caps they do, because a unit
+is then in few groups.
 """
 
 import math
@@ -23,6 +21,7 @@ from fractions import Fraction
 
 from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.exact import FloatArray, Number
+from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.plan import Loss, QueryPlan
@@ -92,10 +91,12 @@ class NormContribution:
 
     Attributes:
         squared: The squared distance of two neighbours' groups.
+        alone: The squared distance of the sum of all groups.
         groups: The number of groups.
     """
 
     squared: int
+    alone: int
     groups: int
 
     @property
@@ -104,26 +105,26 @@ class NormContribution:
         return math.isqrt(self.squared * self.groups)
 
     def cell(self, groups: int) -> int:
-        """The largest change of a sum of so many groups."""
+        """The largest change of a margin's cell, which holds so many groups."""
         return math.isqrt(self.l2_squared(groups))
 
     def l2_squared(self, groups: int) -> int:
-        """The largest squared change of disjoint sums of so many groups each."""
-        return self.squared * groups
+        """The largest squared change of a margin whose cells hold so many groups."""
+        return self.alone if groups == self.groups else self.squared
 
 
 def norm_contribution(base: GroupPlan) -> NormContribution:
     """The contribution to the one measure of a plan under a norm, over public groups."""
     (measure,) = base.measures.values()
-    return NormContribution(measure.sensitivity.l2_squared, len(base.stage.keys or ()))
+    squared, halves = measure.sensitivity.l2_squared, base.query.table.neighbours is not Neighbours.ADD_REMOVE
+    alone = squared // 2 if halves and not is_mixed(base) else squared
+    return NormContribution(squared, alone, len(base.stage.keys or ()))
 
 
 def entry_parts(stage: Stage) -> int:
-    """The parts of a step in which the one measure of a stage counts: more than 1 if a norm weights it."""
-    if stage.clip is None:
-        return 1
-    (coordinate,) = stage.clip.coordinates.values()
-    return coordinate.parts
+    """The parts of a step in which the one measure of a stage counts."""
+    (measure,) = stage.measures
+    return stage.parts.get(measure, 1)
 
 
 def row_of(base: GroupPlan) -> tuple[int, Fraction]:

@@ -8,6 +8,9 @@ is largest if the k cells fill as few cells of S as they can.
 Margins with normal noise share mu^2, by the optimum of `best_shares`. Margins with discrete Laplace noise share
 epsilon. They are the whole table, the asked margins, or those for normal noise, whichever is best.
 
+A norm L is the length of a unit's rows by the coarsest groups that all asked margins share. Adding up cells of rows only
+lengthens a vector. So L bounds every margin that tells those groups apart, and no other margin is measured.
+
 **Bars.** The weights of the noise in an answer are known before anything is released. With normal noise the error is
 normal, with the variance of the design, plus the rounding of each draw, at most half a part. With discrete Laplace
 noise it is a weighted sum of independent draws. One draw has its own law's bar. For several, each term is rounded up to
@@ -25,6 +28,7 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
@@ -40,7 +44,6 @@ from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.linear import (
     FINE,
-    WHY,
     LinearPlan,
     NormContribution,
     entry_parts,
@@ -63,7 +66,7 @@ _SLACK = 1 + 1e-9  # covers the rounding of these formulas
 _TRIED = 400  # values of s
 _POINTS = 2**17  # points of the lattice
 _REACH = 24.0  # deviations to each side
-_WIDEST = 2e5  # the largest scale of a draw, in steps
+_FINEST = 2e4  # draws of a larger scale are rounded up to multiples of several steps
 _SPARE = 1e-6  # the probability set aside for wrapping and rounding
 _SHARES = 2**20  # shares are multiples of 1 / _SHARES
 _MOST_MEASURED = 6  # with more columns, only subsets of asked margins may be measured
@@ -192,7 +195,7 @@ def _normal_bar(design: MarginalDesign, margin: Margin, parts: int) -> float:
 
 
 def _laplace_bar(design: MarginalDesign, margin: Margin, noise: Mapping[Margin, DiscreteLaplace]) -> float:
-    """The half-width under discrete Laplace noise, which is drawn in steps. It holds with at least the releases' confidence."""
+    """The half-width under discrete Laplace noise, in the parts of a draw. It holds with at least the releases' confidence."""
     weights = {measured: design.weights(margin, measured) for measured in noise}
     drawn = [
         (noise[measured], float(value), int(count))
@@ -228,8 +231,6 @@ def _on_lattice(terms: list[tuple[float, FloatArray, FloatArray]], chance: float
 
     Wrapping round the lattice and floating point cost less than _SPARE, which is taken off the chance.
     """
-    if max(scale for scale, _, _ in terms) > _WIDEST:
-        return math.inf
     deviation = math.sqrt(
         math.fsum(
             float((counts * weights**2).sum()) * 2 * math.exp(-1 / scale) / math.expm1(-1 / scale) ** 2
@@ -239,20 +240,36 @@ def _on_lattice(terms: list[tuple[float, FloatArray, FloatArray]], chance: float
     if not deviation > 0:
         return 0.0
     step = 2 * _REACH * deviation / _POINTS
-    if _chernoff(terms, _SPARE / 4) > (_REACH - 1) * deviation - step * sum(float(n.sum()) for _, _, n in terms):
+    rounding = sum(float(((np.abs(w) * _wide(scale) + step) * n).sum()) for scale, w, n in terms)
+    if _chernoff(terms, _SPARE / 4) > (_REACH - 1) * deviation - rounding:
         return math.inf
     transform = np.ones(_POINTS // 2 + 1, dtype=complex)
     for scale, weights, counts in terms:
-        draws = np.arange(-math.ceil(42 * scale) - 1, math.ceil(42 * scale) + 2)
-        chances = -math.expm1(-1 / scale) / (1 + math.exp(-1 / scale)) * np.exp(-np.abs(draws) / scale)
+        wide = _wide(scale)
+        blocks = np.arange(-math.ceil(42 * scale / wide) - 1, math.ceil(42 * scale / wide) + 2)
+        chances = _in_blocks(blocks, scale, wide)
         for weight, many in zip(np.abs(weights), counts, strict=True):
             if weight and many:
-                places = np.ceil(weight * draws / step).astype(np.int64) % _POINTS
+                places = np.ceil(weight * blocks * wide / step).astype(np.int64) % _POINTS
                 transform *= np.fft.rfft(np.bincount(places, weights=chances, minlength=_POINTS)) ** int(many)
     law = np.fft.irfft(transform, n=_POINTS)[: _POINTS // 2]
     beyond = np.cumsum(law[::-1])[::-1] - law  # beyond[j]: above j steps
     fits = np.flatnonzero(beyond <= chance - _SPARE)
     return float(fits[0]) * step if len(fits) else math.inf
+
+
+def _wide(scale: float) -> int:
+    """The steps to a multiple of which a draw of this scale is rounded up."""
+    return max(1, math.floor(scale / _FINEST))
+
+
+def _in_blocks(blocks: NDArray[np.int64], scale: float, wide: int) -> FloatArray:
+    """P(wide (b - 1) < X <= wide b) for each b, for a discrete Laplace X of this scale."""
+    size, mass = np.abs(blocks) * (wide / scale), 1 / (1 + math.exp(-1 / scale))
+    below = -math.expm1(-wide / scale) * mass * np.exp(-size)  # of b <= 0
+    above = math.expm1(wide / scale) * math.exp(-1 / scale) * mass * np.exp(-size)
+    found: FloatArray = np.where(blocks > 0, above, below)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +313,10 @@ def plan_margins(query: Query, base: GroupPlan, spend: Budget) -> MarginalPlan:
     Raises:
         QueryError: The noise is too wide to be drawn.
     """
+    if base.bounding.norm is not None:
+        coarsest = tuple(sorted(set.intersection(*map(set, query.groups.margins))))
+        if len(coarsest) < len(query.groups.columns):
+            base = replace(base, stage=replace(base.stage, length_by=coarsest))
     candidates = [_planned(query, base, spend, way, price) for way, price in ways(spend, norm=base.bounding.norm)]
     best = min(candidates, key=lambda one: one.error)
     others = (f"less good: {one.why[0]}" for one in candidates if one is not best)
@@ -306,25 +327,25 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
     groups = query.groups
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
-    size, unit = row_of(base)
-    reach, full = _reach_of(query, base), tuple(range(len(sizes)))
-    moved = 1 if isinstance(reach, NormContribution) else size  # a clipped part has size 1, a row `size`
+    (size, unit), entry = row_of(base), cell.parts
+    reach = _reach_of(query, base)
+    moved = 1 if isinstance(reach, NormContribution) else size * entry  # a norm is in parts, caps are in rows
     importance = dict.fromkeys(groups.margins, 1.0)
-    candidates = _candidates(sizes, groups.margins)
+    candidates = [one for one in _candidates(sizes, groups.margins) if set(one) >= set(base.stage.length_by or ())]
     cells = {margin: math.prod(sizes[i] for i in range(len(sizes)) if i not in margin) for margin in candidates}
     costs = {margin: float(reach.l2_squared(cells[margin])) for margin in candidates}
-    shares = {full: 1.0} if isinstance(reach, NormContribution) else best_shares(sizes, importance, costs)
+    shares = best_shares(sizes, importance, costs)
     noise: Mapping[Margin, DiscreteLaplace | Gaussian]
     if isinstance(way, Pure):
         laplace = _laplace(
             way.epsilon, reach.l1 * moved, _pure_candidates(sizes, groups.margins, shares), sizes, importance
         )
-        noise, finer, parts = laplace, 1, 1
+        noise, finer, parts = laplace, 1, entry
         design = _design(sizes, noise, parts)
-        bars = {margin: _laplace_bar(design, margin, laplace) for margin in importance}
+        bars = {margin: _laplace_bar(design, margin, laplace) / parts for margin in importance}
     else:
         noise, finer = _normal(mu_squared_of(way), reach, moved, shares, cells)
-        parts = finer * entry_parts(base.stage)
+        parts = finer * entry
         design = _design(sizes, noise, parts)
         bars = {margin: _normal_bar(design, margin, parts) for margin in importance}
     measures = {
@@ -351,7 +372,6 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
         bars=bars,
         why=(
             f"{kind} on {len(noise)} margins: bars of all asked for add up to {error:.4g}",
-            *((WHY,) if base.bounding.norm is not None else ()),
             *_beside(design, costs, importance),
         ),
         error=error,

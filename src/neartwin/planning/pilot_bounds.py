@@ -90,6 +90,7 @@ class Pilot(FirstStage):
         expected_groups: The expected number of groups in the release.
         importance: The relative importance of each statistic.
         rest: The spend of the question itself.
+        power: The p by which n rows in each of k groups have the length n k^p: 1/2, or at most 1 over margins.
     """
 
     stage: Stage
@@ -100,6 +101,7 @@ class Pilot(FirstStage):
     expected_groups: int
     importance: tuple[tuple[str, Number], ...]
     rest: Budget
+    power: float = 0.5
 
     @property
     def limits(self) -> dict[str, PrivateLimit]:
@@ -186,7 +188,7 @@ class Pilot(FirstStage):
         if keys is None:
             limits["max_discovered_groups"] = _typical(units)
         question = bounded_plan(plan.query, spend=self.rest, limits=Limits(**limits), importance=dict(self.importance))
-        everything, remaining = within_caps(units, math.inf, math.inf), _within(units, bounds)
+        everything, remaining = within_caps(units, math.inf, math.inf), self._within(units, bounds)
         lost = max(0.0, 1 - remaining.rows / everything.rows) if everything.rows > 0 else None
         return ChosenBounds(before=plan, plan=question, lost=lost)
 
@@ -208,9 +210,14 @@ class Pilot(FirstStage):
                 yield replace(most, max_rows_per_group=rows, max_groups=groups)
 
     def _loss(self, units: FloatArray, bounds: ContributionBounds) -> Loss:
-        total, rest = within_caps(units, math.inf, math.inf), _within(units, bounds)
+        total, rest = within_caps(units, math.inf, math.inf), self._within(units, bounds)
         rows, pairs = total.rows - rest.rows, total.pairs - rest.pairs
         return Loss(rows / self.expected_groups, pairs / self.expected_groups, total.rows / max(rest.rows, 1.0))
+
+    def _within(self, units: FloatArray, bounds: ContributionBounds) -> "KeptAmount":
+        if bounds.norm is not None:
+            return within_norm(units, float(bounds.norm), self.power)
+        return within_caps(units, bounds.max_rows_per_group, bounds.max_groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,18 +248,19 @@ def within_caps(units: FloatArray, rows: float, groups: float) -> KeptAmount:
     return KeptAmount(float(per_unit @ units @ per_group), float(per_unit @ units.sum(axis=1)))
 
 
-def within_norm(units: FloatArray, norm: float) -> KeptAmount:
-    """The amount kept if each unit is scaled down to a norm.
+def within_norm(units: FloatArray, norm: float, power: float = 0.5) -> KeptAmount:
+    """The amount kept where each unit is weighted down to a norm.
 
     Args:
         units: (octaves, octaves) units by groups and rows.
-        norm: The norm, in rows.
+        norm: The norm.
+        power: The p by which n rows in each of k groups have the length n k^p.
 
     Returns:
         The amount.
     """
     groups, rows = _means(math.inf, len(units))[:, None], _means(math.inf, len(units))[None, :]
-    share = np.minimum(1.0, norm / (rows * np.sqrt(groups)))
+    share = np.minimum(1.0, norm / (rows * groups**power))
     return KeptAmount(float((units * groups * rows * share).sum()), float((units * groups * share).sum()))
 
 
@@ -263,12 +271,6 @@ def _means(bound: float, octaves: int) -> FloatArray:
         values = np.arange(low, 2 * low)
         means.append(float(np.average(np.minimum(values, bound), weights=1.0 / values)))
     return np.array([*means, min(float(OCTAVES[octaves - 1]), bound)])
-
-
-def _within(units: FloatArray, bounds: ContributionBounds) -> KeptAmount:
-    if bounds.norm is not None:
-        return within_norm(units, float(bounds.norm))
-    return within_caps(units, bounds.max_rows_per_group, bounds.max_groups)
 
 
 def bounded_plan(
@@ -344,7 +346,9 @@ def plan_within(
         octaves=OCTAVES,
         groups_per_unit=None,
         discovery_groups=None,
-        clip=None,
+        norm=None,
+        length_by=None,
+        parts={},
         grid={},
         moments={},
     )
@@ -357,6 +361,7 @@ def plan_within(
         expected_groups=groups,
         importance=tuple((importance or {}).items()),
         rest=rest,
+        power=1.0 if query.groups.margins else 0.5,
     )
     return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(pilot,))
 

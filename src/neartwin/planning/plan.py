@@ -132,6 +132,11 @@ class Plan(ABC):
     # The run
 
     @property
+    def parts_of_noise(self) -> Mapping[str, int]:
+        """The parts of a step in which noise is drawn, by the name of its place, where they are more than 1."""
+        return {}
+
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """The exact questions for an engine. One salt serves all, so that a unit is kept in one set of groups for all
         answers.
@@ -375,16 +380,15 @@ class QueryPlan(Plan):
         bounding = self.bounding
         if bounding.norm is not None:
             line = (
-                f"norm = {float(bounding.norm):g} rows: a unit whose vector over groups and statistics is longer is scaled "
-                "down in all of them, toward zero; no row is dropped"
+                f"norm = {float(bounding.norm):g} rows: all rows of a unit weigh the same, so that its numbers of rows by "
+                "group are together no longer than that; no row is dropped"
             )
-            why = "one normal mechanism in any number of groups; over the nodes of a tree one of its own"
-            return (Explained(line, nodes(why)),)
+            return (Explained(line),)
         groups = "a unit in more groups keeps those with most of its rows; a salted hash breaks ties"
         if self.stage.groups_per_unit is None:
             groups = "no unit can be in more"
         lines = [
-            f"max_rows_per_group = {bounding.max_rows_per_group}: more rows of a unit in a group are weighted down to it",
+            f"max_rows_per_group = {bounding.max_rows_per_group}: more rows of a unit in a group weigh less, all alike",
             f"max_groups = {bounding.max_groups}: {groups}",
         ]
         if bounding.rows is not None:

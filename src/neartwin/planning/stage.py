@@ -4,234 +4,69 @@ The engine returns, for each group, whole numbers by measure name:
 
 - "units": distinct units that are kept in the group.
 - "finders": those of these units that have the group among the first `discovery_groups` of their kept ones.
-- "rows": the sum over kept units of min(rows of the unit in the group, C).
-- "filled:NAME": the same for rows whose column value is neither NULL nor NaN.
-- "total:NAME": the sum over kept units of their clipped grid values, weighted down to C rows if a unit has more.
+- "rows": the sum over kept units of the weights of their rows in the group.
+- "filled:NAME": the same for rows whose column value is neither NULL nor NaN; "empty:NAME": for all others.
+- "total:NAME": the sum of weight times grid value.
 
-NAME is a grid column, or a moment, whose values are products. A unit with m > C values in a group counts as C values of
-its own mean: its total is multiplied by C/m and truncated toward zero. So count and total come from the same weighted
-rows, and no row is preferred. Let `rows_per_unit` be T. If a unit counts for w > T rows over its kept groups, its rows,
-filled rows and totals in each are multiplied by T/w and truncated toward zero.
+NAME is a grid column, or a moment, whose values are products. A stage with a `split` is answered for each group and cell
+instead. The whole numbers are then the weights of the values that are rounded to a grid point.
 
-With a `clip`, each unit's measures over all its groups are one vector, "finders" apart. It is shortened to a limit, and
-whole numbers count parts of a step. A stage with `octaves` is answered by 1024 parts for each unit instead. They are
-spread over the cells of a table by its number of groups and of rows in each. c of its k groups add floor(1024 c / k)
-parts, in the measure "parts".
+A stage with `octaves` is answered by 1024 parts for each unit. They are spread over the cells of a table by its number of
+groups and of rows in each. If c of its k groups belong to a cell, they add floor(1024 c / k) to the measure "parts".
 
-A stage with a `split` is answered by whole numbers for each group and cell instead. Values count at the grid point to
-which they are rounded, each with P = `parts` parts. A unit with m > C values in a group counts for C of them: each
-value for floor(C P / m) parts. With a `cell_clip` its values in all groups together are weighted instead.
+**One weight.** All rows of a unit in a group weigh the same in everything that a question asks. Let n_g be the number of
+the unit's rows in group g: after the conditions, before any NULL or CASE. Then a row weighs
 
-**The L2 norm clip in whole numbers.** A unit's vector over groups and measures is shortened to a limit. No row is
-dropped. The vector has an entry v for each group and measure, in steps of the measure's grid. Its squared length is
-over-estimated by S = sum of ceil(|v| times / over)^2. If S is at most limit^2, an entry is v parts. Otherwise it is
-multiplied by limit / R, with R the least whole number whose square is at least S, and truncated toward zero: `scaled`.
+    min(1, C / n_g) min(1, T / W),   C `rows_per_group`, T `rows_per_unit` and W the sum of min(n_g, C) over kept groups, or
+    min(1, L / |n|),   |n| the Euclidean length of n over all groups and L the `norm`; of margins, over the coarsest groups.
 
-So sum of (|scaled| times / (over parts))^2 <= limit^2 for every unit. For |scaled| <= |v| parts limit / R, and the
-squares of |v| times / over add up to at most S <= R^2. Half-up rounding has no such bound: entries of half a part would
-all double.
+A C of at least T bounds nothing more, and is left out of both: then all rows of the unit weigh min(1, T / W), W their number.
+Under a norm a unit counts min(1, L / root of its number of groups) among distinct units, where "units" has `parts`.
 
-Every number fits the engines' 126 bits. A row moves an entry by at most 2^60 steps (`moments`) and its length by about
-2^20, so a limit is below 2^41. An entry times the limit is then below 2^(60 + 24 + 41). A length is below 2^45. So S is
-below 2^45 times the sum of lengths, 2^21 a row of the unit: below 2^126 for tables of up to 2^60 rows.
+**Whole numbers.** A measure is counted in S = `parts` of a step. A unit adds floor(S C |t| / n) with the sign of t, for its
+total t in the group. That is multiplied by T / W, each time truncated toward zero, or t by S T / W or S floor(F L) / R alone.
+R is the least whole number with R^2 >= F^2 |n|^2, and F = 2^26, so that rounding R up loses little. Each value of a split
+weighs the same number of parts, which is truncated once. So a unit never counts for more than its limit, and by less than two
+parts for less. docs/proofs/one-weight.md has the sensitivities.
 
-**The L2 norm clip of counts by group and node of a tree**, for quantiles and histograms. A unit has c_gb values in cell
-b of group g. Level l of the tree has nodes of width w_l. Node j of it counts n_lgj for the unit, the sum of its c_gb
-over the cells b of the node. All nodes of all groups and levels are one vector, of squared length S = sum over l, g, j
-of n_lgj^2. A histogram is a tree of one level.
-
-Every value of the unit has one weight, in parts, P of which are a row. It is P if P^2 S <= limit^2, else floor(F limit
-/ R). Here R is the least whole number with R^2 >= F^2 S, and F = 1024, so that rounding R up loses little. No row is
-dropped. Node counts are sums of weights, so the unit's vector is exactly the weight times its n. Its squared length is
-P^2 S <= limit^2, or at most F^2 limit^2 S / R^2 <= limit^2. Nothing is rounded after the weight, so truncating the
-weight toward zero is enough. Counts are never negative, so two units' vectors have an inner product of at least 0. A
-replaced unit moves the counts by at most 2 limit^2 in squared length.
-
-F^2 S is at most 2^20 L m^2 for m values of the unit in L levels: below 2^126 for tables of up to 2^50 rows.
+Every number fits the engines' 126 bits for units of up to 2^29 rows. `parts_within` keeps S times the contribution of a
+unit below 2^45 where S is above 1, so S F L |t| is below 2^100. F^2 |n|^2 is below 2^110.
 """
 
-import math
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
-from neartwin.mechanisms.linear.count_trees import CountTree
-from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import Table
 from neartwin.tables.types import Key
 
-K = TypeVar("K")
-
-MOST_ROWS = 2**24  # the most rows of a unit in a group; more are weighted down to it
+MOST_ROWS = 2**24  # the most rows of a unit in a group that order its groups under a norm
 LARGEST = 2**20  # norm, in rows
 SALT_BITS = 64  # fresh random bits a release
+FINE = 2**26  # F
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinate:
-    """The length of one measure in the norm: an entry v has length |v| times / over.
-
-    Attributes:
-        times: The numerator.
-        over: The denominator.
-        parts: The parts of a step in which the clipped entry counts.
-    """
-
-    times: int
-    over: int
-    parts: int
-
-    @property
-    def weight(self) -> Fraction:
-        """The length of one part."""
-        return Fraction(self.times, self.over * self.parts)
-
-
-@dataclass(frozen=True, slots=True)
-class NormClip:
-    """The clip of a unit's vector.
-
-    Attributes:
-        limit: The largest length.
-        coordinates: The coordinate of each measure, by name.
-    """
-
-    limit: int
-    coordinates: Mapping[str, Coordinate]
-
-    def scaled(self, entries: Mapping[tuple[K, str], int]) -> dict[tuple[K, str], int]:
-        """The contribution of a unit with these entries, in parts.
-
-        Args:
-            entries: The entries, by group and measure.
-
-        Returns:
-            The parts, by group and measure.
-
-        >>> clip = NormClip(5, {"n": Coordinate(1, 1, 100)})
-        >>> clip.scaled({("a", "n"): 3, ("b", "n"): 4}), clip.scaled({("a", "n"): 6, ("b", "n"): -8})
-        ({('a', 'n'): 300, ('b', 'n'): 400}, {('a', 'n'): 300, ('b', 'n'): -400})
-        """
-        squared = sum(self._length(name, value) ** 2 for (_, name), value in entries.items())
-        unscaled = {place: value * self.coordinates[place[1]].parts for place, value in entries.items()}
-        if squared <= self.limit**2:
-            return unscaled
-        root = isqrt(squared - 1) + 1
-        sizes = {place: abs(value) * self.limit // root for place, value in unscaled.items()}
-        return {place: size if unscaled[place] >= 0 else -size for place, size in sizes.items()}
-
-    def _length(self, name: str, value: int) -> int:
-        one = self.coordinates[name]
-        return -(-abs(value) * one.times // one.over)
-
-
-HashableKey = TypeVar("HashableKey", bound=Hashable)
-
-FINE = 2**10  # F
-_UNIT_BITS = 25  # approximate bits of the limit in parts
-_LEAST_BITS = 10  # the least bits of a row's parts
-
-
-@dataclass(frozen=True, slots=True)
-class CellClip:
-    """The clip of a unit's counts by group and node of a tree.
-
-    Attributes:
-        limit: The largest length, in parts.
-        widths: The cells of a node, level by level; the last is 1.
-    """
-
-    limit: int
-    widths: tuple[int, ...]
-
-    def most(self, parts: int) -> int:
-        """The largest squared length, in rows, at which every value has full weight."""
-        return self.limit**2 // parts**2
-
-    def weight(self, counts: Mapping[tuple[HashableKey, int], int], parts: int) -> int:
-        """The weight of each value of a unit, in parts.
-
-        Args:
-            counts: The unit's values, by group and cell, cells from 0.
-            parts: The parts of a row.
-
-        Returns:
-            The weight.
-
-        >>> clip = CellClip(limit=5 * 1024, widths=(1,))
-        >>> clip.weight({("a", 0): 3, ("b", 7): 4}, 1024), clip.weight({("a", 0): 6, ("b", 7): 8}, 1024)
-        (1024, 512)
-        """
-        squared = 0
-        for width in self.widths:
-            nodes: Counter[tuple[HashableKey, int]] = Counter()
-            for (group, cell), count in counts.items():
-                nodes[group, cell // width] += count
-            squared += sum(count**2 for count in nodes.values())
-        if squared <= self.most(parts):
-            return parts
-        return FINE * self.limit // (math.isqrt(FINE**2 * squared - 1) + 1)
-
-
-def parts_for(norm: Fraction) -> int:
-    """The parts of a row, so fine that truncating a weight loses next to nothing."""
-    return 1 << max(_LEAST_BITS, _UNIT_BITS - math.ceil(norm).bit_length())
-
-
-def cell_clip(norm: Fraction, tree: CountTree) -> CellClip:
-    """The clip at which a unit with `norm` values, all in one cell of one group, is just within.
-
-    Each value is counted in every level.
+def root_above(squared: int) -> int:
+    """R, the length of a unit in parts of 1 / F, rounded up.
 
     Args:
-        norm: The norm, in rows.
-        tree: The tree.
+        squared: The squared length, at least 1.
 
     Returns:
-        The clip.
+        The least whole number with R^2 >= F^2 squared.
 
-    Raises:
-        ParameterError: The norm is so large that the engines' exact sums would overflow.
-
-    >>> cell_clip(Fraction(3), CountTree(cells=100, branching=10)).widths
-    (10, 1)
+    >>> round(root_above(2) / FINE, 5)
+    1.41421
     """
-    if norm > LARGEST:
-        raise ParameterError("norm", float(norm), f"must be at most {LARGEST:,} rows")
-    squared = norm**2 * tree.levels * parts_for(norm) ** 2
-    return CellClip(math.isqrt(math.floor(squared)), tree.widths)
-
-
-def of_clipped_cells(neighbours: Neighbours, clip: CellClip, tree: CountTree, groups: int) -> Sensitivity:
-    """The sensitivity of all counts by group and node together, in parts.
-
-    Args:
-        neighbours: The neighbour relation.
-        clip: The clip.
-        tree: The tree.
-        groups: The number of groups, or the most for one unit.
-
-    Returns:
-        The sensitivity.
-    """
-    times = 1 if neighbours is Neighbours.ADD_REMOVE else 2
-    nodes = groups * sum(-(-tree.cells // width) for width in tree.widths)
-    why = (
-        f"a unit's counts in all groups, cells and {tree.levels} level{'s' * (tree.levels > 1)} are one vector, clipped to "
-        f"length {clip.limit:,} in parts of a row"
-    )
-    return Sensitivity(times * clip.limit * nodes, clip.limit, times * nodes, why, times * clip.limit**2)
+    return isqrt(FINE**2 * squared - 1) + 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +87,10 @@ class Stage:
         discovery_groups: The groups of a unit that count as "finders"; None for all.
         octaves: The starts of the octaves, in groups and rows.
         split: The grid column by whose cells rows are counted, or None.
-        parts: Parts of a row, for a split.
+        parts: Parts of a step by measure, or of a row by the split; 1 where it is not named.
         moments: The moments over the columns of the grid.
-        clip: The clip of all measures but "finders" together.
-        cell_clip: The clip of the counts by cell of a split, in place of the caps.
+        norm: L, the length of a unit's vector of rows by group, in place of the caps.
+        length_by: The places of the group columns by which public groups are counted together for that length; None for all.
     """
 
     table: Table
@@ -270,10 +105,31 @@ class Stage:
     discovery_groups: int | None = None  # if given, only groups with a finder are answered
     octaves: tuple[int, ...] = ()
     split: str | None = None
-    parts: int = 1
+    parts: Mapping[str, int] = field(default_factory=dict)
     moments: Mapping[str, Moment] = field(default_factory=dict)
-    clip: NormClip | None = None
-    cell_clip: CellClip | None = None
+    norm: Fraction | None = None
+    length_by: tuple[int, ...] | None = None
+
+    @property
+    def capped(self) -> bool:
+        """Whether C bounds more than T does."""
+        return self.rows_per_unit is None or self.rows_per_group < self.rows_per_unit
+
+    def counted(self, rows: int) -> int:
+        """The rows for which a unit counts in a group before T.
+
+        Args:
+            rows: Its rows in the group.
+
+        Returns:
+            The number of rows.
+        """
+        return min(rows, self.rows_per_group) if self.capped else rows
+
+    @property
+    def split_parts(self) -> int:
+        """Parts of a row, for a split."""
+        return self.parts.get(self.split or "", 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,15 +213,16 @@ def plan_workload(query: Query, workload: Workload, base: GroupPlan, spend: Budg
 
 
 def _within_caps(strategy: Strategy, query: Query, base: GroupPlan, size: int) -> Sensitivity:
-    """The sensitivity in steps. All measured sums are one cell, because only their joint change is known."""
+    """The sensitivity in parts. All measured sums are one cell, because only their joint change is known."""
     contribution, (cell,) = _contribution(query, base), base.measures.values()
+    size *= cell.parts
     l1 = l1_change(strategy.table, contribution) * size
     why = f"{cell.sensitivity.why}, each in the sums that hold its groups"
     return Sensitivity(l1, l1, 1, why, l2_squared_change(strategy.gram, contribution) * size**2)
 
 
 def _within_norm(base: GroupPlan) -> Sensitivity:
-    """The sensitivity of each group alone, in the parts of a norm's groups."""
+    """The sensitivity of each group alone, in parts."""
     (cell,) = base.measures.values()
     reach = norm_contribution(base)
     return Sensitivity(reach.l1, reach.cell(1), reach.groups, cell.sensitivity.why, reach.l2_squared(1))

@@ -77,7 +77,9 @@ def method_of(plan: Plan) -> dict[str, Any]:
     return {
         "question": plan.question(),
         "bounds": plan.bounds(),
-        "mechanisms": [_mechanism(name, mechanism) for name, mechanism in plan.mechanisms()],
+        "mechanisms": [
+            _mechanism(name, mechanism, plan.parts_of_noise.get(name, 1)) for name, mechanism in plan.mechanisms()
+        ],
         "errors": [
             {
                 "name": error.name,
@@ -108,9 +110,9 @@ def code_digest() -> str:
     return digest.hexdigest()
 
 
-def _mechanism(place: str, mechanism: Any) -> dict[str, Any]:
+def _mechanism(place: str, mechanism: Any, parts: int = 1) -> dict[str, Any]:
     """A mechanism by its class and its parameters, those of mechanisms within it included."""
-    parameters: dict[str, str] = {}
+    parameters: dict[str, str] = {"parts of a step": str(parts)} if parts > 1 else {}
     for field in fields(mechanism):
         part = getattr(mechanism, field.name)
         if is_dataclass(part) and not isinstance(part, type):

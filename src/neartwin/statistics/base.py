@@ -8,20 +8,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from math import ceil, sqrt
 from typing import Any, ClassVar, Self, TypeVar
 
 from neartwin.exact import WholeNumbers
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.statistics import sensitivity
 from neartwin.statistics.clipping import PrivateRange
-from neartwin.statistics.measures import Measure, Measurement
-from neartwin.statistics.sensitivity import Contribution, Sensitivity
+from neartwin.statistics.measures import Measure, Measurement, largest
+from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.ranges import Value, spelled
 from neartwin.tables.table import Bounds, Table
 from neartwin.tables.types import ColumnType
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
+_CONTRIBUTION_BITS = 44  # of what one unit adds, in parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,8 +95,10 @@ class Context:
         table: The table asked.
         statistics: All statistics of the question: some share sums.
         reach: The most that one unit contributes.
-        parts: Parts of a row in which a tree counts.
+        parts: The most parts of a step in which rows of different weights are counted; 1 where all weigh 1.
         one_value: Whether each unit surely has exactly one row, in the one group.
+        halves: The two measures that rows are the sum of: with a value of a column, and without. None where rows are a
+            measure of their own.
         measures: The planned measures by name; empty before the budget is split.
         trees: The trees of those measures that have one.
     """
@@ -104,6 +108,7 @@ class Context:
     reach: Contribution
     parts: int
     one_value: bool
+    halves: tuple[str, ...] = ()
     measures: Mapping[str, Measure] = field(default_factory=dict)
     trees: Mapping[str, CountTree] = field(default_factory=dict)
 
@@ -113,7 +118,8 @@ class Context:
 
         With one row of a unit in a group, rows are units, and share their noise.
         """
-        return "units" if self.reach.rows_per_group == 1 and self.reach.rows_per_unit is None else "rows"
+        alone = self.reach.rows_per_group == 1 and self.reach.rows_per_unit is None
+        return "units" if alone and self.reach.norm is None else "rows"
 
     def number(self, column: GridColumn) -> str:
         """The measure that counts a column's values: all rows, if missing values are filled.
@@ -126,15 +132,47 @@ class Context:
         """
         return f"filled:{column.name}" if column.fill is None else self.rows
 
+    def whole(self, name: str) -> tuple[str, ...]:
+        """The measures whose sum is a count: itself, or the halves of all rows."""
+        return self.halves if self.halves and name == self.rows else (name,)
+
+    def halved(self, number: Measurement, rows: Measurement) -> Measurement:
+        """The count of a column's values, with noise that serves the count of the other rows too.
+
+        The two are counts of rows in two bins.
+
+        Args:
+            number: The count of values.
+            rows: The count of all rows, which is their sum.
+        """
+        change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=1, parts=number.parts)
+        weight = number.weight + sqrt(2) * rows.weight * rows.parts / number.parts
+        return replace(number, sensitivity=change, weight=weight)
+
+    def units(self, weight: float) -> Measurement:
+        """A count of distinct units, of which each counts whole unless a norm bounds its groups.
+
+        Args:
+            weight: The worth of one unit of its bar in the objective.
+        """
+        parts = self.parts if self.reach.units_norm is not None else 1
+        change = sensitivity.of_units(self.table.neighbours, self.reach, parts=parts)
+        return Measurement("units", change, weight / parts, parts=parts)
+
     def counted(self, name: str, weight: float, *grid: GridColumn) -> Measurement:
-        """A count of rows.
+        """A count of rows. All rows of a group are whole ones where only their number in a group is bounded.
 
         Args:
             name: The measure.
-            weight: The worth of one step of its bar in the objective.
+            weight: The worth of one row of its bar in the objective.
             grid: The columns whose values must be there for a row to count.
         """
-        return Measurement(name, sensitivity.of_count(self.table.neighbours, self.reach), weight, grid)
+        if name == "units":
+            return self.units(weight)
+        whole = name == "rows" and self.reach.rows_per_unit is None and self.reach.norm is None
+        parts = 1 if whole else self.parts_within(1)
+        change = sensitivity.of_count(self.table.neighbours, self.reach, parts=parts)
+        return Measurement(name, change, weight / parts, grid, parts=parts)
 
     def summed(self, cell: GridColumn | Moment, weight: float, *grid: GridColumn, sure: bool) -> Measurement:
         """The total of a column or product.
@@ -145,12 +183,13 @@ class Context:
             grid: The columns that the total needs.
             sure: Whether every row has a value.
         """
-        return Measurement(total_of(cell), self._of_sum(cell, sure=sure), weight, grid, cell)
-
-    def _of_sum(self, cell: GridColumn | Moment, *, sure: bool) -> Sensitivity:
+        neighbours, low, high = self.table.neighbours, cell.low, cell.high
+        parts = self.parts_within(largest(cell))
         if self.one_value and sure:
-            return sensitivity.of_sure_sum(self.table.neighbours, low=cell.low, high=cell.high)
-        return sensitivity.of_sum(self.table.neighbours, self.reach, low=cell.low, high=cell.high)
+            change = sensitivity.of_sure_sum(neighbours, low=low, high=high)
+        else:
+            change = sensitivity.of_sum(neighbours, self.reach, low=low, high=high, parts=parts)
+        return Measurement(total_of(cell), change, weight / parts, grid, cell, parts=parts)
 
     def by_cell(self, column: GridColumn, tree: CountTree, weight: float) -> Measurement:
         """The counts of a column's values by node of a tree.
@@ -160,8 +199,19 @@ class Context:
             tree: The tree over its cells.
             weight: The worth of a node's bar in the objective, in rows.
         """
-        change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=tree.levels, parts=self.parts)
-        return Measurement(cells_of(column), change, weight / self.parts, (column,), tree=tree)
+        parts = self.parts_within(tree.levels)
+        change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=tree.levels, parts=parts)
+        return Measurement(cells_of(column), change, weight / parts, (column,), tree=tree, parts=parts)
+
+    def parts_within(self, row: int) -> int:
+        """Parts of a step of a measure to which a row adds so many steps at most.
+
+        A large contribution needs fewer of them. It is 2^43 parts or more, beside which truncation by one is nothing. Its
+        noise is still drawn exactly.
+        """
+        reach = self.reach
+        rows = reach.norm or reach.rows_per_unit or reach.rows_per_group * reach.groups_per_unit
+        return min(self.parts, 1 << max(0, _CONTRIBUTION_BITS - (ceil(rows) * row).bit_length()))
 
 
 def total_of(cell: GridColumn | Moment) -> str:
@@ -180,7 +230,7 @@ class Statistic(ABC):
     Attributes:
         verb: The name of its constructor, in Python and JSON.
         counts_units: Whether only distinct units count, so that a unit's rows need no bound.
-        capped_in_all: Whether `nt.limits(rows=...)` can bound it.
+        adds_rows: Whether it can add up a count of all rows from two.
         is_linear: Whether it adds up over groups, as marginals and workloads need.
         has_bar: Whether its bar is always finite.
     """
@@ -188,7 +238,7 @@ class Statistic(ABC):
     __slots__ = ()
     verb: ClassVar[str]
     counts_units: ClassVar[bool] = False
-    capped_in_all: ClassVar[bool] = False
+    adds_rows: ClassVar[bool] = False
     is_linear: ClassVar[bool] = False
     has_bar: ClassVar[bool] = True
 

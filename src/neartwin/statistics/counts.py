@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 
+import numpy as np
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.statistics import sensitivity
+from neartwin.mechanisms.noise_sums import half_widths_of_sums
 from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, constructor
 from neartwin.statistics.columns import as_column
 from neartwin.statistics.measures import Measurement
@@ -21,19 +23,29 @@ class _Counted(Statistic):
     """Read from one count, with one bar for every group."""
 
     __slots__ = ()
-    capped_in_all = True
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """Whole numbers, or parts of them."""
-        measure = context.measures[self.main_measure(context)]
-        values, bar, parts = noisy.sums[measure.name].tolist(), measure.mechanism.half_width(confidence), measure.parts
+        terms = context.whole(self.main_measure(context))
+        parts, bar = context.measures[terms[0]].parts, _bar(terms, context, confidence)
+        values = np.add.reduce([noisy.sums[term] for term in terms]).tolist()
         ends = [[value + move for value in values] for move in (0, -bar, bar)]
         return [Estimate(name, *(ends if parts == 1 else [[value / parts for value in end] for end in ends]))]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar of the count."""
-        width = context.measures[self.main_measure(context)].half_width(confidence)
+        terms = context.whole(self.main_measure(context))
+        width = Fraction(_bar(terms, context, confidence), context.measures[terms[0]].parts)
         return [ExpectedError.everywhere(name, width, confidence)]
+
+
+def _bar(terms: tuple[str, ...], context: Context, confidence: float) -> int:
+    """The bar of a count, or of the sum of two with noise alike, in parts."""
+    mechanism = context.measures[terms[0]].mechanism
+    if len(terms) == 1:
+        return mechanism.half_width(confidence)
+    weights = np.ones((len(terms), 1))
+    return ceil(float(half_widths_of_sums([mechanism.law] * len(terms), weights, confidence)[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +58,7 @@ class Count(_Counted):
 
     column: str | None = None
     verb = "count"
+    adds_rows = True
     is_linear = True
 
     @property
@@ -100,7 +113,7 @@ class CountDistinctUnits(_Counted):
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
         """The count alone."""
-        yield Measurement("units", sensitivity.of_units(context.table.neighbours, context.reach), weight)
+        yield context.units(weight)
 
     def main_measure(self, context: Context) -> str:
         """The number of units."""

@@ -20,11 +20,12 @@ class Measurement:
 
     Attributes:
         name: Its name in the stage.
-        sensitivity: How far one unit moves it.
-        weight: The worth of one step of its bar in the stated errors.
+        sensitivity: How far one unit moves it, in parts.
+        weight: The worth of one part of its bar in the stated errors.
         grid: The columns that it needs.
         cell: The column or product that it totals; None for a count.
         tree: The tree over the cells of its column, if it counts by node.
+        parts: The parts of a step that it is counted in.
     """
 
     name: str
@@ -33,16 +34,7 @@ class Measurement:
     grid: tuple[GridColumn, ...] = field(default=(), compare=False)
     cell: GridColumn | Moment | None = field(default=None, compare=False)
     tree: CountTree | None = field(default=None, compare=False)
-
-    @property
-    def largest(self) -> int:
-        """The most that one row moves it, in steps."""
-        return 1 if self.cell is None else largest(self.cell)
-
-    @property
-    def signed(self) -> bool:
-        """Whether a row can move it up and down."""
-        return self.cell is not None and self.cell.low < 0 < self.cell.high
+    parts: int = 1
 
 
 def largest(cell: GridColumn | Moment) -> int:
@@ -59,12 +51,14 @@ class Measure:
         sensitivity: How far one unit moves it.
         mechanism: The noise that pays for it.
         parts: The parts of a step in which its numbers and its noise are counted.
+        paid: Whether another measure's price covers it: the two count disjoint rows, and one sensitivity holds for both.
     """
 
     name: str
     sensitivity: Sensitivity
     mechanism: Noise
     parts: int = 1
+    paid: bool = False
 
     def half_width(self, confidence: float) -> Fraction:
         """The bar of its noise, in steps."""

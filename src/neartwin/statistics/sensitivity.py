@@ -2,6 +2,7 @@
 
 A unit keeps at most C rows in a group, in at most k groups; more rows are weighted down to C. A column is clipped to
 [low, high] grid units. Columns of the table: the most that one cell can change, and how many cells can change at once.
+docs/proofs/one-weight.md proves them. All are in grid units, of each of which a measure counts a number of parts.
 
 | statistic | add/remove one unit | replace one unit |
 |---|---|---|
@@ -21,9 +22,14 @@ and entered, and L1 = (2k - g) R + 2 (g - k) M. With g >= 2k it is 2k M, for R <
 
 The squared length is b R^2 + 2 (k - b) M^2 with b cells both left and entered. It is linear in b, so the most is at one of its
 ends, b = max(0, 2k - g) or b = k.
+
+Under a norm L the vector over all groups has length at most L max(abs low, abs high), whatever k. Two of them are apart by at
+most root 2 times that, or twice where values have both signs.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
 
 from neartwin.mechanisms.neighbours import Neighbours
 
@@ -55,6 +61,20 @@ class Sensitivity:
         implied = min(self.l1 * self.cell, self.cells * self.cell**2)
         object.__setattr__(self, "l2_squared", min(self.l2_squared or implied, implied))
 
+    def in_parts(self, parts: int) -> "Sensitivity":
+        """The sensitivity of the statistic, counted in parts of a grid unit.
+
+        Args:
+            parts: The parts of one grid unit.
+
+        Returns:
+            The sensitivity, in parts.
+        """
+        if parts == 1:
+            return self
+        why = f"{self.why}; in parts of 1/{parts:,}"
+        return Sensitivity(self.l1 * parts, self.cell * parts, self.cells, why, self.l2_squared * parts**2)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
@@ -65,51 +85,90 @@ class Contribution:
         groups_per_unit: k, the most groups that it is in.
         groups: The number of public groups, or None.
         rows_per_unit: T, over all groups together; None where k C is the most.
+        norm: L, in place of all: the length of its rows by group.
     """
 
     rows_per_group: int
     groups_per_unit: int
     groups: int | None
     rows_per_unit: int | None = None
+    norm: Fraction | None = None
+
+    @property
+    def units_norm(self) -> Fraction | None:
+        """The length that a norm leaves to a unit's groups; None where no unit can be in more groups."""
+        return self.norm if self.norm is not None and not (self.groups and self.norm**2 >= self.groups) else None
 
 
-def of_units(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
+def of_units(neighbours: Neighbours, reach: Contribution, *, parts: int = 1) -> Sensitivity:
     """The sensitivity of a count of distinct units by group.
 
     Args:
         neighbours: The neighbour relation.
         reach: The most that one unit contributes.
+        parts: The parts of a unit that are counted.
 
     Returns:
-        The sensitivity, in units.
+        The sensitivity, in parts of a unit.
     """
-    return _over_groups(neighbours, reach, largest=1, same=1, why="a unit counts once in a group")
+    why, norm = "a unit counts once in a group", reach.units_norm
+    if norm is not None:
+        why = f"a unit counts in all its groups together for a length of {float(norm):g}"
+        return of_norm(neighbours, reach, norm * parts, levels=1, signed=False, why=why)
+    return _over_groups(neighbours, reach, largest=1, same=1, why=why).in_parts(parts)
 
 
-def of_count(neighbours: Neighbours, reach: Contribution) -> Sensitivity:
+def of_norm(
+    neighbours: Neighbours, reach: Contribution, length: Fraction, *, levels: int, signed: bool, why: str
+) -> Sensitivity:
+    """The sensitivity if a unit's vector over all groups is bounded in length.
+
+    Args:
+        neighbours: The neighbour relation.
+        reach: The most that one unit contributes.
+        length: The bound, in parts of a grid unit.
+        levels: The number of such vectors.
+        signed: Whether entries may have both signs. If not, two units' vectors have an inner product of at least 0.
+        why: The derivation in words.
+
+    Returns:
+        The sensitivity, in parts of a grid unit.
+    """
+    apart = 1 if neighbours is Neighbours.ADD_REMOVE else 4 if signed else 2
+    squared, cells = int(apart * levels * length**2), levels * reach.groups_per_unit  # whole numbers, so rounded down
+    cell = isqrt(squared)
+    return Sensitivity(cell * cells, cell, cells, why, squared)
+
+
+def of_count(neighbours: Neighbours, reach: Contribution, *, parts: int = 1) -> Sensitivity:
     """The sensitivity of a count of rows by group.
 
     Args:
         neighbours: The neighbour relation.
         reach: The most that one unit contributes.
+        parts: The parts of a row that are counted.
 
     Returns:
-        The sensitivity, in rows.
+        The sensitivity, in parts of a row.
 
     >>> of_count(Neighbours.REPLACE_ONE, Contribution(rows_per_group=20, groups_per_unit=3, groups=None)).l1
     120
     """
     rows = reach.rows_per_group
+    if reach.norm is not None:
+        why = f"a unit's rows, weighted down to a length of {float(reach.norm):g}"
+        return of_norm(neighbours, reach, reach.norm * parts, levels=1, signed=False, why=why)
     why = "one row a unit" if rows == 1 else f"at most {rows} rows a unit in a group"
-    return _in_all(neighbours, reach, _over_groups(neighbours, reach, largest=rows, same=rows, why=why), row=1)
+    uncapped = _over_groups(neighbours, reach, largest=rows, same=rows, why=why)
+    return _in_all(neighbours, reach, uncapped, row=1).in_parts(parts)
 
 
 def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts: int = 1) -> Sensitivity:
     """The sensitivity of counts by group and node. Each level of the tree counts a row once, in parts of a row.
 
     Each row of a unit may be in another node, or all in one. So absolute sums add up, and a node moves by at most all
-    of them. A unit with m > C values has each counted as floor(C P / m) parts. Since m floor(C P / m) <= C P, it counts
-    for no more than C whole rows.
+    of them. A unit with n > C rows has each counted as floor(C P / n) parts. Since n floor(C P / n) <= C P, it counts
+    for no more than C whole rows. The counts of a level are in length at most those of their groups.
 
     Args:
         neighbours: The neighbour relation.
@@ -124,14 +183,17 @@ def of_cells(neighbours: Neighbours, reach: Contribution, *, levels: int, parts:
     24
     """
     rows, k = reach.rows_per_group, reach.groups_per_unit
+    if reach.norm is not None:
+        why = f"a unit's rows, weighted down to a length of {float(reach.norm):g}, by cell in {levels} levels"
+        return of_norm(neighbours, reach, reach.norm * parts, levels=levels, signed=False, why=why)
     moved = k if neighbours is Neighbours.ADD_REMOVE else 2 * k
-    total = levels * moved * rows * parts
+    total = levels * moved * rows
     why = f"at most {rows} row{'s' * (rows > 1)} a unit in a group, each in one node of {levels} level{'s' * (levels > 1)}"
-    why += f"; {moved} group{'s' * (moved > 1)}" + (f"; in parts of 1/{parts:,}" if parts > 1 else "")
-    return Sensitivity(total, rows * parts, total, why)
+    uncapped = Sensitivity(total, rows, total, f"{why}; {moved} group{'s' * (moved > 1)}")
+    return _in_all(neighbours, reach, uncapped, row=levels).in_parts(parts)
 
 
-def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) -> Sensitivity:
+def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int, parts: int = 1) -> Sensitivity:
     """The sensitivity of a sum by group, of a column clipped to [low, high].
 
     Args:
@@ -139,9 +201,10 @@ def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) 
         reach: The most that one unit contributes.
         low: The lower bound, in grid units.
         high: The upper bound, in grid units.
+        parts: The parts of a grid unit that are counted.
 
     Returns:
-        The sensitivity, in grid units.
+        The sensitivity, in parts of a grid unit.
 
     >>> one = Contribution(rows_per_group=1, groups_per_unit=1, groups=1)
     >>> of_sum(Neighbours.ADD_REMOVE, one, low=5, high=9).l1, of_sum(Neighbours.REPLACE_ONE, one, low=5, high=9).l1
@@ -151,10 +214,13 @@ def of_sum(neighbours: Neighbours, reach: Contribution, *, low: int, high: int) 
     """
     rows, size = reach.rows_per_group, max(abs(low), abs(high))
     why = f"a row adds at most max(|low|, |high|) = {size:,} grid steps"
+    if reach.norm is not None:
+        why += f", a unit's rows are weighted down to a length of {float(reach.norm):g}"
+        return of_norm(neighbours, reach, reach.norm * size * parts, levels=1, signed=low < 0 < high, why=why)
     if rows > 1:
         why += f", {rows} rows a unit in a group"
     uncapped = _over_groups(neighbours, reach, largest=rows * size, same=rows * max(high - low, size), why=why)
-    return _in_all(neighbours, reach, uncapped, row=size)
+    return _in_all(neighbours, reach, uncapped, row=size).in_parts(parts)
 
 
 def of_sure_sum(neighbours: Neighbours, *, low: int, high: int) -> Sensitivity:

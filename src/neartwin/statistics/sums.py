@@ -23,7 +23,6 @@ from neartwin.tables.table import Bounds, Table
 class _Totalled(OneColumn):
     """A statistic of the total of a column and the number of its values."""
 
-    capped_in_all = True
     clip: PrivateRange | None = None
 
     @property

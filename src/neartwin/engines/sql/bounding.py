@@ -1,14 +1,12 @@
 """Bounds on a unit's contributions beyond the caps of `statement`: norms, thinned rows, and the contribution histogram.
 
-**The L2 norm clip** of `neartwin.planning.stage`, from one row a (unit, group), equal on all engines to the last bit:
+**A norm** of `neartwin.planning.stage`, from one row a (unit, group), equal on all engines to the last bit:
 
 ```
-measured  each measure's entry and its length, rounded up
-normed    and w, the sum of squared lengths over the unit's groups
-guessed   and about the root of w, from doubles, if w exceeds the limit's square
-nearer    and one Newton step of it in whole numbers: the root of w rounded down, or 1 more
-rooted    the least r with r^2 >= w
-clipped   entries in parts, multiplied by limit / r and truncated toward zero if w exceeds the limit's square
+lengths  and w, F^2 times the sum of squares over the unit's groups
+guessed  and about the root of w, from doubles, if w exceeds the limit's square
+nearer   and one Newton step of it in whole numbers: the root of w rounded down, or 1 more
+rooted   the least r with r^2 >= w
 ```
 Newton's step never ends below the root of w rounded down, whatever the guess. The statement always tries 1 more. So r^2
 >= w holds however an engine rounds doubles.
@@ -38,7 +36,9 @@ spread   one row a (unit, cell): floor(1024 c / k) for its c groups with so many
 ```
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from fractions import Fraction
+from math import floor
 
 from sqlglot import exp
 
@@ -58,98 +58,83 @@ from neartwin.engines.sql.dialect import (
     windowed,
     with_parts,
 )
-from neartwin.planning.stage import Coordinate, NormClip, Stage
+from neartwin.planning.stage import FINE, Stage
 from neartwin.tables.types import ColumnType
 
 
-def norm_parts(
-    clip: NormClip, entries: Mapping[str, exp.Expr], source: str, columns: Sequence[str], dialect: Dialect
-) -> Parts:
-    """The parts of the norm clip, which end in `clipped`: columns of the source and e0, e1, ... in place of entries.
+def roots(source: str, norm: Fraction, names: Sequence[str], dialect: Dialect) -> Parts:
+    """The parts that end in `rooted`: the source and for each w a k, the least whole number with k^2 >= w.
+
+    k is NULL for a w within the norm.
 
     Args:
-        clip: The norm.
-        entries: The entry of each measure.
-        source: The part with the entries; the unit is u.
-        columns: The wanted columns of the source.
+        source: The part with F^2 times squared lengths.
+        norm: L.
+        names: The names of the w and of their k, by pairs: "w" and "k" with the same ending.
         dialect: The engine's spelling.
 
     Returns:
         The parts, by name.
     """
-    steps: list[exp.Expr] = []
-    for i, (name, entry) in enumerate(entries.items()):
-        value = exp.func("coalesce", entry.copy(), integer(0))
-        steps += [named(value, f"e{i}"), named(_length(value, clip.coordinates[name], dialect), f"l{i}")]
-    beyond = exp.column("w") > integer(clip.limit**2)
-    squares: exp.Expr = exp.column("l0") * exp.column("l0")
-    for i in range(1, len(entries)):
-        squares = squares + exp.column(f"l{i}") * exp.column(f"l{i}")
-    values = [named(exp.column(f"e{i}"), f"e{i}") for i in range(len(entries))]
-    clipped = [
-        named(_clipped(i, clip.coordinates[name], clip.limit, beyond, dialect), f"e{i}")
-        for i, name in enumerate(entries)
-    ]
-    return {
-        "measured": selected(source, "u", *columns, *steps),
-        "normed": selected("measured", "u", *columns, *values, named(windowed(exp.Sum(this=squares), "u"), "w")),
-        **roots("normed", beyond, dialect),
-        "clipped": selected("rooted", *columns, *clipped),
-    }
+    found: Parts = {}
+    steps = (("guessed", "r", _guess), ("nearer", "q", _newton), ("rooted", "k", _rounded_up))
+    for part, letter, step in steps:
+        columns = []
+        for end in names:
+            beyond = exp.column(f"w{end}") > integer(FINE**2 * floor(norm**2))
+            columns.append(named(exp.case().when(beyond, step(end, dialect)).else_(exp.null()), f"{letter}{end}"))
+        found[part] = selected(source, exp.Star(), *columns)
+        source = part
+    return found
 
 
-def roots(source: str, beyond: exp.Expr, dialect: Dialect) -> Parts:
-    """The parts that end in `rooted`: the source and k, the least whole number with k^2 >= w; NULL for w within the limit.
-
-    Args:
-        source: The part with w.
-        beyond: The condition that w exceeds the limit.
-        dialect: The engine's spelling.
-
-    Returns:
-        The parts, by name.
-    """
-    root = least(exp.Ceil(this=exp.Sqrt(this=as_double(exp.column("w")))), real(2.0**62))
-    return {
-        "guessed": selected(source, exp.Star(), named(_where(beyond, as_bigint(root)), "r")),
-        "nearer": selected("guessed", exp.Star(), named(_where(beyond, _newton(dialect)), "q")),
-        "rooted": selected("nearer", exp.Star(), named(_where(beyond, _rounded_up()), "k")),
-    }
+def _guess(end: str, dialect: Dialect) -> exp.Expr:  # noqa: ARG001 - one of three
+    return as_bigint(least(exp.Ceil(this=exp.Sqrt(this=as_double(exp.column(f"w{end}")))), real(2.0**62)))
 
 
-def _length(value: exp.Expr, one: Coordinate, dialect: Dialect) -> exp.Expr:
-    """Ceil(|v| times / over)."""
-    size = dialect.wide(exp.Abs(this=value.copy())) * integer(one.times)
-    if one.over == 1:
-        return size
-    return dialect.weighted(exp.paren(size + integer(one.over - 1)), integer(1), integer(one.over))
-
-
-def _where(beyond: exp.Expr, value: exp.Expr) -> exp.Expr:
-    return exp.case().when(beyond.copy(), value).else_(exp.null())
-
-
-def _newton(dialect: Dialect) -> exp.Expr:
+def _newton(end: str, dialect: Dialect) -> exp.Expr:
     """(r + w / r) / 2, both quotients rounded down."""
-    guess = exp.column("r")
-    return dialect.weighted(
-        exp.paren(dialect.wide(guess) + dialect.weighted(exp.column("w"), integer(1), guess.copy())),
-        integer(1),
-        integer(2),
-    )
+    guess, quotient = exp.column(f"r{end}"), dialect.weighted(exp.column(f"w{end}"), integer(1), exp.column(f"r{end}"))
+    return dialect.weighted(exp.paren(dialect.wide(guess) + quotient), integer(1), integer(2))
 
 
-def _rounded_up() -> exp.Expr:
-    q, w = exp.column("q"), exp.column("w")
+def _rounded_up(end: str, dialect: Dialect) -> exp.Expr:  # noqa: ARG001 - one of three
+    q, w = exp.column(f"q{end}"), exp.column(f"w{end}")
     below = exp.paren(q - integer(1))
     case = exp.case().when(below.copy() * below.copy() >= w, below.copy())
     return case.when(q.copy() * q.copy() >= w.copy(), q.copy()).else_(q + integer(1))
 
 
-def _clipped(place: int, one: Coordinate, limit: int, beyond: exp.Expr, dialect: Dialect) -> exp.Expr:
-    entry = dialect.wide(exp.column(f"e{place}")) * integer(one.parts)
-    less = dialect.weighted(exp.paren(entry.copy()), integer(limit), exp.column("k"))
-    return exp.case().when(beyond.copy(), less).else_(entry)
+def weighed_by_norm(value: exp.Expr, parts: int, norm: Fraction, root: str, dialect: Dialect) -> exp.Expr:
+    """A total in parts, weighted down by the unit's length.
+
+    Args:
+        value: The total.
+        parts: The parts of a step.
+        norm: L.
+        root: The column with the root of the length; NULL for one within L.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
+    """
+    k = exp.column(root)
+    less = dialect.weighted(dialect.wide(value.copy()), integer(floor(FINE * norm)), k, parts)
+    return exp.case().when(k.is_(exp.null()), in_parts(value, parts, dialect)).else_(less)
+
+
+def in_parts(value: exp.Expr, parts: int, dialect: Dialect) -> exp.Expr:
+    """A total in parts.
+
+    Args:
+        value: The total.
+        parts: The parts of a step.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
+    """
+    return value if parts == 1 else dialect.wide(value) * integer(parts)
 
 
 _PLACES = 60  # bits of a whole number of at least 0
@@ -165,10 +150,10 @@ def can_thin(stage: Stage) -> bool:
         stage.groups_per_unit is not None
         and stage.groups_per_unit <= _MOST_GROUPS
         and stage.rows_per_group == 1
+        and stage.capped
         and isinstance(stage.table.unit, str)
         and stage.table.unit_kind is not ColumnType.TEXT
         and stage.split is None
-        and stage.clip is None
         and not stage.octaves
     )
 

@@ -203,13 +203,14 @@ class Dialect(Protocol):
         """
         ...
 
-    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr) -> exp.Expr:
-        """The quotient total * cap / number, truncated toward zero, in the type of `summed`.
+    def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr, parts: int = 1) -> exp.Expr:
+        """The quotient total * cap * parts / number, truncated toward zero, in the type of `summed`.
 
         Args:
             total: The total.
             cap: The cap.
             number: The number, above the cap.
+            parts: The parts of a step.
 
         Returns:
             The expression.

@@ -8,21 +8,30 @@ kept     rows with a unit that meet the conditions, their group, their grid valu
          if a unit is in far too many groups, those that may be kept: see `bounding`
 products and products of grid values, if moments are needed
 units    one row a (unit, group): numbers of rows and values, totals
-bounded  and weighted down to C rows
+lengths  and the lengths of units over their groups, if a norm is bounded: see `bounding`
+bounded  numbers and totals in parts, weighted down to C rows or to the norm
 ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
 within   the kept ones, weighted down to T rows of a unit in all, if there is a T
-clipped  instead, if a norm is bounded: see `bounding`
          sums by group
 ```
 Every expression in the row stages is total: a data-dependent error would reveal a row.
 """
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from operator import itemgetter
 
 from sqlglot import exp
 
-from neartwin.engines.sql.bounding import alike, can_thin, contribution_histogram, norm_parts, thinned
+from neartwin.engines.sql.bounding import (
+    alike,
+    can_thin,
+    contribution_histogram,
+    in_parts,
+    roots,
+    thinned,
+    weighed_by_norm,
+)
 from neartwin.engines.sql.dialect import (
     KEYS,
     POSITION,
@@ -41,7 +50,7 @@ from neartwin.engines.sql.dialect import (
 from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
 from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, ranking
-from neartwin.planning.stage import Stage
+from neartwin.planning.stage import FINE, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
@@ -78,7 +87,9 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
         parts["units"] = _units(stage, dialect, next(reversed(parts)))
         if stage.octaves:
             return contribution_histogram(parts, stage, dialect)
-        parts["bounded"] = _bounded(stage, dialect)
+        if stage.norm is not None:
+            parts |= _lengths(stage, stage.norm, dialect)
+        parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)))
         capped = _cap(parts, stage, dialect, salt)
     last = selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)).where(*capped, copy=False)
     last = grouped(last, *groups)
@@ -121,10 +132,6 @@ def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[e
     if salted(stage):
         parts["ranked"] = _ranked(stage, dialect, salt)
     source = next(reversed(parts))
-    if stage.clip is not None:
-        columns = [*group_names(stage), *(["place"] if source == "ranked" else [])]
-        parts |= norm_parts(stage.clip, _entries(stage), source, columns, dialect)
-        return []
     few: list[exp.Expr] = (
         [] if stage.groups_per_unit is None else [exp.column("place") <= integer(stage.groups_per_unit)]
     )
@@ -135,32 +142,48 @@ def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[e
     return []
 
 
-def _entries(stage: Stage) -> dict[str, exp.Expr]:
-    """The contribution of a unit to a group, by measure, without the finders."""
-    cells, entries = _cells(stage), {}
-    for measure in stage.measures:
-        what, _, name = measure.partition(":")
-        if what == "units":
-            entries[measure] = integer(1)
-        elif what == "rows":
-            entries[measure] = exp.column("b")
-        elif what != "finders":
-            entries[measure] = exp.column(f"b_{cells[name][1]}" if what == "filled" else f"t_{cells[name][0]}")
-    return entries
-
-
 def _within(stage: Stage, dialect: Dialect) -> exp.Select:
-    """Rows and totals of a unit with more than T rows over its groups, weighted down to T."""
-    most = integer(min(stage.rows_per_unit or 0, _MOST_ROWS))
-    cells = _cells(stage).values()
-    names = dict.fromkeys(["b", *(f"b_{number}" for _, number in cells), *(f"t_{value}" for value, _ in cells)])
-    beyond, columns = exp.column("w") > most, list[exp.Expr]()
-    for name in names:
-        weighted = dialect.weighted(exp.column(name), most.copy(), exp.column("w"))
-        columns.append(named(exp.case().when(beyond, weighted).else_(exp.column(name)), name))
+    """Entries of a unit with more than T rows over its groups, weighted down to T."""
+    most = min(stage.rows_per_unit or 0, _MOST_ROWS)
+    total, columns = exp.column("w"), list[exp.Expr]()
+    for measure, name in _entries(stage).items():
+        parts, entry = 1 if stage.capped else stage.parts.get(measure, 1), exp.column(name)
+        weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
+        found = exp.case().when(total > integer(most), weighted).else_(in_parts(entry, parts, dialect))
+        columns.append(named(found, name))
     inner = selected("chosen", exp.Star(), named(windowed(dialect.summed(exp.column("b")), "u"), "w"))
     place = ["place"] if stage.groups_per_unit is not None else []
     return exp.select(*map(exp.column, [*group_names(stage), *place]), *columns).from_(inner.subquery("counted"))
+
+
+def _entries(stage: Stage) -> dict[str, str]:
+    """The column of `bounded` with what a unit counts for, by measure; none for whole units."""
+    return {
+        measure: f"e{i}"
+        for i, measure in enumerate(stage.measures)
+        if measure in stage.parts or measure == "rows" or ":" in measure
+    }
+
+
+def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
+    """Each unit's length in rows, and in groups where those are bounded too."""
+    rows, source, found = dialect.wide(exp.column("n")), "units", dict[str, exp.Select]()
+    together = rows.copy()
+    if stage.length_by is not None:  # a group squared is the sum, over the groups in it, of their rows times its own
+        added = windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
+        found["coarse"], source = selected(source, exp.Star(), named(added, "together")), "coarse"
+        together = exp.column("together")
+    squares = {"": exp.Sum(this=rows * together)}
+    if "units" in stage.parts:
+        squares["g"] = exp.Sum(this=dialect.wide(integer(1)))
+    columns = [named(windowed(square, "u") * integer(FINE**2), f"w{end}") for end, square in squares.items()]
+    found["lengths"] = selected(source, exp.Star(), *columns)
+    return {**found, **roots("lengths", norm, list(squares), dialect)}
+
+
+def _coarse(stage: Stage) -> list[str]:
+    """The values of public keys by which a unit's length is taken, where that is not by all of them."""
+    return [f"k{i}" for i in stage.length_by or ()]
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
@@ -257,7 +280,7 @@ def _kept_rows(stage: Stage, aliases: Mapping[str, str], dialect: Dialect, sourc
     if stage.keys is None:
         columns += [named(_group_column(stage, i, aliases), f"g{i}") for i in range(len(stage.group_columns))]
     elif stage.group_columns:
-        columns.append(exp.column(POSITION, table=KEYS))
+        columns += [exp.column(name, table=KEYS) for name in (POSITION, *_coarse(stage))]
     for i, column in enumerate(stage.grid.values()):
         columns.append(named(on_grid(column, i, stage, aliases, dialect), f"x{i}"))
     query = selected(source, *(columns or [named(integer(1), "one")])).where(*conditions, copy=False)
@@ -315,9 +338,9 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
 
 
 def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
-    groups, cells = group_names(stage), _cells(stage)
+    groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = []
-    if stage.rows_per_group > 1 or stage.octaves:  # else any number of rows counts as 1
+    if stage.rows_per_group > 1 or stage.octaves or stage.parts or not stage.capped:  # else any number of rows is one
         columns.append(named(exp.Count(this=exp.Star()), "n"))
     numbers = dict.fromkeys(number for _, number in cells.values())
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
@@ -325,21 +348,39 @@ def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 
-def _bounded(stage: Stage, dialect: Dialect) -> exp.Select:
-    cap, cells = integer(min(stage.rows_per_group, _MOST_ROWS)), _cells(stage)
-    rows = least(exp.column("n"), cap.copy()) if stage.rows_per_group > 1 else as_bigint(cap.copy())
+def _bounded(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
+    """The rows that a unit's groups are ranked by and, by measure, what the unit counts for in parts, or before T."""
+    most, cells = min(stage.rows_per_group, _MOST_ROWS), _cells(stage)
+    rows: exp.Expr = exp.column("n")
+    if stage.capped:
+        rows = least(rows, integer(most)) if most > 1 else as_bigint(integer(1))
     columns: list[exp.Expr] = [named(rows, "b")]
-    numbers = dict.fromkeys(number for _, number in cells.values())
-    columns += [named(least(exp.column(f"n_{number}"), cap.copy()), f"b_{number}") for number in numbers]
-    for value, counted in cells.values():
-        number, total = exp.column(f"n_{counted}"), exp.column(f"s_{value}")
-        weighted = dialect.weighted(total.copy(), cap.copy(), number.copy())
-        columns.append(named(exp.case().when(number > cap.copy(), weighted).else_(total), f"t_{value}"))
-    return selected("units", "u", *group_names(stage), *columns)
+    for measure, entry in _entries(stage).items():
+        what, _, name = measure.partition(":")
+        parts = stage.parts.get(measure, 1)
+        value: exp.Expr = exp.column("n")
+        if name:
+            cell, number = cells[name]
+            value = exp.column(f"s_{cell}" if what == "total" else f"n_{number}")
+        if what == "empty":
+            value = exp.paren(exp.column("n") - value)
+        if stage.norm is not None:
+            value, root = (as_bigint(integer(1)), "kg") if what == "units" else (value, "k")
+            found = weighed_by_norm(value, parts, stage.norm, root, dialect)
+        elif not stage.capped:
+            found = value
+        elif what == "rows":
+            found = in_parts(rows.copy(), parts, dialect)
+        else:
+            weighted = dialect.weighted(dialect.wide(value.copy()), integer(most), exp.column("n"), parts)
+            found = exp.case().when(exp.column("n") > integer(most), weighted).else_(in_parts(value, parts, dialect))
+        columns.append(named(found, entry))
+    return selected(source, "u", *group_names(stage), *columns)
 
 
 def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
-    order = ranking(_order(stage, dialect, salt), exp.column("b") if stage.rows_per_group > 1 else None)
+    alike = stage.capped and stage.rows_per_group == 1
+    order = ranking(_order(stage, dialect, salt), None if alike else exp.column("b"))
     return selected("bounded", exp.Star(), named(windowed(exp.RowNumber(), "u", order=order), "place"))
 
 
@@ -360,25 +401,21 @@ def _finders(groups: int) -> exp.Expr:
 
 def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
     """One column a measure. Each row of `kept` is a unit of its own where rows are units."""
-    cells, clipped = _cells(stage), [measure for measure in stage.measures if measure != "finders"]
+    cells, entries = _cells(stage), {} if by_row else _entries(stage)
     one = exp.Count(this=exp.Star())
     columns = list[exp.Expr]()
     for i, measure in enumerate(stage.measures):
         what, _, name = measure.partition(":")
         value: exp.Expr
-        if stage.clip is not None and what != "finders":
-            value = dialect.summed(exp.column(f"e{clipped.index(measure)}"))
-        elif what == "units" or (by_row and what == "rows"):
-            value = one.copy()
+        if measure in entries:
+            value = dialect.summed(exp.column(entries[measure]))
         elif what == "finders":
             value = _finders(stage.discovery_groups or 0)
-        elif what == "rows":
-            value = dialect.summed(exp.column("b"))
-        elif by_row:
-            cell, number = cells[name]
-            value = exp.Count(this=exp.column(number)) if what == "filled" else dialect.summed(exp.column(cell))
+        elif what in {"units", "rows"}:
+            value = one.copy()
         else:
             cell, number = cells[name]
-            value = dialect.summed(exp.column(f"b_{number}" if what == "filled" else f"t_{cell}"))
+            value = dialect.summed(exp.column(cell)) if what == "total" else exp.Count(this=exp.column(number))
+            value = one - value if what == "empty" else value
         columns.append(named(value, f"m{i}"))
     return columns
