@@ -162,7 +162,7 @@ def main() -> None:
                 for m in (told.budget_before, told.budget_after)
             )
             CONSOLE.print(
-                f"[dim]budget of {told.account!r}: {before} before, {after} after. {part.release.guarantee.words()}[/]"
+                f"[dim]budget of {told.account!r}: {before} before, {after} after. {part.release.guarantee.describe()}[/]"
             )
         refusal = refused(book)
     CONSOLE.print("\n[bold]One question too many[/]")

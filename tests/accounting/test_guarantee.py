@@ -35,8 +35,8 @@ def test_promises_by_renyi_divergence_cover_the_gaussian_that_has_them():
 
 
 def test_the_words_name_the_relation_and_round_up():
-    assert told(pure("0.5")).words().endswith("can get to at most 62.25 % by looking at this.")
-    assert "which of two sets of values one id has" in told(gdp(1), "replace_one").words()
+    assert told(pure("0.5")).describe().endswith("can get to at most 62.25 % by looking at this.")
+    assert "which of two sets of values one id has" in told(gdp(1), "replace_one").describe()
     assert str(told(gdp("0.2", "1e-9"))) == "mu = 0.2, delta = 1e-09 for adding or removing one id"
     assert told(approx("0.5", "1e-6")).symbols == "ε = 0.5, δ = 1e-06"
 

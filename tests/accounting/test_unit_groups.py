@@ -91,7 +91,7 @@ def test_the_release_says_whom_it_protects_and_the_account_pays_for_one(tmp_path
         release = account.release(proposal)
         assert account.remaining == {"epsilon": Fraction(4, 5)}
         assert str(release.guarantee) == "epsilon = 0.6 for adding or removing up to 3 who together"
-        assert "whether up to 3 who together are in the data" in release.guarantee.words()
+        assert "whether up to 3 who together are in the data" in release.guarantee.describe()
         assert any("one alone has epsilon=0.2" in note for note in release.notes)
         assert Guarantee.from_dict(release.guarantee.as_dict()) == release.guarantee
         assert account.release(proposal) == release  # stored, with its guarantee
@@ -108,7 +108,7 @@ def test_the_release_says_whom_it_protects_and_the_account_pays_for_one(tmp_path
         assert chosen.guarantee.units == 2
         assert account.remaining == {"epsilon": Fraction(13, 20)}
     other = Guarantee.of(nt.gdp(1), unit="who", neighbours="replace_one", units=4)
-    assert "which of two sets of values up to 4 who together have" in other.words()
+    assert "which of two sets of values up to 4 who together have" in other.describe()
     assert "units" not in Guarantee.of(nt.gdp(1), unit="who", neighbours="replace_one").as_dict()
 
 

@@ -124,7 +124,7 @@ def test_chosen_bounds_are_whole_steps_within_limits_for_any_answer(low, high, f
         assert fill is None or bounds.high == high
         if not np.any(np.asarray(answers[1]) > 0):
             assert (bounds.low, bounds.high) == (low, high)
-            assert "too few people" in one.words[0]
+            assert "too few people" in one.sentences[0]
 
 
 def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_path):

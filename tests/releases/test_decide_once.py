@@ -24,7 +24,7 @@ WORDS = {  # names of methods that say something
         *(
             "explain",
             "notes",
-            "words",
+            "sentences",
             "expected_errors",
             "question",
             "bounds",
@@ -202,7 +202,7 @@ class Watch:
             sys.setprofile(self.entered)
             try:
                 proposal = account.plan(query, limits=nt.limits(**limits), **more)
-                said = proposal.preview(), proposal.prepared.guarantee, proposal.prepared.guarantee.words()
+                said = proposal.preview(), proposal.prepared.guarantee, proposal.prepared.guarantee.describe()
                 assert all(map(str, said))
                 self.release = account.release(proposal)
             except PlantedError:

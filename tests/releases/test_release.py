@@ -59,8 +59,10 @@ def test_json_csv_and_parquet_keep_it_whole(release, tmp_path):
 def test_release_is_frozen_and_states_the_odds(release):
     with pytest.raises(dataclasses.FrozenInstanceError):
         release.confidence = 1
-    assert release.guarantee.words().startswith("Someone betting on whether one who is in the data, who starts at 50 %")
-    assert "62.25 %" in release.guarantee.words()  # e^0.5 / (1 + e^0.5) = 0.622459..., rounded up
+    assert release.guarantee.describe().startswith(
+        "Someone betting on whether one who is in the data, who starts at 50 %"
+    )
+    assert "62.25 %" in release.guarantee.describe()  # e^0.5 / (1 + e^0.5) = 0.622459..., rounded up
     assert release.provenance.budget_before == {"epsilon": "1"}
     assert release.provenance.budget_after == {"epsilon": "1/2"}
 

@@ -108,7 +108,7 @@ class Guarantee:
         """The promise in letters: "ε = 0.5, δ = 1e-06", "μ = 0.2"."""
         return ", ".join(f"{_SYMBOLS[name]} = {float(value):.4g}" for name, value in self.promise.parts.items())
 
-    def words(self) -> str:
+    def describe(self) -> str:
         """The guarantee as a sentence, its percentage rounded up."""
         percent = min(100.0, math.ceil(self.best_guess * 10_000) / 100)
         what, several = self.protected, self.units > 1

@@ -64,7 +64,7 @@ def show_release(release: Release, *, as_json: bool) -> None:
     header, *body = release.lines()
     show_table(header, body, texts=len(release.group_columns))
     stderr.print(f"[bold]{release.guarantee}[/]")
-    stderr.print(release.guarantee.words(), style="dim", markup=False)
+    stderr.print(release.guarantee.describe(), style="dim", markup=False)
     for note in release.notes:
         stderr.print(f"- {note}", style="dim", markup=False)
     left = (f"{pool} {float(Fraction(amount)):.6g}" for pool, amount in release.provenance.budget_after.items())

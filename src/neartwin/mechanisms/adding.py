@@ -159,7 +159,7 @@ class ScaledNoise(AdditiveMechanism):
         """The scale, in steps."""
         return float(self.scale)
 
-    def words(self, parts: int = 1) -> str:
+    def describe(self, parts: int = 1) -> str:
         """The law, for noise that is drawn in parts of a step."""
         return f"{self.kind}, scale {self.noise_scale / parts:,g}"
 
@@ -225,7 +225,7 @@ class SquaredNoise(AdditiveMechanism):
         """About E|X|, in steps."""
         return math.sqrt(2 / math.pi) * self.noise_scale
 
-    def words(self, parts: int = 1) -> str:
+    def describe(self, parts: int = 1) -> str:
         """The law, for noise that is drawn in parts of a step."""
         return f"{self.kind}, deviation {self.noise_scale / parts:,g}"
 

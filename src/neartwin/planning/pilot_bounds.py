@@ -64,7 +64,7 @@ class ChosenBounds(Choice):
     lost: float | None
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """The bounds and their loss."""
         bounding = self.plan.bounding
         bounds = f"max_rows_per_group = {bounding.max_rows_per_group}, max_groups = {bounding.max_groups}"

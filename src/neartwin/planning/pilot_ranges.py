@@ -96,7 +96,7 @@ class ChosenRanges(Choice):
     lost: tuple[float | None, ...]
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """The notes about the choice, a sentence for each column."""
         words = []
         for ((column, limits), bounds), lost in zip(self.bounds.items(), self.lost, strict=True):

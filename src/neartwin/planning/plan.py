@@ -463,7 +463,7 @@ class Choice(ABC):
 
     @property
     @abstractmethod
-    def words(self) -> tuple[str, ...]:
+    def sentences(self) -> tuple[str, ...]:
         """The notes about the choice."""
 
 

@@ -53,10 +53,10 @@ def described_choices(plan: Plan, choices: Sequence[Choice]) -> Description:
     """
     description = describe(plan)
     for choice in reversed(choices):
-        text = "\n".join(["chosen by a first stage:", *choice.words, description.explanation])
+        text = "\n".join(["chosen by a first stage:", *choice.sentences, description.explanation])
         explanation = f"{choice.before.explain()}\n\n{text}"
         method = _method_after(choice, description.method)
-        description = Description((*description.notes, *choice.words), explanation, method, description.columns)
+        description = Description((*description.notes, *choice.sentences), explanation, method, description.columns)
     return description
 
 

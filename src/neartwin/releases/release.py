@@ -249,7 +249,7 @@ class Release(StatisticsTable):
         head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
         rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
-        promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.words())}</p>"
+        promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}"
 
 

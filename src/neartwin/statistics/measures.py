@@ -68,7 +68,7 @@ class Measure:
     def noise_in_words(self) -> str:
         """The law of its noise, in steps."""
         finer = f", drawn in parts of 1/{self.parts:,}" if self.parts > 1 else ""
-        return f"{self.mechanism.words(self.parts)}{finer}"
+        return f"{self.mechanism.describe(self.parts)}{finer}"
 
     def losses(self) -> Composition:
         """Its privacy loss as a factor for composition: cell by cell where that is less than all at once."""

@@ -55,7 +55,7 @@ class DiscreteGaussian(SquaredNoise):
     Fraction(4, 1)
     >>> DiscreteGaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
     20
-    >>> DiscreteGaussian(variance=Fraction(9), l2_squared=1).words()
+    >>> DiscreteGaussian(variance=Fraction(9), l2_squared=1).describe()
     'discrete Gaussian noise, deviation 3'
     """
 

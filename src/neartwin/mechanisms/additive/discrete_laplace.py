@@ -32,7 +32,7 @@ class DiscreteLaplace(ScaledNoise):
     Fraction(6, 1)
     >>> DiscreteLaplace(scale=Fraction(1), sensitivity=1).half_width(0.95)
     3
-    >>> DiscreteLaplace(scale=Fraction(3), sensitivity=1).words()
+    >>> DiscreteLaplace(scale=Fraction(3), sensitivity=1).describe()
     'discrete Laplace noise, scale 3'
     """
 

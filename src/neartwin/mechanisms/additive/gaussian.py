@@ -29,7 +29,7 @@ class Gaussian(SquaredNoise):
 
     >>> Gaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
     20
-    >>> Gaussian(variance=Fraction(9), l2_squared=1).words()
+    >>> Gaussian(variance=Fraction(9), l2_squared=1).describe()
     'normal noise, rounded, deviation 3'
     """
 
@@ -95,7 +95,7 @@ class Gaussian(SquaredNoise):
         """The exact sampler of this law."""
         return noise.rounded_gaussian(self.variance)
 
-    def words(self, parts: int = 1) -> str:
+    def describe(self, parts: int = 1) -> str:
         """The law, for noise that is drawn in parts of a step."""
         return f"{self.kind}, rounded, deviation {self.noise_scale / parts:,g}"
 

@@ -135,7 +135,7 @@ class Threshold(Selection):
     def explanation(self) -> tuple[str, ...]:
         """The threshold and its noise."""
         passing = f"groups that a unit is alone in pass with probability at most delta = {float(self.delta):g} together"
-        return f"kept if units + noise >= {self.threshold}: {passing}", f"noise on units: {self.counts.words()}"
+        return f"kept if units + noise >= {self.threshold}: {passing}", f"noise on units: {self.counts.describe()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -166,7 +166,7 @@ def _guarantee(promised: Guarantee) -> dict[str, Any]:
     return {
         "promise": promised.as_dict(),
         "says": str(promised),
-        "words": promised.words(),
+        "words": promised.describe(),
         "currencies": currencies(promised),
         "curve": curve(promised),
     }
