@@ -32,7 +32,9 @@ loss.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -361,14 +363,7 @@ class AtomicSum(Summand):
         self.null = not weighted.losses.any()
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
         self.lattice_error = count * lattice_error * (1 + 8 * U)
-        self._tilted_laws: dict[float, Tilted] = {}
-
-    def _tilted_law(self, tilt: float) -> Tilted:
-        if tilt not in self._tilted_laws:
-            if len(self._tilted_laws) > 64:
-                self._tilted_laws.clear()
-            self._tilted_laws[tilt] = tilted(self.weighted, tilt)
-        return self._tilted_laws[tilt]
+        self._tilted_law: Callable[[float], Tilted] = lru_cache(maxsize=64)(partial(tilted, weighted))
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""
