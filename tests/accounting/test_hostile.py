@@ -256,6 +256,7 @@ HARD = """
 """
 
 
+@pytest.mark.slow
 def test_the_hardest_jobs_stay_below_a_gigabyte_and_end():
     """In a child of its own, so that what other tests held is not counted."""
     one_thread = os.environ | {"OPENBLAS_NUM_THREADS": "1"}  # whose stacks are address space

@@ -73,7 +73,7 @@ def test_cells_bracket_the_laplace_pair_and_shrink_fourfold(ask):
     assert fine.width < 2e-3
 
 
-@pytest.mark.parametrize("ask", QUESTIONS)
+@pytest.mark.parametrize("ask", [*QUESTIONS[:4], pytest.param(QUESTIONS[4], marks=pytest.mark.slow)])
 def test_cells_bracket_the_gaussian_pair_in_both_directions(ask):
     true = ask(gaussian_pair(distance="0.7"))
     for found in (ask(gaussian_cells(400)), ask(gaussian_cells(400).reversed())):

@@ -169,6 +169,7 @@ def test_noise_of_nodes_is_the_plans_own_repeats_and_is_shared_by_no_two(monkeyp
     assert (first[:, 0] == first[:, 1]).mean() < 0.5  # of cells with the same count
 
 
+@pytest.mark.slow
 def test_no_log_plan_or_page_of_the_cluster_has_the_key_or_the_salt(spark_place, spark, tmp_path, monkeypatch):
     salt = random.Random(5).getrandbits(64)
     monkeypatch.setattr(noise, "fresh_secret", lambda: SECRET)

@@ -16,7 +16,7 @@ def test_the_optimal_composition_is_what_a_search_over_all_pairs_finds():
         assert found >= truth * (1 - 8.0 / grid**2 - 1e-3)  # some choice of the grid comes near
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 17, 150])
+@pytest.mark.parametrize("count", [1, 2, 3, 17, pytest.param(150, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
 def test_bounded_range_promise_covers_the_worst_and_its_lower_end_does_not(count, delta):
     for e in ("0.05", "0.6"):

@@ -21,7 +21,7 @@ def test_residues_and_steps_agree_on_laplace(count, eps):
     assert close(truth, steps.Ramps(one, one, "remove").delta(count, eps, 2), 1e-14)
 
 
-@pytest.mark.parametrize("order", ["remove", "add", "replace"])
+@pytest.mark.parametrize("order", ["remove", "add", pytest.param("replace", marks=pytest.mark.slow)])
 def test_steps_and_lines_agree_on_sampled_laplace(order):
     e, q = mp.mpf(1), mp.mpf(1) / 10
     stepped = steps.Ramps(e, q, order).delta(150, 2.5, 1)
