@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.planning.stage import FINE, Aggregates, Cells, Stage, root_above
+from neartwin.planning.stage import FINE, Aggregates, Cells, ContributionSizes, Stage, root_above
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.table import How, Join, JoinKind, Table, together
 from neartwin.tables.terms import ARITHMETIC, COMPARISONS, PARTS, Term
@@ -200,6 +200,8 @@ class MemoryEngine:
             if unit is None or not public or not all(evaluate(term, row) is True for term in conditions):
                 continue
             _add(by_unit[unit].setdefault(key, _Cell()), row, stage)
+        if stage.sizes is not None:
+            return _sizes(stage, stage.sizes, by_unit.values())
         if stage.octaves:
             return _octaves(stage, by_unit.values())
         if stage.split is not None:
@@ -266,6 +268,19 @@ def unit_of(row: Row, table: Table) -> object:
         return unit
     first = evaluate(table.period.term, row)
     return None if unit is None or first is None else f"{unit}/{first}"
+
+
+def _sizes(stage: Stage, sizes: ContributionSizes, units: Iterable[Mapping[Key, _Cell]]) -> Aggregates:
+    """Units by groups, rows or squared length, each in the cell of the last edge that is not above it."""
+    found: Counter[int] = Counter()
+    for cells in units:
+        rows: Counter[Key] = Counter()
+        for key, cell in cells.items():
+            rows[key if stage.length_by is None else tuple(key[i] for i in stage.length_by)] += cell.rows
+        size = sum(number**sizes.power for number in rows.values())
+        found[max(edge for edge in sizes.edges if edge <= size)] += 1
+    counts = np.array([found[edge] for edge in sizes.edges], dtype=object)
+    return Aggregates(len(sizes.edges), tuple((edge,) for edge in sizes.edges), {"units": counts})
 
 
 def _octaves(stage: Stage, units: Iterable[Mapping[Key, _Cell]]) -> Aggregates:

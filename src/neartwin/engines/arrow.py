@@ -58,11 +58,11 @@ def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
     Returns:
         The groups and their exact whole numbers.
     """
-    groups = [POSITION] if stage.octaves else group_names(stage)
+    groups = [POSITION] if stage.octaves or stage.sizes else group_names(stage)
     numbers = [f"m{i}" for i in range(len(stage.measures))] if stage.split is None else [CELL, "m0"]
     names = [*groups, *numbers]
     columns = dict(zip(names, zip(*answer, strict=True), strict=True)) if answer else dict.fromkeys(names, ())
-    if stage.keys is None and not stage.octaves:
+    if stage.keys is None and groups != [POSITION]:
         for group, name in zip(groups, stage.group_columns, strict=True):
             columns[group] = pa.chunked_array([pa.array(columns[group], ARROW[stage.table.schema[name]])])
     return _gathered(stage, len(answer), columns)
@@ -80,6 +80,8 @@ def _gathered(stage: Stage, rows: int, answer: Mapping[str, Any]) -> Aggregates:
         cells, counts = (np.asarray(whole_numbers(answer[name]), dtype=np.int64) for name in (CELL, "m0"))
         return Aggregates(len(keys), keys, {}, Cells(places, cells - column.low, counts))
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
+    if stage.sizes is not None:
+        return _dense(tuple((edge,) for edge in stage.sizes.edges), answer[POSITION], values)
     if stage.octaves:
         return _dense(tuple(product(stage.octaves, repeat=2)), answer[POSITION], values)
     if stage.keys is None:

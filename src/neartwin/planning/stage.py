@@ -11,6 +11,10 @@ The engine returns, for each group, whole numbers by measure name:
 NAME is a grid column, or a moment, whose values are products. A stage with a `split` is answered for each group and cell
 instead. The whole numbers are then the weights of the values that are rounded to a grid point.
 
+A stage with `sizes` is answered by a histogram instead: the number of units by the size of their contribution. A unit is
+in exactly one cell, so adding it moves one count by 1, and replacing it moves a unit between two cells. The measure is "units",
+and the keys are the edges.
+
 A stage with `octaves` is answered by 1024 parts for each unit. They are spread over the cells of a table by its number of
 groups and of rows in each. If c of its k groups belong to a cell, they add floor(1024 c / k) to the measure "parts".
 
@@ -36,12 +40,14 @@ unit below 2^45 where S is above 1, so S F L |t| is below 2^100. F^2 |n|^2 is be
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from math import isqrt
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
@@ -69,6 +75,30 @@ def root_above(squared: int) -> int:
     return isqrt(FINE**2 * squared - 1) + 1
 
 
+@dataclass(frozen=True, slots=True)
+class ContributionSizes:
+    """The cells of a histogram of units by the size of their contribution.
+
+    Let n_g be the number of rows of a unit in group g. The unit's size is the sum of n_g^p over its groups. That is its
+    number of groups for p = 0, its rows for p = 1, and its squared length for p = 2. Rows count after the conditions, in
+    the public keys. Groups of a stage with `length_by` are counted together by it.
+
+    Attributes:
+        edges: Increasing whole numbers. The first is 1, so that every unit with a row is in one cell. Cell i holds sizes
+            from `edges[i]` to below `edges[i + 1]`; the last cell has no end.
+        power: p.
+    """
+
+    edges: tuple[int, ...]
+    power: int
+
+    def __post_init__(self) -> None:
+        if self.edges[:1] != (1,) or any(low >= high for low, high in pairwise(self.edges)):
+            raise ParameterError("edges", self.edges, "must increase from 1 on")
+        if self.power not in {0, 1, 2}:
+            raise ParameterError("power", self.power, "must be 0 for groups, 1 for rows or 2 for squared lengths")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
     """The exact question of one statement.
@@ -85,6 +115,7 @@ class Stage:
             salted hash of unit and group. None if no unit can be in more groups than there are.
         rows_per_unit: T, the most rows of one unit in all groups; None for no limit.
         discovery_groups: The groups of a unit that count as "finders"; None for all.
+        sizes: The cells of the histogram of units by size, or None.
         octaves: The starts of the octaves, in groups and rows.
         split: The grid column by whose cells rows are counted, or None.
         parts: Parts of a step by measure, or of a row by the split; 1 where it is not named.
@@ -103,6 +134,7 @@ class Stage:
     groups_per_unit: int | None
     rows_per_unit: int | None = None
     discovery_groups: int | None = None  # if given, only groups with a finder are answered
+    sizes: ContributionSizes | None = None
     octaves: tuple[int, ...] = ()
     split: str | None = None
     parts: Mapping[str, int] = field(default_factory=dict)

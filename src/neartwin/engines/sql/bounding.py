@@ -1,4 +1,4 @@
-"""Bounds on a unit's contributions beyond the caps of `statement`: norms, thinned rows, and the contribution histogram.
+"""Bounds on a unit's contributions beyond the caps of `statement`: norms, thinned rows, and histograms of contributions.
 
 **A norm** of `neartwin.planning.stage`, from one row a (unit, group), equal on all engines to the last bit:
 
@@ -26,6 +26,14 @@ places before its own. So no row of a kept group is left out, and the answer is 
 A place is 60 times the fourth root of the hash over its range, rounded down. That is monotone as doubles are rounded.
 It is fine enough around the K-th hash of a unit in a hundred groups, and of one in ten thousand. It costs a pass over
 the rows. So the engine thins only if the first rows show that groups are many: see `alike`.
+
+**The contribution sizes** of a stage with `sizes`:
+
+```
+counted  one row a (unit, group): its number of rows, for rows in all groups one row a unit
+sized    one row a unit: its size
+         units by cell
+```
 
 **The contribution histogram** of `neartwin.planning.pilot_bounds`, from the rows of `units`:
 
@@ -58,7 +66,7 @@ from neartwin.engines.sql.dialect import (
     windowed,
     with_parts,
 )
-from neartwin.planning.stage import FINE, Stage
+from neartwin.planning.stage import FINE, ContributionSizes, Stage
 from neartwin.tables.types import ColumnType
 
 
@@ -155,6 +163,7 @@ def can_thin(stage: Stage) -> bool:
         and stage.table.unit_kind is not ColumnType.TEXT
         and stage.split is None
         and not stage.octaves
+        and stage.sizes is None
     )
 
 
@@ -231,6 +240,33 @@ def are_many(pairs: int, same: int, groups: int) -> bool:
         True or False.
     """
     return pairs >= _LEAST_PAIRS and pairs > _TIMES * groups * same
+
+
+def contribution_sizes(parts: Parts, sizes: ContributionSizes, by: list[str], dialect: Dialect) -> exp.Select:
+    """The statement of the number of units by size. Its columns are the cell's position, and m0.
+
+    Args:
+        parts: The parts up to `kept`.
+        sizes: The cells.
+        by: The columns by which a unit's rows are counted.
+        dialect: The engine's spelling.
+
+    Returns:
+        The statement.
+    """
+    rows = dialect.wide(exp.column("n"))
+    size = (
+        exp.Count(this=exp.Star())
+        if sizes.power == 0
+        else exp.Sum(this=rows if sizes.power == 1 else rows * rows.copy())
+    )
+    more = {
+        "counted": grouped(selected("kept", "u", *by, named(exp.Count(this=exp.Star()), "n")), "u", *by),
+        "sized": grouped(selected("counted", "u", named(size, "w")), "u"),
+        "celled": selected("sized", named(_octave(exp.column("w"), sizes.edges), POSITION)),
+    }
+    units = named(exp.Count(this=exp.Star()), "m0")
+    return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
 
 
 PARTS = 1024  # parts of a unit

@@ -27,6 +27,7 @@ from neartwin.engines.sql.bounding import (
     alike,
     can_thin,
     contribution_histogram,
+    contribution_sizes,
     in_parts,
     roots,
     thinned,
@@ -50,7 +51,7 @@ from neartwin.engines.sql.dialect import (
 from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
 from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, ranking
-from neartwin.planning.stage import FINE, Stage
+from neartwin.planning.stage import FINE, ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
@@ -83,6 +84,8 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     if stage.moments:
         parts["products"] = _products(stage)
     capped: list[exp.Expr] = []
+    if stage.sizes is not None:
+        return contribution_sizes(parts, stage.sizes, _sized_by(stage, stage.sizes), dialect)
     if not by_row:
         parts["units"] = _units(stage, dialect, next(reversed(parts)))
         if stage.octaves:
@@ -184,6 +187,13 @@ def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
 def _coarse(stage: Stage) -> list[str]:
     """The values of public keys by which a unit's length is taken, where that is not by all of them."""
     return [f"k{i}" for i in stage.length_by or ()]
+
+
+def _sized_by(stage: Stage, sizes: ContributionSizes) -> list[str]:
+    """The columns by which a unit's rows are counted for its size; none for its rows in all groups."""
+    if sizes.power == 1:
+        return []
+    return group_names(stage) if stage.length_by is None else _coarse(stage)
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
