@@ -1,5 +1,7 @@
 """Sampled Laplace noise a few times: none or one draw exactly, the rest on the contour; each against truths of its own."""
 
+from itertools import pairwise
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -127,6 +129,19 @@ def test_few_uses_hold_the_truth_at_the_default_width(n, delta):
     slack = 1 + mp.mpf(1e-14)
     assert law.delta(n, found.lower, 2) * slack >= mp.mpf(delta)
     assert law.delta(n, found.upper, 2) <= mp.mpf(delta) * slack
+
+
+def test_a_finer_delta_lies_inside_a_coarser_one():
+    """The plain contour that serves the coarser is finer than the coarse line of few uses."""
+    eps = np.array([8.038513907931232])
+    found = []
+    for rtol in (1e-3, 1e-6, 1e-7, 1e-8, 1e-9):
+        side = (52 * SubsampledLaplace(epsilon="1.34", rate="0.2551")).sides("add")[0]
+        lower, upper, _ = side.delta(eps, rtol)
+        found.append((lower[0], upper[0]))
+    for coarse, fine in pairwise(found):
+        assert coarse[0] <= fine[0] <= fine[1] <= coarse[1]
+    assert found[-1] != found[0]
 
 
 def test_three_uses_ask_few_frequencies():

@@ -582,8 +582,8 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
 
 
 @np.errstate(all="ignore")
-def at_eps(total: SumOfLosses, eps: float, rtol: float) -> tuple[SeparateLines, Saddle]:
-    """The line for questions near this eps, and about how far it serves.
+def at_eps(total: SumOfLosses, eps: float, rtol: float) -> list[tuple[SeparateLines, Saddle]]:
+    """The one line for questions near this eps, and about how far it serves.
 
     Args:
         total: The sum.
@@ -600,7 +600,7 @@ def at_eps(total: SumOfLosses, eps: float, rtol: float) -> tuple[SeparateLines, 
         raise NoCertificateError
     if not abs(log_delta - ladder.log_delta) < 2 * BELOW:  # far humps lift the estimate of the whole
         ladder = Ladder.of(total, log_delta)
-    return ladder.line(eps)
+    return [ladder.line(eps)]
 
 
 LADDER = SpecialMethod(by_ladder, at_eps)

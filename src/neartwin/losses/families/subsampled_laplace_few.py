@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,7 +56,8 @@ from neartwin.losses.summands.quadrature import Rule
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
 
 MOST_USES = 900  # 2^n is a float
-LEVELS = (NARROW, 1e-7, 1e-6)  # relative widths in eps that are tried in turn
+ROUGH = 1e-6  # relative width in eps of the first line where delta is asked
+LEVELS = (NARROW, 1e-7, ROUGH)  # relative widths in eps that are tried in turn
 BLOCK = 1 << 18  # numbers a temporary matrix may hold
 TwoAtoms = tuple[tuple[tuple[float, float], tuple[float, float]], float]
 
@@ -263,10 +265,9 @@ def special(law: RampLaw) -> SpecialMethod | None:
     if not 2 <= law.count <= MOST_USES:
         return None
 
-    def narrowest(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, FewAndRest]:
+    def narrowest(total: SumOfLosses, at: Saddle, rtol: float = NARROW) -> tuple[str, FewAndRest]:
+        del rtol
         for level in LEVELS:
-            if level < rtol:
-                continue
             with contextlib.suppress(NoCertificateError):
                 return CONTOUR, build(law, total, at, level)
         raise NoCertificateError
@@ -274,8 +275,10 @@ def special(law: RampLaw) -> SpecialMethod | None:
     def epsilon(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
         return by_line(total, low_target, high_target, build=narrowest, levels=(NARROW,))
 
-    def line(total: SumOfLosses, eps: float, rtol: float) -> tuple[FewAndRest, Saddle]:
+    def lines(total: SumOfLosses, eps: float, rtol: float) -> Iterator[tuple[FewAndRest, Saddle]]:
         at = saddle.for_eps(total, eps)
-        return narrowest(total, at, rtol)[1], at
+        yield build(law, total, at, ROUGH), at
+        if rtol < ROUGH:
+            yield narrowest(total, at)[1], at
 
-    return SpecialMethod(epsilon, line, mixes=False)
+    return SpecialMethod(epsilon, lines, mixes=False)

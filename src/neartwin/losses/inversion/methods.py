@@ -97,8 +97,8 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
 def _special_lines(
     total: SumOfLosses, special: SpecialMethod, rtol: float, eps: float
 ) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    line, at = special.line(total, eps, rtol)
-    yield CONTOUR, line, at
+    for line, at in special.lines(total, eps, rtol):
+        yield CONTOUR, line, at
 
 
 def _lines(

@@ -45,12 +45,13 @@ class SpecialMethod(NamedTuple):
 
     Attributes:
         epsilon: From a sum and two deltas to certified epsilons.
-        line: From a sum, an epsilon and the relative width wanted of it to a contour rule and its saddle there.
+        lines: From a sum, an epsilon and the relative width wanted of it to contour rules, each with its saddle there. Those of
+            a greater width come first, and a lesser width asks for them too.
         mixes: Whether it serves a sum with other summands too.
     """
 
     epsilon: Callable[..., Any]
-    line: Callable[..., Any]
+    lines: Callable[..., Any]
     mixes: bool = True
 
 
