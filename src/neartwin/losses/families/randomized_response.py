@@ -2,26 +2,8 @@
 time.
 
 Binary randomized response dominates every eps-DP mechanism. After a coin of bias delta that reveals all, it dominates
-every (eps, delta)-DP mechanism (Kairouz, Oh, Viswanath 2015, theorem 3.1). Losses are exactly -eps, 0, eps.
-
-Randomized response repeated: eps(delta) and delta(eps) follow from the binomial law of its losses, without a search.
-
-Losses are e and -e with masses in the ratio 1 : z, z = e^{-e}. With k of n answers turned, w_k = C(n, k) z^k,
-
-    P_k = w_k / W,   loss (n - 2k) e,   Q_k = C(n, k) z^{n-k} / W,   W = (1 + z)^n = sum_k w_k.
-
-Let A_m and B_m be the sums of P_k and Q_k over k <= m. No set of answers tells more than that of all losses above eps
-(Neyman, Pearson), so delta(eps) = max_m (A_m - e^eps B_m). Hence
-
-    eps(delta) = max_m log((A_m - delta) / B_m),
-
-exact between the losses too (Kairouz, Oh, Viswanath 2015, theorem 3.3). Each of the terms is a bound in its own right,
-so that no decision of a rounded number can harm.
-
-Rounding, relative: C(n, k) as a product of k quotients errs by 2kU. exp(-k e) errs by ELEMENTARY and 2U k e, for e and
-k e are rounded. So every w_k and W Q_k errs by (2n + 2ne + 2)U + ELEMENTARY, and so does their total W. Partial sums of
-positive numbers err by gamma(n + 1) more. A_m - delta is then rounded outward. Nothing under- or overflows: 2^n <
-10^301 and z^n / W > e^-690.
+every (eps, delta)-DP mechanism (Kairouz, Oh, Viswanath 2015, theorem 3.1). Losses are exactly -eps, 0, eps. Repeated, eps(delta)
+and delta(eps) follow from their binomial law without a search (S14), up to rounding (S15): docs/proofs/losses-sampled.md.
 """
 
 from __future__ import annotations
@@ -60,7 +42,7 @@ def fits(epsilon: float, count: int) -> bool:
 
 
 class Law(NamedTuple):
-    """P_k, its partial sums A_m, the sums B_m of Q_k, and the relative error of each."""
+    """P_k, its partial sums A_m, the sums B_m of Q_k (S14), and the relative error (S15) of each."""
 
     masses: FloatArray
     a: FloatArray

@@ -1,33 +1,10 @@
 """A slice of a seldom sampled Gaussian's law, between two smooth edges that no tilt climbs over.
 
-Seldom sampled, a loss is about q(z - 1), z lognormal. Tilted by e^{tilt L} it rises like e^{tilt q z} over every edge
-of a Gaussian's shape. A share a_c(u) = e^{-E}, E = e^p, p = x - e^{-x}, x = v(u - c), v > mu, falls faster above c.
-Below it, 1 - a_c <= E falls as fast. Between an edge b and the next, c > b, lies
-
-    a_c - a_b = a_c (1 - e^{-w}),    w = E_b - E_c >= 0, which rises with u:
-
-log w = p_b + log(1 - e^{-g}), g = p_b - p_c >= v(c - b), p_b' = v(1 + e^{-x_b}) and g' = -v e^{-x_b}(e^{v(c-b)} - 1).
-So the second term falls by less than v e^{-x_b} where v(c - b) >= 1.
-
-At u + iy (`Panels` has Re E and |E|) |a_c| = e^{-Re E_c}. There |a_c - a_b| is at most |a_c| |w| e^{|w|}, |w| <=
-|E_b| + |E_c|, and at most |a_c| + |a_b|. The trapezoidal rule of step h errs by at most 2N/(e^{2 pi y/h} - 1), N the
-integral of the modulus along that line (Trefethen, Weideman 2014, theorem 5.1). With the turns to the other side the
-same integral bounds |M(tilt + it')| for all t' >= t, for they only sink it.
-
-Its ratio to M(tilt) is 1 + sum of (mass of a panel)(growth - 1)/M. Its error is relative to the
-change by turning, as many copies need it.
-
-Off the real line one copy is weighed by panels, of which the worst end is taken.
-
-k = q z/(1-q), z = e^{mu u - mu^2/2}, so that r = (1-q)(1 + k); k~(u) = k(-u), r~ likewise. At u + iy, 0 <= theta = mu y
-< pi/2,
-
-    |1 + k e^{i theta}| rises in k, and so does alpha = arg(1 + k e^{i theta}) <= tan(theta) log|1 + k e^{i theta}|,
-
-since d arg/d log|.| = sin(theta)/(cos(theta) + k). Further |phi(u + iy)| = e^{y^2/2} phi(u). With D = 4k
-sin^2(theta/2)/(1+k)^2, log|1 + k e^{i theta}| - log(1 + k) = log(1 - D)/2; D rises up to k = 1 and falls from there.
-Every factor is monotone in u, or rises and then falls, so that its ends bound it on a panel. Slopes bound all that lies
-beyond the panels.
+Seldom sampled, a loss is about q(z - 1), z lognormal. Tilted by e^{tilt L} it rises like e^{tilt q z} over every edge of a
+Gaussian's shape. A share (L1) falls faster above its edge. Off the real line the worst end of a panel bounds the likelihood
+ratio (S6) and the shares (S7). The trapezoidal rule errs by (L6). A slice's ratio to M(tilt) is 1 + sum of (mass of a panel)
+(growth - 1)/M. Its error is relative to the change by turning, as many copies need it. Equations:
+docs/proofs/losses-ladder.md and losses-sampled.md.
 """
 
 from __future__ import annotations

@@ -1,48 +1,7 @@
 """The Gaussian mechanism on a Poisson sample, one direction at a time: both of add/remove, and replace-one.
 
-In units u = x/sigma of the noise and with mu = sensitivity/sigma, r(u) = 1 - q + q e^{mu u - mu^2/2}, phi the standard
-density:
-
-    remove   P = r phi, Q = phi        M(s) = int phi r^{1+s} du           (Zhu, Dong, Wang 2022, theorem 11)
-    add      P = phi,   Q = r phi      M(s) = int phi r^{-s} du
-    replace  P = r phi, Q = r~ phi     M(s) = int phi r^{1+s} r~^{-s} du,  r~(u) = r(-u): a record of norm 1 becomes its
-             opposite; the law is the same in both directions (Koskela, Jalko, Honkela 2020, section 6).
-
-Cut of the nodes: r^a <= 1 - q + q e^{a(mu u - mu^2/2)} for a >= 1, r^{-a} <= (1-q)^{-a}, and M(tilt) >= 1 (Jensen). For
-remove M(tilt) >= q^{1+tilt} e^{tilt(1+tilt)mu^2/2} too. The nodes beyond weigh at most a sum of normal tails.
-
-Decay. Shifting the line of integration by iy, y = theta/mu > 0 (< 0 for add) gives for every t > 0
-
-    |M(tilt+it)| <= e^{y^2/2} int phi |r(u+iy)|^{1+tilt} e^{-t arg r(u+iy)} du =: B(t), arg r > 0.
-
-It falls in t: one number bounds all higher frequencies (likewise with |r|^{-tilt}, and with both arguments for
-replace). The integrand of B is again analytic. Let A = log r(u+i(eta+y)) and A' = log r(u+i(eta-y)). Its modulus at u +
-i eta is at most e^{eta^2/2} phi |..||..| exp(-(t/2)(arg r at y+eta minus arg r at eta-y)). The argument of r grows with
-the angle, so the rule with the same nodes gives B up to
-
-    2 M(tilt) e^{(y^2+eta^2)/2} cos((theta+eta mu)/2)^{-v} / (e^{2 pi eta/h} - 1),
-
-or with the bound below instead of the power of the cosine.
-
-Quadrature: a turn of the line of integration costs the trapezoidal rule an error.
-
-r(u + iy) has modulus at most r(u), and an argument of the sign of y, at most theta = mu|y| in modulus. Its modulus is
-at least cos(theta/2) r(u) (a point of the segment from a to b e^{i theta}). For theta < pi the integrand at u + iy is
-thus at most its value at (u, tilt) times e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v}. Here w = 1 (2 for replace) and v =
-tilt where a negative power occurs (0 for remove). The trapezoidal rule of step h then errs by at most
-
-    2 M(tilt) e^{y^2/2} e^{w|t|theta} cos(theta/2)^{-v} / (e^{2 pi y/h} - 1)            (Trefethen, Weideman 2014, 5.1).
-
-Seldom sampled, a negative power turns much less. Write r(u+iy) = (1-q) w, w = 1 + k e^{i theta}, k = q e^{mu u -
-mu^2/2}/(1-q), theta < pi/2, X = (1+k)^{-tilt} <= 1. In c = cos theta, log|w| is concave, so |w| >= (1+k)^c. Further arg
-w <= tan(theta) log|w|, for d arg w/d log|w| = sin(theta)/(c + k) and both are 0 at k = 0. Under add, with tilt' = c
-tilt - |t| sin(theta) >= 0,
-
-    int phi |r(u+iy)^{-tilt-it}| <= (1-q)^{-tilt} E X^{tilt'/tilt} <= M(tilt) (E X)^{tilt'/tilt - 1}            (Jensen).
-
-That stands for the last two factors. Under replace, with r~ for r and the mean over phi r^{1+tilt}, (E X)^{c-1} stands
-for the last one. E X >= (1-q)^tilt, by Jensen from E[1+k] <= 1/(1-q) (under replace: k falls and r^{1+tilt} rises in
-u). Under add also E X >= Phi(a) (1+k(a))^{-tilt} for every a, for X falls in u.
+The pairs and their transforms are (S1). The nodes of the quadrature are cut by (S2), and its step follows from (S4), or from
+(S5) where seldom sampled. One number bounds all higher frequencies (S3). Equations: docs/proofs/losses-sampled.md.
 """
 
 from __future__ import annotations
@@ -88,7 +47,7 @@ class Strip:
     direction: Direction
 
     def hidden(self, tilt: float) -> float:
-        """An upper bound on -log E X, rising in tilt."""
+        """An upper bound on -log E X of (S5), rising in tilt."""
         if self.direction == "remove":
             return 0.0
         result = -tilt * math.log1p(-self.q)
@@ -98,7 +57,7 @@ class Strip:
         return result * (1 + 1e-9)
 
     def log_grown(self, low: float, high: float, theta: FloatArray, t: float) -> FloatArray:
-        """Log of what the integrand grows by at most; 1 - tilt'/tilt falls in tilt.
+        """Log of what the integrand grows by at most (S4, S5); 1 - tilt'/tilt falls in tilt.
 
         Args:
             low: The least tilt.
@@ -134,7 +93,7 @@ class Strip:
         return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
 
     def log_rule_error(self, step: float, tilt: float, theta: FloatArray) -> FloatArray:
-        """Log of what the rule errs by in the integral of B(t), over M(tilt) e^{y^2/2}: the best of some strips eta.
+        """Log of what the rule errs by in the integral of B(t) (S3), over M(tilt) e^{y^2/2}: the best of some strips eta.
 
         e^{-x} stands for 1/(e^x - 1). Where that is less than a quarter too small, four times the bound proves nothing.
 
@@ -215,7 +174,7 @@ class SubsampledGaussianSum(QuadratureSum):
 
     # -- the rule -----------------------------------------------------------------------------------------------------
     def _ends(self, low: float, high: float) -> tuple[float, float]:
-        """Nodes in [left, right] leave out at most e^goal relative to M(tilt), twice over (at tilt and 0), low <= tilt <= high.
+        """Nodes in [left, right] leave out at most e^goal of M(tilt) (S2), twice over (at tilt and 0), low <= tilt <= high.
 
         The cuts' widths and z grow with tilt, `height - floor` being the less of two numbers that do; so both ends at high do,
         but for the centre (1 + tilt) mu of the left one, which is taken at low.
@@ -249,7 +208,7 @@ class SubsampledGaussianSum(QuadratureSum):
         return math.ceil((right - left) / self.strip.step(low, high, reach, self._goal))
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """Count log (B(t)/M(tilt)), the best of a few shifts."""
+        """Count log (B(t)/M(tilt)) of (S3), the best of a few shifts."""
         del until
         if t <= 0:
             return 0.0

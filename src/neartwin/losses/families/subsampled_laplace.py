@@ -1,18 +1,7 @@
 """The Laplace mechanism on a Poisson sample, both directions of add/remove, and replace-one.
 
-Noise of scale 1, e = sensitivity/scale. r(x) = 1 - q + q e^{l(x)} with l(x) = |x| - |x - e|: -e below 0, 2x - e up to
-e, e above. P and Q as in subsampled_gaussian.py with the density e^{-|x|}/2 for phi. Outside the ramps the loss is
-constant, two atoms. On each ramp the integrand is analytic: Gauss-Legendre of 16 points on equal panels of half-width
-w.
-
-Take the ellipse with semi-axes wA, wB, A = (rho + 1/rho)/2, B = (rho - 1/rho)/2. On it Re x moves by at most wA and
-2|Im x| <= theta = 2wB < pi/2. So |r| lies between cos(theta/2) r(x - wA) and r(x + wA), and |arg r| <= atan2(q e^l sin,
-1 - q + q e^l cos) at x + wA. With the integrand at most G there a panel errs by w (64/15) G rho^{-30} / (1 - rho^{-2})
-(Trefethen 2013, theorem 19.3).
-
-Decay: an atom keeps its modulus. A ramp gives, by parts with h = density/L', |int density e^{itL}| <= (|h(0)| +
-|h(e)| + TV(h))/t. Here h = c e^{-3x} r^{1+a} (a the power of r on the ramp) is a product of monotone functions,
-TV(fg) <= sup f TV(g) + sup g TV(f). All of it falls in t.
+Noise of scale 1, e = sensitivity/scale. The loss has two atoms and a ramp, whose quadrature errs by (S8). A ramp's transform
+falls along a line by (S9), an atom's does not. Equations: docs/proofs/losses-sampled.md.
 """
 
 from __future__ import annotations
@@ -112,7 +101,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         return max(0.0, self._share + tilt * self._largest) * (1 - 1e-12)
 
     def _panel_error(self, tilt: float, reach: float, panels: int) -> float:
-        """Log of the bound on all panels of all ramps together over M(tilt), the best of a few ellipses; grows with reach."""
+        """Log of (S8) for all panels of all ramps together over M(tilt), the best of a few ellipses; grows with reach."""
         w = self.e / (2 * panels)
         rho = RHO[w * (RHO - 1 / RHO) < math.pi / 2]
         theta = w * (rho - 1 / rho)
@@ -203,7 +192,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         return atoms * (1 + 1e-9) + 4 * rule.weighted.outside, ramps * (1 + 1e-9)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """Atoms keep their share, ramps fall like 1/t."""
+        """Atoms keep their share, ramps fall like 1/t (S9)."""
         del until
         if t <= 0:
             return 0.0

@@ -1,37 +1,7 @@
 r"""A few uses of the sampled Laplace mechanism: none and one loss on a ramp exactly, the contour for the rest.
 
-One loss is one of two atoms (`hi` with mass p, `lo` with p') or lies on a ramp (subsampled_laplace.py). So M = A + D
-with A(s) = p e^{s hi} + p' e^{s lo}, and M^n = sum_k C(n,k) A^{n-k} D^k. A does not fall along a line, and a contour of
-few uses alone would be long. The terms k = 0, 1 are sums over the n - k copies at an atom, j of them at lo: a loss l of
-weight C(n,k) C(n-k,j) p^{n-k-j} p'^j. With x = eps - l,
-
-    g_0(x) = (1 - e^x)_+,    g_1(x) = E[(1 - e^{x-V})_+; V on a ramp].
-
-One ramp has the mass m = (1 - e^{-e})/2 under P and under Q. With r(y) = 1 - q + q e^{2y-e}, 0 < y < e, it gives
-
-    remove   V = log r(y), density e^{-y} r(y)/2:   (q/2)(1 - e^{y_x - e})^2, r(y_x) = e^x, below the ramp m (1 - e^x);
-    add      V = -log r(y), density e^{-y}/2:       (q/2) e^{x-e} (e^{y_x} - 1)^2, r(y_x) = e^{-x}, below it m (1 - e^x);
-    replace  both ramps: the first at x + b, and e^b times the second at x - b, b = log r(0) < 0.
-
-Insert y_x in the integral of density (1 - e^{x-V}) over V > x: the terms form a square.
-
-The rest, k >= 2, is a measure, so its contour errs as contour.py says, by no more than the aliases of the whole law.
-Cut: on the line of tilt |A| <= a M(tilt) and |D| <= c M(tilt)/t (`apart`). So at T, with y = c/(a T), |rest| <= (a
-M(tilt))^n C(n,2) y^2 (1+y)^{n-2} =: R(T) as C(n,k) <= C(n,2) C(n-2,k-2). R(t) t^2 falls, so (1/pi) sum_{t>T} d R(t)/t^2
-<= R(T)/(3 pi T).
-
-Rounding. The rest is M^n - F(A, M), F = A^{n-1}(nM - (n-1)A) = A^{n-1}(A + nD). M has the error dM of the family's own
-line. A has the error dA of its two weights (atoms.tilted) and angles. dF/dM = n A^{n-1} and dF/dA = n(n-1) A^{n-2} D.
-With a := a + dA, F thus moves by at most n a^{n-1} dM + n(n-1) a^{n-2} (|D| + dM + dA) dA between the true and the
-computed values.
-
-Weights of the few draws err by four things. The product of n quotients errs by gamma. Its logarithm errs by at most 625
-ELEMENTARY. The exponent errs by 8U of at most 745, beyond which it vanishes. The masses' logarithms add n errors.
-
-g_1 errs relatively by 64 ELEMENTARY. The error of y_x, that of its logarithm, moves it by (4 + 2e) ELEMENTARY of m.
-The argument of that logarithm errs as if x moved by 3 ELEMENTARY |e^x - 1|/e^x. That moves g_1 by at most 3 ELEMENTARY
-|e^x - 1| Q(V > x), and Q(V > x), e^x Q(V > x) <= m. The errors of hi, lo, b and x move it by at most so much of its
-mass.
+With at most one loss on a ramp, delta is a finite sum (S10) of closed forms (S11). The rest is a measure, whose contour is cut
+by (S12) and errs by (S13). Equations: docs/proofs/losses-sampled.md.
 """
 
 from __future__ import annotations
@@ -84,7 +54,7 @@ class RampLaw(Protocol):
 
 
 class FewOnRamps:
-    """The part of the law with at most one loss on a ramp: its share of delta."""
+    """The part of the law with at most one loss on a ramp (S10): its share of delta."""
 
     def __init__(self, law: RampLaw) -> None:
         """law: of 2 to `MOST_USES` copies."""
@@ -104,13 +74,13 @@ class FewOnRamps:
             self.parts.append(((left - j) * high + j * low, math.comb(n, k) * np.exp(exponent)))
 
     def _rising(self, x: FloatArray) -> FloatArray:
-        """g_1 of the ramp of `remove`."""
+        """g_1 of the ramp of `remove` (S11)."""
         gap = 0.5 * (self.e - np.log1p(np.expm1(np.clip(x, self.bottom, self.top)) / self.q))
         inside = 0.5 * self.q * np.square(np.expm1(-np.clip(gap, 0.0, self.e)))
         return np.where(x < self.bottom, -self.mass * np.expm1(np.minimum(x, 0.0)), np.where(x < self.top, inside, 0.0))
 
     def _falling(self, x: FloatArray) -> FloatArray:
-        """g_1 of the ramp of `add`."""
+        """g_1 of the ramp of `add` (S11)."""
         between = np.clip(x, -self.top, -self.bottom)
         y = np.clip(0.5 * (self.e + np.log1p(np.expm1(-between) / self.q)), 0.0, self.e)
         inside = 0.5 * self.q * np.exp(between - self.e + 2 * y) * np.square(np.expm1(-y))
@@ -175,7 +145,7 @@ class FewAndRest:
 
 
 def _log_cut(law: RampLaw, apart: tuple[float, float], far: float) -> float:
-    """The logarithm of R(far)/(3 pi far), rounded up."""
+    """The logarithm of R(far)/(3 pi far) of (S12), rounded up."""
     n, y = law.count, apart[1] / (apart[0] * far)
     own = n * math.log(apart[0]) + math.log(math.comb(n, 2)) + 2 * math.log(y) + (n - 2) * math.log1p(y)
     own -= math.log(3 * math.pi * far)
@@ -183,7 +153,7 @@ def _log_cut(law: RampLaw, apart: tuple[float, float], far: float) -> float:
 
 
 def _rest(law: RampLaw, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-    """The transform of two losses on ramps and more, over M(tilt)^n at each node, and the bound on its error."""
+    """The transform of two losses on ramps and more, over M(tilt)^n at each node, and the bound (S13) on its error."""
     n = law.count
     rule = law.rule(tilt, float(t[-1]))
     w, tilted = rule.weighted, rule.tilted_law

@@ -1,51 +1,8 @@
 """The contour: delta(eps) = (1/2pi) int M(s) e^{-s eps} k(s) dt along s = tilt + it, by the trapezoidal rule.
 
-The loss is never discretised. For any kernel function k(x) with transform k(s) = int k(x) e^{-sx} dx on Re s = tilt,
-E[k(L - eps)] = (1/2pi) int M(s) e^{-s eps} k(s) dt. The rule with step d = 2pi/W gives exactly (Poisson summation)
-
-    S = (d/2pi) sum_k F(kd) = sum_m e^{tilt m W} E[k(L - eps - mW)],        F(t) = M(s) e^{-s eps} k(s).
-
-There are three kernels; gamma is a small width, g = e^{gamma^2 s(s+1)/2}:
-
-    plain     (1 - e^{-x})_+                              1/(s(s+1))
-    upper     a Gaussian mechanism of mu = gamma more     g / (s(s+1))                    >= plain
-    lower     upper - C gamma phi(x/gamma + gamma/2)      g (1/(s(s+1)) - C gamma^2)      <= plain
-
-Upper. More information only helps.
-
-Lower. Let a = x/gamma + gamma/2, b = a - gamma, R = Phi/phi. For x < 0, upper - plain = Phi(a) - e^{-x} Phi(b) =
-phi(a)(R(a) - R(b)). For x >= 0 it is e^{-x} Phi(-b) - Phi(-a) = phi(a)(R(-b) - R(-a)). Both differences are gamma R'(v)
-with R'(v) = 1 + v R(v) increasing and v <= gamma/2. So they are at most gamma C phi(a), C = 1 + (gamma/2) R(gamma/2).
-
-The two smooth kernels differ by C gamma^2 times a density of width gamma: second order. Their transforms fall like
-e^{-gamma^2 t^2/2}. So nearly atomic losses, whose M does not decay, need no certificate of decay.
-
-Error ledger: the true delta lies in [S_lower - alias - cut - rounding, S_upper + cut + rounding].
-
-Alias. Every term of S is >= 0 for plain and upper, so S only exceeds. For lower each term m != 0 is at most e^{tilt m
-W} delta(eps + mW), and delta(x) <= c(s) e^{K(s) - s x} for every s (total.py). So all terms of one side together are
-
-    m > 0:  at most c(s) e^{K(s) - s eps} / (e^{(s-tilt)W} - 1), any s > tilt; 0 when eps + W >= top;
-    m < 0:  at most c(s) e^{K(s) - s eps} / (e^{(tilt-s)W} - 1), any 0 <= s < tilt.
-
-Cut. For |t| > T = Kd: |s(s+1)| >= t^2, sum_{k>K} d/(kd)^2 <= 1/T and int_T^inf e^{-g^2t^2/2} dt <= e^{-g^2T^2/2}/(g^2
-T). With B(T) >= sup_{t>T} |M(tilt+it)/M(tilt)| the cut is at most
-
-    (1 + C) e^{K(tilt) - tilt eps} |g(tilt)| B(T) e^{-gamma^2 T^2/2} / (pi T).
-
-Rounding. It is (d/2pi) sum_k |F(kd)| (expm1(E_k) + gamma(K)), E_k from `line`. To E_k come 8U per factor and 2U|t eps|
-in the angle. expm1(x + y) <= expm1(x) + 1.72 y e^x for 0 <= y <= 1, so two sums kept with the line serve every eps.
-Terms too small to matter are dropped and their moduli join the cut.
-
-The period W. With the gap |s - tilt| fixed, the least W that keeps the alias below a goal is read off. For a Gaussian
-the best gap is z/deviation and W = z deviation, z^2/2 the logarithm of the goal. A law with a far hump wants a smaller
-gap, and W is long.
-
-Significant frequencies: where atoms of many kinds turn, they are seldom together again. A long line is summed term by
-term, each |M(s)/M(tilt)| times the kernel. The kernel is at most step/pi e^{mu^2 (tilt(tilt+1) - t^2)/2} (2/|s(s+1)| +
-dip) and falls in t. `Summand.log_modulus_bound` bounds |M(s)/M(tilt)| for all t near one, so that neighbouring nodes
-are judged at once, by the first of them. Where that is not enough fewer are taken together, and at last each alone.
-Terms proved to be too small to matter are never computed. Their sum is charged with the frequency cut, on both sides.
+The loss is never discretised (K1). Two smooth kernels enclose (1 - e^{-x})_+ (K2). The true delta lies in
+[S_lower - alias - cut - rounding, S_upper + cut + rounding] (K3): aliases (K4), cut (K5) and rounding (K6) are bounded, and
+terms too small to matter are never computed (K8). Equations (K1) to (K13): docs/proofs/losses-contour.md.
 """
 
 from __future__ import annotations
@@ -81,7 +38,7 @@ SMOOTH = 4  # times as many of both where smooth kernels must stand for the deca
 
 
 class Alias(NamedTuple):
-    """The line's neighbours mW away, bounded by Chernoff at one s above tilt and one below."""
+    """The line's neighbours mW away (K4), bounded by Chernoff at one s above tilt and one below."""
 
     tilt: float
     step: float  # between frequencies, of so few bits that its multiples are exact
@@ -100,7 +57,7 @@ class Alias(NamedTuple):
 def _shortest(
     total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, others: Iterable[float]
 ) -> tuple[float, float, float]:
-    """The shortest period over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
+    """The shortest period (K7) over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
     tilt, best = saddle.tilt, (math.inf, saddle.tilt, 0.0)
     enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, [tilt]
     for one in itertools.chain((gap,), others):
@@ -261,11 +218,11 @@ class Contour:
         return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The bounds and every source of error that went into them, absolute."""
+        """The bounds (K3) and every source of error that went into them, absolute."""
         log_scale = self.log_scale - self.saddle.tilt * eps
         scale = np.exp(np.minimum(log_scale, 700.0))
         scale_error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.tilt * np.abs(eps)) + 32 * U
-        # S of the upper kernel, and what the lower one adds to it
+        # S of the upper kernel, and what the lower one adds to it (K2)
         (s_upper, dip), products = self._sums(eps)
         longest = float(self.t[-1])
         rounding = self.rounding.at(eps, longest) + products
@@ -423,7 +380,7 @@ def build(
         angle += (0.5 * mu2) * product.imag
         error += 8 * U * mu2 * np.abs(product)
         dip = -ratio * mu2 * product
-    # of the poles, of the exponential and of the angle
+    # of the poles, of the exponential and of the angle (K6)
     error = error + 2 * U * np.abs(angle) + 8 * U * (math.log(nodes * step + tilt + 2) + 12)
     if (
         error.max() > LARGEST

@@ -1,24 +1,8 @@
-"""The contour for losses on a lattice start + h Z: one period of frequencies holds everything.
+"""The contour for losses on a lattice start + h Z: one period of frequencies holds everything (K9).
 
-p_j = P(L = start + j h) = (h/2pi) int_{-pi/h}^{pi/h} M(s) e^{-s(start + jh)} dt. Let l be the first lattice point above
-eps. Summing p_j (1 - e^{eps - l_j}) over l_j >= l:
-
-    delta(eps) = (h/2pi) int M(s) e^{-sl} [ 1/(1 - e^{-sh}) - e^{eps-l} / (1 - e^{-(s+1)h}) ] dt.
-
-With N nodes t_k = 2 pi k/(N h) the rule gives sum_m e^{tilt m W} delta(eps + mW), W = N h, as in contour.py, with the
-same alias terms. There is no quadrature error, no kernel width, and no cut unless the middle of the period is skipped.
-Randomized response, (eps, delta) pairs and everything else on a lattice compose exactly here. They may be mixed if
-their steps have a common divisor. That includes the optimal composition of Kairouz, Oh, Viswanath 2015 and Murtagh,
-Vadhan 2016.
-
-Error ledger: aliasing (lower side only) and rounding as in contour.py. Frequency cut: the nodes with |t_k| > T are at
-most N of weight 1/N. As |1 - e^{-sh}| >= 1 - e^{-tilt h}, together they give at most
-
-    e^{K - tilt l} B(T) [1/(1 - e^{-tilt h}) + e^{eps-l}/(1 - e^{-(tilt+1)h})].
-
-Whether a lattice point is above eps is decided in exact arithmetic. Where two atoms at logarithms make the lattice, it
-is that of their floats. The true sum lies within `lattice_error` of its point. So delta of the floats' law at eps +
-lattice_error is a lower bound, and at eps - lattice_error an upper one.
+Randomized response, (eps, delta) pairs and everything else on a lattice compose exactly here. Errors are aliases (K4),
+rounding (K6) and the middle of the period where it is skipped (K10). Where two atoms at logarithms make the lattice, (K11)
+moves eps by `lattice_error`. Equations: docs/proofs/losses-contour.md.
 """
 
 from __future__ import annotations

@@ -1,32 +1,8 @@
 """Finitely many losses: every finite pair, and the nodes of a quadrature.
 
-M(s) = sum_j p_j e^{s l_j}. Tilted weights w_j = p_j e^{tilt l_j} / M(tilt) give M(tilt+it)/M(tilt) = 1 + sum_j w_j
-(e^{i t l_j} - 1). So the arithmetic errs relative to the small numbers e^{itl} - 1 and not to 1. A million steps of a
-gentle mechanism lose nothing.
-
-A law of finitely many losses is kept with the bounds on its errors, and with its tilted moments.
-
-Many atoms at many equally spaced frequencies: sum_j w_j e^{i k d l_j}, k = 0..K, by one real FFT.
-
-Each weight is spread over a grid of G >= 8K points by a Gaussian, transformed, and the Gaussian divided out (Dutt,
-Rokhlin 1993; Greengard, Lee 2004). In grid units, y = l d G/2pi, kappa = k/G <= 1/8 and g(x) = e^{-b x^2}, Poisson
-summation gives
-
-    sum_m g(m - y) e^{2 pi i kappa m} = sum_r e^{2 pi i (kappa + r) y} h(kappa + r),    h(v) = sqrt(pi/b) e^{-pi^2 v^2/b}.
-
-Errors are relative to sum w, after division by h(kappa) >= h(1/8) = h(0)/HEIGHT:
-
-- Alias: sum_{r != 0} e^{-pi^2 ((kappa+r)^2 - kappa^2)/b} <= 1.01 e^{-0.75 pi^2/b}, from r = -1.
-- Truncation: points further than P from y give at most 2 e^{-b P^2}/(1 - e^{-2bP}) over h(1/8).
-- Kernel: x = m - y errs by U(P + 1), so g by the factor 2b|x| U(P+1), on average over g below 16U. The exponential errs
-  by ELEMENTARY and the rounding of its argument, on average below 4U.
-- Spreading: atoms are dealt to several grids in turn, so that a crowd of near ones is shared out. A point of one grid
-  that collects c numbers errs by c U of itself, the sum of k grids by k U. The average of c over the grids is measured.
-- FFT: every output is a sum over inputs of products of log2 G butterflies. Each has a complex product (sqrt 5 U), a sum
-  (U) and a twiddle (2U): 8U per level, relative to the sum of moduli.
-
-The last three are multiplied by HEIGHT. The rounding of y moves an atom by 4U|l|, which the caller charges as a moved
-loss.
+A law of finitely many losses is kept with the bounds on its errors, and with its tilted moments. Its transform errs
+relative to e^{itl} - 1 (K12). Many atoms at many equally spaced frequencies go through one real FFT (K13).
+Equations: docs/proofs/losses-contour.md.
 """
 
 from __future__ import annotations
@@ -79,8 +55,8 @@ class Tilted:
     drift: float  # sum of w (loss_error + 8U |l|): moved losses, per unit of t
 
 
-SHARPNESS = 0.185  # b
-REACH = 15  # P
+SHARPNESS = 0.185  # b of (K13)
+REACH = 15  # P of (K13)
 HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
 ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
