@@ -2,6 +2,7 @@
 
 import json
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,7 +45,7 @@ def test_rehearsal_separates_bounding_from_noise_and_spends_nothing(place, monke
     account, proposal = proposed(place)
     (place / "visits.parquet").unlink()  # whoever reads a private row now fails
     standin = visits(6000, 300, 2)  # 20 rows a user, of which 2 a town count in 2 towns
-    found = proposal.preview_on(standin, runs=4)
+    found = proposal.preview_on(nt.public_table(standin), runs=4)
     assert account.spent == {"epsilon": 0, "delta": 0}
     errors = {error.name: error for error in found.errors}
     assert found.groups == 3
@@ -66,7 +67,7 @@ def test_loose_bounds_lose_nothing_and_make_more_noise(place):
     _, tight = proposed(place, counts)
     _, loose = proposed(place, counts, limits=nt.limits(max_rows_per_group=60, max_groups=3))
     standin = visits(3000, 300, 2)
-    small, large = (one.preview_on(standin).errors[0] for one in (tight, loose))
+    small, large = (one.preview_on(nt.public_table(standin)).errors[0] for one in (tight, loose))
     assert large.bounding == 0 < small.bounding
     assert large.noise > small.noise
 
@@ -88,30 +89,40 @@ def test_every_kind_of_question_has_a_stand_in(place, query):
         else {}
     )
     _, proposal = proposed(place, query, **more)
-    found = proposal.preview_on(visits(2000, 200, 3), runs=2)
+    found = proposal.preview_on(nt.public_table(visits(2000, 200, 3)), runs=2)
     assert 0 < found.discovered <= 1
     assert all(np.isfinite(error.total) for error in found.errors)
 
 
 def test_tuned_bounds_are_tried_as_they_would_be_tuned(place):
     _, proposal = proposed(place, limits=nt.limits(max_rows_per_group=nt.private_limit(64, groups=3), max_groups=2))
-    found = proposal.preview_on(visits(3000, 300, 2), runs=1)
+    found = proposal.preview_on(nt.public_table(visits(3000, 300, 2)), runs=1)
     assert {error.name for error in found.errors} == {"n", "total"}
 
 
 def test_the_private_table_itself_and_other_columns_are_refused(place):
     account, proposal = proposed(place)
     with pytest.raises(PrivacyError, match="the private table itself"):
-        proposal.preview_on(place / "visits.parquet")
+        proposal.preview_on(nt.public_table(place / "visits.parquet"))
+    for undeclared in (place / "visits.parquet", visits(10, 5, 1), nt.table(visits(10, 5, 1), unit="who", name="v")):
+        with pytest.raises(PrivacyError, match="must be declared public"):
+            proposal.preview_on(undeclared)
     with pytest.raises(SchemaError):
-        proposal.preview_on(visits(10, 5, 1).drop_columns(["who"]))
+        proposal.preview_on(nt.public_table(visits(10, 5, 1).drop_columns(["who"])))
     with pytest.raises(SchemaError, match="'paid' is text"):
-        proposal.preview_on(pa.table({"who": [1], "town": ["Ulm"], "paid": ["5"]}))
+        proposal.preview_on(nt.public_table(pa.table({"who": [1], "town": ["Ulm"], "paid": ["5"]})))
     frame = visits(10, 5, 1)
     rows = nt.table(frame, unit="who", name="frame")
     own = nt.open_ledger(place / "other.db").open(rows, nt.pure(1))
     with pytest.raises(PrivacyError, match="the private table itself"):
-        own.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1)).preview_on(frame)
+        own.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1)).preview_on(nt.public_table(frame))
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE visits AS SELECT * FROM frame")
+    rows = nt.table(connection, table="visits", unit="who")
+    own = nt.open_ledger(place / "third.db").open(rows, nt.pure(1))
+    asked = own.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure(1))
+    with pytest.raises(PrivacyError, match="the private table itself"):
+        asked.preview_on(nt.public_table(connection.cursor(), table="visits"))
     assert isinstance(proposal, Proposal)
     assert account.spent == {"epsilon": 0, "delta": 0}
 

@@ -133,6 +133,11 @@ def test_repeated_question_is_free_and_a_new_snapshot_is_charged(book, frame, tm
     again = account.release(account.plan(question(nt.table(path, unit="who")), spend=nt.pure("0.4"), **LIMITS))
     assert again == answer
     assert account.remaining == {"epsilon": Fraction(3, 5)}
+    assert answer.provenance.snapshot != first.table.source.snapshot()  # anyone could compare that with a guessed file
+    with nt.open_ledger(tmp_path / "other.db") as other:
+        elsewhere = other.open(first, nt.pure(1))
+        told = elsewhere.release(elsewhere.plan(question(first), spend=nt.pure("0.4"), **LIMITS)).provenance.snapshot
+    assert told != answer.provenance.snapshot
     frame[:-1].to_parquet(path)  # the population has changed
     fresh = account.release(account.plan(question(first), spend=nt.pure("0.4"), **LIMITS))
     assert fresh != answer
@@ -237,10 +242,10 @@ def test_budget_before_a_release_is_that_of_its_own_reservation(book, frame, mon
     snapshot = type(rows.table).snapshot
     waiting = [other]
 
-    def while_another_pays(table):
+    def while_another_pays(table, key):
         if waiting:
             account.release(waiting.pop())
-        return snapshot(table)
+        return snapshot(table, key)
 
     monkeypatch.setattr(type(rows.table), "snapshot", while_another_pays)
     told = account.release(first).provenance

@@ -19,7 +19,9 @@ from neartwin.queries.open import table as open_table
 from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, SeriesProposal, open_ledger
+from neartwin.releases.rehearsal import StandInPreview
 from neartwin.statistics.clipping import read_range
+from neartwin.tables.joins import public_table
 from neartwin.web.datasets import KINDS
 
 Options = Mapping[str, Any]
@@ -95,7 +97,7 @@ def plan(*, as_json: bool, standin: str | None, **arguments: Any) -> None:
     with open_ledger(arguments["ledger"]) as book:
         proposal = _proposal(book, arguments)
         preview, explained = proposal.preview(), proposal.explain()
-        tried = None if standin is None else _alone(proposal, "--standin tries one question").preview_on(standin)
+        tried = None if standin is None else _tried(_alone(proposal, "--standin tries one question"), standin)
     if as_json:
         left = {pool: str(amount) for pool, amount in preview.after.items()}
         errors = [
@@ -106,6 +108,11 @@ def plan(*, as_json: bool, standin: str | None, **arguments: Any) -> None:
         click.echo(json.dumps(given | ({} if tried is None else {"standin": asdict(tried)})))
         return
     click.echo(f"{explained}\n\n{preview}" + ("" if tried is None else f"\n\n{tried}"))
+
+
+def _tried(proposal: Proposal, standin: str) -> StandInPreview:
+    table = proposal.plan.stage.table
+    return proposal.preview_on(public_table(standin, types={name: str(table.schema[name]) for name in table.declared}))
 
 
 @click.command()

@@ -24,7 +24,8 @@ from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.rendering import translated
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
 from neartwin.planning.stage import Aggregates, Stage
-from neartwin.tables.table import Join
+from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, DuckdbTable
+from neartwin.tables.table import Join, Table
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
@@ -47,6 +48,7 @@ class DuckdbDialect(Dialect):
     """DuckDB's spelling."""
 
     thins: bool = False
+    collates: bool = False
 
     name: ClassVar[str] = "duckdb"
     reads_once: ClassVar[bool] = True
@@ -176,7 +178,8 @@ class DuckdbEngine:
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
             try:
-                yield connection, [Place(source_rows, DuckdbDialect()) for source_rows in rows]
+                dialect = DuckdbDialect(collates=_collates(connection, stage.table, rows[0]))
+                yield connection, [Place(source_rows, dialect) for source_rows in rows]
             finally:
                 with contextlib.suppress(duckdb.Error):
                     connection.unregister(KEYS)
@@ -213,7 +216,22 @@ def _thinning(connection: Any, stage: Stage, places: list[Place]) -> list[Place]
     ((pairs, same),) = connection.execute(text).fetchall()
     if not are_many(pairs or 0, same or 0, stage.groups_per_unit or 0):
         return places
-    return [replace(place, dialect=DuckdbDialect(thins=True)) for place in places]
+    return [replace(place, dialect=DuckdbDialect(thins=True)) for place in places]  # units are no texts
+
+
+def _collates(connection: Any, table: Table, rows: exp.Expr) -> bool:
+    """Whether DuckDB groups the units' ids by a collation: it then plans that otherwise than by bytes. No row is read."""
+    databases = (DuckdbTable, DuckdbConnection, DuckdbQuery)
+    if not isinstance(table.source, databases) or not isinstance(table.unit, str):
+        return False
+    if table.schema[table.unit] is not ColumnType.TEXT:
+        return False
+    unit = DuckdbDialect().column(table.unit, ColumnType.TEXT, declared=False)
+    plans = []
+    for value in (unit, DuckdbDialect().bytewise(unit)):
+        text = exp.select("1").from_(rows.copy()).group_by(value).sql(dialect="duckdb")
+        plans.append(connection.execute(f"EXPLAIN (FORMAT JSON) {text}").fetchall())
+    return bool(plans[0] != plans[1])
 
 
 def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:

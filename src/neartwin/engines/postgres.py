@@ -47,6 +47,7 @@ class PostgresDialect(Dialect):
 
     name: ClassVar[str] = "postgres"
     thins = False
+    collates = False
     reads_once: ClassVar[bool] = False  # PostgreSQL does not hash a join by IS NOT DISTINCT FROM
 
     def __init__(self, types: dict[str, str]) -> None:

@@ -46,6 +46,7 @@ class SparkDialect(Dialect):
     name: ClassVar[str] = "spark"
     reads_once: ClassVar[bool] = False
     thins = False
+    collates = False
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - a cast gives NULL here
         """Casts give NULL for values that do not fit, because ANSI is off. Text is made valid UTF-8."""

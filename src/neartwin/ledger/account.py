@@ -9,7 +9,7 @@ from typing import Any
 from neartwin.accounting.budgets import Budget
 from neartwin.accounting.filters import Filter
 from neartwin.checks import text
-from neartwin.errors import BudgetError, LedgerError, ParameterError
+from neartwin.errors import BudgetError, LedgerError, ParameterError, PrivacyError
 from neartwin.ledger import records
 from neartwin.ledger.records import Record
 from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow, Writing, ask_digest
@@ -136,6 +136,31 @@ class Account:
         text(source=source, at_least=1, at_most=4000)
         with self.database.write() as page:
             claimed(page, self.name, source)
+
+    def require_public(self, places: Iterable[str]) -> None:
+        """Refuse places that the ledger knows as private.
+
+        Args:
+            places: Places of rows that were declared public.
+
+        Raises:
+            PrivacyError: A place belongs to a population.
+        """
+        for place in places:
+            with self.database.read() as page:
+                private = page.owner_of(place) is not None
+            if private:
+                raise PrivacyError(
+                    f"{place!r} holds private rows of this ledger, and is no public table; give public rows"
+                )
+
+    def secret(self) -> bytes:
+        """The ledger's random name, 128 bits. Records of an account do not hold it."""
+        with self.database.read() as page:
+            first = page.record(1)[0].event
+        if not isinstance(first, records.Begun):
+            raise LedgerError("the first record must begin the ledger; verify it")
+        return first.ledger.encode()
 
     def price(self, spend: Budget) -> records.Price:
         """The price of a spend, in whole units of the account's pools, rounded up. Nothing is spent.

@@ -237,6 +237,7 @@ class Book:
                 other caps, or its source belongs to another population. Or there is neither an account nor a budget.
         """
         terms = None if target is None else filter_for(target)
+        places = [place for place in (population.source, *population.parts) if place]
         with self._database.write() as page:
             opened = _opening(page, population.name)
             if opened is None:
@@ -244,8 +245,8 @@ class Book:
                     raise LedgerError(
                         f"the ledger has no account {population.name!r}: give its whole budget to open it"
                     )
-                if population.source:
-                    refuse_taken(page, population.name, population.source)
+                for place in places:
+                    refuse_taken(page, population.name, place)
                 rule = Rule.of(terms)
                 event = records.Opened(
                     account=population.name,
@@ -257,10 +258,11 @@ class Book:
                     caps=rule.named(terms.caps),
                 )
                 page.append(event)
-                return self._account(event, population.source)
-            self._check_terms(page, opened, population, target)
-            if population.source:
-                claimed(page, population.name, population.source)
+                opened = event
+            else:
+                self._check_terms(page, opened, population, target)
+            for place in places:
+                claimed(page, population.name, place)
         return self._account(opened, population.source)
 
     def account(self, name: str) -> Account:

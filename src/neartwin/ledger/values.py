@@ -30,6 +30,7 @@ class Population:
         relation: The neighbour relation, "add_remove" or "replace_one".
         source: The place of the rows, or "" if there is no lasting place. A source belongs to one population
             permanently.
+        parts: The single files of a source of several. Each belongs to the population, like the source.
 
     >>> Population(name="purchases", unit="customer_id", relation="add or remove")
     Traceback (most recent call last):
@@ -40,12 +41,14 @@ class Population:
     unit: str
     relation: str
     source: str = ""
+    parts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         text(name=self.name, at_least=1, at_most=200)
         text(unit=self.unit, at_least=1, at_most=200)
         one_of(RELATIONS, relation=self.relation)
-        text(source=self.source, at_least=0, at_most=4000)
+        for source in (self.source, *self.parts):
+            text(source=source, at_least=0, at_most=4000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
@@ -34,6 +34,8 @@ from neartwin.releases.run import Payer, run
 from neartwin.releases.series import run_series
 from neartwin.statistics.base import ExpectedError
 from neartwin.statistics.clipping import PrivateRange
+from neartwin.tables.joins import OtherTable
+from neartwin.tables.sources import places_of
 from neartwin.tables.table import Table
 
 
@@ -64,17 +66,20 @@ class Proposal:
         """Price, expected errors, and the budget after."""
         return preview_of(self.account.book, self.plan.price, self.plan.expected_errors())
 
-    def preview_on(self, standin: Any, *, runs: int = 3) -> StandInPreview:
+    def preview_on(self, standin: OtherTable, *, runs: int = 3) -> StandInPreview:
         """Errors on public or synthetic rows of the same columns, with the loss from bounding. No private row is read.
 
         Args:
-            standin: The rows: anything that `nt.table` takes, or an opened table.
+            standin: The rows: `nt.public_table(...)`.
             runs: The number of trial releases.
 
         Returns:
             The errors of each statistic. Nothing is spent: see `neartwin.releases.rehearsal`.
+
+        Raises:
+            PrivacyError: The rows were not declared public, or are private rows that the ledger knows.
         """
-        return preview_on(self.plan, standin, runs=runs)
+        return preview_on(self.plan, standin, runs=runs, require_public=self.account.book.require_public)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +395,7 @@ def open_ledger(where: str | PathLike[str]) -> Ledger:
 
 
 def _population(table: Table) -> books.Population:
+    source, *parts = places_of(table.source) or ("",)
     return books.Population(
-        name=table.name, unit=table.unit_name, relation=table.neighbours.value, source=table.source.location()
+        name=table.name, unit=table.unit_name, relation=table.neighbours.value, source=source, parts=tuple(parts)
     )

@@ -7,7 +7,7 @@ guarantee.
 
 import math
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
@@ -28,12 +28,13 @@ from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.planning.spending import share_of
 from neartwin.planning.stage import Engine
-from neartwin.queries.open import table as open_table
-from neartwin.queries.query import Query, Rows, TopK
+from neartwin.queries.query import Query, TopK
 from neartwin.releases.preparation import prepare
 from neartwin.releases.release import Release
 from neartwin.releases.run import run
-from neartwin.tables.table import RowUnit, Table
+from neartwin.tables.joins import OtherTable
+from neartwin.tables.sources import places_of, same_rows
+from neartwin.tables.table import JoinKind, RowUnit, Table
 from neartwin.tables.types import Key
 
 _LIBRARY = __name__.partition(".")[0]
@@ -85,27 +86,30 @@ class StandInPreview:
         return "\n".join(lines)
 
 
-def preview_on(plan: Plan, standin: Any, *, runs: int = 3, engine: Engine | None = None) -> StandInPreview:
+def preview_on(
+    plan: Plan, standin: OtherTable, *, require_public: Callable[[Iterable[str]], None], runs: int = 3
+) -> StandInPreview:
     """Run a plan's question on public rows.
 
     Args:
         plan: The plan.
-        standin: The rows: anything that `nt.table` takes, or an opened table, with the private table's columns.
+        standin: The rows, with the private table's columns: `nt.public_table(...)`.
+        require_public: A function that refuses places of private rows.
         runs: The number of trial releases.
-        engine: The engine, if not the default one of the source.
 
     Returns:
         The errors of each statistic.
 
     Raises:
-        PrivacyError: The stand-in is the private table itself.
+        PrivacyError: The stand-in was not declared public, or is the private table itself.
         SchemaError: A column is missing or of another type.
         QueryError: The question is about joined tables, or no group meets its conditions.
     """
     integer(at_least=1, runs=runs)
     table = _table(plan.stage.table, standin)
+    require_public(places_of(standin.source))
     moved: Plan = _moved(plan, table)
-    engine = engine or engine_for(table.source)
+    engine = engine_for(table.source)
     noisy = [_released(moved, engine) for _ in range(runs)]
     query = _with_keys(moved, engine)
     bounded = _released(_sure(query, moved.bounding), engine)
@@ -118,26 +122,27 @@ def preview_on(plan: Plan, standin: Any, *, runs: int = 3, engine: Engine | None
     )
 
 
-def _table(table: Table, standin: Any) -> Table:
+def _table(table: Table, standin: OtherTable) -> Table:
     if table.joins:
         raise QueryError(
             "a stand-in is one table, and joined tables are not supported: join the stand-in's rows beforehand"
         )
-    if isinstance(standin, Rows):
-        opened = standin.table
-    else:
-        types = {name: str(table.schema[name]) for name in table.declared}
-        unit: Any = table.unit
-        opened = open_table(standin, unit=unit, name=table.name, types=types).table
-    same = opened.source.location() and opened.source.location() == table.source.location()
-    if same or getattr(opened.source, "frame", opened) is getattr(table.source, "frame", table):
+    if getattr(standin, "kind", None) is not JoinKind.PUBLIC:
+        raise PrivacyError(
+            "standin= is read without any guarantee, so its rows must be declared public: "
+            "preview_on(nt.public_table(...)), with types= where the private table declares them"
+        )
+    if same_rows(standin.source, table.source):
         raise PrivacyError(
             "standin= is the private table itself, whose rows are read by paid releases alone; give public rows"
         )
     for name, kind in table.schema.items():
-        if name not in table.computed and name in opened.schema and opened.schema[name] is not kind:
-            raise SchemaError(f"standin: {name!r} is {opened.schema[name]}, and {kind} in the private table")
-    return replace(table, source=opened.source, declared=opened.declared)
+        if name in table.computed:
+            continue
+        if standin.schema.get(name, kind) is not kind or (name == table.unit and name not in standin.schema):
+            found = standin.schema.get(name, "missing")
+            raise SchemaError(f"standin: {name!r} is {found}, and {kind} in the private table")
+    return replace(table, source=standin.source, declared=standin.declared)
 
 
 def _moved(value: Any, table: Table) -> Any:

@@ -108,9 +108,12 @@ def reserve(
     """
     noise.require_system(source)
     tables = [part.plan.stage.table for part in parts]
-    for place in dict.fromkeys(place for table in tables for place in table.joined_locations()):
-        account.claim(place)
-    states = list(dict.fromkeys(map(state_of, tables)))
+    for private, public in dict.fromkeys(table.joined_locations() for table in tables):
+        account.require_public(public)
+        for place in private:
+            account.claim(place)
+    key = account.secret()
+    states = list(dict.fromkeys(state_of(table, key) for table in tables))
     snapshot = states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
     first = parts[0]
     return account.reserve(digest, snapshot, first.plan.price, first.price, payers=payer.names, key=payer.key)

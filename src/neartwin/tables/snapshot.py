@@ -10,14 +10,15 @@ from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
 
-def state_of(table: Table) -> str:
+def state_of(table: Table, key: bytes) -> str:
     """The state of the data that would be read now: the table's snapshot.
 
     Args:
         table: The table.
+        key: The secret of the ledger that the state is written to.
 
     Returns:
-        The snapshot.
+        The name of the snapshot.
 
     Raises:
         SchemaError: Files are gone, or a server does not answer. Or a column is gone or has another type than at
@@ -27,7 +28,7 @@ def state_of(table: Table) -> str:
     _require_same(table.source, own, table.declared)
     for join in table.joins:
         _require_same(join.source, join.schema, join.declared)
-    return table.snapshot()
+    return table.snapshot(key)
 
 
 def _require_same(source: Source, schema: Mapping[str, ColumnType], declared: frozenset[str]) -> None:

@@ -12,6 +12,7 @@ import csv
 import glob
 import gzip
 import hashlib
+import hmac
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -327,6 +328,56 @@ LocalSource = (
     ParquetFiles | CsvFiles | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
 )  # read by DuckDB in this process
 Source = LocalSource | PostgresTable | SparkFrame | ServedTable
+
+
+def places_of(source: Source) -> tuple[str, ...]:
+    """The lasting places of a source's rows: the whole, and of several files each alone. Empty if there is none."""
+    whole = (place,) if (place := source.location()) else ()
+    if isinstance(source, ParquetFiles | CsvFiles) and len(source.paths) > 1:
+        return whole + tuple(f"{source.format}:{path}" for path in source.paths)
+    return whole
+
+
+def same_rows(one: Source, other: Source) -> bool:
+    """Whether two sources surely hold the same rows: one place, one frame, or one table or text behind a connection.
+
+    Args:
+        one: One source.
+        other: The other source.
+
+    Returns:
+        True if they surely do.
+    """
+    if set(places_of(one)) & set(places_of(other)):
+        return True
+    match one, other:
+        case (Frame(frame=mine), Frame(frame=its)):
+            return mine is its
+        case (SparkFrame(frame=mine), SparkFrame(frame=its)):
+            return mine is its
+        case (DuckdbConnection(table=mine), DuckdbConnection(table=its)):
+            return mine.lower() == its.lower()
+        case (DuckdbQuery(text=mine), DuckdbQuery(text=its)):
+            return mine == its
+    return False
+
+
+def snapshot_name(source: Source, key: bytes) -> str:
+    """The name of a source's state in a ledger.
+
+    Size and time of a private file depend on its rows. So a digest of them is keyed: without the key nobody can try
+    guesses against a release that shows it.
+
+    Args:
+        source: The source.
+        key: The secret of the ledger.
+
+    Returns:
+        A label as it is, and a keyed digest of the state of files.
+    """
+    state = source.snapshot()
+    files = isinstance(source, ParquetFiles | CsvFiles | DuckdbTable)
+    return hmac.new(key, state.encode(), "sha256").hexdigest() if files else state
 
 
 def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:

@@ -23,7 +23,7 @@ from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.sources import Source
+from neartwin.tables.sources import Source, places_of, snapshot_name
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
 
@@ -243,15 +243,24 @@ class Table:
     period: RowExpression | None = None
     period_name: str = ""
 
-    def snapshot(self) -> str:
-        """The state of the data, as a digest or label; of joined tables, of all of them."""
-        parts = [self.source.snapshot(), *(join.source.snapshot() for join in self.joins)]
+    def snapshot(self, key: bytes) -> str:
+        """The state of the data, as a keyed digest or a label; of joined tables, of all of them.
+
+        Args:
+            key: The secret of the ledger that the state is written to.
+
+        Returns:
+            The name of the state.
+        """
+        parts = [snapshot_name(source, key) for source in (self.source, *(join.source for join in self.joins))]
         return parts[0] if len(parts) == 1 else hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def joined_locations(self) -> tuple[str, ...]:
-        """The lasting places of joined rows about the units. They belong to the same population."""
-        private = (join.source for join in self.joins if join.kind is not JoinKind.PUBLIC)
-        return tuple(place for source in private if (place := source.location()))
+    def joined_locations(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The lasting places of joined rows: of those about the units, which belong to the same population; of public ones."""
+        places: tuple[list[str], list[str]] = ([], [])
+        for join in self.joins:
+            places[join.kind is JoinKind.PUBLIC].extend(places_of(join.source))
+        return tuple(places[0]), tuple(places[1])
 
     def with_column(self, name: str, expression: str) -> "Table":
         """The table with one computed column more.

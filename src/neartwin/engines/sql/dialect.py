@@ -26,6 +26,11 @@ class Dialect(Protocol):
         """Whether rows are left out before counting if no kept group can contain them: see `bounding`."""
         ...
 
+    @property
+    def collates(self) -> bool:
+        """Whether the ids of units have a collation, so that one unit may have several spellings."""
+        ...
+
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
         """A column of the source as one of the six types; NULL if a value does not fit.
 

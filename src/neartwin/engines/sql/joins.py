@@ -74,8 +74,14 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
         The expressions, by name.
     """
     needed = needed_parts(table, tuple(aliases))
-    rows = {"part0": _part(0, places[0], needed[0], table.schema, table.declared)}
+    unit = str(table.unit)
+    rows = {"part0": _part(0, places[0], needed[0], table.schema, table.declared, unspelled=unit)}
     at = {name: exp.column(f"p0_{i}", table="part0") for i, name in enumerate(needed[0])}
+    equated = dict(at)
+    if places[0].dialect.collates:
+        typed = places[0].dialect.column(unit, table.schema[unit], declared=unit in table.declared)
+        rows["part0"] = rows["part0"].select(named(places[0].dialect.bytewise(typed), "unit"))
+        equated[unit] = exp.column("unit", table="part0")
     met: dict[int, _Met] = {}
     for number, join in enumerate(table.joins, start=1):
         rows[f"part{number}"] = _part(number, places[number], needed[number], join.schema, join.declared)
@@ -84,15 +90,15 @@ def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str
         equal = []
         if join.kind is JoinKind.OWNED:
             name = f"owned{number}"
-            keys = [(at[left].name, right[column]) for left, column in join.on]
-            unit = at[str(table.unit)].name
-            rows[f"owner{number}"] = _owner([key for key, _ in keys], unit, places[0].dialect)
+            keys = [(equated[left].name, right[column]) for left, column in join.on]
+            owner = equated[unit]
+            rows[f"owner{number}"] = _owner([key for key, _ in keys], owner.name, places[0].dialect)
             rows[name] = _owned(number, keys, list(right.values()))
-            equal.append(at[str(table.unit)].eq(exp.column("owner", table=name)))
-        pairs = [(left, at[left], exp.column(right[column], table=name)) for left, column in join.on]
+            equal.append(owner.eq(exp.column("owner", table=name)))
+        pairs = [(left, equated[left], exp.column(right[column], table=name)) for left, column in join.on]
         met[id(join)] = _Met(name, equal, pairs)
-        at |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}
-    shown = (by_bytes(at[name].copy(), table, name, places[0].dialect) for name in aliases)
+        equated |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}
+    shown = (({**equated, **at})[name].copy() for name in aliases)
     query = selected("part0", *map(named, shown, aliases.values()))
     for group in together(table.joins):
         query = _with_group(query, group[0].how, [met[id(join)] for join in group])
@@ -120,30 +126,36 @@ def _with_group(query: exp.Select, how: How, group: list["_Met"]) -> exp.Select:
     return query.join(source, on=exp.and_(*outer), join_type="left" if how is How.LEFT else "inner")
 
 
-def by_bytes(value: exp.Expr, table: Table, name: str, dialect: Dialect) -> exp.Expr:
+def by_bytes(value: exp.Expr, kind: ColumnType, dialect: Dialect) -> exp.Expr:
     """A text by its bytes. With a column's collation one group would have many spellings, and one person's would be shown.
 
-    A unit's own collation stays: its spellings are one person's.
+    A collation in a join would match one row with several units.
 
     Args:
-        value: The text.
-        table: The table.
-        name: The column.
+        value: The value.
+        kind: Its type.
         dialect: The engine's spelling.
 
     Returns:
         The expression.
     """
-    return dialect.bytewise(value) if table.schema[name] is ColumnType.TEXT and name != table.unit else value
+    return dialect.bytewise(value) if kind is ColumnType.TEXT else value
 
 
-def _part(
-    number: int, place: Place, needed: tuple[str, ...], schema: Mapping[str, ColumnType], declared: frozenset[str]
+def _part(  # noqa: PLR0917 - of one table
+    number: int,
+    place: Place,
+    needed: tuple[str, ...],
+    schema: Mapping[str, ColumnType],
+    declared: frozenset[str],
+    unspelled: str = "",
 ) -> exp.Select:
-    columns = [
-        named(place.dialect.column(name, schema[name], declared=name in declared), f"p{number}_{i}")
-        for i, name in enumerate(needed)
-    ]
+    """The needed columns, texts by their bytes. `unspelled` keeps its collation: a unit's spellings are one person's."""
+    columns = []
+    for i, name in enumerate(needed):
+        value = place.dialect.column(name, schema[name], declared=name in declared)
+        value = value if name == unspelled else by_bytes(value, schema[name], place.dialect)
+        columns.append(named(value, f"p{number}_{i}"))
     return exp.select(*columns, copy=False).from_(place.rows)
 
 

@@ -114,6 +114,10 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
             parts[name] = selected(next(reversed(parts)), exp.Star(), *added)
     rows = _kept_rows(stage, aliases, dialect, next(reversed(parts)))
     parts["kept"] = dialect.by_unit(rows) if isinstance(stage.table.unit, str) else rows
+    if dialect.collates:
+        parts["spelled"] = parts.pop("kept")
+        first = windowed(exp.Min(this=dialect.bytewise(exp.column("u"))), "u")
+        parts["kept"] = selected("spelled", exp.Star(replace=[named(first, "u")]))
     return parts
 
 
@@ -250,7 +254,7 @@ def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select
     table, dialect, columns = stage.table, place.dialect, []
     for name, alias in aliases.items():
         value = dialect.column(name, table.schema[name], declared=name in table.declared)
-        columns.append(named(by_bytes(value, table, name, dialect), alias))
+        columns.append(named(value if name == table.unit else by_bytes(value, table.schema[name], dialect), alias))
     return exp.select(*(columns or [named(integer(1), "one")]), copy=False).from_(place.rows)
 
 
