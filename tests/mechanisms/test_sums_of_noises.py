@@ -11,7 +11,7 @@ from neartwin.mechanisms.noise_laws import (
     RoundedGaussianLaw,
     RoundedLaplaceLaw,
 )
-from neartwin.mechanisms.noise_sums import half_widths_of_sums
+from neartwin.mechanisms.noise_sums import half_widths_of_sums, joint_half_axes
 
 SIZE = 400
 
@@ -83,3 +83,28 @@ def test_near_miss_a_bar_for_one_noise_is_too_short_for_two():
     laws = of(30, 30)
     alone = float(half_widths_of_sums(laws[:1], np.ones((1, 1)), 0.95)[0])
     assert tails(laws, (1, 1))[int(alone)] > 0.1
+
+
+@pytest.mark.parametrize(
+    ("laws", "most"),
+    [
+        (of(400, 30, 1000), 1.06),
+        (of(*[50] * 12), 1.06),
+        (of(10**6, 400, law=RoundedGaussianLaw), 1.06),
+        (of(*[900] * 9, law=DiscreteGaussianLaw), 1.1),
+        ([RoundedLaplaceLaw(Fraction(300)), RoundedGaussianLaw(Fraction(400))], 2),
+    ],
+)
+@pytest.mark.parametrize("failure", [0.2, 0.01])
+def test_an_ellipsoid_holds_all_noises_as_often_as_stated_and_hardly_more(laws, most, failure):
+    draw, draws = np.random.default_rng(5), 100_000
+    drawn = []
+    for law in laws:
+        size = law.half_width(1 - 1e-9)
+        x = np.arange(-size, size + 1)
+        chances = law.pmf(x)
+        drawn.append(draw.choice(x, draws, p=chances / chances.sum()))
+    lengths = np.sqrt((np.array(drawn).T / joint_half_axes(laws, failure)) ** 2 @ np.ones(len(laws)))
+    off = 6 * np.sqrt(failure / draws)
+    assert (lengths > 1).mean() <= failure + off
+    assert (lengths > 1 / most).mean() > failure - off  # a near miss: the same ellipsoid, shorter

@@ -2,6 +2,7 @@
 
 from functools import cache
 from itertools import combinations_with_replacement, product
+from math import inf
 
 import duckdb
 import numpy as np
@@ -144,7 +145,7 @@ def test_expected_errors_of_moments_shrink_with_groups_and_are_explained():
     made = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2))
 
     for error in made.expected_errors():
-        widths = [width for _, width in error.by_size]
+        widths = [inf if width is None else width for _, width in error.by_size]
         assert widths == sorted(widths, reverse=True)
         assert 0 < widths[-1] < 1
     assert "total of x times y in steps" in str(made.explain())

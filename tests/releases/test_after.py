@@ -12,7 +12,7 @@ import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
 from neartwin.releases.postprocess import having
 from neartwin.releases.release import Release
-from neartwin.releases.values import UNBOUNDED, Statistic, StatisticsTable
+from neartwin.releases.values import Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 from tests.oracles.memory import evaluate
@@ -144,8 +144,9 @@ def test_a_ratios_bar_holds_every_ratio_of_its_parts_and_says_how_surely(release
     assert each.values == (-0.2, -2.0, 2.0)
     assert each.confidence == pytest.approx(0.9)
     assert Release.from_json(made.to_json()) == made
-    assert (each.lower[2], each.upper[2]) == (-UNBOUNDED, UNBOUNDED)
-    assert not each.proven(2)
+    assert each.lower[2] is each.upper[2] is None
+    cut = made.non_negative("each")["each"]  # a ratio that is not negative is known to be at least 0
+    assert (cut.lower[2], cut.upper[2]) == (0, None)
     for i in range(2):
         drawn = draw.uniform(total.lower[i], total.upper[i], 20000) / draw.uniform(n.lower[i], n.upper[i], 20000)
         assert each.lower[i] <= drawn.min() < each.lower[i] + 0.1 * (each.upper[i] - each.lower[i])

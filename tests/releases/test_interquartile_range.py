@@ -15,9 +15,7 @@ FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
 
 @pytest.fixture
 def visits():
-    return nt.table(
-        pa.table({"who": [1], "paid": [5.0]}), unit="who", name="visits", columns={"paid": nt.bounds(0, 100)}
-    )
+    return nt.table(pa.table({"who": [1], "paid": [5]}), unit="who", name="visits", columns={"paid": nt.bounds(0, 100)})
 
 
 def released(made, values, copies, source):

@@ -1,6 +1,8 @@
 """Variance, correlation and regression: right without noise, possible with any noise, in their bars as often as stated."""
 
+import json
 import math
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -9,9 +11,9 @@ import pytest
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
-from neartwin.releases.release import shown
-from neartwin.releases.values import UNBOUNDED
+from neartwin.releases.release import Release, shown
 
+LARGEST = sys.float_info.max
 BOUNDS = {"x": nt.bounds(0, 10), "y": nt.bounds(-20, 20), "z": nt.bounds(0, 1, "0.001")}
 ASKED = {
     "v": nt.variance("x"),
@@ -96,11 +98,18 @@ def test_no_impossible_value_is_released_however_loud_the_noise(tmp_path, spend)
             assert low <= least <= value <= most <= high, name
     for name in ("fit_intercept", "fit_x", "fit_z"):
         assert all(map(math.isfinite, release[name].values))
-        assert release[name].upper[2] == UNBOUNDED  # nobody is there, so nothing can be proven
+        assert release[name].lower[2] is release[name].upper[2] is None  # nobody is there, so nothing can be proven
         assert shown(release[name], 2).endswith("(no bar is proven)")
-        assert release[name].bar(2) == (release[name].values[2],) * 2
-    assert nt.save(release, tmp_path / "loud.html").read_text().count("<svg") >= 1
+        assert release.to_arrow()[f"{name}_upper"].to_pylist()[2] is None
+    assert nt.save(release, tmp_path / "loud.html").read_text().count('class="bar open"') >= 6
     assert "inf" not in release.to_json().lower().replace("information", "")
+    for text in (release.to_json(), release.to_csv()):
+        assert "e+308" not in text
+    old = json.loads(release.to_json())
+    for statistic in old["statistics"]:  # as documents had open bars before
+        statistic["lower"] = [-LARGEST if end is None else end for end in statistic["lower"]]
+        statistic["upper"] = [LARGEST if end is None else end for end in statistic["upper"]]
+    assert Release.from_json(json.dumps(old)) == release
 
 
 def test_rows_count_by_weight_and_moments_come_from_the_same_ones():

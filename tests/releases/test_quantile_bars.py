@@ -58,7 +58,7 @@ def true_quantile(values, rank):
 
 def released(values, cells, spend, neighbours, source, *, draws=DRAWS):
     """Value and ends of each rank, (draws,), from the noise of a plan; values are grid points."""
-    rows = nt.table(pa.table({"who": ["a"], "paid": [1.0]}), unit="who", name="v", neighbours=neighbours)
+    rows = nt.table(pa.table({"who": ["a"], "paid": [1]}), unit="who", name="v", neighbours=neighbours)
     asked = rows.agg(m=nt.quantile("paid", RANKS, 0, cells - 1, 1))
     made = plan(asked, spend=spend, limits=nt.limits(max_rows_per_group=5))
     ((name, split),) = made.splits.items()
@@ -125,6 +125,26 @@ def test_bars_that_are_a_third_shorter_would_not_hold(monkeypatch, values, cells
         _, low, high = released(values(None, cells), cells, spend, "add_remove", source, draws=draws)["0.5"]
         fails.append(failed(low, high, cells // 2))
     assert fails[0] <= binom.ppf(1 - 1e-10, draws, 0.05) < fails[1]
+
+
+@pytest.mark.parametrize(("paid", "step", "ends"), [(1.0, 10, 5), (1, 10, 5), (1, 5, 2), (1, 1, 0)])
+def test_bars_hold_quantiles_of_values_that_are_not_grid_points(paid, step, ends):
+    """A grid of step s moves a value by up to s / 2, whole numbers by a whole number: the bar of exact counts is that long."""
+    draw = np.random.default_rng(7)
+    rows = nt.table(pa.table({"who": ["a"], "paid": [paid]}), unit="who", name="v")
+    asked = rows.agg(m=nt.quantile("paid", RANKS, 0, 1000, step), spread=nt.interquartile_range("paid", 0, 1000, step))
+    made = plan(asked, spend=nt.pure(10**9), limits=nt.limits(max_rows_per_group=1))
+    ((name, split),) = made.splits.items()
+    values = draw.integers(300, 700, 401) if isinstance(paid, int) else draw.uniform(300, 700, 401)
+    counts = np.bincount(np.rint(values / step).astype(int), minlength=split.tree.cells) * split.stage.split_parts
+    found = made.estimates({}, {name: split.tree.nodes(counts[None, :])})
+    truths = [true_quantile(values, rank) for rank in RANKS]
+    for one, truth in zip(found, [*truths, true_quantile(values, 0.75) - true_quantile(values, 0.25)], strict=True):
+        width = ends * (2 if one.name == "spread" else 1)
+        assert (one.values[0] - one.lower[0], one.upper[0] - one.values[0]) == (width, width), one.name
+        assert abs(truth - one.values[0]) <= width, one.name
+    if step == 10:  # a near miss: the bar of the rounded values
+        assert any(abs(truth - one.values[0]) > 1 for one, truth in zip(found, truths, strict=False))
 
 
 @pytest.mark.slow

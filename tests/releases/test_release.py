@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import re
+from html import escape
 
 import duckdb
 import numpy as np
@@ -69,6 +70,8 @@ def test_release_is_frozen_and_states_the_odds(release):
 
 def test_the_notebook_view_and_the_page_escape_what_data_brings(release, tmp_path):
     page = nt.save(release, tmp_path / "r.html").read_text()
+    for note in release.notes:
+        assert escape(note) in release._repr_html_()
     for text in (release._repr_html_(), page):
         assert "<script>" not in text
         assert "&lt;script&gt;" in text

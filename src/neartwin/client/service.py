@@ -365,7 +365,7 @@ def _expected(body: Json) -> ExpectedError:
         name=body["name"],
         confidence=body["confidence"],
         half_width=None if half is None else Fraction(half),
-        by_size=tuple((int(size), float(error)) for size, error in body["by_size"]),
+        by_size=tuple((int(size), error if error is None else float(error)) for size, error in body["by_size"]),
         says=body["says"],
     )
 

@@ -1,105 +1,192 @@
 """Proven bars of the coefficients of a least squares fit from noisy sums. Arithmetic only, no data.
 
-The exact equations are A b = y with sums for entries, the noisy ones (A + E)(b + d) = y + e. Hence A d = e - E (b + d), and
-for a wanted number l . b, with a the exact row l A^-1,
+The exact equations are A b = y with sums for entries, and the noisy ones have A' = A + E and y' = y + e. Coordinates are such
+that the wanted number is one of them, t = b_p, and q are the others. With the exact coefficients g of feature p on the others
+and w = (1, -g), w A is 0 in q. So w . (y - A b) = 0 gives w . (y' - A' b) = w . (e - E b): one weighted sum of the noises.
+On the left w and b_q are unknown, but the noisy w' and b'(t), which solve the noisy equations in q, replace them:
 
-    l . d = a . (e - E b) - a . E d.
+    v' (t' - t) = w . (e - E b) - (E w)_q . A'_qq^-1 (e - E b)_q,   v' = w' A'_p,  t' the noisy estimate.
 
-The first is one weighted sum of the noises, of known law for each a and b. The second is of second order. Some of the chance
-to fail is for a box: all noises within half-widths of their own, |E| <= E', |e| <= e'. Then with R = (A + E)^-1 and M = |R|
-E', of spectral radius below 1 (Rump 2010, Verification methods, sec. 10; by Perron-Frobenius),
+It is exact. Only the first term is of first order in the noise, and E enters it with t, as Fieller (1954) has it for a ratio.
+The second is a product of two errors of the other coordinates. Some of the chance to fail is for an ellipsoid that holds all
+noises together (`joint_half_axes`). In it, with K A'_qq K^T = 1 and the norms of K E_qq K^T, K (E w')_q and K (e - E b'(t))_q
+at most r < 1, x and z,
 
-    |d| <= D = (I - M)^-1 |R| (E' |b + d| + e'),   |A^-1| <= (I - M)^-1 |R|,   |A^-1 - R| <= M (I - M)^-1 |R|,
+    |K (E w)_q| <= x / (1 - r)   and   |K (e - E b)_q| <= z / (1 - r).
 
-so that the weights are known well enough to bound them, and the rest is at most |l| |A^-1| E' D. In large groups both
-corrections vanish beside the first term, which no bar can do without.
+These also bound the distance of w and b from w' and b'(t), so that the weight of each noise is known well enough. All bounds
+are affine in h = |t - t'|. So v' h exceeds their sum for every h beyond one at which it does, and that one is the half-width.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from neartwin.error_bars.moment_noise import MomentSums
 from neartwin.exact import FloatArray
+from neartwin.mechanisms.noise_sums import joint_half_axes
 
-_BOX = 0.2  # of what may fail, for the box
+_TOGETHER = 0.2  # of what may fail, for the ellipsoid
+_GROWTH = 1.01  # of a half-width in the search for it, beside what its bound asks for
+_MOST = 8  # times the bar of the first term at w' and b', beyond which a bar says nothing
 _SLACK = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class _Noises:
-    """The share of each noise in E and e: (noises, k, k) and (noises, k), with their half-widths in the box (noises,)."""
+    """The share of each noise in E and e: (noises, k, k) and (noises, k), with their half-axes together (noises,)."""
 
     of_matrix: FloatArray
     of_right: FloatArray
-    bars: FloatArray
+    axes: FloatArray
 
 
 def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[FloatArray, FloatArray]:
     """Combinations of coefficients, and their half-widths, infinite where none is proven.
 
     A bar is passed with probability at most `failure`. Where there is none, the value is a ridge estimate: the matrix made
-    positive semidefinite, and the size of its bars added.
+    positive semidefinite, and the size of its noise added.
 
     Args:
         sums: The noisy sums.
-        combinations: (n, k) weights of intercept and slopes, in the sums' units.
+        combinations: (k, k) weights of intercept and slopes, in the sums' units, with ones on the diagonal.
         failure: The probability.
 
     Returns:
-        Values and half-widths, (groups, n) each.
+        Values and half-widths, (groups, k) each.
     """
-    noises = _noises(sums, failure * _BOX)
+    noises = _noises(sums, failure * _TOGETHER)
     matrices, rights = _equations(sums)
-    found = [_solved(matrix, right, noises, combinations) for matrix, right in zip(matrices, rights, strict=True)]
-    values = np.array([values for values, _, _ in found]).reshape(sums.groups, len(combinations))
-    rest = np.array([rest for _, rest, _ in found]).reshape(sums.groups, len(combinations))
-    weights = np.array([weights for _, _, weights in found]).reshape(sums.groups, len(combinations), len(noises.bars))
-    names: list[object] = ["n", *range(len(sums.first)), *sums.second]
+    size = np.sqrt(np.einsum("zij,z->ij", noises.of_matrix**2, noises.axes**2))
+    eigenvalues, vectors = np.linalg.eigh(matrices)
+    positive = np.flatnonzero(eigenvalues[:, 0] > _SLACK * eigenvalues[:, -1])
+    ridge = np.maximum(eigenvalues, 0.0) + max(float(np.linalg.norm(size)), 1e-9)
+    turned = np.einsum("gji,gj->gi", vectors, rights) / ridge
+    values = np.einsum("gij,gj->gi", vectors, turned) @ combinations.T
     bars = np.full(values.shape, np.inf)
-    for i in range(len(combinations)):
-        known = np.flatnonzero(np.isfinite(rest[:, i]))
-        if known.size:
-            shares = {name: weights[known, i, place] for place, name in enumerate(names)}
-            first = sums.noise.reach(shares, known.size, failure * (1 - _BOX))
-            bars[known, i] = (first + rest[known, i]) * (1 + _SLACK) + _SLACK * np.abs(values[known, i])
+    for place in range(len(combinations)) if len(positive) else ():
+        found, widths = _coordinate(sums, (matrices[positive], rights[positive]), noises, combinations, place, failure)
+        proven = np.isfinite(widths)
+        values[positive[proven], place], bars[positive[proven], place] = found[proven], widths[proven]
     return values, bars
 
 
-def _solved(
-    matrix: FloatArray, right: FloatArray, noises: _Noises, combinations: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values (n,), what is of second order (n,), and at most how much each noise weighs (n, noises)."""
-    box, right_box = (np.einsum("z,z...->...", noises.bars, np.abs(of)) for of in (noises.of_matrix, noises.of_right))
-    size, count = len(right), len(noises.bars)
-    try:
-        inverse = np.linalg.inv(matrix)
-        spread = np.abs(inverse) @ box
-        if np.max(np.abs(np.linalg.eigvals(spread))) < 1 - 1e-9:
-            grown = np.linalg.inv(np.eye(size) - spread)
-            found, most = inverse @ right, grown @ np.abs(inverse)
-            reach = most @ (box @ np.abs(found) + right_box)
-            if np.all(np.isfinite(most)) and np.all(grown >= 0):
-                row, off = combinations @ inverse, np.abs(combinations) @ spread @ most
-                weights = _weights(row, off, found, reach, noises)
-                return combinations @ found, np.abs(combinations) @ most @ box @ reach, weights
-    except np.linalg.LinAlgError:
-        pass
-    values, vectors = np.linalg.eigh(matrix)
-    ridge = max(float(np.linalg.norm(box)), 1e-9)
-    estimate: FloatArray = vectors @ ((vectors.T @ right) / (np.maximum(values, 0.0) + ridge))
-    return combinations @ estimate, np.full(len(combinations), np.inf), np.zeros((len(combinations), count))
+def _coordinate(  # noqa: PLR0917 - of one derivation
+    sums: MomentSums,
+    equations: tuple[FloatArray, FloatArray],
+    noises: _Noises,
+    combinations: FloatArray,
+    place: int,
+    failure: float,
+) -> tuple[FloatArray, FloatArray]:
+    """(groups,) t' and the half-width of one combination, for positive definite matrices."""
+    weights = _Weights.of(equations, noises, combinations[place], place)
+    names: list[object] = ["n", *range(len(sums.first)), *sums.second]
+    left, steps = np.flatnonzero(weights.inside < 1), np.zeros(len(weights.value))
+    widths, limits = np.full((2, len(steps)), np.inf)
+
+    def ends(each: FloatArray) -> FloatArray:
+        shares = {name: each[:, z] for z, name in enumerate(names)}
+        return sums.noise.reach(shares, left.size, failure * (1 - _TOGETHER)) / weights.curvature[left]
+
+    if left.size:
+        limits[left] = _MOST * ends(weights.start[left])
+    while left.size:
+        each, second = weights.at(steps[left], left)
+        most = ends(each) + second / weights.curvature[left]
+        done = most <= steps[left]
+        widths[left[done]] = steps[left[done]]
+        steps[left] = np.maximum(most, steps[left]) * _GROWTH
+        left = left[~done & (steps[left] <= limits[left])]
+    return weights.value, widths * (1 + _SLACK) + _SLACK * np.abs(weights.value)
 
 
-def _weights(row: FloatArray, off: FloatArray, found: FloatArray, reach: FloatArray, noises: _Noises) -> FloatArray:
-    """|a . (e - E b)| by noise, at most: for a within `off` of `row` and b within `reach` of `found`."""
-    seen = np.einsum("zij,j->zi", noises.of_matrix, found)
-    middle = np.abs((noises.of_right - seen) @ row.T)
-    size = np.abs(noises.of_matrix)
-    moved = np.einsum("zij,j->zi", size, reach)
-    far = np.abs(noises.of_right - seen) + moved
-    return np.asarray((middle + moved @ np.abs(row.T) + far @ off.T).T)
+@dataclass(frozen=True, slots=True)
+class _Weights:
+    """At most how much each noise weighs in w . (e - E b), by the distance h of t from t'.
+
+    Attributes:
+        value: (groups,) t'.
+        curvature: (groups,) v'.
+        inside: (groups,) r, the norm of K E_qq K^T.
+        start: (groups, noises) weights at w' and b'.
+        slope: (groups, noises) their growth with h.
+        of_w: (groups, noises) the length of K (E w')_q by noise.
+        of_b: (groups, noises) the length of K (e - E b')_q by noise.
+        of_both: (groups, noises) the norm of K E_qq K^T by noise.
+        x: (groups,) the bound of |K (E w)_q|.
+        z: (groups,) the bound of |K (e - E b)_q| at h = 0. It grows by x.
+    """
+
+    value: FloatArray
+    curvature: FloatArray
+    inside: FloatArray
+    start: FloatArray
+    slope: FloatArray
+    of_w: FloatArray
+    of_b: FloatArray
+    of_both: FloatArray
+    x: FloatArray
+    z: FloatArray
+
+    @classmethod
+    def of(
+        cls, equations: tuple[FloatArray, FloatArray], noises: _Noises, wanted: FloatArray, place: int
+    ) -> "_Weights":
+        """The weights of one combination.
+
+        Args:
+            equations: The noisy matrices and right sides.
+            noises: The noises.
+            wanted: (k,) the combination.
+            place: p.
+        """
+        basis = np.eye(len(wanted))
+        basis[place] = wanted
+        turn = np.linalg.inv(basis)
+        matrix, right = turn.T @ equations[0] @ turn, equations[1] @ turn
+        of_matrix, of_right = turn.T @ noises.of_matrix @ turn, noises.of_right @ turn
+        q = np.delete(np.arange(len(wanted)), place)
+        inner, beside = matrix[:, q[:, None], q], matrix[:, q, place]
+        root = np.linalg.inv(np.linalg.cholesky(inner))  # K
+        found = np.linalg.solve(matrix, right[..., None])[..., 0]
+        w = np.zeros(found.shape)
+        w[:, place], w[:, q] = 1.0, -np.linalg.solve(inner, beside[..., None])[..., 0]
+        by_w = np.einsum("zij,gj->gzi", of_matrix, w)
+        by_b = of_right - np.einsum("zij,gj->gzi", of_matrix, found)
+        k_w, k_b = (np.einsum("gij,gzj->gzi", root, part[..., q]) for part in (by_w, by_b))
+        both = np.einsum("gij,zjk,glk->gzil", root, of_matrix[:, q[:, None], q], root)
+        both = both.reshape(*both.shape[:2], -1)
+        inside, x, z = (np.linalg.norm(part * noises.axes[:, None], 2, axis=(1, 2)) for part in (both, k_w, k_b))
+        rest = np.maximum(1 - inside, 1e-9)
+        return cls(
+            value=found[:, place],
+            curvature=np.einsum("gi,gi->g", w, matrix[:, :, place]),
+            inside=inside,
+            start=np.abs(np.einsum("gi,gzi->gz", w, by_b)),
+            slope=np.abs(np.einsum("gi,gzi->gz", w, by_w)),
+            of_w=np.linalg.norm(k_w, axis=2),
+            of_b=np.linalg.norm(k_b, axis=2),
+            of_both=np.linalg.norm(both, axis=2),
+            x=x / rest,
+            z=z / rest,
+        )
+
+    def at(self, h: FloatArray, groups: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
+        """The weights (n, noises), and the bound of the second term (n,).
+
+        Args:
+            h: (n,) distances.
+            groups: (n,) places of the groups.
+        """
+        h, x = h[:, None], self.x[groups, None]
+        z = self.z[groups, None] + h * x
+        of_w = self.of_w[groups]
+        weights = self.start[groups] + h * self.slope[groups] + of_w * z
+        weights += x * (self.of_b[groups] + h * of_w) + x * z * self.of_both[groups]
+        return weights, (x * z)[:, 0]
 
 
 def _noises(sums: MomentSums, failure: float) -> _Noises:
@@ -124,8 +211,7 @@ def _noises(sums: MomentSums, failure: float) -> _Noises:
             i, j = row_of[one], row_of[other]
             of_matrix[number, i, j] = of_matrix[number, j, i] = 1.0
             of_matrix[0, i, j] = of_matrix[0, j, i] = centre
-    bars = [law.half_width(1 - failure / count) * worth for law, worth in zip(noise.laws, noise.worth, strict=True)]
-    return _Noises(of_matrix, of_right, np.array(bars, dtype=float))
+    return _Noises(of_matrix, of_right, joint_half_axes(noise.laws, failure) * noise.worth)
 
 
 def _equations(sums: MomentSums) -> tuple[FloatArray, FloatArray]:

@@ -15,6 +15,7 @@ import numpy as np
 from neartwin.checks import open_probability
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import Law
+from neartwin.special import erfc
 
 _SLACK = 1 + 1e-9  # covers rounding to doubles
 _MOST_ON_ONE_SIDE = 0.25  # the largest failure that the rule covers: bars below 50 % confidence are those at 50 %
@@ -51,6 +52,53 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
     else:
         return union
     return np.asarray(np.minimum(union, together * _SLACK))
+
+
+def joint_half_axes(laws: Sequence[Law], failure: float) -> FloatArray:
+    """Half-axes a with P(sum of (X_i / a_i)^2 > 1) <= failure: all noises together lie in an ellipsoid.
+
+    Each noise is within `distance` of a Laplace or normal variable of scale s_i, (M1) to (M3). The length of such variables
+    in their scales exceeds r with the given probability, and |(X_i / s_i)| is at most r plus the length of distance / s_i.
+
+    Args:
+        laws: The laws of the X_i.
+        failure: The probability, in (0, 1).
+
+    Returns:
+        (laws,) half-axes.
+
+    >>> from fractions import Fraction
+    >>> from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
+    >>> joint_half_axes([RoundedGaussianLaw(Fraction(10**6))] * 2, 0.05).round(-1)  # the root of chi-square's 5.99 is 2.448
+    array([2460., 2460.])
+    """
+    count = len(laws)
+    scales = np.array([law.laplace_scale or 0.0 for law in laws])
+    normals = [law.near_normal for law in laws if law.near_normal is not None]
+    if scales.all():
+        distances, radius = np.ones(count), _radius(count, failure, normal=False)
+    elif len(normals) == count:
+        variances, distances, failures = (np.array(column) for column in zip(*normals, strict=True))
+        scales, radius = np.sqrt(variances), _radius(count, failure - failures.sum(), normal=True)
+    else:
+        return math.sqrt(count) * np.array([max(1.0, law.half_width(1 - failure / count)) for law in laws])
+    return np.asarray(scales * (radius + np.linalg.norm(distances / scales)))
+
+
+_SQUARES = 2**14  # cells of the sum of squares; each square is rounded up to the end of its cell
+
+
+@lru_cache(maxsize=64)
+def _radius(count: int, failure: float, *, normal: bool) -> float:
+    """An r that the length of independent Laplace or normal variables of scale 1 exceeds with probability <= failure."""
+    rare = failure / (100 * count)
+    most = -NormalDist().inv_cdf(rare / 2) if normal else -math.log(rare)
+    width, cells = count * most**2 / _SQUARES, _SQUARES // count + 1
+    sizes = np.sqrt(width * np.arange(cells + 1))
+    squares = np.append(0.0, -np.diff(erfc(sizes / math.sqrt(2)) if normal else np.exp(-sizes)))
+    frequencies = np.fft.rfft(squares, 2 * _SQUARES + 4 * count) ** count
+    beyond = failure / 100 + 1e-9 - np.cumsum(np.fft.irfft(frequencies)) + squares.sum() ** count
+    return math.sqrt(width * int(np.argmax(beyond <= failure)))
 
 
 _CELLS = 128  # cells of the first noise's size

@@ -42,9 +42,9 @@ def non_negative(release: AnyTable, *names: str) -> AnyTable:
 
 
 def _cut(statistic: Statistic) -> Statistic:
-    values, lower, upper = (
-        tuple(max(0, value) for value in ends) for ends in (statistic.values, statistic.lower, statistic.upper)
-    )
+    values = tuple(max(0, value) for value in statistic.values)
+    lower = tuple(0 if end is None else max(0, end) for end in statistic.lower)
+    upper = tuple(end if end is None else max(0, end) for end in statistic.upper)
     return replace(statistic, values=values, lower=lower, upper=upper)
 
 
@@ -167,7 +167,7 @@ def _parents(upper: StatisticsTable, lower: StatisticsTable) -> "np.ndarray[tupl
 
 def _variances(statistic: Statistic) -> FloatArray:
     """Squared half-widths: variances up to one factor, where one kind of noise was used. An exact value weighs all."""
-    halves = (np.asarray(statistic.upper, dtype=float) - np.asarray(statistic.lower, dtype=float)) / 2
+    halves = np.asarray(statistic.half_widths(), dtype=float)
     if not np.isfinite(halves).all():
         raise ParameterError(
             "name", statistic.name, "must have finite bars", remedy="make its parts consistent, then divide"

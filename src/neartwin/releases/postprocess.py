@@ -12,7 +12,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.groups import MARGIN, named
 from neartwin.queries.query import PostProcessing
 from neartwin.releases.consistency import monotone, non_negative
-from neartwin.releases.values import UNBOUNDED, AnyTable, Statistic, StatisticsTable
+from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType, Key
 
@@ -148,8 +148,7 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     """Add the statistic top / bottom in every group, with a bar that holds if both bars hold.
 
     The bar's confidence is 1 less both failure probabilities, by the union bound. If the bottom may be 0 nothing is
-    proven, and the ends are the largest doubles. The value is that of the noisy values. If the bottom is 0, it is the
-    ratio nearest 0 within the bar.
+    proven, and the bar is open. The value is that of the noisy values, or 0 if the bottom is 0 and 0 is possible.
 
     Args:
         release: The release.
@@ -168,7 +167,7 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     above, below = release[top], release[bottom]
     tops, bottoms = (np.array(side.values, dtype=float) for side in (above, below))
     lower, upper = _ratio_ends(above, below)
-    values = np.where(bottoms == 0, np.clip(0.0, lower, upper), tops / np.where(bottoms == 0, 1.0, bottoms))
+    values = np.where(bottoms == 0, 0.0, tops / np.where(bottoms == 0, 1.0, bottoms))
     held = 1 - sum(1 - (side.confidence or release.confidence) for side in (above, below))
     quotient = Statistic(
         name=name,
@@ -182,11 +181,16 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     return replace(release, statistics=(*release.statistics, quotient), notes=(*release.notes, note))
 
 
-def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float], list[float]]:
+def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float | None], list[float | None]]:
     """Extremes of t / n over the box of both bars: at its corners, if it holds no n = 0; else anything is possible."""
-    lower, upper = [], []
+    lower: list[float | None] = []
+    upper: list[float | None] = []
     for low, high, few, many in zip(above.lower, above.upper, below.lower, below.upper, strict=True):
-        corners = [t / n for t in (low, high) for n in (few, many)] if few > 0 or many < 0 else [-UNBOUNDED, UNBOUNDED]
+        if low is None or high is None or few is None or many is None or few <= 0 <= many:
+            lower.append(None)
+            upper.append(None)
+            continue
+        corners = [t / n for t in (low, high) for n in (few, many)]
         lower.append(min(corners))
         upper.append(max(corners))
     return lower, upper
@@ -204,10 +208,8 @@ def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) 
 
 
 def _at(statistic: Statistic, places: Sequence[int]) -> Statistic:
-    values, lower, upper = (
-        tuple(ends[i] for i in places) for ends in (statistic.values, statistic.lower, statistic.upper)
-    )
-    return replace(statistic, values=values, lower=lower, upper=upper)
+    lower, upper = (tuple(ends[i] for i in places) for ends in (statistic.lower, statistic.upper))
+    return replace(statistic, values=tuple(statistic.values[i] for i in places), lower=lower, upper=upper)
 
 
 def _kind(values: Sequence[object]) -> ColumnType:

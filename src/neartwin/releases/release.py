@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date
@@ -120,12 +121,12 @@ class Release(StatisticsTable):
         return consistency.monotone(self, *names, increasing=increasing)
 
     def to_arrow(self) -> pa.Table:
-        """One row a group: the group columns, then each statistic with `_lower` and `_upper`."""
+        """One row a group: the group columns, then each statistic with `_lower` and `_upper`, null where a bar is open."""
         columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.group_columns)}
         for statistic in self.statistics:
             columns[statistic.name] = list(statistic.values)
-            columns[f"{statistic.name}_lower"] = list(statistic.lower)
-            columns[f"{statistic.name}_upper"] = list(statistic.upper)
+            columns[f"{statistic.name}_lower"] = _ends(statistic.lower)
+            columns[f"{statistic.name}_upper"] = _ends(statistic.upper)
         return pa.table(columns)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -250,7 +251,8 @@ class Release(StatisticsTable):
         rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}"
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}<ul>{notes}</ul>"
 
 
 def shown(statistic: Statistic, place: int) -> str:
@@ -269,8 +271,9 @@ def shown(statistic: Statistic, place: int) -> str:
     '7 (0 to 17)'
     """
     value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
-    if not statistic.proven(place):
-        return f"{value:,.3g} (no bar is proven)"
+    if low is None or high is None:
+        known = [f"at {word} {end:,.4g}" for word, end in (("least", low), ("most", high)) if end is not None]
+        return f"{value:,.3g} ({', '.join(known) or 'no bar is proven'})"
     digits = 0 if isinstance(value, int) else _digits(high - low)
     text, wider = _number(value, digits), max(high - value, value - low)
     uneven = abs((high - value) - (value - low))
@@ -290,9 +293,21 @@ def _number(value: float, digits: int | None) -> str:
     return f"{value:,.4g}" if digits is None else f"{value:,.{digits}f}"
 
 
+_OPEN = sys.float_info.max  # the end of an open bar in documents older than null
+
+
 def _statistic(part: dict[str, Any]) -> Statistic:
     ends = {name: tuple(part[name]) for name in ("values", "lower", "upper")}
+    for name, end in (("lower", -_OPEN), ("upper", _OPEN)):
+        if end in ends[name]:
+            ends[name] = tuple(None if value == end else value for value in ends[name])
     return Statistic(name=part["name"], what=part["what"], confidence=part.get("confidence"), **ends)
+
+
+def _ends(ends: Sequence[float | None]) -> pa.Array:
+    """A column of ends of bars. One with open ends alone is of doubles too."""
+    column = pa.array(ends)
+    return column.cast(pa.float64()) if pa.types.is_null(column.type) else column
 
 
 def _written(keys: Sequence[Key]) -> Sequence[Sequence[object]]:

@@ -1,14 +1,12 @@
 """Values of a release: one statistic of every group with its bar, and where the release comes from."""
 
-import sys
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
 from neartwin.tables.types import Key
-
-UNBOUNDED = sys.float_info.max  # the ends of a missing bar, because JSON has no infinity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,27 +20,22 @@ class Statistic:
         name: The name of the column.
         what: The statistic in words.
         values: The values, (groups,).
-        lower: The lower ends of the bars, (groups,).
-        upper: The upper ends of the bars, (groups,).
+        lower: The lower ends of the bars, (groups,); None where nothing bounds a bar.
+        upper: The upper ends of the bars, (groups,); None where nothing bounds a bar.
         confidence: The confidence of the bars; None for the release's.
     """
 
     name: str
     what: str
     values: tuple[float, ...]
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
+    lower: tuple[float | None, ...]
+    upper: tuple[float | None, ...]
     confidence: float | None = None
 
-    def bar(self, place: int) -> tuple[float, float]:
-        """The bar of a group as a chart draws it: the value alone if there is no proven bar."""
-        if self.proven(place):
-            return self.lower[place], self.upper[place]
-        return self.values[place], self.values[place]
-
-    def proven(self, place: int) -> bool:
-        """Whether a group has a proven bar. An estimate without one has the largest doubles as its ends."""
-        return max(-self.lower[place], self.upper[place]) < UNBOUNDED
+    def half_widths(self) -> list[float]:
+        """Half of the bars' lengths, (groups,), infinite for open bars."""
+        ends = zip(self.lower, self.upper, strict=True)
+        return [math.inf if low is None or high is None else (high - low) / 2 for low, high in ends]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

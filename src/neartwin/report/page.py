@@ -77,7 +77,8 @@ def charts(release: Release) -> list[Drawing]:
     for number, one in enumerate(release.statistics):
         column = one.what.startswith("histogram(")
         values = [
-            Bar(label, one.values[i], *one.bar(i), column=column) for label, i in zip(labels, places, strict=True)
+            Bar(label, one.values[i], one.lower[i], one.upper[i], column=column)
+            for label, i in zip(labels, places, strict=True)
         ]
         spoken = (
             f"{one.name}, {one.what}: {len(places)} of {len(release.keys)} groups with their error bars; "

@@ -26,7 +26,8 @@ STYLE = """text { font-family: "DejaVu Sans", system-ui, sans-serif; font-size: 
 .frame { fill: none; stroke: #d0d7de } .grid { stroke: #d0d7de; stroke-width: 0.8 }
 .curve { fill: none; stroke-width: 2 } .blind { stroke: #57606a; stroke-width: 1; stroke-dasharray: 2 3 }
 .before { stroke: #8c98a5 } .dashed { stroke-dasharray: 7 4 } .area { fill-opacity: 0.3 }
-.bar { stroke: #1f6feb; stroke-width: 2.2 } .dot { fill: #1f6feb } .column { fill: #1f6feb; fill-opacity: 0.25 }
+.bar { stroke: #1f6feb; stroke-width: 2.2 } .bar.open { stroke-dasharray: 3 3 } .dot { fill: #1f6feb }
+.column { fill: #1f6feb; fill-opacity: 0.25 }
 .arc { fill: none; stroke-width: 17; stroke: #1f6feb } .rest { stroke: #dfe4ea } .used { stroke: #8c98a5 }
 """ + "\n".join(
     f".curve.s{i} {{ stroke: {color} }} .area.s{i}, .dot.s{i} {{ fill: {color} }}" for i, color in enumerate(_COLORS)
@@ -303,22 +304,22 @@ class Bar:
     Attributes:
         label: The label of the row.
         value: The value.
-        lower: The lower end of the bar.
-        upper: The upper end of the bar.
+        lower: The lower end of the bar; None where it is open.
+        upper: The upper end of the bar; None where it is open.
         column: Whether the bar of a histogram is drawn behind it.
     """
 
     label: str
     value: float
-    lower: float
-    upper: float
+    lower: float | None
+    upper: float | None
     column: bool = False
 
 
 def bars(
     values: Sequence[Bar], *, name: str, title: str, spoken: str, left: float = 116.0, width: float = 270.0
 ) -> Drawing:
-    """One row a value, its dot and its error bar, on one axis.
+    """One row a value, its dot and its error bar, on one axis. An open end is dashed to the edge, and ends in an arrow.
 
     Args:
         values: The values.
@@ -333,7 +334,11 @@ def bars(
     """
     row, top = 26.0, 10.0
     bottom = top + row * len(values)
-    low, high = min(0.0, *(one.lower for one in values)), max(0.0, *(one.upper for one in values))
+    places = [x for one in values for x in (one.value, one.lower, one.upper) if x is not None]
+    low, high = min(0.0, *places), max(0.0, *places)
+    room = 0.1 * (high - low)  # for the arrows of open ends
+    low -= room * any(one.lower is None for one in values)
+    high += room * any(one.upper is None for one in values)
     axis = Axis(low, high if high > low else low + 1, left, left + width)
     parts = []
     for tick in axis.ticks():
@@ -348,8 +353,16 @@ def bars(
             )
         label = one.label if len(one.label) <= 15 else one.label[:14] + "…"
         parts.append(_text("label", left - 10, y + 4, label, "end"))
-        parts.append(_line("bar", (axis.at(one.lower), y), (axis.at(one.upper), y)))
-        parts += [_line("bar", (axis.at(x), y - 5), (axis.at(x), y + 5)) for x in (one.lower, one.upper)]
+        shown = axis.at(one.value)
+        ends = [shown if limit is None else axis.at(limit) for limit in (one.lower, one.upper)]
+        parts.append(_line("bar", (ends[0], y), (ends[1], y)))
+        for limit, x, edge in ((one.lower, ends[0], axis.start), (one.upper, ends[1], axis.end)):
+            if limit is not None:
+                parts.append(_line("bar", (x, y - 5), (x, y + 5)))
+                continue
+            tip = edge + math.copysign(8, edge - left - width / 2)
+            parts.append(_line("bar open", (shown, y), (tip, y)))
+            parts += [_line("bar", (tip, y), (tip - math.copysign(6, tip - edge), y + rise)) for rise in (-5, 5)]
         parts.append(f'<circle class="dot" cx="{axis.at(one.value):.1f}" cy="{y:.1f}" r="4.5"/>')
     return Drawing(name, title, spoken, left + width + 20, bottom + 26, parts)
 

@@ -34,14 +34,15 @@ class ExpectedError:
         name: The released column.
         confidence: The confidence of the bar.
         half_width: The bar in the statistic's own unit; None where it depends on the size of the group.
-        by_size: Upper bounds on the bar by number of values in the group. For quantiles they are shares of the ranks.
+        by_size: Upper bounds on the bar by number of values in the group, None where it is open. For quantiles they are
+            shares of the ranks.
         says: The bar in words.
     """
 
     name: str
     confidence: float
     half_width: Fraction | None
-    by_size: tuple[tuple[int, float], ...]
+    by_size: tuple[tuple[int, float | None], ...]
     says: str
 
     @classmethod
@@ -64,14 +65,14 @@ class Estimate:
     Attributes:
         name: The name of the column.
         values: The values, (groups,).
-        lower: The lower ends of their bars, (groups,).
-        upper: The upper ends of their bars, (groups,).
+        lower: The lower ends of their bars, (groups,); None where nothing bounds a bar.
+        upper: The upper ends of their bars, (groups,); None where nothing bounds a bar.
     """
 
     name: str
     values: Sequence[float]
-    lower: Sequence[float]
-    upper: Sequence[float]
+    lower: Sequence[float | None]
+    upper: Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ class InterquartileRange(OrderStatistic):
     """The third quartile less the first: the width that the middle half of the values fills."""
 
     verb = "interquartile_range"
+    places = 2
 
     def rank_error(self, tree: CountTree) -> float:
         """The error of both quartiles."""
@@ -35,7 +36,7 @@ class InterquartileRange(OrderStatistic):
 
     def in_units(self, cells: FloatArray, place: Bounds) -> list[float]:
         """A difference of cells as a difference of values."""
-        values: list[float] = (cells * float(place.step)).tolist()
+        values: list[float] = (np.maximum(cells, 0.0) * float(place.step)).tolist()
         return values
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:

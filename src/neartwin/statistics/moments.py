@@ -6,12 +6,12 @@ column's bounds. A product is counted around the middle of its own range, which 
 the same sums share them, and their noise.
 """
 
-import sys
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, floor
+from math import ceil, floor, isfinite
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +39,6 @@ from neartwin.tables.table import bounds as as_bounds
 
 _MOST_STEPS = 50_000  # steps of a default grid, so that the noise of squares can be drawn
 _LARGEST_GRID = 2**31  # products of two fit 62 bits
-_UNBOUNDED = sys.float_info.max  # the end of a bar without a proof
 
 
 class MomentStatistic(Statistic):
@@ -110,7 +109,7 @@ class MomentStatistic(Statistic):
         }
         all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
         for one, ends in zip(self.labels(name), all_bars, strict=True):
-            estimates.append(Estimate(one, *(_finite(end).tolist() for end in ends)))
+            estimates.append(Estimate(one, *map(_ends, ends)))
         return estimates
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
@@ -124,17 +123,17 @@ class MomentStatistic(Statistic):
         errors = []
         all_bars = self.bars(MomentSums(noise, n, first, second), 1 - confidence)
         for label, (_, low, high) in zip(self.labels(name), all_bars, strict=True):
-            widths = np.clip((high - low) / 2, 0.0, _UNBOUNDED).tolist()
-            by_size = tuple(zip(GROUP_SIZES, widths, strict=True))
-            proven = [f"± {width:.3g} at n = {size:,}" for size, width in by_size if width < _UNBOUNDED]
-            few = [f"no bar is proven at n = {size:,}" for size, width in by_size if width == _UNBOUNDED][-1:]
+            by_size = tuple(zip(GROUP_SIZES, _ends((high - low) / 2), strict=True))
+            proven = [f"± {width:.3g} at n = {size:,}" for size, width in by_size if width is not None]
+            few = [f"no bar is proven at n = {size:,}" for size, width in by_size if width is None][-1:]
             says = "about " * bool(proven) + ", ".join([*proven, *few])
             errors.append(ExpectedError(name=label, confidence=confidence, half_width=None, by_size=by_size, says=says))
         return errors
 
 
-def _finite(end: FloatArray) -> FloatArray:
-    return np.clip(np.nan_to_num(end), -_UNBOUNDED, _UNBOUNDED)
+def _ends(ends: FloatArray) -> list[Any]:
+    """Ends of bars as numbers, None where they are open."""
+    return [end if isfinite(end) else None for end in ends.tolist()]
 
 
 @dataclass(frozen=True, slots=True)

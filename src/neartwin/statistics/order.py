@@ -44,7 +44,12 @@ Split = tuple[FloatArray, FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class OrderStatistic(OneColumn):
-    """A statistic of noisy counts of a column's values by cell. All of one column, grid and fill share one tree."""
+    """A statistic of noisy counts of a column's values by cell. All of one column, grid and fill share one tree.
+
+    Its bars hold the statistic of the values before they are rounded to the grid, within their bounds.
+    """
+
+    places: ClassVar[int] = 1  # of the grid, whose roundings add up
 
     def value(self, table: Table) -> Value:
         """The column or expression within its bounds; the grid is the statistic's own."""
@@ -68,7 +73,7 @@ class OrderStatistic(OneColumn):
             QueryError: The fill is not on the grid, or the grid has too many points.
         """
         value = self.value(table)
-        kind = table.schema[value.column] if value.expression is None else value.expression.type
+        kind = _type(table, value)
         chosen = self.bounds is not None or value.expression is not None
         bounds = grid_of(value.bounds, kind, self.step, given=chosen)
         fill = None if self.fill is None else self.fill / bounds.step
@@ -111,14 +116,29 @@ class OrderStatistic(OneColumn):
         """From the tree, some groups at a time."""
         column, measure, ranks = self.ranks(context)
         place, columns = column.bounds, dict[str, list[tuple[FloatArray, ...]]]()
+        rounding = self.places * self.rounding(context.table, place)
         for part in _parts(noisy.trees[measure.name], ranks.tree.cells):
             for label, three in self.cells(name, ranks, ranks.tree.split(part), confidence).items():
                 columns.setdefault(label, []).append(three)
         estimates = []
         for label, parts in columns.items():
-            ends = [np.concatenate([part[i] for part in parts]) for i in range(3)]
+            ends = [
+                np.concatenate([part[i] for part in parts]) + away for i, away in enumerate((0, -rounding, rounding))
+            ]
             estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends)))
         return estimates
+
+    def rounding(self, table: Table, place: Bounds) -> float:
+        """The most by which a value within the bounds differs from its grid point, in cells.
+
+        Whole numbers on a grid of whole steps differ by a whole number, and by nothing where the step is 1.
+
+        Args:
+            table: The table.
+            place: The bounds with the step of a cell.
+        """
+        whole = place.step.denominator == 1 and _type(table, self.value(table)) is ColumnType.INTEGER
+        return floor(place.step / 2) / float(place.step) if whole else 0.5
 
     def in_units(self, cells: FloatArray, place: Bounds) -> list[float]:
         """Numbers of cells as values, within the bounds.
@@ -262,6 +282,10 @@ def by_rank(name: str, width: float, says: str, column: GridColumn, confidence: 
     by_size = tuple((n, min(1.0, width / n)) for n in GROUP_SIZES)
     says = f"{says}, on a grid with steps of {float(column.bounds.step):g}"
     return ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
+
+
+def _type(table: Table, value: Value) -> ColumnType:
+    return table.schema[value.column] if value.expression is None else value.expression.type
 
 
 def _parts(levels: Sequence[WholeNumbers], cells: int) -> Iterator[list[WholeNumbers]]:
