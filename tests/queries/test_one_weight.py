@@ -26,6 +26,7 @@ STATISTICS = {
     "values": nt.count("paid"),
     "filtered": nt.count("CASE WHEN paid >= 0 THEN 1 END"),
     "share": nt.mean("CASE WHEN paid > 0 THEN 1 ELSE 0 END"),
+    "share of values": nt.share("paid > 0"),
     "sum": nt.sum("paid", -1, 2, 1),
     "positive": nt.sum("paid", 1, 2, "1/2"),
     "filled": nt.sum("paid", -2, 2, 1, fill=2),

@@ -102,7 +102,11 @@ LIMITS = {"max_rows_per_group": 4, "max_groups": 2}
 EVERYTHING = {
     "statistics": lambda at: (
         at.group_by("town", keys=TOWNS).agg(
-            n=nt.count(), people=nt.count_distinct_units(), total=nt.sum("paid", 0, 9), typical=nt.mean("paid", 0, 9)
+            n=nt.count(),
+            people=nt.count_distinct_units(),
+            total=nt.sum("paid", 0, 9),
+            typical=nt.mean("paid", 0, 9),
+            dear=nt.share("paid > 5"),
         ),
         LIMITS | {"group_size": 2},
     ),

@@ -111,6 +111,15 @@ CASES = {
         AskFields(statistics=(value("quantile", rank="0.9", name="q"), value("quantile", rank="0.25, 0.75", name="p"))),
         {"statistics": {"q": of_pay("quantile", rank="0.9"), "p": of_pay("quantile", rank=["0.25", "0.75"])}},
     ),
+    "shares": (
+        AskFields(
+            statistics=(
+                StatisticFields(ask="share", column="paid", name="w"),
+                StatisticFields(ask="share", column="age >= 65", name="old"),
+            )
+        ),
+        {"statistics": {"w": {"ask": "share", "column": "paid"}, "old": {"ask": "share", "column": "age >= 65"}}},
+    ),
     "the middle half": (
         AskFields(statistics=(value("interquartile_range", low="0", high="50", name="w"),)),
         {"statistics": {"w": {"ask": "interquartile_range", "column": "clip(pay, 0, 50)"}}},

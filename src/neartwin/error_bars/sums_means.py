@@ -10,6 +10,8 @@ around it. If no mean within the bounds fits, the bar is t over N' around the ne
 
 A sum of values less a centre c is T + c N, with T = sum of x - c and N their number. The mean of the same values needs N anyway,
 and |x - c| is at most half as large as |x|. So both statistics are closer than with T = sum of x.
+
+A share of T true rows among T and F false ones is m with T' - m (T' + F') = (1 - m) X - m Y, X and Y the noises of T' and F'.
 """
 
 from dataclasses import dataclass
@@ -50,6 +52,19 @@ def thresholds(laws: tuple[Law, Law], parts: tuple[int, int], ends: tuple[int, i
     sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
     weights = np.stack([np.full(_CELLS, 1 / parts[0]), sizes / parts[1]])
     return Thresholds(edges, half_widths_of_sums(laws, weights, confidence))
+
+
+def share_thresholds(law: Law, parts: int, confidence: float) -> Thresholds:
+    """The thresholds for the noise of true rows and of false rows: (1 - m) X - m Y at a share m.
+
+    Args:
+        law: The law of both.
+        parts: The parts of a row, in which they are counted.
+        confidence: The probability with which noise stays within t.
+    """
+    edges = np.linspace(0, 1, _CELLS + 1)
+    weights = np.stack([1 - edges[:-1], edges[1:]]) / parts
+    return Thresholds(edges, half_widths_of_sums((law, law), weights, confidence))
 
 
 def mean_values(totals: FloatArray, counts: FloatArray, ends: tuple[int, int]) -> FloatArray:

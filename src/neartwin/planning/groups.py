@@ -508,8 +508,7 @@ class _Draft:
         number = max(numbers, key=lambda need: need.weight)
         needed = {name: need for name, need in self.needed.items() if name != rows}
         needed[number.name] = context.halved(number, self.needed[rows])
-        halves = (number.name, number.name.replace("filled:", "empty:", 1))
-        return _Draft(needed, replace(context, halves=halves))
+        return _Draft(needed, replace(context, halves=(number.name, *needed[number.name].others)))
 
     @property
     def trees(self) -> dict[str, tuple[GridColumn, CountTree]]:
@@ -559,8 +558,8 @@ def _plan_groups(
         name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name], parts=need.parts)
         for name, need in draft.needed.items()
     }
-    for one, other in zip(draft.context.halves, draft.context.halves[1:], strict=False):
-        measures[other] = replace(measures[one], name=other, paid=True)
+    for need in draft.needed.values():
+        measures |= {other: replace(measures[need.name], name=other, paid=True) for other in need.others}
     names = tuple(name for name in measures if name not in draft.trees)
     if discovery is not None and bounding.max_discovered_groups is not None:
         names = ("finders", *names)

@@ -46,6 +46,21 @@ class ExpectedError:
     says: str
 
     @classmethod
+    def of_ratio(cls, name: str, reach: float, off: float, span: float, confidence: float) -> Self:
+        """The error of a noisy total over a noisy number of values, at most the span.
+
+        Args:
+            name: The released column.
+            reach: The half-width of the noise of the total.
+            off: The half-width of the number, in (1 - confidence) / 2.
+            span: The width of the bounds.
+            confidence: The confidence of the bar.
+        """
+        by_size = tuple((n, min(span, reach / (n - off)) if n > off else span) for n in GROUP_SIZES)
+        says = "at most " + ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
+        return cls(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
+
+    @classmethod
     def everywhere(cls, name: str, width: Fraction, confidence: float) -> Self:
         """The error of a statistic whose bar does not depend on the group.
 
@@ -98,8 +113,8 @@ class Context:
         reach: The most that one unit contributes.
         parts: The most parts of a step in which rows of different weights are counted; 1 where all weigh 1.
         one_value: Whether each unit surely has exactly one row, in the one group.
-        halves: The two measures that rows are the sum of: with a value of a column, and without. None where rows are a
-            measure of their own.
+        halves: The measures that rows are the sum of, for instance with a value of a column and without. None where rows
+            are a measure of their own.
         measures: The planned measures by name; empty before the budget is split.
         trees: The trees of those measures that have one.
     """
@@ -140,15 +155,33 @@ class Context:
     def halved(self, number: Measurement, rows: Measurement) -> Measurement:
         """The count of a column's values, with noise that serves the count of the other rows too.
 
-        The two are counts of rows in two bins.
+        Together they are counts of all rows by bin.
 
         Args:
             number: The count of values.
             rows: The count of all rows, which is their sum.
         """
-        change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=1, parts=number.parts)
-        weight = number.weight + sqrt(2) * rows.weight * rows.parts / number.parts
-        return replace(number, sensitivity=change, weight=weight)
+        others, grid = number.others or (opposite(number.name),), number.grid
+        if number.rest is not None:
+            others, grid = (*others, f"filled:{number.rest.name}"), (*grid, number.rest)
+        weight = number.weight * number.parts + sqrt(1 + len(others)) * rows.weight * rows.parts
+        return self.in_bins(number.name, weight, *grid, others=others)
+
+    def in_bins(
+        self, name: str, weight: float, *grid: GridColumn, others: tuple[str, ...], rest: GridColumn | None = None
+    ) -> Measurement:
+        """A count of the rows in one of several bins, with noise that serves the other bins too.
+
+        Args:
+            name: The measure.
+            weight: The worth of one row of its bar in the objective.
+            grid: The columns whose values decide the bins.
+            others: The measures of the other bins.
+            rest: The column that has a value in the rows of no bin; None if there are no such rows.
+        """
+        parts = self.parts_within(1)
+        change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=1, parts=parts)
+        return Measurement(name, change, weight / parts, grid, parts=parts, others=others, rest=rest)
 
     def units(self, weight: float) -> Measurement:
         """A count of distinct units, of which each counts whole unless a norm bounds its groups.
@@ -213,6 +246,11 @@ class Context:
         reach = self.reach
         rows = reach.norm or reach.rows_per_unit or reach.rows_per_group * reach.groups_per_unit
         return min(self.parts, 1 << max(0, _CONTRIBUTION_BITS - (ceil(rows) * row).bit_length()))
+
+
+def opposite(name: str) -> str:
+    """The count of all rows that a count of values leaves out."""
+    return name.replace("filled:", "empty:", 1)
 
 
 def total_of(cell: GridColumn | Moment) -> str:
@@ -321,14 +359,14 @@ class Statistic(ABC):
         """
         return dict.fromkeys(self.labels(name), ColumnType.NUMBER)
 
-    def spelled(self, table: Table) -> Self:
+    def spelled(self, table: Table) -> "Statistic":
         """This statistic with its expressions written as SQL writes them.
 
         Args:
             table: The table.
 
         Returns:
-            The statistic, equal for two spellings of one value.
+            The statistic, equal for two spellings of one question.
         """
         written: dict[str, Any] = {}
         for part in fields(self):  # type: ignore[arg-type]

@@ -26,6 +26,8 @@ class Measurement:
         cell: The column or product that it totals; None for a count.
         tree: The tree over the cells of its column, if it counts by node.
         parts: The parts of a step that it is counted in.
+        others: Counts of other rows that its price covers: a row is in at most one of them all.
+        rest: The column that has a value in the rows of none of them; None if there are no such rows.
     """
 
     name: str
@@ -35,6 +37,8 @@ class Measurement:
     cell: GridColumn | Moment | None = field(default=None, compare=False)
     tree: CountTree | None = field(default=None, compare=False)
     parts: int = 1
+    others: tuple[str, ...] = ()
+    rest: GridColumn | None = field(default=None, compare=False)
 
 
 def largest(cell: GridColumn | Moment) -> int:

@@ -9,10 +9,11 @@ from typing import Self
 import numpy as np
 
 from neartwin.error_bars.sums_means import Thresholds, mean_bounds, mean_values, sum_half_width, thresholds
-from neartwin.statistics.base import GROUP_SIZES, Context, Estimate, ExpectedError, NoisyNumbers, constructor, total_of
+from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, constructor, total_of
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
 from neartwin.statistics.measures import Measure, Measurement, largest
+from neartwin.statistics.shares import Share, condition_of
 from neartwin.statistics.sql import of_columns
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import Value
@@ -129,6 +130,20 @@ class Mean(_Totalled):
 
     verb = "mean"
 
+    def check(self, table: Table) -> None:
+        """Refuse what is no number with bounds, nor a condition."""
+        if self._as_share(table) is None:
+            OneColumn.check(self, table)
+
+    def spelled(self, table: Table) -> Statistic:
+        """A mean of values that are surely 0 or 1 is a share."""
+        as_share = self._as_share(table)
+        return Statistic.spelled(self if as_share is None else as_share, table)
+
+    def _as_share(self, table: Table) -> Share | None:
+        plain = self == Mean(self.column) and condition_of(table, self.column) is not None
+        return Share(self.column) if plain else None
+
     def averages(self, table: Table, value: Value, fill: Fraction | None) -> bool:
         """Whether it is the mean of this value."""
         return self.column == value.column and self.fill == fill and self.value(table) == value
@@ -159,12 +174,9 @@ class Mean(_Totalled):
         """The bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2."""
         column = self.total_column(context)
         _, number = self._measures(column, context)
-        reach = float(self._thresholds(column, context, confidence).reach.max())
-        b, step = float(number.half_width((1 + confidence) / 2)), float(column.bounds.step)
-        span = float(column.bounds.high - column.bounds.low)
-        by_size = tuple((n, min(span, step * reach / (n - b)) if n > b else span) for n in GROUP_SIZES)
-        says = "at most " + ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
-        return [ExpectedError(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)]
+        reach = float(self._thresholds(column, context, confidence).reach.max()) * float(column.bounds.step)
+        span, off = float(column.bounds.high - column.bounds.low), float(number.half_width((1 + confidence) / 2))
+        return [ExpectedError.of_ratio(name, reach, off, span, confidence)]
 
 
 @constructor

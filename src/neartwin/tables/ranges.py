@@ -156,7 +156,7 @@ def _absolute(part: Range) -> Range:
 
 def _extreme(term: Term, parts: list[Range]) -> Range:
     """A NULL is passed over, so only parts that are never NULL bound the result from their own side."""
-    sure = [part_range for part, part_range in zip(term.parts, parts, strict=True) if _never_null(part)]
+    sure = [part_range for part, part_range in zip(term.parts, parts, strict=True) if never_null(part)]
     low, high = min(part.low for part in parts), max(part.high for part in parts)
     if sure and term.operation == "least":
         high = min(part.high for part in sure)
@@ -165,17 +165,20 @@ def _extreme(term: Term, parts: list[Range]) -> Range:
     return Range(low, high, _hull(parts).step)
 
 
-def _never_null(term: Term) -> bool:
+def never_null(term: Term) -> bool:
+    """Whether an expression has a value in every row."""
     match term.operation:
+        case "isnull":
+            return True
         case "literal":
             return not term.is_null
         case "coalesce":
-            return _never_null(term.parts[-1])
+            return never_null(term.parts[-1])
         case "case":
-            return all(map(_never_null, values_of(term)))
+            return all(map(never_null, values_of(term)))
         case "double":
-            return _never_null(term.parts[0])
-    return False
+            return never_null(term.parts[0])
+    return term.operation in _CONDITIONS and all(map(never_null, term.parts))
 
 
 def _clipped(term: Term, part: Range) -> Range:

@@ -309,7 +309,7 @@ def _asked_as(node: exp.Expr, query: Query, over: Asked | None) -> str | None:
     """The name of the statistic that an expression is; of sums over groups there is one, and of single groups none is known."""
     if over is not None:
         return next(iter(query.aggregates)) if isinstance(node, exp.Window | exp.Anonymous) else None
-    statistic = _aggregate(node, query.table)[1]
+    statistic = _aggregate(node, query.table)[1].spelled(query.table)
     return next((name for name, aggregate in query.aggregates.items() if aggregate == statistic), None)
 
 

@@ -37,7 +37,8 @@ def _functions() -> Iterator[tuple[str, str, tuple[str, ...]]]:
         function, _, arguments = spelled.partition("(")
         if function != "COUNT":
             beside = tuple(field for mark, field in _ARGUMENTS.items() if mark in arguments)
-            first = ("column",) if beside in {("edges",), ("second",)} else _VALUE
+            alone = beside in {("edges",), ("second",)} or arguments == "condition)"
+            first = ("column",) if alone else _VALUE
             yield _WORDS.get(function, function.lower()), function, (*first, *beside)
 
 
