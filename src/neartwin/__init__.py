@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from neartwin.report.page import plot as plot
     from neartwin.report.page import save as save
     from neartwin.statistics import *  # noqa: F403 - every constructor of a statistic
-    from neartwin.tables.joins import owned_by as owned_by
     from neartwin.tables.joins import public_table as public_table
     from neartwin.tables.table import ROW as ROW
     from neartwin.tables.table import bounds as bounds
@@ -60,7 +59,7 @@ _HOME = {
     "date": "neartwin.queries.groups",
     "gdp": "neartwin.accounting.budgets",
     "open_ledger": "neartwin.releases.accounts",
-    "owned_by": "neartwin.tables.joins",
+    "owned_by": "neartwin.queries.open",
     "date_part": "neartwin.queries.groups",
     "plot": "neartwin.report.page",
     "public_table": "neartwin.tables.joins",

@@ -36,7 +36,8 @@ def test_owned_row_meets_its_owner_alone_whatever_the_collations(collation):
     connection.executemany("INSERT INTO visits VALUES (?, ?)", list(enumerate(ANN)))
     connection.execute("INSERT INTO bills VALUES ('ANN', 1)")
     visits = nt.table(connection, table="visits", unit="who")
-    asked = visits.join(nt.owned_by(connection, table="bills"), on="visit").agg(n=nt.count_distinct_units())
+    bills = nt.table(connection, table="bills", unit=nt.owned_by(visits, on="visit"))
+    asked = visits.join(bills).agg(n=nt.count_distinct_units())
     assert units(connection, asked, max_groups=1).values["units"].tolist() == [1]
 
 

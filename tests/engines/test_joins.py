@@ -87,7 +87,7 @@ def questions(tables):
     people = opened(tables["people"], nt.table, unit="who", name="people")
     visits = opened(tables["visits"], nt.table, unit="who", name="people")
     towns = opened(tables["towns"], nt.public_table, name="towns")
-    lines = opened(tables["lines"], nt.owned_by, name="lines")
+    lines = opened(tables["lines"], nt.table, unit=nt.owned_by(visits, on={"id": "visit"}), name="lines")
     return {
         "public": (people.join(towns, on={"town": "name"}), ["people", "towns"]),
         "public, or NULL": (people.join(towns, on={"town": "name"}, how="left"), ["people", "towns"]),
@@ -97,7 +97,7 @@ def questions(tables):
             visits.join(people, how="left", prefix="p_").join(towns, on={"town": "name"}, how="beside"),
             ["visits", "people", "towns"],
         ),
-        "owned": (visits.join(lines, on={"id": "visit"}), ["visits", "lines"]),
+        "owned": (visits.join(lines), ["visits", "lines"]),
         "owned, or NULL": (visits.join(lines, on={"id": "visit"}, how="left"), ["visits", "lines"]),
         "all": (
             visits.join(lines, on={"id": "visit"}).join(people, on="who", prefix="p_").join(towns, on={"town": "name"}),
@@ -208,7 +208,8 @@ def test_near_miss_join_without_equated_units_mixes_them_and_is_refused():
     visits_too = nt.table(tables["visits"], unit="who", name="people")
     other = nt.table(tables["visits"], unit="who", name="others")
     rows = nt.table(tables["visits"], unit=nt.ROW, name="people")
-    lines, towns = nt.owned_by(tables["lines"]), nt.public_table(tables["towns"])
+    lines = nt.table(tables["lines"], unit=nt.owned_by(visits_too, on={"id": "visit"}), name="lines")
+    towns = nt.public_table(tables["towns"])
     refused = {
         "must be equated": lambda: people.join(visits, on={"age": "id", "who": "day"}),
         "is not the population": lambda: people.join(other),
@@ -221,7 +222,12 @@ def test_near_miss_join_without_equated_units_mixes_them_and_is_refused():
         "cannot be joined beside another": lambda: visits_too.join(people, how="left").join(
             lines, on={"id": "visit"}, how="beside"
         ),
-        "must be a key in the table": lambda: people.join(lines, on={"who": "item"}),
+        "must be a key in the table": lambda: nt.owned_by(people, on={"who": "item"}),
+        "which is declared; join on that": lambda: visits_too.join(lines, on={"day": "item"}),
+        "start with that table": lambda: people.join(lines, on={"age": "visit"}),
+        "of a whole table": lambda: nt.owned_by(visits_too.where("id > 3"), on="id"),
+        "must name the key": lambda: nt.owned_by(visits_too, on=[]),
+        "own no rows of other tables": lambda: nt.owned_by(rows, on="id"),
         "on= must name": lambda: people.join(towns),
         "left join also keeps unmatched rows": lambda: people.join(people.where("age > 3"), how="left"),
         "must be a column, a list": lambda: people.join(towns, on=7),

@@ -101,7 +101,7 @@ def test_near_miss_malformed_period_is_refused():
         nt.table(frame, unit=("who", nt.date("nothing")), name="visits")
     daily = nt.table(frame, unit=("who", nt.date("at")), name="visits")
     whole = nt.table(frame, unit="who", name="visits")
-    lines = nt.owned_by(frame)
+    lines = nt.table(frame, unit=nt.owned_by(whole, on="town"), name="lines")
     for asked in (
         lambda: daily.join(whole, prefix="w_"),
         lambda: whole.join(daily, prefix="d_"),

@@ -248,7 +248,8 @@ def test_consistency_lowers_the_error_of_real_releases(book, visits):
 def test_sql_joins_say_the_same_as_python(visits):
     people = nt.table(pa.table({"who": [1], "town": ["Ulm"], "age": [3]}), unit="who", name="visits", snapshot="p")
     towns = nt.public_table(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns", snapshot="t")
-    lines = nt.owned_by(pa.table({"town": ["Ulm"], "price": [1.0]}), name="lines", snapshot="l")
+    prices = pa.table({"town": ["Ulm"], "price": [1.0]})
+    lines = nt.table(prices, unit=nt.owned_by(visits, on="town"), name="lines", snapshot="l")
     given = {"people": people, "towns": towns, "lines": lines}
     same = [
         ("SELECT COUNT(*) FROM visits JOIN people USING (who, town)", visits.join(people, on=["who", "town"])),
@@ -261,7 +262,7 @@ def test_sql_joins_say_the_same_as_python(visits):
             "SELECT COUNT(*) FROM visits INNER JOIN people ON visits.who = people.who JOIN towns ON people.town = name",
             visits.join(people, on="who", prefix="people_").join(towns, on={"people_town": "name"}),
         ),
-        ("SELECT COUNT(*) FROM visits JOIN lines ON (visits.town = lines.town)", visits.join(lines, on="town")),
+        ("SELECT COUNT(*) FROM visits JOIN lines ON (visits.town = lines.town)", visits.join(lines)),
     ]
     for (text, built), (other, _) in itertools.product(same, same):
         assert (nt.from_sql(text, visits, tables=given) == built.agg(count=nt.count())) is True

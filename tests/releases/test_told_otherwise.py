@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import neartwin as nt
-from neartwin.errors import LedgerError, PrivacyError
+from neartwin.errors import LedgerError, PrivacyError, QueryError
 
 
 @pytest.fixture
@@ -42,3 +42,38 @@ def test_a_private_file_is_no_public_table_of_another_account(place):
         asked = people.join(nt.public_table(place / "towns.parquet"), on="town").agg(n=nt.count())
         account.release(account.plan(asked, spend=nt.pure("0.5"), limits=nt.limits(max_rows_per_group=1)))
         assert account.spent == {"epsilon": 1 / 2}
+
+
+def of_visits(visit, place, **on):
+    visits = nt.table(pa.table(visit), unit="who", name="visits", snapshot="s")
+    bills = pa.table({"visit": [7, 7, 8], "ward": [1, 2, 2]})
+    pq.write_table(bills, place / "bills.parquet")
+    return visits, nt.table(place / "bills.parquet", unit=nt.owned_by(visits, **on))
+
+
+VISITS = {"who": [1, 2, 3], "visit": [7, 8, 9], "ward": [1, 2, 2]}
+
+
+@pytest.mark.parametrize("other", [{"on": "ward"}, {"on": ["visit", "ward"]}, {"on": {"ward": "visit"}}])
+def test_the_owner_of_a_row_is_the_tables_and_not_the_questions(place, other):
+    """By the asker's ON one row was one person's in one question and another's in the next, in one account."""
+    visits, bills = of_visits(VISITS, place, on="visit")
+    with pytest.raises(QueryError, match="the unit with their visit, which is declared; join on that"):
+        visits.join(bills, **other)
+    for join in ("ON v.ward = b.ward", "USING (ward)", "ON v.visit = b.visit AND v.ward = b.ward"):
+        with pytest.raises(QueryError, match="which is declared; join on that"):
+            nt.from_sql(f"SELECT COUNT(*) FROM visits v JOIN bills b {join}", visits, tables={"bills": bills})
+    declared = [visits.join(bills, on="visit", prefix="b_"), visits.join(bills, prefix="b_")]
+    assert declared[0].table == declared[1].table  # the near miss
+    terms = {"spend": nt.pure(10**6), "limits": nt.limits(max_rows_per_group=5)}
+    with nt.open_ledger(place / "budget.db") as book:
+        account = book.open(visits, nt.pure(10**9))
+        answer = account.release(account.plan(declared[0].agg(n=nt.count()), **terms))
+        assert answer["n"].values == (3,)
+        assert account.release(account.plan(declared[1].agg(n=nt.count()), **terms)) == answer
+        _, again = of_visits(VISITS, place, **other)
+        asked = visits.join(again, prefix="b_").agg(n=nt.count())
+        with pytest.raises(LedgerError, match="a second owner would tell one person's rows twice"):
+            account.release(account.plan(asked, **terms))
+        assert account.spent == {"epsilon": 10**6}
+        assert book.books.verify().whole

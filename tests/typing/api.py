@@ -43,6 +43,6 @@ with nt.open_ledger("budget.db") as book:
     assert_type(release, nt.Release)
     assert_type(account.remaining, dict[str, Fraction])
     assert_type(release["orders"].values, tuple[float, ...])
-    nt.table(5)  # type: ignore[call-arg]  # a unit must be named
+    nt.table(5)  # type: ignore[call-overload]  # a unit must be named
     account.plan(query)  # type: ignore[call-arg]  # a plan must say what it may spend
     account.plan(query, spend=0.5)  # type: ignore[arg-type]  # and in which currency

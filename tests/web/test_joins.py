@@ -60,7 +60,9 @@ def registered(clinic, *policy):
             JoinableTable(
                 name="diagnoses", kind="same_unit", unit="id", place=at("diagnoses"), keys={"code": ("a", "b", "c")}
             ),
-            JoinableTable(name="bills", kind="owned", place=at("bills"), bounds={"price": bounds(0, 50)}),
+            JoinableTable(
+                name="bills", kind="owned", on={"letter": "letter"}, place=at("bills"), bounds={"price": bounds(0, 50)}
+            ),
             JoinableTable(name="towns", kind="public", place=at("towns"), keys={"state": ("BW", "NW")}),
         ),
     )
@@ -223,7 +225,12 @@ def test_a_join_is_asked_in_sql_on_the_page_with_declared_and_typed_keys(directo
 def test_tables_to_join_are_registered_from_a_terminal(tmp_path, clinic):
     line = ["register", str(clinic / "patients.parquet"), "--data", str(tmp_path / "house"), "--unit", "id"]
     line += ["--budget", "epsilon=1", "--bounds", "age=18:100", "--bounds", "bills.price=0:50"]
-    line += ["--same-unit", f"diagnoses={clinic / 'diagnoses.parquet'}", "--owned", f"bills={clinic / 'bills.parquet'}"]
+    line += [
+        "--same-unit",
+        f"diagnoses={clinic / 'diagnoses.parquet'}",
+        "--owned",
+        f"bills={clinic / 'bills.parquet'} by letter",
+    ]
     line += ["--public", f"towns={clinic / 'towns.parquet'}", "--keys", "diagnoses.code=a,b,c"]
     done = CliRunner().invoke(main, line)
     assert done.exit_code == 0, done.output

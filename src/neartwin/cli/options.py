@@ -54,7 +54,9 @@ table_options = together(
         "--same-unit", multiple=True, help="A private table of the same people to JOIN: visits=visits.parquet."
     ),
     click.option(
-        "--owned", multiple=True, help="A private table to JOIN, whose rows belong to the unit with their key."
+        "--owned",
+        multiple=True,
+        help="A private table to JOIN, with the key of its owner: lines=lines.parquet by order.",
     ),
 )
 spend_options = together(
@@ -97,7 +99,10 @@ def joinable(given: Mapping[str, Any], unit: str) -> list[JoinableTable]:
     declared, bounded = pairs(given["types"], "types"), bounds(given["bounds"])
     for kind in KINDS:
         for name, text in pairs(given[kind], kind).items():
-            place, _, table = text.partition("#")
+            where, by, key = text.rpartition(" by ") if kind == "owned" else (text, "", "")
+            place, _, table = where.partition("#")
+            if kind == "owned" and not by:
+                raise ParameterError("owned", f"{name}={text}", "must name the key", remedy=f"{name}={text} by KEY")
             found.append(
                 JoinableTable(
                     name=name,
@@ -105,6 +110,9 @@ def joinable(given: Mapping[str, Any], unit: str) -> list[JoinableTable]:
                     place=place,
                     table=table,
                     unit=unit if kind == "same_unit" else "",
+                    on={
+                        left: right or left for left, _, right in (one.partition("=") for one in key.split(",") if one)
+                    },
                     types=of(name, declared),
                     bounds=of(name, bounded),
                 )

@@ -141,7 +141,7 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
     plan_arguments = options.arguments_of_plan(arguments)
     account = book.open(rows, _whole_budget(book, rows.table.name, arguments["budget"], plan_arguments["spend"]))
     joinable = options.joinable(arguments, str(rows.table.unit))
-    tables = {other.name: other.opened(rows.table.name, rows.table.neighbours) for other in joinable}
+    tables = {other.name: other.opened(rows) for other in joinable}
     parsed = series_from_sql(
         arguments["sql"], rows, keys=lambda schema: options.keys(arguments["keys"], schema), tables=tables
     )

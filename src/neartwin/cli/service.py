@@ -97,7 +97,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
     )
     columns = dict(probe.rows().table.schema)
     for side in tables:
-        theirs = schema_of(side.opened(name, probe.neighbours))
+        theirs = schema_of(side.opened(probe.rows()))
         columns |= {f"{side.name}.{column}": kind for column, kind in theirs.items()}
     keys = options.keys(arguments["keys"], columns) or {}
     if isinstance(keys, str):

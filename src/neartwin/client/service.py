@@ -32,7 +32,7 @@ from neartwin.releases.release import Release
 from neartwin.statistics.base import ExpectedError
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import ServedTable
-from neartwin.tables.table import ROW, JoinKind, RowUnit, Table, bounds
+from neartwin.tables.table import ROW, JoinKind, Owner, RowUnit, Table, bounds
 from neartwin.tables.types import ColumnType
 
 Json = dict[str, Any]
@@ -339,7 +339,11 @@ def _tables(
             tables[name] = Rows(_table(source, body, columns, other["unit"]))
         else:
             kind = JoinKind.PUBLIC if other["kind"] == "public" else JoinKind.OWNED
-            tables[name] = OtherTable(kind=kind, name=name, source=source, declared=frozenset(), **_public(columns))
+            people = ServedTable(address, body["name"])
+            owner = Owner(name=body["name"], source=people, on=tuple(other["on"].items())) if other["on"] else None
+            tables[name] = OtherTable(
+                kind=kind, name=name, source=source, declared=frozenset(), owner=owner, **_public(columns)
+            )
     return MappingProxyType(tables), MappingProxyType({other["name"]: _keys(other) for other in body.get("tables", ())})
 
 

@@ -15,6 +15,8 @@ from neartwin.ledger.records import Record
 from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow, Writing, ask_digest
 from neartwin.ledger.values import Allotment, Entry, Population, Rule, Stored, Ticket, vector
 
+_OWNED = ", owned by "
+
 
 def entry(record: Record, hash_: str, rule: Rule, states: Mapping[int, str]) -> Entry:
     """One record of an account, as a reader sees it.
@@ -136,6 +138,29 @@ class Account:
         text(source=source, at_least=1, at_most=4000)
         with self.database.write() as page:
             claimed(page, self.name, source)
+
+    def own(self, rows: str, owner: str) -> None:
+        """Remember the owner of rows without a unit, like a place of its own. It stays for good.
+
+        Args:
+            rows: The place or name of the rows.
+            owner: The owner in words.
+
+        Raises:
+            LedgerError: The rows have another owner.
+        """
+        words = text(source=f"{rows}{_OWNED}{owner}", at_least=1, at_most=4000)
+        with self.database.write() as page:
+            if page.owner_of(words) is not None:
+                return
+            for record, _ in page.records(self.name):
+                if isinstance(record.event, records.Sourced) and record.event.source.startswith(f"{rows}{_OWNED}"):
+                    known = record.event.source.partition(_OWNED)[2]
+                    raise LedgerError(
+                        f"the rows of {rows!r} belong to the units of {known}, and not of {owner}; a second owner would tell "
+                        "one person's rows twice"
+                    )
+            page.append(records.Sourced(account=self.name, source=words))
 
     def require_public(self, places: Iterable[str]) -> None:
         """Refuse places that the ledger knows as private.

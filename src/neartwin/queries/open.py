@@ -3,18 +3,47 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
-from neartwin.errors import ParameterError, SchemaError
+from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.groups import Grouping
 from neartwin.queries.query import Rows
-from neartwin.tables.joins import file_name, typed_schema
+from neartwin.tables.joins import On, OtherTable, file_name, owned_table, owner_of, typed_schema
 from neartwin.tables.sources import source_of
-from neartwin.tables.table import Bounds, RowUnit, Table
+from neartwin.tables.table import Bounds, Owner, RowUnit, Table
 from neartwin.tables.types import IDENTIFYING, ColumnType
 
 
+def owned_by(rows: Rows, *, on: On) -> Owner:
+    """The unit of a private table without a unit column: its rows belong to the unit with their key in another table.
+
+    Order lines have an order number, and orders name the customer. If rows of several units have one key, one of them
+    owns it: see `neartwin.tables.table`. The ledger remembers the owner, and no question can say another.
+
+    Args:
+        rows: The table of the units, whole and not joined.
+        on: The key: a column, a list of columns, or a mapping from this table's columns to the other's.
+
+    Returns:
+        The owner, for `nt.table(..., unit=...)`.
+
+    Raises:
+        QueryError: The rows are no whole table with a unit of its own, or the key is none of its columns.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> orders = nt.table(pa.table({"customer": [1, 2], "order": [7, 8]}), unit="customer", name="orders")
+    >>> bought = pa.table({"order": [7, 7, 8], "paid": [1, 2, 3]})
+    >>> lines = nt.table(bought, unit=nt.owned_by(orders, on="order"), name="lines")
+    >>> sorted(orders.join(lines).table.schema)
+    ['customer', 'order', 'paid']
+    """
+    if rows.conditions:
+        raise QueryError("owned_by: rows belong to the units of a whole table; leave .where(...) out")
+    return owner_of(rows.table, on)
+
+
+@overload
 def table(
     data: Any,
     *,
@@ -25,7 +54,29 @@ def table(
     types: Mapping[str, str] | None = None,
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
-) -> Rows:
+) -> Rows: ...
+@overload
+def table(
+    data: Any,
+    *,
+    unit: Owner,
+    name: str = "",
+    table: str = "",
+    types: Mapping[str, str] | None = None,
+    columns: Mapping[str, Bounds] | None = None,
+    snapshot: str = "",
+) -> OtherTable: ...
+def table(
+    data: Any,
+    *,
+    unit: str | RowUnit | tuple[str, Grouping] | Owner,
+    name: str = "",
+    table: str = "",
+    neighbours: str = "add_remove",
+    types: Mapping[str, str] | None = None,
+    columns: Mapping[str, Bounds] | None = None,
+    snapshot: str = "",
+) -> Rows | OtherTable:
     """Open a table about people: a file, a database or a frame.
 
     Args:
@@ -33,7 +84,8 @@ def table(
             `table=`); a PostgreSQL URL (with `table=`). Or a Spark DataFrame, an Ibis table, or a pandas, Polars or
             Arrow table.
         unit: The column of the people or things to protect, or `ROW`. Or the column and a period, such as `("user_id",
-            nt.date("at"))`. That protects one user's rows of one period, and users with rows in several less.
+            nt.date("at"))`. That protects one user's rows of one period, and users with rows in several less. Or
+            `nt.owned_by(...)` for rows that belong to the units of another table.
         name: The population's name in the ledger; by default the file's or table's name.
         table: The table in a database.
         neighbours: "add_remove" or "replace_one".
@@ -43,7 +95,7 @@ def table(
         snapshot: The name of the state of a frame or an open connection; by default each call makes a new one.
 
     Returns:
-        The rows of the table.
+        The rows of the table; of owned rows, a table for `join`.
 
     Raises:
         SchemaError: A column is unknown, or has an unusable type.
@@ -55,11 +107,13 @@ def table(
     ('number', 'who')
     """
     source = source_of(data, table=table, snapshot=snapshot)
+    if not (chosen := name or table or file_name(source)):
+        raise ParameterError("name", name, "must name the population", remedy="for instance name='purchases'")
+    if isinstance(unit, Owner):
+        return owned_table(source, unit, chosen, types, columns)
     schema, declared = typed_schema(source, types or {})
     if neighbours not in set(Neighbours):
         raise ParameterError("neighbours", neighbours, "must be 'add_remove' or 'replace_one'")
-    if not (chosen := name or table or file_name(source)):
-        raise ParameterError("name", name, "must name the population", remedy="for instance name='purchases'")
     column, period = unit if isinstance(unit, tuple) else (unit, None)
     opened = Table(
         source=source,

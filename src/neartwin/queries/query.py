@@ -88,9 +88,9 @@ class Rows:
         """Join each row with the rows of another table that have equal values `on`. Bounds are applied after all joins.
 
         Args:
-            other: `nt.public_table(...)`, whose rows anyone may know. Or `nt.owned_by(...)`, whose rows belong to the
-                unit with their key here. Or a table of the same population, whose units are then equated; rows that
-                were joined themselves are joined table by table.
+            other: `nt.public_table(...)`, whose rows anyone may know. Or a table with `unit=nt.owned_by(...)`, whose rows
+                belong to the unit with their key here; the key is declared and need not be named. Or a table of the same
+                population, whose units are then equated; rows that were joined themselves are joined table by table.
             on: A column, a list of columns, or a mapping from columns here to the other's. Units of one name and type
                 need not be named.
             how: "inner" drops unmatched rows, and "left" keeps them with NULL. "beside" continues a left join: rows

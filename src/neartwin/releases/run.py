@@ -112,6 +112,8 @@ def reserve(
         account.require_public(public)
         for place in private:
             account.claim(place)
+    for place, owner in dict.fromkeys(pair for table in tables for pair in table.owned()):
+        account.own(place, owner)
     key = account.secret()
     states = list(dict.fromkeys(state_of(table, key) for table in tables))
     snapshot = states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()

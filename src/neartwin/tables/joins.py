@@ -8,8 +8,17 @@ from typing import Any, assert_never
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.tables.postgres import PostgresTable, check_declared
-from neartwin.tables.sources import CsvFiles, LocalSource, ParquetFiles, ServedTable, Source, SparkFrame, source_of
-from neartwin.tables.table import Bounds, How, Join, JoinKind, Table, together
+from neartwin.tables.sources import (
+    CsvFiles,
+    LocalSource,
+    ParquetFiles,
+    ServedTable,
+    Source,
+    SparkFrame,
+    same_rows,
+    source_of,
+)
+from neartwin.tables.table import Bounds, How, Join, JoinKind, Owner, Table, together
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
 On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
@@ -26,6 +35,7 @@ class OtherTable:
         schema: The type of each column.
         declared: The columns with declared types.
         columns: Public bounds, by column.
+        owner: Whose rows they are, if they are OWNED.
     """
 
     kind: JoinKind
@@ -34,6 +44,7 @@ class OtherTable:
     schema: Mapping[str, ColumnType]
     declared: frozenset[str]
     columns: Mapping[str, Bounds]
+    owner: Owner | None = None
 
 
 def public_table(
@@ -72,41 +83,56 @@ def public_table(
     return _other(JoinKind.PUBLIC, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
 
 
-def owned_by(
-    data: Any,
-    *,
-    name: str = "",
-    table: str = "",
-    types: Mapping[str, str] | None = None,
-    columns: Mapping[str, Bounds] | None = None,
-    snapshot: str = "",
-) -> OtherTable:
-    """A private table without a unit column, whose rows belong to the unit with their key in the joined table.
-
-    Order lines have an order number, and orders name the customer: `orders.join(nt.owned_by("lines.parquet"),
-    on="order")`. If rows of several units have one key, one of them owns it: see `neartwin.tables.table`.
+def owner_of(table: Table, on: On) -> Owner:
+    """Declare that a table's units own other rows through a key.
 
     Args:
-        data: As for `nt.table`.
-        name: The name of the table, for explanations.
-        table: The table in a database, as for `nt.table`.
+        table: The table of the units, not joined itself.
+        on: The key: a column, a list of columns, or a mapping from this table's columns to the other's.
+
+    Returns:
+        The owner, for `unit=` of the table without units.
+
+    Raises:
+        QueryError: The table has no unit of its own, or the key is none of its columns.
+    """
+    if not isinstance(table.unit, str) or table.period is not None or table.joins:
+        raise QueryError(
+            f"owned_by: the units of {table.name!r} own no rows of other tables; name a table that is not joined, whose "
+            "unit is a column"
+        )
+    pairs = _pairs(on)
+    if not pairs:
+        raise QueryError("owned_by: on= must name the key, for instance on='visit' or on={'visit': 'number'}")
+    _check_claims(table, pairs)
+    return Owner(name=table.name, source=table.source, on=pairs)
+
+
+def owned_table(
+    source: Source, owner: Owner, name: str, types: Mapping[str, str] | None, columns: Mapping[str, Bounds] | None
+) -> OtherTable:
+    """A private table without a unit column, whose rows belong to the units of another.
+
+    Args:
+        source: The source of its rows.
+        owner: The owner of its rows.
+        name: The name of the table.
         types: Declared types, by column.
         columns: Public bounds, by column.
-        snapshot: The name of the snapshot.
 
     Returns:
         The table, for `join`.
 
     Raises:
-        SchemaError: The source, a type or a column does not fit.
-
-    >>> import neartwin as nt, pyarrow as pa
-    >>> orders = nt.table(pa.table({"customer": [1, 2], "order": [7, 8]}), unit="customer", name="orders")
-    >>> lines = nt.owned_by(pa.table({"order": [7, 7, 8], "paid": [1, 2, 3]}), name="lines")
-    >>> sorted(orders.join(lines, on="order").table.schema)
-    ['customer', 'order', 'paid']
+        SchemaError: A type or a column does not fit, or the key is missing.
     """
-    return _other(JoinKind.OWNED, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
+    opened = _other(JoinKind.OWNED, source, name, types, columns)
+    for _, column in owner.on:
+        if column not in opened.schema:
+            raise SchemaError(
+                f"owned_by: column {column!r} is not in the table; it has {', '.join(map(repr, opened.schema))}"
+            )
+    return replace(opened, owner=owner)
 
 
 def _other(
@@ -263,8 +289,8 @@ def _again(  # noqa: PLR0917 - of one join
     _check_pairs(table, other, pairs)
     if how is How.BESIDE:
         _check_beside(table, join.kind, pairs)
-    if join.kind is JoinKind.OWNED:
-        _check_claims(table, pairs)
+    if join.owner is not None:
+        _check_owner(table, join.owner, join.name, pairs)
     _check_engines(table, other)
     again = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
     return _with_join(table, again, bounds)
@@ -318,13 +344,14 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
             pairs = _equated(table, other, pairs)
         case OtherTable():
             kind = other.kind
+            if other.owner is not None:
+                pairs = pairs or other.owner.on
+                _check_owner(table, other.owner, other.name, pairs)
         case _:
             assert_never(other)
     _check_pairs(table, other, pairs)
     if how == How.BESIDE:
         _check_beside(table, kind, pairs)
-    if kind is JoinKind.OWNED:
-        _check_claims(table, pairs)
     _check_engines(table, other)
     names = _names(table, other, pairs, prefix)
     join = Join(
@@ -336,6 +363,7 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         columns=MappingProxyType(names),
         schema=other.schema,
         declared=other.declared,
+        owner=other.owner if isinstance(other, OtherTable) else None,
     )
     taken = {new: other.columns[old] for new, old in names.items() if old in other.columns}
     return _with_join(table, join, taken)
@@ -362,7 +390,8 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
     if (table.name, table.neighbours) != (other.name, other.neighbours):
         raise QueryError(
             f"join: {other.name!r} ({other.neighbours}) is not the population {table.name!r} ({table.neighbours}); tables "
-            f"of the same units share one account, so open both with one name=, or declare one nt.public_table or nt.owned_by"
+            f"of the same units share one account, so open both with one name=, or declare one nt.public_table(...), or "
+            "unit=nt.owned_by(...)"
         )
     if not isinstance(other.unit, str):
         raise QueryError("join: the other table's rows are units of their own; name its unit's column with unit=")
@@ -430,6 +459,20 @@ def _check_claims(table: Table, pairs: tuple[tuple[str, str], ...]) -> None:
                 f"join: {left!r} must be a key in the table {table.name!r} itself, beside its unit {table.unit!r}, because that "
                 "unit owns the rows"
             )
+
+
+def _check_owner(table: Table, owner: Owner, name: str, pairs: tuple[tuple[str, str], ...]) -> None:
+    """Who owns a row is the table's, and not the question's: one table claims it, through one key."""
+    if table.name != owner.name or not (table.source == owner.source or same_rows(table.source, owner.source)):
+        raise QueryError(
+            f"join: the rows of {name!r} belong to the units of the table {owner.name!r} that it was declared with; start "
+            "with that table, and join it first"
+        )
+    if set(pairs) != set(owner.on):
+        key = " and ".join(left if left == right else f"{left} = {right}" for left, right in owner.on)
+        raise QueryError(
+            f"join: the rows of {name!r} belong to the unit with their {key}, which is declared; join on that"
+        )
 
 
 def _check_engines(table: Table, other: OtherTable | Table) -> None:

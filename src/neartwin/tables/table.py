@@ -8,7 +8,8 @@ PUBLIC     The other table is declared public. A unit's rows gain public columns
 SAME_UNIT  The other table holds private rows of the same units. The units are always equated.
 OWNED      The other table has no unit of its own. Its rows belong to the unit whose row has their key. If rows of
            several units have it, one of them owns it: the first by MD5 of key and unit. The owner is the same in every
-           release and on every engine, because a guarantee over many releases needs one owner for each row.
+           release and on every engine, because a guarantee over many releases needs one owner for each row. So the
+           table declares its key, the ledger remembers it, and no question can say another.
 
 Neighbours differ in one unit, which is all its rows in all private tables: its own, and those that it owns.
 """
@@ -49,6 +50,25 @@ class How(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Whose rows the rows of a table without a unit are: those of the unit that has their key in another table.
+
+    Attributes:
+        name: The population of the other table.
+        source: The source of the other table.
+        on: The key: pairs of a column of the other table and one of the table without a unit.
+    """
+
+    name: str
+    source: Source
+    on: tuple[tuple[str, str], ...]
+
+    def __str__(self) -> str:
+        place = self.source.location() or self.name
+        return f"{place} on {' and '.join(f'{left} = {right}' for left, right in sorted(self.on))}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """The other table of a join, and its match with the rows so far.
 
@@ -62,6 +82,7 @@ class Join:
         columns: From names in the joined rows to the other table's own names.
         schema: The type of each of the other table's columns.
         declared: The other table's columns with declared types.
+        owner: Whose rows the other table's are, if it is OWNED.
     """
 
     kind: JoinKind
@@ -72,6 +93,7 @@ class Join:
     columns: Mapping[str, str]
     schema: Mapping[str, ColumnType]
     declared: frozenset[str]
+    owner: Owner | None = None
 
     def record(self) -> dict[str, object]:
         """The parts of the join that a digest covers. Joins that do the same have equal parts."""
@@ -261,6 +283,11 @@ class Table:
         for join in self.joins:
             places[join.kind is JoinKind.PUBLIC].extend(places_of(join.source))
         return tuple(places[0]), tuple(places[1])
+
+    def owned(self) -> tuple[tuple[str, str], ...]:
+        """Each joined table of owned rows, by its place or else its name, with its owner in words."""
+        found = ((join.source.location() or f"{self.name}: {join.name}", join.owner) for join in self.joins)
+        return tuple((place, str(owner)) for place, owner in found if owner is not None)
 
     def with_column(self, name: str, expression: str) -> "Table":
         """The table with one computed column more.

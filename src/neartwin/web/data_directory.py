@@ -180,7 +180,9 @@ class DataDirectory:
             ):  # private rows of these units, wherever they lie, are charged to this account alone
                 source = source_of(tables[side.name]).location()
                 people = replace(self.books.account(dataset.name).population, source=source)
-                self.books.open(people, dataset.budget)
+                account = self.books.open(people, dataset.budget)
+                if (owner := getattr(tables[side.name], "owner", None)) is not None:
+                    account.own(source, str(owner))
         self.store.register(dataset, by=by)
 
     def file(self, name: str) -> Path:

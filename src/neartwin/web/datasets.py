@@ -13,9 +13,10 @@ from typing import Any
 from neartwin.accounting.budgets import Budget, budget_in, budget_of, parts_of
 from neartwin.checks import one_of, text
 from neartwin.errors import ParameterError
+from neartwin.queries.open import owned_by
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows
-from neartwin.tables.joins import OtherTable, owned_by, public_table
+from neartwin.tables.joins import OtherTable, public_table
 from neartwin.tables.sources import Source
 from neartwin.tables.table import ROW, Bounds, Table
 from neartwin.tables.table import bounds as as_bounds
@@ -38,6 +39,7 @@ class JoinableTable:
         place: A path or a database URL, never shown.
         table: The table's name in a database.
         unit: The column of the units, for a "same_unit" table.
+        on: The key of an "owned" table, from the data set's columns to its own.
         types: Declared types, by column.
         bounds: Declared public bounds, by column.
         keys: Declared public keys, by column.
@@ -48,6 +50,7 @@ class JoinableTable:
     place: str = field(repr=False)
     table: str = ""
     unit: str = ""
+    on: Mapping[str, str] = field(default_factory=dict)
     types: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
     keys: Mapping[str, Values] = field(default_factory=dict)
@@ -64,22 +67,30 @@ class JoinableTable:
                 else "is for same_unit tables alone"
             )
             raise ParameterError("unit", self.unit, rule)
+        if (self.kind == "owned") != bool(self.on):
+            rule = "must name the key of owned rows" if self.kind == "owned" else "is for owned tables alone"
+            raise ParameterError("on", dict(self.on), rule, remedy="for instance {'order': 'order'}")
 
-    def opened(self, population: str, neighbours: str) -> Rows | OtherTable:
+    def opened(self, rows: Rows) -> Rows | OtherTable:
         """Open the table for joins. This reads names and types, never a row.
 
         Args:
-            population: The population of the data set that it is joined to.
-            neighbours: The neighbour relation of that data set.
+            rows: The data set that it is joined to.
         """
         more: dict[str, Any] = {"table": self.table, "types": self.types, "columns": self.bounds}
-        if self.kind == "same_unit":
-            return open_table(self.place, unit=self.unit, name=population, neighbours=neighbours, **more)
-        return (public_table if self.kind == "public" else owned_by)(self.place, name=self.name, **more)
+        if self.kind == "public":
+            return public_table(self.place, name=self.name, **more)
+        if self.kind == "owned":
+            return open_table(self.place, unit=owned_by(rows, on=self.on), name=self.name, **more)
+        own = rows.table
+        return open_table(self.place, unit=self.unit, name=own.name, neighbours=own.neighbours.value, **more)
 
     def as_dict(self) -> dict[str, Any]:
         """As data that `from_dict` reads back. It holds the place."""
-        return {name: getattr(self, name) for name in ("name", "kind", "place", "table", "unit")} | _declared(self)
+        return {name: getattr(self, name) for name in ("name", "kind", "place", "table", "unit")} | {
+            "on": dict(self.on),
+            **_declared(self),
+        }
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> "JoinableTable":
@@ -256,7 +267,8 @@ class Dataset:
 
     def others(self) -> dict[str, Rows | OtherTable]:
         """The tables that questions may join, by their names in SQL."""
-        return {side.name: side.opened(self.name, self.neighbours) for side in self.tables}
+        rows = self.rows() if self.tables else None
+        return {side.name: side.opened(rows) for side in self.tables if rows is not None}
 
     def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
         """The table that a column of joined rows comes from, with the column's own name there."""

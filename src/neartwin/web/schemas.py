@@ -481,12 +481,14 @@ class JoinableTableAnswer(Model):
         name: The table's name in SQL.
         kind: "public", "same_unit" or "owned".
         unit: The column of the units, of a "same_unit" table.
+        on: The key of an "owned" table, from the data set's columns to its own.
         columns: The columns that the caller may use.
     """
 
     name: str
     kind: Literal["public", "same_unit", "owned"]
     unit: str
+    on: dict[str, str] = {}
     columns: list[Column]
 
 
@@ -548,10 +550,12 @@ class JoinableTableRequest(TableRequest):
     Attributes:
         kind: "public", "same_unit" for rows of the same units, or "owned" for rows that belong by key.
         unit: The column of the units, of a "same_unit" table.
+        on: The key of an "owned" table, from the data set's columns to its own.
     """
 
     kind: Literal["public", "same_unit", "owned"]
     unit: Text = ""
+    on: dict[Text, Text] = {}
 
 
 class Registration(TableRequest):

@@ -131,7 +131,7 @@ def _tables(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> li
     """The tables of which the caller may use a column."""
     opened = directory.tables(dataset)
     return [
-        {"name": table.name, "kind": table.kind, "unit": table.unit, "columns": columns}
+        {"name": table.name, "kind": table.kind, "unit": table.unit, "on": dict(table.on), "columns": columns}
         for table in dataset.tables
         if (columns := _columns(schema_of(opened[table.name]), table, rule, f"{table.name}."))
     ]
