@@ -16,6 +16,7 @@ from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType, Key
 
+Ends = tuple[float | None, float | None]  # of a bar; None where it is open
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
 _CHOSEN = (
     "Groups were kept or ordered by their noisy values: a value that was chosen for being large is likely to be too large, "
@@ -162,38 +163,54 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     Raises:
         ParameterError: The name is taken, or a statistic is missing.
     """
-    if name in {statistic.name for statistic in release.statistics} | set(release.group_columns):
-        raise ParameterError("name", name, "must be new: the release has such a column")
+    new_name(release, name)
     above, below = release[top], release[bottom]
     tops, bottoms = (np.array(side.values, dtype=float) for side in (above, below))
-    lower, upper = _ratio_ends(above, below)
+    bars = [zip(side.lower, side.upper, strict=True) for side in (above, below)]
+    ends = [ratio_ends(*both) for both in zip(*bars, strict=True)]
     values = np.where(bottoms == 0, 0.0, tops / np.where(bottoms == 0, 1.0, bottoms))
     held = 1 - sum(1 - (side.confidence or release.confidence) for side in (above, below))
     quotient = Statistic(
         name=name,
         what=f"{top} / {bottom}",
         values=tuple(values.tolist()),
-        lower=tuple(lower),
-        upper=tuple(upper),
+        lower=tuple(low for low, _ in ends),
+        upper=tuple(high for _, high in ends),
         confidence=held,
     )
     note = f"The bar of {name!r} holds wherever those of {top!r} and {bottom!r} both do: with probability at least {held:.0%}."
     return replace(release, statistics=(*release.statistics, quotient), notes=(*release.notes, note))
 
 
-def _ratio_ends(above: Statistic, below: Statistic) -> tuple[list[float | None], list[float | None]]:
-    """Extremes of t / n over the box of both bars: at its corners, if it holds no n = 0; else anything is possible."""
-    lower: list[float | None] = []
-    upper: list[float | None] = []
-    for low, high, few, many in zip(above.lower, above.upper, below.lower, below.upper, strict=True):
-        if low is None or high is None or few is None or many is None or few <= 0 <= many:
-            lower.append(None)
-            upper.append(None)
-            continue
-        corners = [t / n for t in (low, high) for n in (few, many)]
-        lower.append(min(corners))
-        upper.append(max(corners))
-    return lower, upper
+def new_name(release: StatisticsTable, name: str) -> None:
+    """Refuse a name that a column of the release has.
+
+    Args:
+        release: The release.
+        name: The name of a new statistic.
+
+    Raises:
+        ParameterError: The name is taken.
+    """
+    if name in {statistic.name for statistic in release.statistics} | set(release.group_columns):
+        raise ParameterError("name", name, "must be new: the release has such a column")
+
+
+def ratio_ends(above: Ends, below: Ends) -> Ends:
+    """Extremes of t / n over the box of two bars: at its corners, if it holds no n = 0; else anything is possible.
+
+    Args:
+        above: The ends of the bar of t.
+        below: The ends of the bar of n.
+
+    Returns:
+        The ends; None for open ones.
+    """
+    (low, high), (few, many) = above, below
+    if low is None or high is None or few is None or many is None or few <= 0 <= many:
+        return None, None
+    corners = [t / n for t in (low, high) for n in (few, many)]
+    return min(corners), max(corners)
 
 
 def _groups(release: StatisticsTable) -> dict[str, Sequence[object]]:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date
+from fractions import Fraction
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -17,7 +18,7 @@ import pyarrow.parquet as pq
 
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import ParameterError
-from neartwin.releases import consistency, postprocess
+from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.types import Key
 
@@ -84,18 +85,79 @@ class Release(StatisticsTable):
         """
         return postprocess.margin(self, *columns)
 
-    def ratio(self, top: str, bottom: str, *, name: str) -> "Release":
-        """Add the statistic top / bottom. Its bar holds if both bars hold.
+    def ratio(self, top: Any, bottom: Any, *, name: str = "") -> "Release":
+        """With a name, add the statistic top / bottom in each group. Its bar holds if both bars hold.
+
+        Without a name, the values of the group `top` over those of the group `bottom`, in a release of one row.
 
         Args:
-            top: A statistic.
-            bottom: A statistic.
-            name: The name of the ratio.
+            top: A statistic, or the key of a group.
+            bottom: A statistic, or the key of a group.
+            name: The name of a ratio of statistics.
 
         Returns:
             The new release.
         """
-        return postprocess.ratio(self, top, bottom, name=name)
+        return (
+            postprocess.ratio(self, top, bottom, name=name)
+            if name
+            else comparisons.compared(self, (top, bottom), "over")
+        )
+
+    def difference(self, first: Any, second: Any) -> "Release":
+        """The values of one group less those of another, with bars: a release of one row.
+
+        Args:
+            first: The key of a group: a value, or a tuple if there are several group columns.
+            second: The key of the group that is subtracted.
+
+        Returns:
+            The new release.
+
+        >>> import neartwin as nt, pyarrow as pa
+        >>> data = pa.table({"who": range(200), "town": ["Ulm"] * 150 + ["Bonn"] * 50})
+        >>> rows = nt.table(data, unit="who", name="visits")
+        >>> towns = rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count_distinct_units())
+        >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as ledger:
+        ...     account = ledger.open(rows, nt.pure(9))
+        ...     release = account.release(account.plan(towns, spend=nt.pure(9), limits=nt.limits(max_groups=1)))
+        >>> release.difference("Ulm", "Bonn").keys
+        (('Ulm less Bonn',),)
+        >>> release.difference("Ulm", "Bonn")["n"].lower[0] > 80
+        True
+        """
+        return comparisons.compared(self, (first, second), "less")
+
+    def share_of_total(self, name: str, *, into: str) -> "Release":
+        """Add each group's share of the sum of a count or sum over all groups of the release, with a bar.
+
+        Args:
+            name: The count or sum.
+            into: The name of the new statistic.
+
+        Returns:
+            The new release.
+        """
+        return comparisons.share_of_total(self, name, into=into)
+
+    def top(self, groups: int, by: str) -> "Release":
+        """The groups with the largest values, in order. A note says which neighbours in the order are told apart.
+
+        Args:
+            groups: The largest number of groups.
+            by: A statistic.
+
+        Returns:
+            The new release.
+        """
+        return comparisons.top(self, groups, by)
+
+    def own_noise(self, name: str) -> float | None:
+        """The half-width of a statistic's noise, by the method."""
+        method = self.provenance.method
+        widths = [one["half_width"] for one in method.get("errors", ()) if one["name"] == name]
+        shared = {"margins", "workload"} & set(method.get("question", ()))
+        return None if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
 
     def non_negative(self, *names: str) -> "Release":
         """Cut statistics and their bars at 0, for example counts.

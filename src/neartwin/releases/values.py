@@ -63,6 +63,16 @@ class StatisticsTable:
                 return statistic
         raise ParameterError("name", name, "must be one of " + ", ".join(s.name for s in self.statistics))
 
+    def own_noise(self, name: str) -> float | None:
+        """The half-width of a statistic's noise, where it is noise alone, drawn anew in each group; None where that is not
+        known.
+
+        Args:
+            name: The statistic.
+        """
+        del name
+        return None
+
     def __len__(self) -> int:
         return len(self.keys)
 

@@ -1,0 +1,164 @@
+"""Differences, ratios, shares of a total and orders of groups: bars that hold as often as they say, and no wider than need be."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin import noise
+from neartwin.errors import ParameterError
+from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
+from neartwin.planning.planner import plan
+from neartwin.releases.values import Statistic
+
+DRAWS = 600
+FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
+LAWS = {
+    **{f"epsilon {e}": DiscreteLaplace.calibrated(epsilon=Fraction(e), sensitivity=1) for e in ("1/20", "1", "4")},
+    "normal": DiscreteGaussian(variance=Fraction(400), l2_squared=1),
+}
+TOWNS = ("Ulm", "Bonn", "Trier")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    rows = nt.table(pa.table({"who": range(90), "town": TOWNS * 30}), unit="who", name="visits")
+    query = rows.group_by("town", keys=TOWNS).agg(n=nt.count_distinct_units(), m=nt.share("who > 40"))
+    with nt.open_ledger(tmp_path_factory.mktemp("one") / "budget.db") as book:
+        account = book.open(rows, nt.pure(1))
+        yield account.release(
+            account.plan(query, spend=nt.pure(1), limits=nt.limits(max_groups=1, max_rows_per_group=1))
+        )
+
+
+def with_counts(release, values, half):
+    """The release with these counts of groups, whose noise has this half-width."""
+    values = tuple(int(value) for value in values)
+    column = Statistic(
+        name="n",
+        what="count()",
+        values=values,
+        lower=tuple(v - half for v in values),
+        upper=tuple(v + half for v in values),
+    )
+    errors = [{"name": "n", "confidence": "0.95", "half_width": str(half), "says": ""}]
+    origin = replace(release.provenance, method={**release.provenance.method, "errors": errors})
+    return replace(release, statistics=(column,), keys=release.keys[: len(values)], provenance=origin)
+
+
+def bars(release, truth, law, compared, tag):
+    """The ends of bars of one comparison in many releases, and their widths over those of the first column's."""
+    drawn = law.noisy(np.tile(np.array(truth), (DRAWS, 1)), source=noise.ScriptedSource(tag.encode()))
+    made = [compared(with_counts(release, row, law.half_width(0.95))) for row in drawn]
+    return np.array([[one.lower[0], one.values[0], one.upper[0]] for one in made], dtype=float).T
+
+
+COMPARISONS = {
+    "difference": (lambda one: one.difference("Ulm", "Bonn")["n"], lambda n: n[0] - n[1]),
+    "ratio": (lambda one: one.ratio("Ulm", "Bonn")["n"], lambda n: n[0] / n[1]),
+    "share": (lambda one: one.share_of_total("n", into="part")["part"], lambda n: n[0] / sum(n)),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", COMPARISONS)
+def test_bars_of_two_noises_hold_and_are_shorter_than_their_box(release, kind, law):
+    compared, exact = COMPARISONS[kind]
+    truth = (700, 500, 400)
+    low, value, high = bars(release, truth, LAWS[law], compared, f"{kind} {law}")
+    assert ((low <= exact(truth)) & (exact(truth) <= high)).mean() >= FAIR
+    assert ((low <= value) & (value <= high)).all()
+    half = LAWS[law].half_width(0.95)
+    if kind == "difference":
+        assert (high - low).max() <= 2 * (2 * half if half else 1)
+    if half > 10:
+        middle, short = (low + high) / 2, 0.6 * (high - low) / 2  # the near miss
+        assert (np.abs(exact(truth) - middle) <= short).mean() < FAIR
+        assert (high - low).max() < 1.45 * 2 * half if kind == "difference" else True
+
+
+def test_weighted_sums_of_laplace_noises_stay_within_the_root_of_squares():
+    draws = np.random.default_rng(1).laplace(size=(400_000, 4))
+    half = -np.log(0.05)
+    for weights in ([1, 0, 0, 0], [1, 0.1, 0, 0], [1, 0.5, 0, 0], [1, 1, 0, 0], [1, 0.7, 0.4, 0.1], [1, 1, 1, 1]):
+        beyond = (np.abs(draws @ weights) > half * np.linalg.norm(weights)).mean()
+        assert beyond <= 0.05 + 6.2 * np.sqrt(0.05 * 0.95 / len(draws)), weights
+
+
+@pytest.mark.parametrize("size", [5, 60, 2000])
+@pytest.mark.parametrize("statistic", ["mean", "share"])
+def test_differences_of_means_hold_far_more_often_than_they_say(size, statistic):
+    rows = nt.table(
+        pa.table({"who": [1], "town": ["Ulm"], "paid": [1.0]}),
+        unit="who",
+        name="visits",
+        columns={"paid": nt.bounds(0, 9, 1)},
+    )
+    asked = nt.mean("paid") if statistic == "mean" else nt.share("paid > 4")
+    made = plan(
+        rows.group_by("town", keys=["Ulm", "Bonn"]).agg(m=asked),
+        spend=nt.pure("1/2"), limits=nt.limits(max_groups=1, max_rows_per_group=1),
+    )  # fmt: skip
+    true = size // 5, size // 2
+    if statistic == "mean":
+        exact, truth = (
+            {"total": [8 * n - 4 * size for n in true], "filled": [size, size]},
+            8 * (true[0] - true[1]) / size,
+        )
+        sums = {name: exact[name.partition(":")[0]] for name in made.measures}
+    else:
+        sums, truth = (
+            dict(zip(made.measures, (true, [size - n for n in true]), strict=False)),
+            (true[0] - true[1]) / size,
+        )
+    source = noise.ScriptedSource(f"{size} {statistic}".encode())
+    noisy = {
+        name: one.mechanism.noisy(np.tile(np.array(sums.get(name, [0, 0])) * one.parts, DRAWS), source=source)
+        for name, one in made.measures.items()
+    }
+    (found,) = made.estimates(noisy, {})
+    low, high = (np.array(end).reshape(DRAWS, 2) for end in (found.lower, found.upper))
+    held = (low[:, 0] - high[:, 1] <= truth + 1e-9) & (truth - 1e-9 <= high[:, 0] - low[:, 1])
+    assert held.mean() >= 0.95
+
+
+def test_what_shares_noise_or_is_no_count_has_the_box_of_both_bars(release):
+    two = release.difference("Ulm", "Bonn")
+    low, high = release["m"].lower, release["m"].upper
+    assert (two["m"].lower[0], two["m"].upper[0]) == (low[0] - high[1], high[0] - low[1])
+    assert two["m"].confidence == pytest.approx(0.9)
+    assert two["n"].confidence is None
+    assert any("at least 90%" in note for note in two.notes)
+    shared = {**release.provenance.method, "question": {"workload": "prefix sums"}}
+    other = replace(release, provenance=replace(release.provenance, method=shared))
+    assert other.difference("Ulm", "Bonn")["n"].confidence == pytest.approx(0.9)
+    cut = release.non_negative("n")
+    cut = replace(cut, statistics=(replace(cut["n"], lower=(0, *cut["n"].lower[1:])),))
+    assert cut.difference("Ulm", "Bonn")["n"].confidence == pytest.approx(0.9)
+    with pytest.raises(ParameterError, match="noise of its own"):
+        other.share_of_total("n", into="part")
+    with pytest.raises(ParameterError, match="noise of its own"):
+        release.share_of_total("m", into="part")
+    with pytest.raises(ParameterError, match="must be a key of the release"):
+        release.difference("Ulm", "Paris")
+    assert release.ratio("n", "m", name="each")["each"].values[0] == release["n"].values[0] / release["m"].values[0]
+
+
+def test_a_ratio_over_what_may_be_0_is_open(release):
+    near = with_counts(release, (40, 3), 4)
+    assert (near.ratio("Ulm", "Bonn")["n"].lower, near.ratio("Ulm", "Bonn")["n"].upper) == ((None,), (None,))
+    assert with_counts(release, (40, 6), 4).ratio("Ulm", "Bonn")["n"].upper[0] < 100
+
+
+def test_the_first_groups_say_which_of_them_are_told_apart(release):
+    three = with_counts(release, (50, 90, 48), 4)
+    first = three.top(2, "n")
+    assert first.keys == (("Bonn",), ("Ulm",))
+    assert "Bonn is above Ulm; Ulm may be equal to or below Trier" in first.notes[-1]
+    assert three.difference("Bonn", "Ulm").keys == (("Bonn less Ulm",),)
+    assert nt.Release.from_json(three.difference("Bonn", "Ulm").to_json()) == three.difference("Bonn", "Ulm")
+    assert len(three.top(9, "n")) == 3
