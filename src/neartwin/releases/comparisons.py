@@ -1,8 +1,8 @@
 """Differences, ratios and order of groups of a release, and shares of the total: they cost nothing.
 
-Let X_i be independent noises, normal, Laplace, or sums of such, with P(|X_i| <= h_i) >= 95 %. A sum of w_i X_i then lies within
-the root of the sum of (w_i h_i)^2 with at least 95 %: exactly so for normal noise, and more often for Laplace noise, whose
-sums have lighter tails. Noise in whole numbers gets one step more. So the difference of two counts has this root as its bar. A
+Let X_i be independent noises, normal, Laplace, or sums of such, with P(|X_i| <= h_i) >= 95 %. Let h be the root of the sum of
+(w_i h_i)^2. The sum of w_i X_i is within h with at least 95 %. Normal noise makes that exact; sums of Laplace noise have lighter
+tails, and are within h more often. Noise in whole numbers gets one step more. So the difference of two counts has h as its bar. A
 ratio m of a over b has the bar of all m for which a - m b is within that of its noise (Fieller 1954).
 
 Other bars, and noise that groups share, allow no more than the union bound: the box of both bars, at twice the failure.
