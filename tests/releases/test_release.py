@@ -129,3 +129,20 @@ def test_a_histogram_is_drawn_as_bars_and_long_titles_are_cut(tmp_path):
     columns = [float(width) for width in re.findall(r'class="column"[^>]* width="([\d.]+)"', drawn.__html__())]
     assert np.allclose(np.array(columns) / sum(columns), np.array([10, 15, 25, 25, 15, 5, 5]) / 100, atol=1e-3)
     assert drawn.title.endswith("...")
+
+
+def test_a_note_names_the_answers_that_lie_at_a_clip_bound(tmp_path):
+    data = pa.table({"who": range(600), "town": ["Ulm", "Bonn"] * 300, "paid": [90.0, 20.0] * 300})
+    rows = nt.table(data, unit="who", name="visits")
+    asked = rows.group_by("town", keys=["Bonn", "Ulm"]).agg(
+        narrow=nt.mean("paid", 0, 50),
+        wide=nt.mean("paid", 0, 100),
+        most=nt.maximum("paid", 0, 50),
+        rich=nt.share("paid > 50"),
+    )
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(1000))
+        limits = nt.limits(max_groups=1, max_rows_per_group=1)
+        notes = account.release(account.plan(asked, spend=nt.pure(1000), limits=limits)).notes
+    at = [note.split(" lie at a bound")[0] for note in notes if "lie at a bound" in note]
+    assert at == ["narrow: 1 of 2 answers", "most: 1 of 2 answers"]

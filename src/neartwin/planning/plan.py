@@ -6,7 +6,7 @@ privately.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -222,6 +222,15 @@ class Plan(ABC):
     def _notes(self) -> tuple[str, ...]:
         """The notes that this kind of plan adds."""
 
+    def notes_of_values(self, columns: Sequence[Estimate]) -> Iterable[str]:
+        """Caveats about the noisy values for a reader of the release, one sentence each.
+
+        Args:
+            columns: The released statistics.
+        """
+        del columns
+        return ()
+
     def question(self) -> dict[str, Any]:
         """The question, as data."""
         stage = self.stage
@@ -411,6 +420,16 @@ class QueryPlan(Plan):
     @abstractmethod
     def _notes_of_answers(self) -> tuple[str, ...]:
         """The notes about how answers are computed."""
+
+    def notes_of_values(self, columns: Sequence[Estimate]) -> Iterable[str]:
+        """Which of them lie at a clip bound: within a hundredth of the bounds' width, and the bar reaches it."""
+        found = {one.name: one for one in columns}
+        for name, statistic in self.outputs.items():
+            for bounds in statistic.clip_bounds(self.stage.table).values() if statistic.is_value else ():
+                for one in map(found.__getitem__, statistic.labels(name)):
+                    if many := sum(map(bounds.reached, one.values, one.lower, one.upper)):
+                        at = f"{many} of {len(one.values)} answers lie at a bound of {bounds}"
+                        yield f"{one.name}: {at}; values beyond it were clipped, so the truth may lie further out."
 
     def _statistics(self) -> dict[str, Any]:
         return {"statistics": {name: str(statistic) for name, statistic in self.outputs.items()}} | self._over_groups()

@@ -198,7 +198,7 @@ def _released(
         ),
         confidence=CONFIDENCE,
         guarantee=prepared.guarantee,
-        notes=(*description.notes, *prepared.more_notes),
+        notes=(*description.notes, *plan.notes_of_values(answer.columns), *prepared.more_notes),
         provenance=provenance_of(account, ticket, prepared, description),
     )
 

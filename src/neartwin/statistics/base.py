@@ -272,6 +272,7 @@ class Statistic(ABC):
         adds_rows: Whether it can add up a count of all rows from two.
         is_linear: Whether it adds up over groups, as marginals and workloads need.
         has_bar: Whether its bar is always finite.
+        is_value: Whether its answer is a value of its column, or lies between values.
     """
 
     __slots__ = ()
@@ -280,6 +281,7 @@ class Statistic(ABC):
     adds_rows: ClassVar[bool] = False
     is_linear: ClassVar[bool] = False
     has_bar: ClassVar[bool] = True
+    is_value: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return self.record

@@ -168,6 +168,7 @@ class Quantile(OrderStatistic):
         rank: Increasing, in (0, 1).
     """
 
+    is_value = True
     rank: tuple[Fraction, ...] = field(kw_only=True)
     verb = "quantile"
 
@@ -217,6 +218,7 @@ class Quantile(OrderStatistic):
 class Extreme(OrderStatistic):
     """An end that a column's values certainly reach."""
 
+    is_value = True
     end: ClassVar[float]  # as a rank
     superlative: ClassVar[str]
 

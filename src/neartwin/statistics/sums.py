@@ -129,6 +129,7 @@ class Mean(_Totalled):
     """The mean of a column's values, each clipped to its public bounds."""
 
     verb = "mean"
+    is_value = True
 
     def check(self, table: Table) -> None:
         """Refuse what is no number with bounds, nor a condition."""

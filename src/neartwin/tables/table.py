@@ -170,6 +170,18 @@ class Bounds:
         """The upper bound, in steps."""
         return int(self.high / self.step)
 
+    def reached(self, value: float, lower: float | None, upper: float | None) -> bool:
+        """Whether a value lies within a hundredth of the width from a bound, and its bar reaches that bound.
+
+        Args:
+            value: The value.
+            lower: The lower end of its bar; None for an open one.
+            upper: The upper end of its bar; None for an open one.
+        """
+        near = (self.high - self.low) / 100
+        at_low = value <= self.low + near and (lower is None or lower <= self.low)
+        return at_low or (value >= self.high - near and (upper is None or upper >= self.high))
+
     def __str__(self) -> str:
         return f"[{float(self.low):g}, {float(self.high):g}] in steps of {float(self.step):g}"
 
