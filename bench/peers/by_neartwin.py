@@ -58,9 +58,7 @@ def capped(path):
 
     return by_city(
         path,
-        limits=nt.limits(
-            max_rows_per_group=nt.private_limit(1024, groups=TUNED), max_groups=nt.private_limit(256, groups=TUNED)
-        ),
+        limits=nt.limits(rows=nt.private_limit(groups=TUNED), max_discovered_groups=32),
     )
 
 

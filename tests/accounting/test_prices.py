@@ -203,3 +203,21 @@ def test_renyi_bound_has_a_price_in_mu_and_a_thousandth_of_delta(spend, target):
         phi = [float(mpmath.ncdf(x)) for x in (mu / 2 - eps / mu, -mu / 2 - eps / mu)]
         assert bound <= (spare + phi[0] - np.exp(eps) * phi[1]) * (1 + 1e-3) + 1e-12
     assert 0.447 < mu < (0.7 if hasattr(spend, "rho") else 1.6)
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS[:-1])
+def test_gaussian_price_of_bounded_range_covers_two_points_tightly(epsilon):
+    with mpmath.workdps(60):
+        mu = prices.mu_of_bounded_range(epsilon)
+        e = mpmath.mpf(epsilon.numerator) / epsilon.denominator
+        worst = mpmath.mpf(0)
+        for k in range(1, 200):  # log-likelihood ratios u and u - epsilon
+            u = e * k / 200
+            p = mpmath.expm1(e - u) / (mpmath.exp(e - u) - mpmath.exp(-u))
+            q = p * mpmath.exp(-u)
+            assert abs(mpmath.log(p / (1 - p)) - mpmath.log(q / (1 - q)) - e) < mpmath.mpf(10) ** -45  # (M11)
+            p, q = (mpmath.sqrt(2) * mpmath.erfinv(2 * x - 1) for x in (p, q))
+            worst = max(worst, p - q)
+        given = mpmath.mpf(mu.numerator) / mu.denominator
+        assert worst <= given <= worst * (1 + mpmath.mpf(10) ** -9)
+        assert prices.mu_of_bounded_range(epsilon) < prices.mu_of_pure(epsilon)

@@ -285,7 +285,7 @@ def test_meaningless_norm_is_refused_with_a_remedy():
             "max_discovered_groups is missing",
         ),
         (nt.table(frame, unit=nt.ROW, name="v").agg(n=nt.count()), {}, wide, ParameterError, "its own unit"),
-        (public, {"max_rows_per_group": nt.private_limit()}, wide, ParameterError, "cannot be combined with"),
+        (public, {"rows": nt.private_limit()}, wide, ParameterError, "cannot be combined with"),
     ):
         with pytest.raises(wrong, match=says):
             plan(query, spend=spend, limits=nt.limits(**{"norm": 5} | more))
@@ -324,7 +324,7 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
     assert release.notes[-1].startswith("Chosen privately: norm = ")
     origins = {bound["what"]: bound["origin"] for bound in release.provenance.method["bounds"]}
     assert origins["norm"].startswith("chosen by")
-    norm = float(release.notes[-1].split("= ")[1].split(",")[0])
+    norm = float(release.notes[-1].split("= ")[1].split(":")[0])
 
     def error(norm, spend):
         made = plan(query, spend=nt.zcdp(spend), limits=nt.limits(norm=norm))
@@ -342,9 +342,9 @@ def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
     made = plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30)))
     assert (
         made.stage.discovery_groups,
-        made.first_stages[0].stage.discovery_groups,
-        made.first_stages[0].stage.norm,
-    ) == (64, None, None)
+        made.first_stages[0].searches[0].stage.discovery_groups,
+        made.first_stages[0].searches[0].stage.norm,
+    ) == (4, None, None)
     for more in ({"max_rows_per_group": 5}, {"max_groups": nt.private_limit(8, groups=30)}, {"rows": 5}):
         with pytest.raises((ParameterError, QueryError)):
             plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30), **more))

@@ -14,6 +14,7 @@ from neartwin.engines.sql import statement
 from neartwin.engines.sql.bounding import are_many, can_thin, thinned
 from neartwin.engines.sql.dialect import selected, with_parts
 from neartwin.planning.planner import plan
+from neartwin.planning.stage import ContributionSizes
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import SPEND, answers, hostile_rows
 
@@ -106,7 +107,7 @@ def test_only_groups_that_are_kept_by_hash_alone_can_be_thinned():
         {"rows_per_group": 2},
         {"groups_per_unit": None},
         {"groups_per_unit": 21},
-        {"octaves": (1, 2)},
+        {"sizes": ContributionSizes((1, 2), 1)},
     ):
         assert not can_thin(replace(stage, **odd))
     text = nt.table(_table(), unit="name", name="pages").group_by("page")

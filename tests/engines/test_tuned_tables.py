@@ -18,7 +18,7 @@ ROWS = [
     for j in range(1 + 3 * (i % 2))
 ]
 SPEND = nt.approx(20, "1e-6")
-TUNED = {"limits": nt.limits(max_rows_per_group=nt.private_limit(64, groups=3), max_groups=1)}
+TUNED = {"limits": nt.limits(rows=nt.private_limit(64, groups=3), max_groups=1)}
 
 
 def bars(made, name):
@@ -42,7 +42,7 @@ def test_written_table_has_the_noise_of_its_chosen_bounds_and_names_them(request
         again = account.release_to_parquet(proposal, tmp_path / "elsewhere")
         assert again == written  # the stored record, for nothing
     (note,) = (note for note in written.notes if note.startswith("Chosen privately:"))
-    rows = int(re.search(r"max_rows_per_group = (\d+)", note)[1])
+    rows = int(re.search(r"rows = (\d+)", note)[1])
     assert 2 <= rows <= 8  # units have 1 or 4 rows, and noise is little
     table = read(tmp_path / "tuned")
     assert sorted(table["town"].to_pylist()) == ["t0", "t1", "t2"]
@@ -50,7 +50,7 @@ def test_written_table_has_the_noise_of_its_chosen_bounds_and_names_them(request
     rest = proposal.plan.first_stages[0].rest
     exact = [
         float(
-            plan(query, spend=rest, limits=nt.limits(max_rows_per_group=most, max_groups=1))
+            plan(query, spend=rest, limits=nt.limits(rows=most, max_groups=1))
             .measures["rows"]
             .mechanism.half_width(0.95)
         )
@@ -60,7 +60,7 @@ def test_written_table_has_the_noise_of_its_chosen_bounds_and_names_them(request
     assert bound < exact[1] / 4  # near miss: the noise of the largest bounds
     assert "chosen by a first stage" in written.provenance.explanation
     origins = {one["what"]: one["origin"] for one in written.provenance.method["bounds"]}
-    assert origins["max_rows_per_group"].startswith("chosen by")
+    assert origins["max_rows_per_group"].startswith("chosen by")  # which is the same in one group
     assert origins["max_groups"].startswith("public")
 
 
@@ -74,11 +74,11 @@ def test_values_and_contributions_are_tuned_one_after_the_other(tmp_path):
         proposal = account.plan(
             query,
             spend=nt.gdp(40),
-            limits=nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=1),
+            limits=nt.limits(rows=nt.private_limit(64)),
         )
         written = account.release_to_parquet(proposal, tmp_path / "t.parquet")
     told = written.provenance.explanation
-    assert told.index("Chosen privately: paid") < told.index("Chosen privately: max_rows_per_group")
+    assert told.index("Chosen privately: paid") < told.index("Chosen privately: rows")
     table = read(tmp_path / "t.parquet")
     for town, value in zip(table["town"].to_pylist(), table["total"].to_pylist(), strict=True):
         truth = sum(row["paid"] for row in ROWS if row["town"] == town)

@@ -10,7 +10,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -202,8 +201,6 @@ class MemoryEngine:
             _add(by_unit[unit].setdefault(key, _Cell()), row, stage)
         if stage.sizes is not None:
             return _sizes(stage, stage.sizes, by_unit.values())
-        if stage.octaves:
-            return _octaves(stage, by_unit.values())
         if stage.split is not None:
             return _in_cells(stage, by_unit, order)
         sums: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -232,17 +229,17 @@ def weigher(stage: Stage, rows: Mapping[Key, int]) -> Callable[[Key, str, int], 
     """How a unit with so many rows in each of its kept groups counts: from group, measure and total to parts."""
     unit_rows = isinstance(stage.table.unit, str)
     counted = sum(map(stage.counted, rows.values()))
+    together: Counter[Key] = Counter()
+    for group, number in rows.items():
+        together[group if stage.length_by is None else tuple(group[i] for i in stage.length_by)] += number
+    lengths = sum(number**2 for number in together.values()), len(together)
 
     def weight(key: Key, measure: str, value: int) -> int:
         parts = stage.parts.get(measure, 1)
         if not unit_rows or (measure == "units" and measure not in stage.parts):
             return value
         if stage.norm is not None:
-            together = Counter()
-            for group, number in rows.items():
-                by = range(len(group)) if stage.length_by is None else stage.length_by
-                together[tuple(group[i] for i in by)] += number
-            squared = sum(1 if measure == "units" else number**2 for number in together.values())
+            squared = lengths[measure == "units"]
             if squared <= stage.norm**2:
                 return value * parts
             return toward_zero(value, parts * math.floor(FINE * stage.norm), root_above(squared))
@@ -281,18 +278,6 @@ def _sizes(stage: Stage, sizes: ContributionSizes, units: Iterable[Mapping[Key, 
         found[max(edge for edge in sizes.edges if edge <= size)] += 1
     counts = np.array([found[edge] for edge in sizes.edges], dtype=object)
     return Aggregates(len(sizes.edges), tuple((edge,) for edge in sizes.edges), {"units": counts})
-
-
-def _octaves(stage: Stage, units: Iterable[Mapping[Key, _Cell]]) -> Aggregates:
-    """1024 parts a unit, over (its number of groups, its rows in each), both rounded down to an octave."""
-    found: defaultdict[Key, int] = defaultdict(int)
-    for cells in units:
-        rows = Counter(max(low for low in stage.octaves if low <= cell.rows) for cell in cells.values())
-        groups = max(low for low in stage.octaves if low <= len(cells))
-        for low, number in rows.items():
-            found[groups, low] += 1024 * number // len(cells)
-    keys = tuple(product(stage.octaves, repeat=2))
-    return Aggregates(len(keys), keys, {"parts": np.array([found[key] for key in keys], dtype=object)})
 
 
 def joined_rows(rows: list[Row], others: Sequence[list[Row]], table: Table) -> list[Row]:

@@ -142,7 +142,7 @@ def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_pa
         assert account.release(proposal) == release
         tuned_too = account.plan(
             query, spend=nt.zcdp("1/2"), group_size=2,
-            limits=nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=nt.private_limit(4)),
+            limits=nt.limits(norm=nt.private_limit(64)),
         )  # fmt: skip
         both = account.release(tuned_too)
     far, near = (np.abs(np.array(one["s"].values) - truth).mean() for one in (plain, release))
@@ -196,8 +196,8 @@ def test_private_range_without_a_clip_is_refused(tmp_path):
             with_private_range(nothing, CHOSEN)
     with pytest.raises(QueryError, match=r"groups=\.\.\."):
         plan(unknown, spend=nt.zcdp(1, "1e-6"), **LIMITS)
-    with pytest.raises(ParameterError, match="combined with private limits"):
-        plan(query, spend=nt.zcdp(1), limits=nt.limits(max_rows_per_group=nt.private_limit(), rows=5))
+    with pytest.raises(ParameterError, match="combined with norm"):
+        plan(query, spend=nt.zcdp(1), limits=nt.limits(norm=nt.private_limit(), rows=5))
     two = query.groups.agg(s=nt.sum("paid", 0, 9, clip=CHOSEN), m=nt.mean("paid", 0, 9, clip=nt.private_range("1/3")))
     with pytest.raises(ParameterError, match="must be equal"):
         plan(two, spend=nt.zcdp(1), **LIMITS)

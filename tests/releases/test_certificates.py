@@ -100,19 +100,18 @@ def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place
     with nt.open_ledger(place) as book:
         account = book.open(rows, nt.pure(9))
         asked = rows.group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
-        plan = account.plan(
-            asked, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=nt.private_limit(at_most=64), max_groups=2)
-        )
+        plan = account.plan(asked, spend=nt.pure(1), limits=nt.limits(rows=nt.private_limit(at_most=64), max_groups=1))
         made = nt.certify(account.release(plan), book)
     bounds = {bound["what"]: (int(bound["value"]), bound["origin"]) for bound in made.body["bounds"]}
     assert 1 <= bounds["max_rows_per_group"][0] <= 64
-    assert bounds["max_rows_per_group"][1] == "chosen by a private pilot that was paid for, at most 64"
-    assert bounds["max_groups"] == (2, "public: given with the question")
-    pilot = [part for part in made.body["mechanisms"] if part["for"] == "pilot that chose bounds"]
-    asked_of = [part for part in made.body["mechanisms"] if part["for"] != "pilot that chose bounds"]
-    assert (len(pilot), len(asked_of)) == (1, 1)
-    # the noise is that of the bound that was chosen, whichever it was, in two groups
-    assert int(asked_of[0]["parameters"]["sensitivity"]) == 2 * bounds["max_rows_per_group"][0]
+    assert bounds["max_rows_per_group"][1] == "chosen by a private first stage that was paid for, at most 64"
+    assert bounds["max_groups"] == (1, "public: given with the question")
+    choice = [part for part in made.body["mechanisms"] if part["for"] == "choice of rows"]
+    asked_of = [part for part in made.body["mechanisms"] if part["for"] != "choice of rows"]
+    assert (len(choice), len(asked_of)) == (1, 1)
+    assert (choice[0]["law"], choice[0]["parameters"]["epsilon"]) == ("PermuteAndFlip", "1/5")
+    # the noise is that of the bound that was chosen, whichever it was, in one group
+    assert int(asked_of[0]["parameters"]["sensitivity"]) == bounds["max_rows_per_group"][0]
 
 
 @mpmath.workdps(40)

@@ -124,7 +124,7 @@ def of_all_kinds(rows):
     ]
 
 
-TUNED = {"limits": nt.limits(max_rows_per_group=nt.private_limit(64), max_groups=nt.private_limit(2, share="1/5"))}
+TUNED = {"limits": nt.limits(rows=nt.private_limit(64, share="1/5"))}
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
@@ -150,7 +150,7 @@ def test_choices_and_private_limits_stay_within_the_price_of_a_series(rows, tmp_
 
 
 def test_parts_of_a_series_with_choices_cost_exactly_its_price(rows, tmp_path):
-    """By the basic theorem, beside the code: the pilot's epsilon, the choices' and the counts' and sums' add up to the spend."""
+    """By the basic theorem, beside the code: the epsilons of limits, choices, counts and sums add up to the spend."""
     with nt.open_ledger(tmp_path / "budget.db") as book:
         parts = book.open(rows, nt.pure(1)).plan_series(of_all_kinds(rows), spend=nt.pure(1), **TUNED).plan.parts
     total = 0
@@ -161,7 +161,7 @@ def test_parts_of_a_series_with_choices_cost_exactly_its_price(rows, tmp_path):
                 total += part.counts.sensitivity.l1 / part.counts.mechanism.scale
         else:
             total += sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in part.measures.values())
-            total += 1024 / part.first_stages[0].mechanism.scale
+            total += sum(search.mechanism.epsilon for search in part.first_stages[0].searches)
     assert 0.98 < total <= 1
 
 

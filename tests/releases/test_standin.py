@@ -95,7 +95,7 @@ def test_every_kind_of_question_has_a_stand_in(place, query):
 
 
 def test_tuned_bounds_are_tried_as_they_would_be_tuned(place):
-    _, proposal = proposed(place, limits=nt.limits(max_rows_per_group=nt.private_limit(64, groups=3), max_groups=2))
+    _, proposal = proposed(place, limits=nt.limits(rows=nt.private_limit(64, groups=3), max_groups=2))
     found = proposal.preview_on(nt.public_table(visits(3000, 300, 2)), runs=1)
     assert {error.name for error in found.errors} == {"n", "total"}
 

@@ -224,14 +224,15 @@ CASES = {
 }  # fmt: skip
 LIMITS = {
     "discovered groups": (
-        AskFields(groups=("town",), keys="discover", delta="1e-6", max_groups="3", max_discovered_groups="2"),
-        {"limits": {"max_rows_per_group": 1, "max_groups": 3, "max_discovered_groups": 2}},
-    ),
-    "a limit that is chosen privately": (
         AskFields(
-            groups=("town",), max_rows_per_group="32", private_rows="on", private_share="0.2", expected_groups="2"
+            groups=("town",),
+            keys="discover",
+            delta="1e-6",
+            max_rows_per_group="1",
+            max_groups="3",
+            max_discovered_groups="2",
         ),
-        {"limits": {"max_rows_per_group": {"at_most": 32, "share": "0.2", "groups": 2}, "max_groups": 1}},
+        {"limits": {"max_rows_per_group": 1, "max_groups": 3, "max_discovered_groups": 2}},
     ),
     "all rows of a unit": (
         AskFields(groups=("town",), max_rows_per_group="4", max_groups="2", rows="5"),

@@ -29,7 +29,7 @@ def notebook(account):
         orders=nt.count(), people=nt.count_distinct_units(), total=nt.sum("amount", 0, 200), typical=nt.mean("amount")
     )  # fmt: skip
     tuned = {
-        "limits": nt.limits(max_rows_per_group=nt.private_limit(8, share="1/5"), max_groups=3),
+        "limits": nt.limits(rows=nt.private_limit(8, share="1/5"), max_groups=3),
         "importance": {"orders": 2},
     }
     found = account.plan(query, spend=nt.pure("0.25"), **tuned)
@@ -120,7 +120,7 @@ def test_service_refuses_with_the_error_of_a_local_refusal(served):
     account = served.open("purchases")
     query = account.rows.group_by("cds", keys=[1]).agg(n=nt.count())
     with pytest.raises(QueryError, match="max_rows_per_group is missing"):
-        account.plan(query, spend=nt.pure("0.1"))
+        account.plan(query, spend=nt.pure("0.1"), limits=nt.limits(max_groups=1))
     with pytest.raises(AccessError, match="is not one that you may ask"):
         served.open("orders")
     with pytest.raises(QueryError, match="cannot be read by one engine"):
@@ -143,7 +143,7 @@ def test_a_served_account_takes_every_limit_that_a_local_one_takes(verb):
 @pytest.mark.parametrize(
     "limits",
     [
-        nt.limits(max_rows_per_group=nt.private_limit(8, share="1/5"), max_groups=nt.private_limit(16, groups=400)),
+        nt.limits(rows=nt.private_limit(8, share="1/5"), max_groups=nt.private_limit(16, groups=400)),
         nt.limits(norm=nt.private_limit(256)),
         nt.limits(norm=Fraction(7, 2), max_discovered_groups=8),
         nt.limits(rows=9, max_groups=2),

@@ -35,6 +35,18 @@ def mu_of_pure(epsilon: Fraction) -> Fraction:
     return Fraction(max(0.0, bounds(lambda: -2 * normal_quantile(1 / (1 + ball(epsilon).exp())))[1]))
 
 
+def mu_of_bounded_range(epsilon: Fraction) -> Fraction:
+    """The least mu with G_mu below the curve of every mechanism of bounded range epsilon, rounded up.
+
+    It is the mu of epsilon / 2, for log-likelihood ratios in [-epsilon / 2, epsilon / 2] are the worst: (M13) of
+    docs/proofs/mechanisms.md.
+
+    >>> round(float(mu_of_bounded_range(Fraction(2))), 9)
+    1.232035385
+    """
+    return mu_of_pure(epsilon / 2)
+
+
 def rho_of_pure(epsilon: Fraction) -> Fraction:
     """The least rho of every epsilon-private mechanism, rounded up."""
     return Fraction(zcdp_of_pure(epsilon).upper)

@@ -61,10 +61,15 @@ table_options = together(
 )
 spend_options = together(
     click.option("--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7."),
-    click.option("--limits", help="Limits of one unit together: rows=20,max-groups=3. Or one by one:"),
+    click.option(
+        "--limits",
+        help="Limits of one unit together: rows=20,max-groups=3. Without any, the plan chooses them. Or one by one:",
+    ),
     click.option("--max-rows-per-group", help="The most rows of a unit that count in one group."),
-    click.option("--max-groups", help="The most groups of a unit; or private=256, private=256,groups=500."),
-    click.option("--rows", help="The most rows of a unit in all groups together."),
+    click.option("--max-groups", help="The most groups of a unit; or private=256."),
+    click.option(
+        "--rows", help="The most rows of a unit in all groups together; or private=256, private=256,groups=500."
+    ),
     click.option("--norm", help="Instead: the norm of a unit's whole vector, in rows; or private=256."),
     click.option("--max-discovered-groups", help="In how many of its groups a unit helps to discover them."),
     click.option(

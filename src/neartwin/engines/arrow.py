@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from itertools import product
 from operator import itemgetter
 from typing import Any, overload
 
@@ -58,7 +57,7 @@ def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
     Returns:
         The groups and their exact whole numbers.
     """
-    groups = [POSITION] if stage.octaves or stage.sizes else group_names(stage)
+    groups = [POSITION] if stage.sizes else group_names(stage)
     numbers = [f"m{i}" for i in range(len(stage.measures))] if stage.split is None else [CELL, "m0"]
     names = [*groups, *numbers]
     columns = dict(zip(names, zip(*answer, strict=True), strict=True)) if answer else dict.fromkeys(names, ())
@@ -82,8 +81,6 @@ def _gathered(stage: Stage, rows: int, answer: Mapping[str, Any]) -> Aggregates:
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
     if stage.sizes is not None:
         return _dense(tuple((edge,) for edge in stage.sizes.edges), answer[POSITION], values)
-    if stage.octaves:
-        return _dense(tuple(product(stage.octaves, repeat=2)), answer[POSITION], values)
     if stage.keys is None:
         return Aggregates(rows, ArrowKeys([answer[name] for name in groups]), values)
     if not stage.group_columns:

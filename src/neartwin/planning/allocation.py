@@ -83,12 +83,20 @@ def each_epsilon(part: Approx | Zcdp | Gdp, cells: int) -> Fraction:
         case Approx(epsilon=epsilon):
             return epsilon / cells
         case Zcdp(rho=rho):
-            return _largest(lambda e: cells * prices.rho_of_pure(e) <= rho)
+            return largest(lambda e: cells * prices.rho_of_pure(e) <= rho)
         case Gdp(mu=mu):
-            return _largest(lambda e: cells * prices.mu_of_pure(e) ** 2 <= mu**2)
+            return largest(lambda e: cells * prices.mu_of_pure(e) ** 2 <= mu**2)
 
 
-def _largest(fits: Callable[[Fraction], bool]) -> Fraction:
+def largest(fits: Callable[[Fraction], bool]) -> Fraction:
+    """The largest epsilon up to 64 that fits, rounded down.
+
+    Args:
+        fits: Whether an epsilon fits; all below one that fits do too.
+
+    Returns:
+        The epsilon.
+    """
     low, high = Fraction(0), Fraction(64)
     for _ in range(_SEARCH):
         middle = (low + high) / 2

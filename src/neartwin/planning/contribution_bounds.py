@@ -40,8 +40,11 @@ class ContributionBounds:
                 "all rows of a unit weigh the same, so that its numbers of rows by group have a norm of at most "
                 f"{float(self.norm):g}; no row is dropped"
             )
-        total = "" if self.rows is None else f", for {self.rows} rows in all"
         rows, groups = self.max_rows_per_group, self.max_groups
+        if self.rows is not None and self.rows <= rows:
+            in_groups = "" if groups >= _MOST_GROUPS else f", in at most {groups:,} group{'s' * (groups > 1)}"
+            return f"a unit counts for at most {self.rows:,} row{'s' * (self.rows > 1)} in all{in_groups}"
+        total = "" if self.rows is None else f", for {self.rows} rows in all"
         in_group = f"a unit counts for at most {rows} row{'s' * (rows > 1)} in a group"
         return f"{in_group} and in at most {groups} group{'s' * (groups > 1)}{total}"
 
@@ -121,12 +124,12 @@ def _of_norm(query: Query, limits: Limits, norm: Fraction) -> ContributionBounds
 def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
     """Caps on rows and groups, with a cap on all rows of a unit where one is given and binds."""
     keys, statistics = query.groups.keys, query.aggregates.values()
-    all_rows, per_group, groups = limits.rows, _number(limits.max_rows_per_group), _number(limits.max_groups)
+    all_rows, per_group, groups = map(_number, (limits.rows, limits.max_rows_per_group, limits.max_groups))
     units_alone = all(one.counts_units for one in statistics)
     if all_rows is not None:
         per_group = min(per_group or all_rows, all_rows)
-        if keys is not None and not any(one.counts_units for one in statistics):
-            groups = groups or len(keys)
+        if not any(one.counts_units for one in statistics) and (keys is not None or limits.max_discovered_groups):
+            groups = groups or (_MOST_GROUPS if keys is None else len(keys))
     if per_group is None and units_alone:
         per_group = 1
     if groups is None and keys is not None and len(keys) <= 1:

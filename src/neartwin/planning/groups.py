@@ -26,7 +26,7 @@ from neartwin.planning.allocation import (
 from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits
-from neartwin.planning.plan import Loss, NoisyAnswer, Plan, QueryPlan
+from neartwin.planning.plan import NoisyAnswer, Plan, QueryPlan
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.statistics import sensitivity
@@ -288,39 +288,22 @@ class GroupPlan(QueryPlan):
             error for name, one in self.outputs.items() for error in one.expected(name, self.context, CONFIDENCE)
         )
 
-    def error_within(self, bounds: ContributionBounds, loss: Loss, importance: Mapping[str, Number]) -> float:
-        """The sum over the statistics of expected noise and loss, weighted by importance.
-
-        Args:
-            bounds: The candidate bounds.
-            loss: The expected loss under them.
-            importance: The relative importance of each statistic's error, by name. Default 1.
-
-        Returns:
-            The expected error, in rows.
-        """
-        error = 0.0
-        for name, statistic in self.outputs.items():
-            size, lost = self._noise_within(statistic, bounds), statistic.lost(loss.rows, loss.units)
-            if lost is None:
-                lost, size = 0.0, size * loss.growth
-            error += float(rational(importance=importance.get(name, 1))) * (size + lost)
-        return error
-
-    def _noise_within(self, statistic: Statistic, bounds: ContributionBounds) -> float:
-        """The mean absolute noise of a statistic at other bounds than the plan's, in rows."""
-        terms = self.context.whole(statistic.main_measure(self.context))
-        own, measure = self.bounding, self.measures[terms[0]]
-        size = measure.mechanism.mean_size * sqrt(len(terms))
-        if bounds.norm is not None:
-            what, _, name = measure.name.partition(":")
-            cell = self.stage.grid.get(name) or self.stage.moments.get(name)
-            largest = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
-            return size / measure.parts / largest * float(bounds.norm / (own.norm or 1))
-        size *= float((bounds.max_groups / own.max_groups) ** measure.mechanism.growth)
-        if measure.name == "units":
-            return size
-        return size / measure.sensitivity.cell * bounds.max_rows_per_group
+    def noise_of_limit(self, name: str) -> float:
+        """The mean over the statistics. A total counts in values of the largest size."""
+        own, noise = self.bounding, []
+        for statistic in self.outputs.values():
+            if name != "norm" and statistic.counts_units is (name == "rows"):
+                continue
+            terms = self.context.whole(statistic.main_measure(self.context))
+            measure = self.measures[terms[0]]
+            what, _, column = measure.name.partition(":")
+            cell = self.stage.grid.get(column) or self.stage.moments.get(column)
+            value = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
+            limit = own.max_groups if name == "max_groups" else own.rows or own.max_rows_per_group
+            size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
+            size *= len(statistic.bins) or 1  # a row is lost in one bin
+            noise.append(size / float(limit if own.norm is None else own.norm))
+        return sum(noise) / len(noise)
 
     # Words
 

@@ -17,26 +17,26 @@ class PrivateLimit:
 
     Attributes:
         at_most: The largest limit that the plan may choose.
-        share: The share of the spend for choosing.
-        groups: The expected number of groups; None if the question's groups are public.
+        share: The share of the spend for choosing; None for the plan's own.
+        groups: The expected number of unknown groups; None for the plan's own.
     """
 
     at_most: int
-    share: Fraction
+    share: Fraction | None
     groups: int | None
 
 
-def private_limit(at_most: int = 1024, *, share: Number = "1/10", groups: int | None = None) -> PrivateLimit:
+def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: int | None = None) -> PrivateLimit:
     """A limit of `nt.limits` that a plan chooses privately, with a share of its budget.
 
-    A first stage counts units by their number of groups and of rows, with noise. The plan takes the limit with the
-    least expected error, from lost rows and noise together. Nothing is read without noise.
+    A first stage weighs the number of units above each limit against the noise that it needs, and chooses one with
+    noise of its own. A question for which nothing is said of limits does this by itself.
 
     Args:
-        at_most: The public end of the search. The plan's preview shows the errors at this limit, the worst.
-        share: The share of the whole spend, for choosing all limits together.
-        groups: About how many groups you expect in the release; needed if they are unknown. A wrong guess makes the
-            limit less good, never less private.
+        at_most: The public end of the search.
+        share: The share of the whole spend, for choosing all limits together. Default 1/5, of a norm 1/10.
+        groups: About how many groups you expect in the release, if they are unknown. Default 32. A wrong guess makes
+            the limit less good, never less private.
 
     Returns:
         The request, for `nt.limits`.
@@ -44,17 +44,17 @@ def private_limit(at_most: int = 1024, *, share: Number = "1/10", groups: int | 
     Raises:
         ParameterError: An argument is out of bounds.
 
-    >>> private_limit(256)
-    PrivateLimit(at_most=256, share=Fraction(1, 10), groups=None)
+    >>> private_limit(256, share="1/4")
+    PrivateLimit(at_most=256, share=Fraction(1, 4), groups=None)
     """
     integer(at_least=1, at_most=at_most)
-    part = check_share(share)
+    part = None if share is None else check_share(share)
     if groups is not None:
         integer(at_least=1, groups=groups)
     return PrivateLimit(at_most=at_most, share=part, groups=groups)
 
 
-_PRIVATE = ("max_rows_per_group", "max_groups", "norm")  # limits that a plan can choose
+_PRIVATE = ("max_groups", "rows", "norm")  # limits that a plan can choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,15 +62,15 @@ class Limits:
     """The most that one unit may count for. A low limit loses the data of heavy units, a high one adds noise.
 
     Attributes:
-        max_rows_per_group: The most rows of a unit that count in one group, or `nt.private_limit()`.
+        max_rows_per_group: The most rows of a unit that count in one group.
         max_groups: The most groups that a unit counts in, or `nt.private_limit()`.
-        rows: The most rows of a unit in all groups together, for counts, sums and means. Over public groups it can
-            replace both limits above.
+        rows: The most rows of a unit in all groups together, for counts, sums and means, or `nt.private_limit()`. It
+            can replace both limits above, over unknown groups together with `max_discovered_groups`.
         norm: Instead of all three, the Euclidean length of a unit's vector over groups and statistics, in rows, or
             `nt.private_limit()`. Longer vectors are scaled down; no row is dropped. Unknown groups still need
             `max_discovered_groups`.
         max_discovered_groups: The number of its groups that a unit helps to discover; by default all of them. A lower
-            number finds more groups if `max_groups` is large.
+            number finds more groups if `max_groups` is large. Chosen limits have 4.
 
     Raises:
         ParameterError: A limit is no positive number, or two limits cannot stand together.
@@ -81,7 +81,7 @@ class Limits:
 
     max_rows_per_group: int | PrivateLimit | None = None
     max_groups: int | PrivateLimit | None = None
-    rows: int | None = None
+    rows: int | PrivateLimit | None = None
     norm: Number | PrivateLimit | None = None
     max_discovered_groups: int | None = None
 
@@ -100,8 +100,6 @@ class Limits:
                 integer(at_least=1, **{name: value})
         if self.norm is not None:
             self._alone("norm, which bounds rows and groups together", "max_rows_per_group", "max_groups", "rows")
-        if self.private:
-            self._alone("private limits", "max_discovered_groups", "rows", *({"norm"} - set(self.private)))
 
     def _alone(self, what: str, *names: str) -> None:
         for name in names:
@@ -130,7 +128,7 @@ class Limits:
         """The wire form, which `from_dict` reads.
 
         >>> Limits(max_groups=private_limit(64), norm=None).as_dict()
-        {'max_groups': {'at_most': 64, 'share': '1/10', 'groups': None}}
+        {'max_groups': {'at_most': 64, 'share': None, 'groups': None}}
         """
         return {name: _written(name, value) for name, value in self.given.items()}
 
@@ -147,7 +145,7 @@ class Limits:
         Raises:
             ParameterError: A name is unknown, a value is no limit, or two limits cannot stand together.
 
-        >>> Limits.from_dict({"max-groups": "3", "norm": None, "max_rows_per_group": {"at_most": 9}}).max_groups
+        >>> Limits.from_dict({"max-groups": "3", "norm": None, "rows": {"at_most": 9}}).max_groups
         3
         """
         known = {one.name for one in fields(cls)}
@@ -175,7 +173,7 @@ class Limits:
 
         >>> print(Limits.parse("rows=20,max-groups=3"))
         nt.limits(max_groups=3, rows=20)
-        >>> Limits.parse("max-groups=private=256,groups=500,max-rows-per-group=2").max_groups.groups
+        >>> Limits.parse("max-groups=private=256,groups=500,rows=2").max_groups.groups
         500
         """
         form: dict[str, str] = {}
@@ -200,7 +198,8 @@ def known_names() -> tuple[str, ...]:
 
 def _written(name: str, value: Any) -> object:
     if isinstance(value, PrivateLimit):
-        return {"at_most": value.at_most, "share": str(value.share), "groups": value.groups}
+        share = None if value.share is None else str(value.share)
+        return {"at_most": value.at_most, "share": share, "groups": value.groups}
     return str(rational(norm=value)) if name == "norm" else value
 
 

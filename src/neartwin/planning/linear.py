@@ -15,22 +15,20 @@ is then in few groups.
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
 from neartwin.accounting.budgets import Approx, Budget, Pure
-from neartwin.exact import FloatArray, Number
+from neartwin.exact import FloatArray
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.groups import GroupPlan
-from neartwin.planning.plan import Loss, QueryPlan
+from neartwin.planning.plan import QueryPlan
 from neartwin.planning.spending import gdp_of, without_delta
 from neartwin.planning.stage import Stage
 from neartwin.statistics.base import Estimate, Statistic
 
 FINE = 2**16  # the least noise in parts of a step, so that its rounding is negligible
-_MEAN_OF_NORMAL = 0.41  # the mean absolute value of normal noise, in bars of releases
+_MEAN_OF_NOISE = 0.41  # the mean absolute value of normal noise, in bars of releases; of Laplace noise it is 0.33
 WHY = "each group alone: where a norm bounds units, no sums of groups measured in their place give a smaller error"
 
 
@@ -55,20 +53,12 @@ class LinearPlan(QueryPlan):
     def groups_counted(self) -> float:
         """The number of groups that an answer counts, by the size of their weights."""
 
-    def error_within(self, bounds: ContributionBounds, loss: Loss, importance: Mapping[str, Number]) -> float:
-        """The expected error of an answer, or of a cell of each margin, if the norm alone is chosen privately.
-
-        Args:
-            bounds: The candidate bounds.
-            loss: The expected loss under them.
-            importance: Not used: there is one statistic.
-
-        Returns:
-            The expected error, in rows.
-        """
-        del importance
-        noise = _MEAN_OF_NORMAL * self.error * float((bounds.norm or 1) / (self.bounding.norm or 1))
-        return noise + (self.statistic[1].lost(loss.rows * self.groups_counted, 0.0) or 0.0)
+    def noise_of_limit(self, name: str) -> float:
+        """The noise of an answer, or of a cell of each margin."""
+        own = self.bounding
+        limits = {"norm": own.norm, "rows": own.rows or own.max_rows_per_group, "max_groups": own.max_groups}
+        limit = float(limits[name] or 1)
+        return _MEAN_OF_NOISE * self.error / limit / self.groups_counted
 
     def estimate(self, values: FloatArray, bars: FloatArray) -> Estimate:
         """The released column.

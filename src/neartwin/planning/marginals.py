@@ -173,10 +173,6 @@ class MarginalPlan(LinearPlan):
         answered = f"margins asked for, by least squares from those: {'; '.join(self.margins.values())}"
         return Explained("noise", (*measured, choice)), Explained(answered)
 
-    def loss_in_words(self, expected_groups: int) -> str:
-        """The criterion by which a norm is chosen."""
-        return f"a cell of each margin counts {self.groups_counted:,.4g} of {expected_groups:,} groups"
-
     def _notes_of_answers(self) -> tuple[str, ...]:
         return (_ONE_TABLE,)
 

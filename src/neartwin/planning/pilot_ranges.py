@@ -14,7 +14,7 @@ promised, the choice is not. One value a unit describes people's values, not tho
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, floor, isqrt, prod
+from math import ceil, floor
 from types import MappingProxyType
 
 import numpy as np
@@ -27,8 +27,8 @@ from neartwin.noise import Source
 from neartwin.planning.digests import limits_record
 from neartwin.planning.explain import Explained
 from neartwin.planning.groups import GroupPlan, plan_groups
+from neartwin.planning.limit_choice import plan_within, price_of
 from neartwin.planning.limits import Limits
-from neartwin.planning.pilot_bounds import SURE, plan_within, price_of
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
 from neartwin.planning.spending import split_budget
 from neartwin.planning.stage import Engine
@@ -40,6 +40,8 @@ from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit
 
 _OCTAVES = 12
+# The probability that no cell is noise alone. One empty cell far out would stand for large values, and spoil the choice.
+SURE = 0.9999
 _MOST_ROWS = 256  # the most rows of a unit in the count of all rows
 
 
@@ -157,10 +159,6 @@ class Ranging(FirstStage):
             return None
         return "chosen by private first stages that were paid for, within the declared bounds"
 
-    def objective(self, plan: QueryPlan) -> float:
-        """The error at the widest bounds: no middle is known."""
-        return plan.error
-
     def explanation(self, plan: QueryPlan) -> Explained:
         """These plans, with their measures."""
         del plan
@@ -269,7 +267,7 @@ def ranged_plan(
         )
     first, rest = split_budget(spend, clip.share)
     worst = plan_within(query, plan_groups, spend=rest, limits=limits, importance=importance)
-    ranges = _ranges(worst, limits)
+    ranges = _ranges(worst)
     rows = query.groups.rows
     histograms = (_histogram(query, one.column, one.limits, one.edges) for one in ranges)
     questions = [rows.agg(n=count()), *(rows.agg(shape=one) for one in histograms)]
@@ -284,20 +282,15 @@ def ranged_plan(
     return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(ranging, *worst.first_stages))
 
 
-def _ranges(plan: GroupPlan, limits: Limits) -> tuple[_Range, ...]:
-    """The columns whose bounds are chosen, each once.
-
-    The noise is the largest over the statistics of a column. Where rows and groups are chosen privately too, the plan is at
-    their limits, and the geometric middle below them is guessed.
-    """
-    smaller = prod(isqrt(limit.at_most) / limit.at_most for limit in limits.private.values())
+def _ranges(plan: GroupPlan) -> tuple[_Range, ...]:
+    """The columns whose bounds are chosen, each once. The noise is the largest over the statistics of a column."""
     sizes: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
     for one in plan.outputs.values():
         value, column = one.summed_value(plan.query.table), one.total_column(plan.context)
         if value is None or column is None or one.private_range is None:
             continue
         measure = plan.measures[f"total:{column.name}"]
-        size = measure.mechanism.mean_size / measure.parts * smaller / max(abs(column.low), abs(column.high))
+        size = measure.mechanism.mean_size / measure.parts / max(abs(column.low), abs(column.high))
         sizes.setdefault((value.column, value.bounds), []).append((size, column.centre != 0))
     return tuple(_Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in sizes.items())
 

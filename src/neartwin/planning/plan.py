@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from neartwin.accounting.budgets import Budget
-from neartwin.exact import Number
 from neartwin.losses import Composition, compose
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE
@@ -260,8 +259,8 @@ class Plan(ABC):
 class QueryPlan(Plan):
     """The plan of a `Query`: noisy measures of groups, from which its statistics are computed.
 
-    A plan with first stages is at the largest bounds that they may choose: the price is the whole one, and errors are
-    the worst.
+    A plan with first stages is at an example of the limits that they may choose, and at the widest clip bounds. Its
+    price is the whole one.
 
     Attributes:
         bounding: The bounds of one unit's contribution.
@@ -293,8 +292,8 @@ class QueryPlan(Plan):
 
     @property
     def objective(self) -> float:
-        """The error, or with private bounds the error in the middle of the search."""
-        return self.first_stages[0].objective(self) if self.first_stages else self.error
+        """The error that the shares minimise."""
+        return self.error
 
     def record(self) -> dict[str, object]:
         """The statistics, the measures, and the first stages."""
@@ -332,29 +331,16 @@ class QueryPlan(Plan):
         return plan, (choice, *later)
 
     @abstractmethod
-    def error_within(self, bounds: ContributionBounds, loss: "Loss", importance: Mapping[str, Number]) -> float:
-        """The expected error at other bounds than the plan's: mean absolute noise plus loss.
+    def noise_of_limit(self, name: str) -> float:
+        """The growth of an answer's noise with a limit.
 
         Args:
-            bounds: The candidate bounds.
-            loss: The expected loss under them.
-            importance: The relative importance of each statistic's error, by name. Default 1.
+            name: The limit: rows, max_groups or norm.
 
         Returns:
-            The expected error, in rows.
+            The mean absolute noise of the answers that it bounds, in rows, for each row of the limit and each group
+            that an answer counts.
         """
-
-    def loss_in_words(self, expected_groups: int) -> str:
-        """The loss of an answer if a private bound binds.
-
-        Args:
-            expected_groups: The expected number of groups.
-
-        Returns:
-            A clause, or "" for statistics of one group each.
-        """
-        del expected_groups
-        return ""
 
     def _explained(self) -> tuple[Explained, ...]:
         return (
@@ -445,6 +431,7 @@ class QueryPlan(Plan):
             bounds = [{"what": "max_rows_per_group", "value": "1", "origin": "each row is its own unit"}]
         else:
             names = ("max_rows_per_group", "max_groups") if self.bounding.norm is None else ("norm",)
+            names = names if self.bounding.rows is None else (*names, "rows")
             bounds = [{"what": name, "value": str(getattr(self.bounding, name)), "origin": _GIVEN} for name in names]
         for name, statistic in self.outputs.items():
             for column, clip in statistic.clip_bounds(table).items():
@@ -453,27 +440,12 @@ class QueryPlan(Plan):
         return bounds
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """The expected loss under candidate bounds, for one group.
-
-    Attributes:
-        rows: The lost rows of a group.
-        units: The lost units of a group.
-        growth: All rows over the kept ones: the factor by which the noise of a mean grows.
-    """
-
-    rows: float
-    units: float
-    growth: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice(ABC):
     """The choice of a first stage.
 
     Attributes:
-        before: The plan at the largest bounds.
+        before: The plan before the choice.
         plan: The plan at the chosen bounds.
     """
 
@@ -514,22 +486,11 @@ class FirstStage(ABC):
         """Everything that draws its noise, by the name of its place."""
 
     @abstractmethod
-    def objective(self, plan: QueryPlan) -> float:
-        """The plan's error in the middle of the search.
-
-        Args:
-            plan: The plan at the largest bounds.
-
-        Returns:
-            The expected error, in units of one row's largest contribution.
-        """
-
-    @abstractmethod
     def explanation(self, plan: QueryPlan) -> Explained:
         """The choice, its method and its criterion.
 
         Args:
-            plan: The plan at the largest bounds.
+            plan: The plan before the choice.
 
         Returns:
             One node of the explanation.
@@ -540,7 +501,7 @@ class FirstStage(ABC):
         """Ask an engine, add noise, and choose bounds from the noisy answer.
 
         Args:
-            plan: The plan at the largest bounds.
+            plan: The plan before the choice.
             engine: The engine.
             source: The source of noise and of the salt.
 

@@ -7,9 +7,9 @@ from neartwin.accounting.budgets import Approx, Budget
 from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.errors import QueryError
 from neartwin.exact import Number
+from neartwin.planning.limit_choice import bounded_plan, plan_within
 from neartwin.planning.limits import Limits
 from neartwin.planning.most_common import plan_choice
-from neartwin.planning.pilot_bounds import bounded_plan, plan_within
 from neartwin.planning.pilot_ranges import private_range_of, ranged_plan
 from neartwin.planning.plan import Plan, Together
 from neartwin.queries.query import Query, TopK
@@ -28,8 +28,8 @@ def plan(
     Args:
         query: The question.
         spend: A budget in any currency that composes: pure, approx, zcdp, rdp or gdp. The noise is native to it.
-        limits: The most that one unit may count for (`nt.limits`). Required if a unit could have several rows or
-            groups.
+        limits: The most that one unit may count for (`nt.limits`). Without any, the plan chooses those that it needs
+            privately, with a share of the spend.
         importance: The relative importance of each statistic's error, by name. Default 1; see
             `neartwin.planning.allocation`.
         group_size: The number of units changed together that the spend protects. The account is charged the implied

@@ -4,8 +4,8 @@ Shares of the spend minimise the sum of the questions' stated errors. An error f
 or like the root of 1/x in its share of rho or mu squared. So x is in proportion to the root of the error, or to its
 power 2/3. An (epsilon, delta) spend is tried two ways. One adds epsilons and deltas. The other gives all questions
 normal noise, whose mu^2 add up to that of (epsilon, delta) as a whole. A choice of the most common values states how
-far its winners may be from the best. A private limit is taken at the root of its end, the middle of its search by
-octaves.
+far its winners may be from the best. A private limit is taken at the plan's
+example.
 """
 
 import hashlib
@@ -123,8 +123,8 @@ def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number
         none["max_discovered_groups"] = None
     if keys is not None and len(keys) == 1:
         none["max_groups"] = None  # there is one group
-    if "max_rows_per_group" in limits.private and all(one.counts_units for one in query.aggregates.values()):
-        none["max_rows_per_group"] = None  # a unit counts once, however many rows it has
+    if "rows" in limits.private and all(one.counts_units for one in query.aggregates.values()):
+        none["rows"] = None  # a unit counts once, however many rows it has
     return plan(query, spend=spend, importance=importance, limits=replace(limits, **none))
 
 

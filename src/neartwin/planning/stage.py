@@ -15,9 +15,6 @@ A stage with `sizes` is answered by a histogram instead: the number of units by 
 in exactly one cell, so adding it moves one count by 1, and replacing it moves a unit between two cells. The measure is "units",
 and the keys are the edges.
 
-A stage with `octaves` is answered by 1024 parts for each unit. They are spread over the cells of a table by its number of
-groups and of rows in each. If c of its k groups belong to a cell, they add floor(1024 c / k) to the measure "parts".
-
 **One weight.** All rows of a unit in a group weigh the same in everything that a question asks. Let n_g be the number of
 the unit's rows in group g: after the conditions, before any NULL or CASE. Then a row weighs
 
@@ -116,7 +113,6 @@ class Stage:
         rows_per_unit: T, the most rows of one unit in all groups; None for no limit.
         discovery_groups: The groups of a unit that count as "finders"; None for all.
         sizes: The cells of the histogram of units by size, or None.
-        octaves: The starts of the octaves, in groups and rows.
         split: The grid column by whose cells rows are counted, or None.
         parts: Parts of a step by measure, or of a row by the split; 1 where it is not named.
         moments: The moments over the columns of the grid.
@@ -135,7 +131,6 @@ class Stage:
     rows_per_unit: int | None = None
     discovery_groups: int | None = None  # if given, only groups with a finder are answered
     sizes: ContributionSizes | None = None
-    octaves: tuple[int, ...] = ()
     split: str | None = None
     parts: Mapping[str, int] = field(default_factory=dict)
     moments: Mapping[str, Moment] = field(default_factory=dict)

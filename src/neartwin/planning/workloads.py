@@ -133,10 +133,6 @@ class WorkloadPlan(LinearPlan):
             Explained(answers, nodes("{} = {}".format(*self.statistic))),
         )
 
-    def loss_in_words(self, expected_groups: int) -> str:
-        """The criterion by which a norm is chosen."""
-        return f"an answer, on average, counts {self.groups_counted:,.4g} of {expected_groups:,} groups"
-
     def _notes_of_answers(self) -> tuple[str, ...]:
         return (_ONE_ESTIMATE,)
 

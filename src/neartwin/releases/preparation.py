@@ -30,7 +30,7 @@ class PreparedRelease:
         after: The steps on the release, at no cost.
         guarantee: The promise to each unit.
         description: Notes, explanation and method of the plan; with private bounds, at the largest ones.
-        at_largest: The description with a warning, in case the chosen bounds cannot be described.
+        before_choices: The description with a warning, in case the chosen bounds cannot be described.
         version: The version of this library.
         more_notes: Sentences after all other notes.
     """
@@ -43,7 +43,7 @@ class PreparedRelease:
     after: PostProcessing
     guarantee: Guarantee
     description: Description
-    at_largest: Description
+    before_choices: Description
     version: str
     more_notes: tuple[str, ...] = ()
 
@@ -65,7 +65,7 @@ class PreparedRelease:
         try:
             return described_choices(plan, choices)
         except Exception:  # noqa: BLE001 - words must not cost an answer that was paid for
-            return self.at_largest
+            return self.before_choices
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -102,13 +102,15 @@ def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
         after=plan.after,
         guarantee=Guarantee.of(promise, unit=table.unit_name, neighbours=table.neighbours, units=units),
         description=description,
-        at_largest=_at_largest(description),
+        before_choices=_before_choices(description),
         version=library_version(),
         more_notes=more_notes,
     )
 
 
-def _at_largest(text: Description) -> Description:
-    warning = "Notes, mechanisms and expected errors are those at the largest bounds that first stages could choose."
-    mechanisms = [one | {"for": f"at the largest bounds: {one['for']}"} for one in text.method["mechanisms"]]
+def _before_choices(text: Description) -> Description:
+    warning = (
+        "Notes, mechanisms and expected errors are those of the plan before bounds were chosen: its noise is another."
+    )
+    mechanisms = [one | {"for": f"before bounds were chosen: {one['for']}"} for one in text.method["mechanisms"]]
     return replace(text, notes=(*text.notes, warning), method={**text.method, "mechanisms": mechanisms})

@@ -412,18 +412,6 @@ class Statistic(ABC):
         """
         return max(context.measures, key=lambda name: name != "units")
 
-    def lost(self, rows: float, units: float) -> float | None:
-        """Its expected loss in rows, for a group that loses rows and units.
-
-        Args:
-            rows: The lost rows.
-            units: The lost units.
-
-        Returns:
-            The loss; None if the loss only raises the noise, as for a mean.
-        """
-        return None
-
     def explanation(self) -> str | None:
         """A sentence that a reader of a plan must know of this statistic; None for none."""
         return None

@@ -88,10 +88,6 @@ class Count(_Counted):
         """The number of rows, or of values."""
         return next(map(context.number, self._columns(context.table)), context.rows)
 
-    def lost(self, rows: float, units: float) -> float:
-        """Each row."""
-        return rows
-
 
 @dataclass(frozen=True, slots=True)
 class CountDistinctUnits(_Counted):
@@ -118,10 +114,6 @@ class CountDistinctUnits(_Counted):
     def main_measure(self, context: Context) -> str:
         """The number of units."""
         return "units"
-
-    def lost(self, rows: float, units: float) -> float:
-        """Each unit."""
-        return units
 
 
 @constructor

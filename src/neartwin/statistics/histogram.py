@@ -83,10 +83,6 @@ class Histogram(Statistic):
         """The counts of bins."""
         return cells_of(as_column(self.value(context.table)))
 
-    def lost(self, rows: float, units: float) -> float:
-        """A bin's share of the rows."""
-        return rows / len(self.bins)
-
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """One count for each group and bin, group by group.
 

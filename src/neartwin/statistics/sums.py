@@ -119,10 +119,6 @@ class Sum(_Totalled):
         laws = total.mechanism.law, number.mechanism.law
         return sum_half_width(laws, (total.parts, number.parts), column.centre, confidence)
 
-    def lost(self, rows: float, units: float) -> float:
-        """Half of each row: its values are below their bound."""
-        return rows / 2
-
 
 @dataclass(frozen=True, slots=True)
 class Mean(_Totalled):

@@ -139,14 +139,18 @@ class Question(RequestModel):
     after: Annotated[dict[Text, Any], Field(max_length=7)] | None = None
 
 
-class PrivateLimit(PrivateRange):
+class PrivateLimit(RequestModel):
     """A limit that the plan chooses privately, for a share of the spend: `nt.private_limit(...)`.
 
     Attributes:
+        share: The share of the spend that the choice costs.
+        groups: The expected number of unknown groups.
         at_most: The largest limit that may be chosen.
     """
 
-    at_most: Annotated[int, Field(ge=1, le=10**6)] = 1024
+    share: Written | StrictFloat | None = None
+    groups: Whole | None = None
+    at_most: Annotated[int, Field(ge=1, le=10**6)] = 2**16
 
 
 class Limits(RequestModel):
@@ -160,9 +164,9 @@ class Limits(RequestModel):
         max_discovered_groups: The number of its groups that a unit helps to discover.
     """
 
-    max_rows_per_group: Whole | PrivateLimit | None = None
+    max_rows_per_group: Whole | None = None
     max_groups: Whole | PrivateLimit | None = None
-    rows: Whole | None = None
+    rows: Whole | PrivateLimit | None = None
     norm: Written | StrictInt | StrictFloat | PrivateLimit | None = None
     max_discovered_groups: Whole | None = None
 

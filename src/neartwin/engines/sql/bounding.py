@@ -1,4 +1,4 @@
-"""Bounds on a unit's contributions beyond the caps of `statement`: norms, thinned rows, and histograms of contributions.
+"""Bounds on a unit's contributions beyond the caps of `statement`: norms, thinned rows, and sizes of contributions.
 
 **A norm** of `neartwin.planning.stage`, from one row a (unit, group), equal on all engines to the last bit:
 
@@ -34,14 +34,6 @@ counted  one row a (unit, group): its number of rows, for rows in all groups one
 sized    one row a unit: its size
          units by cell
 ```
-
-**The contribution histogram** of `neartwin.planning.pilot_bounds`, from the rows of `units`:
-
-```
-counted  and k, the number of groups of the unit
-spread   one row a (unit, cell): floor(1024 c / k) for its c groups with so many rows
-         parts by cell
-```
 """
 
 from collections.abc import Sequence
@@ -63,7 +55,6 @@ from neartwin.engines.sql.dialect import (
     part_named,
     real,
     selected,
-    windowed,
     with_parts,
 )
 from neartwin.planning.stage import FINE, ContributionSizes, Stage
@@ -162,7 +153,6 @@ def can_thin(stage: Stage) -> bool:
         and isinstance(stage.table.unit, str)
         and stage.table.unit_kind is not ColumnType.TEXT
         and stage.split is None
-        and not stage.octaves
         and stage.sizes is None
     )
 
@@ -263,42 +253,15 @@ def contribution_sizes(parts: Parts, sizes: ContributionSizes, by: list[str], di
     more = {
         "counted": grouped(selected("kept", "u", *by, named(exp.Count(this=exp.Star()), "n")), "u", *by),
         "sized": grouped(selected("counted", "u", named(size, "w")), "u"),
-        "celled": selected("sized", named(_octave(exp.column("w"), sizes.edges), POSITION)),
+        "celled": selected("sized", named(_cell(exp.column("w"), sizes.edges), POSITION)),
     }
     units = named(exp.Count(this=exp.Star()), "m0")
     return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
 
 
-PARTS = 1024  # parts of a unit
-
-
-def contribution_histogram(parts: Parts, stage: Stage, dialect: Dialect) -> exp.Select:
-    """The statement of the contribution histogram. Its columns are the cell's position, and m0.
-
-    Args:
-        parts: The parts up to `units`.
-        stage: The stage.
-        dialect: The engine's spelling.
-
-    Returns:
-        The statement.
-    """
-    groups = windowed(exp.Count(this=exp.Star()), "u")
-    octaves = [_octave(exp.column(number), stage.octaves) for number in "kn"]
-    cell = octaves[0] * integer(len(stage.octaves)) + octaves[1]
-    share = dialect.weighted(integer(PARTS), exp.Count(this=exp.Star()), exp.column("k"))
-    more = {
-        "counted": selected("units", "u", "n", named(groups, "k")),
-        "celled": selected("counted", "u", "k", named(cell, POSITION)),
-        "spread": grouped(selected("celled", POSITION, named(share, "parts")), "u", "k", POSITION),
-    }
-    total = named(dialect.summed(exp.column("parts")), "m0")
-    return with_parts(grouped(selected("spread", POSITION, total), POSITION), parts | more)
-
-
-def _octave(value: exp.Expr, octaves: Sequence[int]) -> exp.Expr:
-    """The place of the last octave that begins at the value or below it."""
-    octave = exp.case()
-    for place, beyond in enumerate(octaves[1:]):
-        octave = octave.when(value.copy() < integer(beyond), integer(place))
-    return exp.paren(octave.else_(integer(len(octaves) - 1)))
+def _cell(value: exp.Expr, edges: Sequence[int]) -> exp.Expr:
+    """The place of the last edge that is not above the value."""
+    cell = exp.case()
+    for place, beyond in enumerate(edges[1:]):
+        cell = cell.when(value.copy() < integer(beyond), integer(place))
+    return exp.paren(cell.else_(integer(len(edges) - 1)))

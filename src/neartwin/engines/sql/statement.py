@@ -26,7 +26,6 @@ from sqlglot import exp
 from neartwin.engines.sql.bounding import (
     alike,
     can_thin,
-    contribution_histogram,
     contribution_sizes,
     in_parts,
     roots,
@@ -88,8 +87,6 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
         return contribution_sizes(parts, stage.sizes, _sized_by(stage, stage.sizes), dialect)
     if not by_row:
         parts["units"] = _units(stage, dialect, next(reversed(parts)))
-        if stage.octaves:
-            return contribution_histogram(parts, stage, dialect)
         if stage.norm is not None:
             parts |= _lengths(stage, stage.norm, dialect)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)))
@@ -354,7 +351,7 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
 def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = []
-    if stage.rows_per_group > 1 or stage.octaves or stage.parts or not stage.capped:  # else any number of rows is one
+    if stage.rows_per_group > 1 or stage.parts or not stage.capped:  # else any number of rows is one
         columns.append(named(exp.Count(this=exp.Star()), "n"))
     numbers = dict.fromkeys(number for _, number in cells.values())
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]

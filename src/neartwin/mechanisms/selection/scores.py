@@ -47,7 +47,7 @@ class ScoreSelection(ABC):
             epsilon: The guarantee, above 0.
             sensitivity: D, the most that one unit moves a score.
             monotone: Whether a unit never moves two scores in opposite directions. Counts under add/remove are
-                monotone; under replace-one nothing is.
+                monotone; under replace-one those of units above each of several limits are.
         """
         integer(at_least=1, sensitivity=sensitivity)
         factor = 1 if monotone else 2

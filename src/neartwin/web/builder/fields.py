@@ -179,10 +179,8 @@ class AskFields:
         given: Public keys by column, as `town: Ulm, Bonn; age: 1:9`.
         max_rows_per_group: The most rows of a unit that count in one group.
         max_groups: The most groups of a unit that count.
-        private_rows: "on" where the limit of rows is chosen privately, up to the given one.
-        private_groups: "on" where the limit of groups is chosen privately, up to the given one.
-        private_share: The share of the spend for private choices.
-        expected_groups: The expected number of groups, for private choices.
+        private_share: The share of the spend for clip bounds that are chosen privately.
+        expected_groups: The expected number of groups, for that choice.
         rows: The most rows of a unit in all groups together.
         norm: The norm of a unit's whole vector, in rows.
         max_discovered_groups: The number of its groups that a unit helps to discover.
@@ -215,10 +213,8 @@ class AskFields:
     digest: str = ""
     keys: str = "declared"
     given: str = ""
-    max_rows_per_group: str = "1"
-    max_groups: str = "1"
-    private_rows: str = ""
-    private_groups: str = ""
+    max_rows_per_group: str = ""
+    max_groups: str = ""
     private_share: str = ""
     expected_groups: str = ""
     rows: str = ""

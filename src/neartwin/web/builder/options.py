@@ -26,9 +26,6 @@ def limits(form: AskFields) -> dict[str, Any]:
     """The limits of one unit, the group size, the private range and the importance. Texts without a number are left out."""
     numbers = {name: _whole_number(getattr(form, name)) for name in ("max_rows_per_group", "max_groups", "rows")}
     values: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
-    for name, private in (("max_rows_per_group", form.private_rows), ("max_groups", form.private_groups)):
-        if private and name in values:
-            values[name] = {"at_most": values[name]} | _share(form)
     if (number := _whole_number(form.max_discovered_groups)) is not None and form.keys == "discover":
         values["max_discovered_groups"] = number
     values |= {"norm": form.norm} if form.norm else {}

@@ -1,0 +1,430 @@
+"""Limits that a plan chooses privately: a first stage whose choice fixes the limits of the question itself.
+
+The candidates are quarter octaves of the limit C. Units are counted by the size of their contribution: rows, length or
+number of groups. The score of C is
+
+    q(C) = -(units above C) - max(t f(C), 1.2 r log2 C),   f(C) = 3 for each of two doublings, 2 for each further one
+
+A unit that is added or replaced moves no score by more than 1, and all of them one way: (M14) of
+docs/proofs/mechanisms.md. So the choice has scale t = 1 / epsilon, without the factor 2 of
+other scores. It is permute-and-flip for a spend in epsilon. Otherwise it is the exponential mechanism, whose bounded range
+epsilon costs epsilon^2 / 8 in rho, and the mu of `mu_of_bounded_range`.
+
+The second term is public. Beyond all units it lets the probability of C fall like C^-2.9, and the noise only grows like C. So a
+limit far too large is hardly ever chosen. At 1.2 r, a doubling saves as much bias as it adds noise. r is the
+number of units whose bias for one row of C is the growth of the noise. `bench/bench_limits.py` has the figures that fixed
+these numbers and the shares of the spend.
+
+The choice and the question are paid in one reserve. Adaptive composition lets the question depend on the choice.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure
+from neartwin.accounting.prices import mu_of_bounded_range
+from neartwin.errors import ParameterError, QueryError
+from neartwin.exact import FloatArray, Number, WholeNumbers, root_below
+from neartwin.losses import Composition, compose
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism
+from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.noise import Source
+from neartwin.planning.allocation import largest
+from neartwin.planning.contribution_bounds import contribution_bounds
+from neartwin.planning.digests import target_record
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.groups import plan_groups
+from neartwin.planning.limits import Limits, PrivateLimit, private_limit
+from neartwin.planning.marginals import plan_margins
+from neartwin.planning.plan import Choice, FirstStage, QueryPlan
+from neartwin.planning.spending import mu_squared_of, split_budget, without_delta
+from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
+from neartwin.planning.workloads import plan_workload
+from neartwin.queries.query import Query
+from neartwin.tables.table import RowUnit
+
+PARTS = 1024  # parts of a unit in which scores are counted
+DISCOVERED = 4  # groups that a unit helps to discover, where nobody says
+GROUPS = 32  # groups expected among unknown ones, where nobody says
+SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction(1, 10)}
+EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16}  # at which a plan is shown
+SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
+_INDEX = 1.5  # of the Pareto law of sizes in that statement
+_LESS = 16  # the step down from limits whose noise cannot be drawn
+_FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t, over t, over r
+P = TypeVar("P", bound=QueryPlan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChosenLimits(Choice):
+    """Limits that a first stage chose.
+
+    Attributes:
+        limits: The limits, by name.
+    """
+
+    limits: Mapping[str, Number]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The limits, in words."""
+        chosen = ", ".join(f"{name} = {float(limit):g}" for name, limit in self.limits.items())
+        return (f"Chosen privately: {chosen}: {self.plan.bounding}. The bias of this is not in the bars.",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitSearch:
+    """The private choice of one limit.
+
+    Attributes:
+        name: The name of the limit.
+        stage: The exact question: the number of units by size.
+        candidates: The limits to choose from, increasing.
+        mechanism: The selection. Its scores are in parts of a unit.
+        growth: 1.2 r, in units for each doubling.
+    """
+
+    name: str
+    stage: Stage
+    candidates: tuple[Fraction, ...]
+    mechanism: PermuteAndFlip | ExponentialMechanism
+    growth: float
+
+    @property
+    def costs(self) -> FloatArray:
+        """(candidates,) what each limit costs, in units."""
+        doublings = np.log2([float(limit) for limit in self.candidates])
+        far = np.minimum(doublings, 2) * _FIRST + np.maximum(doublings - 2, 0) * _FURTHER
+        return np.asarray(np.maximum(far * float(self.mechanism.scale) / PARTS, doublings * self.growth))
+
+    @property
+    def penalties(self) -> WholeNumbers:
+        """The costs in parts, and one part for each smaller candidate, so that the least of equal limits wins."""
+        return np.array([round(PARTS * cost) + place for place, cost in enumerate(self.costs.tolist())])
+
+    def scores(self, units: WholeNumbers) -> WholeNumbers:
+        """The scores of the candidates.
+
+        Args:
+            units: (edges,) exact counts of units, by size.
+
+        Returns:
+            (candidates,) scores, in parts of a unit.
+        """
+        sizes = self.stage.sizes or ContributionSizes((1,), 1)
+        above = dict(zip(sizes.edges, np.cumsum(units[::-1])[::-1].tolist(), strict=True))
+        over = [above[_edge(self.name, limit)] for limit in self.candidates]
+        return np.array([-PARTS * int(units) for units in over], dtype=object) - self.penalties
+
+    def choose(self, engine: Engine, source: Source) -> Number:
+        """Choose a limit.
+
+        Args:
+            engine: The engine that counts units.
+            source: The source of randomness.
+
+        Returns:
+            The limit: a whole number, or for a norm in sixteenths.
+        """
+        units = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
+        limit = self.candidates[self.mechanism.choose(self.scores(units), source=source)]
+        return limit if self.name == "norm" else int(limit)
+
+    def likely(self, units: int) -> float:
+        """The limit that has the best score where the sizes of so many units follow a Pareto law."""
+        limits = np.array([float(limit) for limit in self.candidates])
+        return float(limits[np.argmin(units * limits**-_INDEX + self.costs)])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitChoice(FirstStage):
+    """A first stage that chooses limits.
+
+    Attributes:
+        searches: The choices, one for each limit.
+        limits: The caller's limits, which name those to choose.
+        importance: The relative importance of each statistic.
+        rest: The spend of the question itself.
+    """
+
+    searches: tuple[LimitSearch, ...]
+    limits: Limits
+    importance: tuple[tuple[str, Number], ...]
+    rest: Budget
+
+    def record(self, plan: QueryPlan) -> dict[str, object]:
+        """That limits are chosen, the selections, the importance and the rest of the spend."""
+        del plan
+        searches = [
+            [one.name, str(one.candidates[-1]), str(one.mechanism.epsilon), round(one.growth, 6)]
+            for one in self.searches
+        ]
+        importance = [[name, str(weight)] for name, weight in self.importance]
+        return {"limits": ["chosen", *searches, importance, target_record(self.rest)]}
+
+    def losses(self) -> Composition:
+        """The privacy loss of all choices."""
+        return compose([one.mechanism.losses() for one in self.searches])
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The selection of each limit."""
+        yield from ((f"choice of {one.name}", one.mechanism) for one in self.searches)
+
+    def origin(self, plan: QueryPlan, bound: str) -> str | None:
+        """The origin of a limit that this stage chooses."""
+        del plan
+        names = {one.name: one for one in self.searches}
+        search = names.get(bound) or (names.get("rows") if bound == "max_rows_per_group" else None)
+        if search is None:
+            return None
+        return f"chosen by a private first stage that was paid for, at most {float(search.candidates[-1]):g}"
+
+    def explanation(self, plan: QueryPlan) -> Explained:
+        """The choice, its scores, and the limits to expect."""
+        names = " and ".join(one.name for one in self.searches)
+        lines = []
+        for one in self.searches:
+            example = float(getattr(plan.bounding, one.name) or plan.bounding.max_rows_per_group)
+            sizes = ((units, one.likely(units)) for units in SIZES)
+            likely = (f"{limit:g} for {units:,} units (errors {limit / example:.2g} times)" for units, limit in sizes)
+            lines += [
+                f"{one.name}: costs 1 for each unit above it, and {_cost(one):.3g} more at {EXAMPLE[one.name]} than at 1",
+                f"one unit moves no cost by more than 1, and all one way; epsilon {float(one.mechanism.epsilon):.3g}",
+                f"{one.name} to expect, were sizes Pareto with index {_INDEX}: {', '.join(likely)}",
+            ]
+        lines.append(
+            f"the question then spends {self.rest}; the plan below is an example, and errors grow with the limit"
+        )
+        return Explained(f"first choose {names} privately", nodes(*lines))
+
+    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
+        """Choose the limits, and plan the question within them."""
+        return self.chosen(plan, {one.name: one.choose(engine, source) for one in self.searches})
+
+    def chosen(self, plan: QueryPlan, limits: Mapping[str, Number]) -> ChosenLimits:
+        """The plan at these limits.
+
+        Args:
+            plan: The plan before the choice.
+            limits: The chosen limits, by name.
+
+        Returns:
+            The choice.
+        """
+        within: dict[str, Any] = dict(limits)
+        question = bounded_plan(
+            plan.query, spend=self.rest, limits=replace(self.limits, **within), importance=dict(self.importance)
+        )
+        return ChosenLimits(before=plan, plan=question, limits=limits)
+
+
+def bounded_plan(
+    query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
+) -> QueryPlan:
+    """Plan groups, margins or a workload within limits that are all numbers.
+
+    Args:
+        query: The query.
+        spend: The spend.
+        limits: The limits, all numbers.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan.
+    """
+    base = plan_groups(query, spend=spend, limits=limits, importance=importance)
+    if query.groups.linear_workload is not None:
+        return plan_workload(query, query.groups.linear_workload, base, spend)
+    return plan_margins(query, base, spend) if query.groups.margins else base
+
+
+def plan_within(
+    query: Query,
+    plan_of: Callable[..., P],
+    *,
+    spend: Budget,
+    limits: Limits,
+    importance: Mapping[str, Number] | None,
+) -> P:
+    """Plan within limits, some of which may be private. Without any, the plan chooses those that the question needs.
+
+    A plan with private limits is at an example of 16 rows or 4 groups, and has the stage that will choose them. Its
+    price is the whole spend.
+
+    Args:
+        query: The question.
+        plan_of: The planner within limits that are numbers: `bounded_plan`, or `plan_groups` for groups alone.
+        spend: The spend of both stages.
+        limits: The limits of each unit.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan.
+
+    Raises:
+        QueryError: Each row is its own unit.
+        ParameterError: An argument makes no sense for this question, or its noise is too wide.
+    """
+    if limits.private:
+        if isinstance(query.table.unit, RowUnit):
+            raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
+        return _choosing(query, plan_of, spend, limits, importance)[1]
+    if not _lacks(query, limits):
+        return plan_of(query, spend=spend, limits=limits, importance=importance)
+    ways = [_choosing(query, plan_of, spend, way, importance) for way in _ways(query, spend, limits)]
+    return min(ways, key=lambda way: way[0])[1]
+
+
+def price_of(spend: Budget, query: Query) -> Budget:
+    """The price of a plan with first stages: the whole spend, without a delta that only unknown groups need.
+
+    Args:
+        spend: The spend.
+        query: The question.
+
+    Returns:
+        The price.
+    """
+    return spend if query.groups.keys is None else without_delta(spend)
+
+
+def _lacks(query: Query, limits: Limits) -> bool:
+    """Whether nothing is said of limits that the question needs."""
+    if set(limits.given) - {"max_discovered_groups"}:
+        return False
+    try:
+        contribution_bounds(query, limits)
+    except QueryError:
+        return True
+    return False
+
+
+def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
+    """The limits that the question can choose: of rows and groups for Laplace noise, a norm for normal noise."""
+    keys, statistics = query.groups.keys, query.aggregates.values()
+    units = [one.counts_units for one in statistics]
+    found: dict[str, Any] = {} if all(units) else {"rows": private_limit()}
+    if any(units) and (keys is None or len(keys) > 1):
+        found["max_groups"] = private_limit()
+    voice = {} if keys is not None else {"max_discovered_groups": limits.max_discovered_groups or DISCOVERED}
+    ways = [] if not isinstance(spend, Pure | Approx) else [Limits(**found, **voice)]
+    return ways if isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **voice)]
+
+
+def _choosing(
+    query: Query, plan_of: Callable[..., P], spend: Budget, limits: Limits, importance: Mapping[str, Number] | None
+) -> tuple[float, P]:
+    """The plan with the stage that chooses its limits, and the noise of an answer for each row of the limit."""
+    private = limits.private
+    if query.groups.keys is None and not {"max_groups", "max_discovered_groups"} & set(limits.given):
+        limits = replace(limits, max_discovered_groups=DISCOVERED)
+    share = max(limit.share or SHARES[name] for name, limit in private.items())
+    first, rest = split_budget(spend, share)
+    most = {name: _most(query, name, limit) for name, limit in private.items()}
+    while True:  # the largest limits whose noise can be drawn
+        try:
+            plan_of(query, spend=rest, limits=replace(limits, **most), importance=importance)
+            break
+        except ParameterError:
+            if max(most.values()) < _LESS:
+                raise
+            most = {name: max(1, limit // _LESS) for name, limit in most.items()}
+    example: dict[str, Any] = {name: min(EXAMPLE[name], limit) for name, limit in most.items()}
+    plan = plan_of(query, spend=rest, limits=replace(limits, **example), importance=importance)
+    groups = _expected_groups(query, private.values())
+    searches, noises = [], []
+    for left, (name, limit) in zip(range(len(private), 0, -1), most.items(), strict=True):
+        noise = plan.noise_of_limit(name) * (
+            groups**-0.25 if name == "norm" else 1.0
+        )  # rows are in about the root of them
+        noises.append(noise)
+        part, first = split_budget(first, Fraction(1, left)) if left > 1 else (first, first)
+        mechanism = _selection(part)
+        steps = candidates(name, limit)
+        stage = _sized(plan.stage, query, name, steps)
+        growth = _GROWTH * groups * noise
+        searches.append(LimitSearch(name=name, stage=stage, candidates=steps, mechanism=mechanism, growth=growth))
+    choice = LimitChoice(
+        searches=tuple(searches), limits=limits, importance=tuple((importance or {}).items()), rest=rest
+    )
+    return max(noises), replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,))
+
+
+def _most(query: Query, name: str, limit: PrivateLimit) -> int:
+    """The end of the search: no unit is in more groups than there are, and units alone are no longer than their root."""
+    keys, units_alone = query.groups.keys, all(one.counts_units for one in query.aggregates.values())
+    if keys is None or name == "rows" or (name == "norm" and not units_alone):
+        return limit.at_most
+    return min(limit.at_most, len(keys) if name == "max_groups" else math.isqrt(len(keys) - 1) + 1)
+
+
+def _expected_groups(query: Query, requests: Any) -> int:
+    numbers = {bound.groups for bound in requests} - {None}
+    if len(numbers) > 1:
+        raise ParameterError("groups", sorted(map(str, numbers)), "must be the same in all private limits")
+    return len(query.groups.keys) if query.groups.keys is not None else next(iter(numbers), GROUPS)
+
+
+def candidates(name: str, most: int) -> tuple[Fraction, ...]:
+    """The quarter octaves of a limit: whole numbers, or sixteenths of a row for a norm.
+
+    Args:
+        name: The name of the limit.
+        most: The largest.
+
+    Returns:
+        The limits, increasing from 1.
+
+    >>> [int(limit) for limit in candidates("rows", 20)]
+    [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 16, 19, 20]
+    """
+    fine = 16 if name == "norm" else 1
+    steps = {Fraction(round(fine * 2 ** (i / 4)), fine) for i in range(4 * most.bit_length())}
+    return tuple(sorted({Fraction(most), *(step for step in steps if step < most)}))
+
+
+def _cost(search: LimitSearch) -> float:
+    """What the example of a plan costs."""
+    return float(np.interp(EXAMPLE[search.name], [float(limit) for limit in search.candidates], search.costs))
+
+
+def _edge(name: str, limit: Fraction) -> int:
+    """The least size above a limit. The size for a norm is the squared length."""
+    return math.floor(limit**2 if name == "norm" else limit) + 1
+
+
+def _sized(stage: Stage, query: Query, name: str, steps: tuple[Fraction, ...]) -> Stage:
+    """The stage that counts units by size. A norm bounds the length in rows, or in groups where units alone are counted."""
+    units_alone = all(one.counts_units for one in query.aggregates.values())
+    power = {"rows": 1, "max_groups": 0, "norm": 0 if units_alone else 2}[name]
+    return replace(
+        stage,
+        sizes=ContributionSizes((1, *sorted({_edge(name, step) for step in steps})), power),
+        measures=("units",),
+        rows_per_group=1,
+        rows_per_unit=None,
+        groups_per_unit=None,
+        discovery_groups=None,
+        norm=None,
+        parts={},
+        grid={},
+        moments={},
+    )
+
+
+@lru_cache(maxsize=256)
+def _selection(spend: Budget) -> PermuteAndFlip | ExponentialMechanism:
+    """The selection that a part of the spend pays for. Its scores are monotone under both neighbour relations."""
+    if isinstance(spend, Pure):
+        return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=PARTS, monotone=True)
+    if isinstance(spend, Gdp):
+        epsilon = largest(lambda e: mu_of_bounded_range(e) <= spend.mu)
+    else:
+        epsilon = 2 * root_below(mu_squared_of(spend))
+    return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=PARTS, monotone=True)

@@ -1,0 +1,296 @@
+"""Limits are chosen from counts of units alone: one unit moves their scores by 1 and one way, and all is paid in one reserve."""
+
+import itertools
+from dataclasses import replace
+from fractions import Fraction
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.accounting.prices import mu_of_bounded_range
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import ParameterError, PrivacyError, QueryError
+from neartwin.losses import Gaussian, compose
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism
+from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.noise import SYSTEM
+from neartwin.planning.limit_choice import PARTS
+from neartwin.planning.planner import plan
+from neartwin.planning.spending import split_budget
+from tests.engines.places import SALT
+from tests.oracles.memory import MemoryEngine
+
+SPEND = nt.approx(1, "1e-6")
+UNITS = [(0, 0), (1, 0), (1, 2), (3, 3), (9, 1), (2, 40)]  # rows of a unit in each of two groups
+
+
+def visits(neighbours="add_remove"):
+    frame = pa.table({"who": ["a"], "town": ["x"], "paid": [1.0]})
+    return nt.table(frame, unit="who", name="visits", neighbours=neighbours)
+
+
+def search_of(name, **more):
+    """The choice of one limit, over two public groups."""
+    query = visits(**more).group_by("town", keys=["x", "y"]).agg(n=nt.count(), u=nt.count_distinct_units())
+    limits = {"rows": {"rows": nt.private_limit(64), "max_groups": 2}, "norm": {"norm": nt.private_limit(64)}}
+    limits["max_groups"] = {"max_groups": nt.private_limit(), "max_rows_per_group": 3}
+    spend = nt.gdp(1) if name == "norm" else nt.pure(1)
+    (search,) = plan(query, spend=spend, limits=nt.limits(**limits[name])).first_stages[0].searches
+    return search
+
+
+def rows_of(units):
+    return [
+        {"who": who, "town": town}
+        for who, counts in enumerate(units)
+        for town, many in zip("xy", counts, strict=True)
+        for _ in range(many)
+    ]
+
+
+def scores(search, units):
+    return search.scores(MemoryEngine(rows_of(units)).aggregate(search.stage, salt=SALT).values["units"])
+
+
+def pairs():
+    """Neighbouring tables of up to three units: one added, or one replaced."""
+    for others in itertools.combinations_with_replacement(UNITS[1:], 2):
+        for one, other in itertools.combinations(UNITS, 2):
+            yield [*others, one], [*others, other]  # no rows at all is a unit that is not there
+
+
+@pytest.mark.parametrize("name", ["rows", "norm", "max_groups"])
+def test_a_unit_moves_all_scores_one_way_and_none_by_more_than_one(name):
+    search, moves = search_of(name), set()
+    for one, other in pairs():
+        step = scores(search, one) - scores(search, other)
+        assert set(step) <= {0, PARTS} or set(step) <= {0, -PARTS}
+        moves |= set(abs(step))
+    assert moves == {0, PARTS}
+    by_rows = [sum(max(sum(unit) - 8, 0) for unit in units) for units in ([(2, 40)], [(0, 0)])]
+    assert abs(by_rows[0] - by_rows[1]) > 1  # near miss: rows above a limit of 8, in place of units, move by 34
+
+
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+@pytest.mark.parametrize("name", ["rows", "norm"])
+def test_neighbours_have_chances_of_each_limit_within_epsilon(name, neighbours):
+    search = search_of(name, neighbours=neighbours)
+    law, least, furthest = search.mechanism, search.penalties, 0.0
+    epsilon = float(law.epsilon)
+    doubled = replace(law, scale=law.scale / 2)  # near miss: half the scale
+    broken = False
+    for one, other in itertools.islice(pairs(), 0, None, 7):
+        found = [law.pmf(scores(search, units)) for units in (one, other)]
+        ratio = np.log(found[0] / found[1])
+        assert np.abs(ratio).max() <= epsilon * (1 + 1e-9)
+        furthest = max(furthest, np.abs(ratio).max())
+        if isinstance(law, ExponentialMechanism):
+            assert np.ptp(ratio) <= epsilon * (1 + 1e-9)  # bounded range, which is what its price is for
+        wrong = [doubled.pmf(scores(search, units)) for units in (one, other)]
+        broken |= np.abs(np.log(wrong[0] / wrong[1])).max() > epsilon
+    assert broken
+    assert furthest > epsilon / 4
+    assert (np.diff(least) > 0).all()  # of limits that lose nobody the least is best
+
+
+def test_draws_follow_the_closed_form_of_the_chances():
+    search = search_of("norm")
+    search = replace(search, mechanism=replace(search.mechanism, scale=search.mechanism.scale / 8))
+    given = scores(search, UNITS)
+    exact = np.exp((given - given.max()).astype(float) / float(search.mechanism.scale))
+    exact /= exact.sum()
+    engine, draws = MemoryEngine(rows_of(UNITS)), 400
+    drawn = [float(search.choose(engine, SYSTEM)) for _ in range(draws)]
+    places = [float(limit) for limit in search.candidates]
+    found = np.bincount([places.index(limit) for limit in drawn], minlength=len(places)) / draws
+    assert np.abs(np.cumsum(found) - np.cumsum(exact)).max() < 2.2 / np.sqrt(draws)  # Kolmogorov: fails once in 10,000
+    assert np.abs(np.cumsum(found) - np.linspace(0, 1, len(places))).max() > 2.2 / np.sqrt(draws)
+
+
+def test_the_choice_costs_its_share_of_the_spend_in_every_currency():
+    keyed = visits().group_by("town", keys=["x", "y"]).agg(n=nt.count())
+    made = {spend: plan(keyed, spend=spend) for spend in (nt.pure(1), nt.zcdp("1/2"), nt.rdp(4, 2), nt.gdp(1))}
+    chosen = {spend: one.first_stages[0].searches[0].mechanism for spend, one in made.items()}
+    pure, *normal = chosen.values()
+    assert (type(pure), pure.epsilon, pure.scale) == (PermuteAndFlip, Fraction(1, 5), 5 * PARTS)
+    for law, mu_squared in zip(normal[:2], (1, 1), strict=True):  # epsilon^2 / 8 in rho, which is mu^2 / 2
+        assert Fraction(99, 1000) < law.epsilon**2 / 4 <= Fraction(mu_squared, 10)
+    assert Fraction(99, 1000) < mu_of_bounded_range(normal[2].epsilon) ** 2 <= Fraction(1, 10)
+    for spend, one in made.items():
+        assert one.price == spend
+        assert [name for name, _ in one.mechanisms()] == ["rows"]
+        assert [name for name, _ in one.first_stages[0].mechanisms()] == [
+            f"choice of {'rows' if spend == nt.pure(1) else 'norm'}"
+        ]
+    for delta in (1e-3, 1e-9):
+        whole = compose([Gaussian(mu=1)]).epsilon(delta).upper
+        assert made[nt.gdp(1)].losses().epsilon(delta).upper <= whole * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("share", ["1/10", "1/3"])
+def test_the_parts_of_a_spend_compose_to_it_and_to_no_more(share):
+    share, delta = Fraction(share), Fraction(1, 10**6)
+    assert [part.epsilon for part in split_budget(nt.pure(2), share)] == [2 * share, 2 * (1 - share)]
+    first, rest = split_budget(nt.approx(2, delta), share)
+    assert (first.epsilon + rest.epsilon, rest.delta) == (2, delta)
+    first, rest = split_budget(nt.zcdp(2, delta), share)
+    assert (first.rho + rest.rho, first.delta + rest.delta) == (2, delta)
+    first, rest = split_budget(nt.gdp(2, delta), share)
+    assert 4 - Fraction(1, 10**9) < first.mu**2 + rest.mu**2 <= 4
+    assert first.delta + rest.delta == delta
+
+
+def heavy(size=1500):
+    """Rows of units with heavy tails, in twelve towns of which a unit visits six."""
+    draw = np.random.default_rng(8)
+    who = np.repeat(np.arange(size), np.minimum(np.ceil(draw.lognormal(2, 1.2, size)), 3000).astype(int))
+    return {"who": who, "town": (who * 7 + draw.integers(0, 6, who.size)) % 12, "paid": draw.uniform(0, 10, who.size)}
+
+
+def heavy_rows(**more):
+    return nt.table(pa.table(heavy(**more)), unit="who", name="visits", snapshot="one")
+
+
+EVERY = {
+    "keys": lambda r: r.group_by("town", keys=range(12)).agg(n=nt.count(), t=nt.sum("paid", 0, 10)),
+    "all": lambda r: r.agg(n=nt.count(), m=nt.mean("paid", 0, 10), q=nt.median("paid", 0, 10, 1)),
+    "people too": lambda r: r.group_by("town", keys=range(12)).agg(n=nt.count(), u=nt.count_distinct_units()),
+    "people": lambda r: r.group_by("town", keys=range(12)).agg(u=nt.count_distinct_units()),
+    "bins": lambda r: r.agg(h=nt.histogram("paid", range(11))),
+    "prefixes": lambda r: r.group_by("town", keys=range(12)).workload(nt.prefix_sums()).agg(n=nt.count()),
+    "margins": lambda r: (
+        r.with_column("low", "paid < 5")
+        .group_by("town", "low", keys={"town": range(12), "low": [True, False]})
+        .marginals(["town"], [])
+        .agg(n=nt.count())
+    ),
+    "unknown": lambda r: r.group_by("town").agg(n=nt.count()),
+    "unknown, people": lambda r: r.group_by("town").agg(u=nt.count_distinct_units()),
+}
+
+
+QUICK = [("keys", nt.pure(2)), ("people too", nt.pure(2)), ("unknown", nt.gdp(2, "1e-6"))]
+MORE = [(name, spend) for name in EVERY for spend in (nt.pure(2), nt.approx(2, "1e-6"), nt.gdp(2, "1e-6"))]
+
+
+@pytest.mark.parametrize(
+    ("asked", "spend"), [*QUICK, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE if one not in QUICK)]
+)
+def test_a_question_without_limits_is_answered_and_asking_again_is_free(asked, spend, tmp_path):
+    rows = heavy_rows(size=400)
+    if "unknown" not in asked or spend != nt.pure(2):
+        with nt.open_ledger(tmp_path / "budget.db") as book:
+            account = book.open(rows, spend)
+            proposal = account.plan(EVERY[asked](rows), spend=spend)
+            assert "first choose" in str(proposal.explain())
+            release = account.release(proposal)
+            paid = account.spent
+            assert account.release(account.plan(EVERY[asked](rows), spend=spend)) == release
+            assert account.spent == paid
+        assert release.notes[-1].startswith("Chosen privately: ")
+        origins = [bound["origin"] for bound in release.provenance.method["bounds"]]
+        assert any(origin.startswith("chosen by a private first stage") for origin in origins)
+        laws = {part["for"]: part["law"] for part in release.provenance.method["mechanisms"]}
+        assert {"PermuteAndFlip", "ExponentialMechanism"} & set(laws.values())
+
+
+def errors(query, truth, spend, fixed):
+    """Root mean square errors of a cell, from bounding and noise: at fixed limits, and at chosen ones."""
+    engine, kind = DuckdbEngine(), "rows" if spend == nt.pure(1) else "norm"
+
+    def error(made):
+        measure = made.measures["rows"]
+        exact = engine.aggregate(made.stage, salt=SALT).values["rows"].astype(float) / measure.parts
+        return np.sqrt(np.mean((exact - truth) ** 2) + (1.25 * measure.mechanism.mean_size / measure.parts) ** 2)
+
+    made = plan(query, spend=spend)
+    chosen = [error(made.first_stages[0].choose(made, engine, SYSTEM).plan) for _ in range(3)]
+    return [error(plan(query, spend=spend, limits=nt.limits(**{kind: c}))) for c in fixed], chosen
+
+
+QUARTER = nt.gdp("1/4")  # about (1, 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("asked", "spend"),
+    [
+        ("keys", nt.pure(1)),
+        *(
+            pytest.param(*one, marks=pytest.mark.slow)
+            for one in (("keys", QUARTER), ("all", nt.pure(1)), ("all", QUARTER))
+        ),
+    ],
+)
+def test_chosen_limits_are_nearly_as_good_as_the_best_fixed_ones(asked, spend):
+    columns = heavy()
+    groups = heavy_rows().group_by("town", keys=range(12)) if asked == "keys" else heavy_rows()
+    truth = np.bincount(columns["town"], minlength=12) if asked == "keys" else np.array([len(columns["who"])])
+    fixed, chosen = errors(groups.agg(n=nt.count()), truth, spend, (4, 64, 2048))
+    assert np.median(chosen) < 2 * min(fixed)
+    assert np.median(chosen) < max(fixed) / 5  # near miss: a limit that was not chosen
+
+
+REAL = {
+    "purchases": ("customer_id", "month(day)", range(1, 13)),
+    "ratings": ("s", "dept", range(1, 16)),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spend", [nt.pure(1), QUARTER], ids=str)
+@pytest.mark.parametrize("name", REAL)
+def test_real_tables_are_answered_near_the_raw_truth_without_a_limit(real_tables, name, spend):
+    unit, value, keys = REAL[name]
+    place = real_tables / f"{name}.parquet"
+    found = dict(duckdb.sql(f"SELECT {value}, count(*) FROM '{place}' WHERE {unit} IS NOT NULL GROUP BY 1").fetchall())
+    truth = np.array([found.get(key, 0) for key in keys], dtype=float)
+    rows = nt.table(str(place), unit=unit).with_column("by", value)
+    query = rows.group_by("by", keys=keys).agg(n=nt.count())
+    fixed, chosen = errors(query, truth, spend, (1, 2, 4, 8, 16, 32, 64, 128, 256))
+    assert np.median(chosen) < 2 * min(fixed)
+    assert np.median(chosen) < 0.1 * np.median(truth)
+
+
+def test_what_is_given_is_taken_and_what_is_half_given_is_refused():
+    rows, query = visits(), visits().group_by("town", keys=["x", "y"]).agg(n=nt.count())
+    given = plan(query, spend=SPEND, limits=nt.limits(rows=7))
+    assert (given.first_stages, given.bounding.rows) == ((), 7)
+    assert plan(rows.agg(u=nt.count_distinct_units()), spend=SPEND).first_stages == ()  # needs no limit
+    assert plan(nt.table(pa.table({"a": [1]}), unit=nt.ROW, name="v").agg(n=nt.count()), spend=SPEND).first_stages == ()
+    with pytest.raises(QueryError, match="max_rows_per_group is missing"):
+        plan(query, spend=SPEND, limits=nt.limits(max_groups=2))
+    unknown = rows.group_by("town").agg(n=nt.count())
+    assert plan(unknown, spend=SPEND).stage.discovery_groups == 4
+    own = plan(unknown, spend=SPEND, limits=nt.limits(max_discovered_groups=2))
+    assert own.stage.discovery_groups == 2
+    with pytest.raises(PrivacyError, match="delta"):
+        plan(unknown, spend=nt.pure(1))
+    each = nt.table(pa.table({"a": [1]}), unit=nt.ROW, name="v").agg(n=nt.count())
+    with pytest.raises(QueryError, match="no limit to choose"):
+        plan(each, spend=SPEND, limits=nt.limits(rows=nt.private_limit()))
+    with pytest.raises(QueryError, match="no limits to choose"):
+        plan(rows.most_common("town", among=["x"]), spend=SPEND, limits=nt.limits(rows=nt.private_limit()))
+    for wrong in (
+        lambda: nt.private_limit(0),
+        lambda: nt.private_limit(share=1),
+        lambda: nt.private_limit(share=0),
+        lambda: nt.private_limit(groups=0),
+        lambda: nt.limits(max_rows_per_group=nt.private_limit()),
+        lambda: nt.limits(max_discovered_groups=nt.private_limit()),
+    ):
+        with pytest.raises(ParameterError):
+            wrong()
+    two = nt.limits(rows=nt.private_limit(groups=3), max_groups=nt.private_limit(groups=4))
+    with pytest.raises(ParameterError, match="same in all"):
+        plan(unknown, spend=SPEND, limits=two)
+
+
+def test_the_same_question_with_another_choice_is_another_plan():
+    query = visits().group_by("town", keys=["x", "y"]).agg(n=nt.count())
+    rows = [None, 64, nt.private_limit(64), nt.private_limit(128), nt.private_limit(64, share="1/4")]
+    made = [plan(query, spend=nt.pure(1), limits=None if one is None else nt.limits(rows=one)).digest for one in rows]
+    assert len(set(made)) == 5
+    assert made[0] == plan(query, spend=nt.pure(1), limits=nt.limits(rows=nt.private_limit())).digest
