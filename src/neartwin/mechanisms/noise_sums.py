@@ -70,7 +70,7 @@ def joint_half_axes(laws: Sequence[Law], failure: float) -> FloatArray:
     >>> from fractions import Fraction
     >>> from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
     >>> joint_half_axes([RoundedGaussianLaw(Fraction(10**6))] * 2, 0.05).round(-1)  # the root of chi-square's 5.99 is 2.448
-    array([2460., 2460.])
+    array([2450., 2450.])
     """
     count = len(laws)
     scales = np.array([law.laplace_scale or 0.0 for law in laws])
