@@ -282,7 +282,7 @@ class GroupPlan(QueryPlan):
 
     # Errors
 
-    def expected_errors(self) -> tuple[ExpectedError, ...]:
+    def _errors(self) -> tuple[ExpectedError, ...]:
         """The error of each statistic, from the laws of noise alone."""
         return tuple(
             error for name, one in self.outputs.items() for error in one.expected(name, self.context, CONFIDENCE)

@@ -187,21 +187,28 @@ class LimitChoice(FirstStage):
 
     def explanation(self, plan: QueryPlan) -> Explained:
         """The choice, its scores, and the limits to expect."""
-        names = " and ".join(one.name for one in self.searches)
         lines = []
         for one in self.searches:
-            example = float(getattr(plan.bounding, one.name) or plan.bounding.max_rows_per_group)
+            example = self._examples(plan)[one.name]
             sizes = ((units, one.likely(units)) for units in SIZES)
-            likely = (f"{limit:g} for {units:,} units (errors {limit / example:.2g} times)" for units, limit in sizes)
+            likely = (f"{limit:g} for {units:,} units (errors times {limit / example:.2g})" for units, limit in sizes)
             lines += [
                 f"{one.name}: costs 1 for each unit above it, and {_cost(one):.3g} more at {EXAMPLE[one.name]} than at 1",
                 f"one unit moves no cost by more than 1, and all one way; epsilon {float(one.mechanism.epsilon):.3g}",
-                f"{one.name} to expect, were sizes Pareto with index {_INDEX}: {', '.join(likely)}",
+                f"{one.name} to expect, if sizes are Pareto with index {_INDEX}: {', '.join(likely)}",
             ]
         lines.append(
             f"the question then spends {self.rest}; the plan below is an example, and errors grow with the limit"
         )
-        return Explained(f"first choose {names} privately", nodes(*lines))
+        return Explained(f"first choose {' and '.join(one.name for one in self.searches)} privately", nodes(*lines))
+
+    def example(self, plan: QueryPlan) -> str:
+        """The limits of the example."""
+        return f", at an example of {' and '.join(f'{name} = {at:g}' for name, at in self._examples(plan).items())}"
+
+    def _examples(self, plan: QueryPlan) -> dict[str, float]:
+        own = plan.bounding
+        return {one.name: float(getattr(own, one.name) or own.max_rows_per_group) for one in self.searches}
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
         """Choose the limits, and plan the question within them."""

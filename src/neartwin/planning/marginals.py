@@ -154,7 +154,7 @@ class MarginalPlan(LinearPlan):
             noisy_margins[margin] = np.asarray(noisy, dtype=float).reshape(cells.shape) / self.parts
         return noisy_margins
 
-    def expected_errors(self) -> tuple[ExpectedError, ...]:
+    def _errors(self) -> tuple[ExpectedError, ...]:
         """The error of each asked margin, equal for all its groups."""
         return tuple(
             ExpectedError.everywhere(

@@ -7,7 +7,7 @@ privately.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from neartwin.accounting.budgets import Budget
@@ -330,6 +330,15 @@ class QueryPlan(Plan):
         plan, later = choice.plan.resolve(engine, source)
         return plan, (choice, *later)
 
+    def expected_errors(self) -> tuple[ExpectedError, ...]:
+        """The error of each statistic, with the limits at which it is only an example."""
+        example = "".join(stage.example(self) for stage in self.first_stages)
+        return tuple(replace(error, says=error.says + example) for error in self._errors())
+
+    @abstractmethod
+    def _errors(self) -> tuple[ExpectedError, ...]:
+        """The error of each statistic at the plan's own limits."""
+
     @abstractmethod
     def noise_of_limit(self, name: str) -> float:
         """The growth of an answer's noise with a limit.
@@ -495,6 +504,18 @@ class FirstStage(ABC):
         Returns:
             One node of the explanation.
         """
+
+    def example(self, plan: QueryPlan) -> str:
+        """The limits at which the plan's errors are an example, and those to expect; "" if it has no such limits.
+
+        Args:
+            plan: The plan before the choice.
+
+        Returns:
+            The end of a sentence about an error.
+        """
+        del plan
+        return ""
 
     @abstractmethod
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:

@@ -115,7 +115,7 @@ class WorkloadPlan(LinearPlan):
             self.resolved.keys, (self.estimate(self.resolved.queries.answers(groups), self.bars.values),)
         )
 
-    def expected_errors(self) -> tuple[ExpectedError, ...]:
+    def _errors(self) -> tuple[ExpectedError, ...]:
         """The widest bar, with the least and the mean in words."""
         bars = self.bars.values * float(self.unit)
         says = f"± {bars.min():,.4g} to {bars.max():,.4g} by answer, ± {bars.mean():,.4g} on average"
