@@ -20,6 +20,7 @@ from neartwin.cli.ledger import ledger
 from neartwin.cli.query import plan, query, release
 from neartwin.cli.risk import explain_risk
 from neartwin.cli.service import register, serve, token
+from neartwin.cli.tables import check, import_
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -52,5 +53,6 @@ def completion(shell: str) -> None:
     click.echo(kind(main, {}, "neartwin", "_NEARTWIN_COMPLETE").source())
 
 
-for _command in (query, plan, release, ledger, certificate, account, attack, explain_risk, serve, register, token, ask):
+_COMMANDS = (query, plan, release, import_, check, ledger, certificate, account, attack, explain_risk)
+for _command in (*_COMMANDS, serve, register, token, ask):
     main.add_command(_command)

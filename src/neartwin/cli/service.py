@@ -95,7 +95,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
         budget=budget_in(arguments["budget"], "budget"),
         **{one: arguments[one] for one in ("table", "neighbours", "about")},
     )
-    columns = dict(probe.rows().table.schema)
+    columns = dict(probe.rows(refresh=None).table.schema)
     for side in tables:
         theirs = schema_of(side.opened(probe.rows()))
         columns |= {f"{side.name}.{column}": kind for column, kind in theirs.items()}

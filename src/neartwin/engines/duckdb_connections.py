@@ -18,15 +18,14 @@ from pathlib import Path
 from typing import Any, assert_never
 
 import duckdb
-import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.tables.sources import (
-    CsvFiles,
     DuckdbConnection,
     DuckdbQuery,
     DuckdbTable,
     Frame,
+    ImportedFiles,
     LocalSource,
     ParquetFiles,
     Source,
@@ -108,12 +107,12 @@ def _register(
         case ParquetFiles(paths=paths):
             files = ", ".join(map(_quoted, paths))
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{files}])")
-        case CsvFiles():
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {_csv(source)}")
+        case ImportedFiles(copy=copy):
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({_quoted(copy)})")
         case DuckdbQuery(text=text):
             connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
         case Frame(frame=frame):
-            connection.register(name, _arrow(frame, list(columns)))
+            connection.register(name, frame.select(columns or frame.column_names[:1]))
             undone.callback(_forgotten, connection, name)
         case _:
             assert_never(source)
@@ -132,34 +131,6 @@ def _of_database(connection: Any, path: str, table: str, name: str, undone: cont
 def _forgotten(connection: Any, name: str) -> None:
     with contextlib.suppress(duckdb.Error):
         connection.unregister(name)
-
-
-def _csv(source: CsvFiles) -> str:
-    """Every value as text, by options that look at no row; malformed lines are skipped, for an error would tell of them."""
-    names = source.names()
-    unnamed = max(names, key=len) + "_"  # stands for an empty column name, which DuckDB refuses
-    columns = ", ".join(f"{_quoted(name or unnamed)}: 'VARCHAR'" for name in names)
-    files = ", ".join(map(_quoted, source.paths))
-    options = "header = true, auto_detect = false, delim = ',', quote = '\"', escape = '\"'"
-    return f"read_csv([{files}], columns = {{{columns}}}, {options}, null_padding = true, ignore_errors = true)"
-
-
-def _arrow(frame: Any, columns: list[str]) -> pa.Table:
-    """The needed columns alone. Python objects become text, each on its own, so that no odd value can fail the whole."""
-    if isinstance(frame, pa.Table):
-        return frame.select(columns)
-    if hasattr(frame, "to_arrow"):
-        return frame.select(columns).to_arrow()
-    arrays = {}
-    places = {str(name): place for place, name in enumerate(frame.columns)}  # names may be numbers
-    for name in columns:
-        values = frame.iloc[:, places[name]]
-        if values.dtype == object:
-            texts = [None if value is None or value != value else str(value) for value in values]  # noqa: PLR0124 - NaN
-            arrays[name] = pa.array(texts, pa.string())
-        else:
-            arrays[name] = pa.Array.from_pandas(values)
-    return pa.table(arrays)
 
 
 def _quoted(text: str) -> str:

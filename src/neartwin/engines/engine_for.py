@@ -6,11 +6,11 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.stage import Engine
 from neartwin.tables.postgres import PostgresTable
 from neartwin.tables.sources import (
-    CsvFiles,
     DuckdbConnection,
     DuckdbQuery,
     DuckdbTable,
     Frame,
+    ImportedFiles,
     ParquetFiles,
     ServedTable,
     Source,
@@ -34,7 +34,7 @@ def engine_for(source: Source) -> Engine:
     'DuckdbEngine'
     """
     match source:
-        case ParquetFiles() | CsvFiles() | DuckdbTable() | DuckdbConnection() | DuckdbQuery() | Frame():
+        case ParquetFiles() | ImportedFiles() | DuckdbTable() | DuckdbConnection() | DuckdbQuery() | Frame():
             return DuckdbEngine()
         case PostgresTable():
             from neartwin.engines.postgres import PostgresEngine

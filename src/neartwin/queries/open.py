@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from os import PathLike, fspath
 from types import MappingProxyType
 from typing import Any, overload
 
@@ -9,7 +10,8 @@ from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.groups import Grouping
 from neartwin.queries.query import Rows
-from neartwin.tables.joins import On, OtherTable, file_name, owned_table, owner_of, typed_schema
+from neartwin.tables.ingestion import Terms
+from neartwin.tables.joins import On, OtherTable, declared_types, file_name, owned_table, owner_of, typed_schema
 from neartwin.tables.sources import source_of
 from neartwin.tables.table import Bounds, Owner, RowUnit, Table
 from neartwin.tables.types import IDENTIFYING, ColumnType
@@ -54,6 +56,9 @@ def table(
     types: Mapping[str, str] | None = None,
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
+    into: str | PathLike[str] = "",
+    accept_odd: bool = False,
+    refresh: bool | None = None,
 ) -> Rows: ...
 @overload
 def table(
@@ -65,6 +70,9 @@ def table(
     types: Mapping[str, str] | None = None,
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
+    into: str | PathLike[str] = "",
+    accept_odd: bool = False,
+    refresh: bool | None = None,
 ) -> OtherTable: ...
 def table(
     data: Any,
@@ -76,11 +84,16 @@ def table(
     types: Mapping[str, str] | None = None,
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
+    into: str | PathLike[str] = "",
+    accept_odd: bool = False,
+    refresh: bool | None = None,
 ) -> Rows | OtherTable:
     """Open a table about people: a file, a database or a frame.
 
+    CSV and TSV files and frames are read here, once: see `neartwin.tables.ingestion`. Of other sources no row is read.
+
     Args:
-        data: A path or glob to Parquet or CSV files; a path to a DuckDB database, or an open connection (with
+        data: A path or glob to Parquet, CSV or TSV files; a path to a DuckDB database, or an open connection (with
             `table=`); a PostgreSQL URL (with `table=`). Or a Spark DataFrame, an Ibis table, or a pandas, Polars or
             Arrow table.
         unit: The column of the people or things to protect, or `ROW`. Or the column and a period, such as `("user_id",
@@ -89,16 +102,21 @@ def table(
         name: The population's name in the ledger; by default the file's or table's name.
         table: The table in a database.
         neighbours: "add_remove" or "replace_one".
-        types: Declared types by column: "integer", "number", "text", "boolean", "date", "timestamp". A CSV needs one
-            for each used column.
+        types: Declared types by column: "integer", "number", "text", "boolean", "date", "timestamp". Other columns of
+            a CSV are text.
         columns: Public bounds, by column.
-        snapshot: The name of the state of a frame or an open connection; by default each call makes a new one.
+        snapshot: The name of the state of a frame or an open connection. Equal frames share a name in this process if
+            none is given, and each opening of a connection has a new one.
+        into: The folder of a CSV's typed copy; by default `.neartwin` beside the file.
+        accept_odd: Leave odd lines of a CSV out, and take odd values as NULL. Else they are refused, and listed.
+        refresh: Read a CSV again if it was written since, as another snapshot. False asks the last one; by default a
+            file that was written since is refused.
 
     Returns:
         The rows of the table; of owned rows, a table for `join`.
 
     Raises:
-        SchemaError: A column is unknown, or has an unusable type.
+        SchemaError: A column is unknown, or has an unusable type. Or lines or values are odd, and not accepted.
         ParameterError: An argument breaks its rule.
 
     >>> import pyarrow as pa
@@ -106,12 +124,14 @@ def table(
     >>> rows.table.schema["paid"].value, rows.table.unit_name
     ('number', 'who')
     """
-    source = source_of(data, table=table, snapshot=snapshot)
+    declared = declared_types(types)
+    terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh)
+    source = source_of(data, table=table, snapshot=snapshot, types=declared, terms=terms)
     if not (chosen := name or table or file_name(source)):
         raise ParameterError("name", name, "must name the population", remedy="for instance name='purchases'")
     if isinstance(unit, Owner):
-        return owned_table(source, unit, chosen, types, columns)
-    schema, declared = typed_schema(source, types or {})
+        return owned_table(source, unit, chosen, declared, columns)
+    schema, cast = typed_schema(source, declared)
     if neighbours not in set(Neighbours):
         raise ParameterError("neighbours", neighbours, "must be 'add_remove' or 'replace_one'")
     column, period = unit if isinstance(unit, tuple) else (unit, None)
@@ -121,7 +141,7 @@ def table(
         unit=column,
         neighbours=Neighbours(neighbours),
         schema=schema,
-        declared=declared,
+        declared=cast,
         columns=MappingProxyType(dict(columns or {})),
     )
     _check(opened)

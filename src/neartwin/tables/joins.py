@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import Any, assert_never
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
+from neartwin.tables.ingestion import Terms
 from neartwin.tables.postgres import PostgresTable, check_declared
 from neartwin.tables.sources import (
-    CsvFiles,
+    ImportedFiles,
     LocalSource,
     ParquetFiles,
     ServedTable,
@@ -55,6 +56,7 @@ def public_table(
     types: Mapping[str, str] | None = None,
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
+    accept_odd: bool = False,
 ) -> OtherTable:
     """Declare a table public: anyone may know its rows, and no guarantee covers them.
 
@@ -68,6 +70,7 @@ def public_table(
         types: Declared types, by column.
         columns: Public bounds, by column.
         snapshot: The name of the snapshot.
+        accept_odd: As for `nt.table`.
 
     Returns:
         The table, for `join`.
@@ -80,7 +83,10 @@ def public_table(
     >>> towns.kind, sorted(towns.schema)
     (<JoinKind.PUBLIC: 'public'>, ['state', 'town'])
     """
-    return _other(JoinKind.PUBLIC, source_of(data, table=table, snapshot=snapshot), name or table, types, columns)
+    declared = declared_types(types)
+    terms = Terms(accept_odd=accept_odd, refresh=True)
+    source = source_of(data, table=table, snapshot=snapshot, types=declared, terms=terms)
+    return _other(JoinKind.PUBLIC, source, name or table, declared, columns)
 
 
 def owner_of(table: Table, on: On) -> Owner:
@@ -109,7 +115,7 @@ def owner_of(table: Table, on: On) -> Owner:
 
 
 def owned_table(
-    source: Source, owner: Owner, name: str, types: Mapping[str, str] | None, columns: Mapping[str, Bounds] | None
+    source: Source, owner: Owner, name: str, types: Mapping[str, ColumnType], columns: Mapping[str, Bounds] | None
 ) -> OtherTable:
     """A private table without a unit column, whose rows belong to the units of another.
 
@@ -136,9 +142,9 @@ def owned_table(
 
 
 def _other(
-    kind: JoinKind, source: Source, name: str, types: Mapping[str, str] | None, columns: Mapping[str, Bounds] | None
+    kind: JoinKind, source: Source, name: str, types: Mapping[str, ColumnType], columns: Mapping[str, Bounds] | None
 ) -> OtherTable:
-    schema, declared = typed_schema(source, types or {})
+    schema, declared = typed_schema(source, types)
     opened = OtherTable(
         kind=kind,
         name=name or file_name(source) or str(kind),
@@ -155,32 +161,43 @@ def _other(
 
 def file_name(source: Source) -> str:
     """The name of the first file, without its ending; empty for other sources."""
-    if isinstance(source, ParquetFiles | CsvFiles):
+    if isinstance(source, ParquetFiles | ImportedFiles):
         return Path(source.paths[0]).name.partition(".")[0]
     return ""
 
 
-def typed_schema(source: Source, types: Mapping[str, str]) -> tuple[Mapping[str, ColumnType], frozenset[str]]:
+def declared_types(types: Mapping[str, str] | None) -> dict[str, ColumnType]:
+    """The declared types by column, from their words.
+
+    Args:
+        types: The words, by column.
+
+    Returns:
+        The types, by column.
+
+    Raises:
+        ParameterError: A word is none of a type.
+    """
+    return {column: _declared(column, kind) for column, kind in (types or {}).items()}
+
+
+def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Mapping[str, ColumnType], frozenset[str]]:
     """The schema with declared types in place, and the declared columns.
 
     Args:
         source: The source.
-        types: Declared types, by column.
+        declared: Declared types, by column.
 
     Returns:
         The type of each column, and the names of the declared ones.
 
     Raises:
-        ParameterError: A declared type is unknown.
         SchemaError: A column is missing, or its type cannot be declared.
     """
     found_types = source.schema()
-    declared = {column: _declared(column, kind) for column, kind in types.items()}
     if isinstance(source, PostgresTable):
         check_declared(found_types, declared)
-    schema = dict(found_types) | declared
-    if isinstance(source, CsvFiles):  # an undeclared column of a CSV has no type
-        schema |= dict.fromkeys(set(found_types) - set(declared), ColumnType.OTHER)
+    schema = {**found_types, **declared}
     for column in set(declared) - set(found_types):
         raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, found_types))}")
     return MappingProxyType(schema), frozenset(declared)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from neartwin.errors import SchemaError
 from neartwin.tables.joins import own_columns
 from neartwin.tables.postgres import PostgresTable
-from neartwin.tables.sources import CsvFiles, LocalSource, Source
+from neartwin.tables.sources import LocalSource, Source
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
@@ -36,8 +36,7 @@ def _require_same(source: Source, schema: Mapping[str, ColumnType], declared: fr
         return
     now = source.schema()
     for name, kind in schema.items():
-        cast = name in declared or isinstance(source, CsvFiles)
-        if name not in now or (now[name] != kind and not cast):
+        if name not in now or (now[name] != kind and name not in declared):
             is_now = now.get(name, "gone")
             raise SchemaError(
                 f"column {name!r} is {is_now} now, and was {kind} when the table was opened; open it and plan again"

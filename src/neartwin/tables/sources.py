@@ -8,10 +8,7 @@ the engine to which it is bound. Ibis itself runs nothing, and is never imported
 only the public schema is here. Only the service can plan on it.
 """
 
-import csv
 import glob
-import gzip
-import hashlib
 import hmac
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,8 +22,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin.errors import QueryError, SchemaError
+from neartwin.tables.ingestion import ENDINGS, NO_TERMS, Terms, files_state, framed, imported
 from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
-from neartwin.tables.types import ColumnType, column_type
+from neartwin.tables.types import ColumnType, column_type, require_told_apart
 
 
 class _Labelled:
@@ -57,7 +55,7 @@ class _Files:
 
     def snapshot(self) -> str:
         """A digest that changes when a file is written."""
-        return _files_snapshot(self.paths)
+        return files_state(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,31 +208,28 @@ class ParquetFiles(_Files):
 
 
 @dataclass(frozen=True, slots=True)
-class CsvFiles(_Files):
-    """One or more CSV files with one header line each, comma-separated; every value is read as text."""
+class ImportedFiles(_Labelled):
+    """The typed copy of files of text.
+
+    Attributes:
+        paths: The files that were read.
+        format: Their format.
+        copy: The Parquet file of the copy.
+        label: The name of the snapshot.
+    """
 
     paths: tuple[str, ...]
-    format: ClassVar[str] = "csv"
-
-    def names(self) -> tuple[str, ...]:
-        """Column names from the header line of the first file."""
-        opened = gzip.open if self.paths[0].endswith(".gz") else open
-        try:
-            with opened(self.paths[0], "rb") as file:
-                line = file.readline()  # the header's bytes alone: a text reader would decode rows too
-                while line.count(b'"') % 2 and (more := file.readline()):
-                    line += more
-            names = tuple(next(csv.reader([line.decode("utf-8-sig")], strict=True), ()))
-        except (OSError, UnicodeDecodeError, csv.Error):
-            raise SchemaError(f"path={self.paths[0]!r} is not a CSV file that can be read as UTF-8") from None
-        if len(set(names)) != len(names) or not names:
-            raise SchemaError(f"path={self.paths[0]!r} must begin with a header line of distinct column names")
-        require_told_apart([name for name in names if name], f"path={self.paths[0]!r}")
-        return names
+    format: str
+    copy: str
+    label: str
 
     def schema(self) -> dict[str, ColumnType]:
-        """Text for every column, until types are declared. A column without a name cannot be used."""
-        return dict.fromkeys(filter(None, self.names()), ColumnType.TEXT)
+        """The columns of the copy."""
+        return dict(_of_parquet((self.copy,), files_state((self.copy,))))
+
+    def location(self) -> str:
+        """The name of the place in the ledger: that of the files."""
+        return f"{self.format}:" + "|".join(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +249,7 @@ class DuckdbTable:
 
     def snapshot(self) -> str:
         """A digest that changes when the database file is written."""
-        return _files_snapshot((self.path,))
+        return files_state((self.path,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +264,7 @@ class DuckdbConnection(_Labelled):
 
     connection: Any = field(compare=False, repr=False)
     table: str
-    label: str
+    label: str = field(compare=False)
 
     def schema(self) -> dict[str, ColumnType]:
         """The declared columns."""
@@ -292,7 +287,7 @@ class DuckdbQuery(_Labelled):
 
     connection: Any = field(compare=False, repr=False)
     text: str
-    label: str
+    label: str = field(compare=False)
 
     def schema(self) -> dict[str, ColumnType]:
         """The columns of the text, by binding it. No row is read."""
@@ -307,25 +302,23 @@ class DuckdbQuery(_Labelled):
 
 @dataclass(frozen=True, slots=True)
 class Frame(_Labelled):
-    """A pandas, Polars or Arrow table in memory. Rows are converted only when a plan runs.
+    """A pandas, Polars or Arrow table, held in memory as Arrow columns in which every value can be read.
 
     Attributes:
-        frame: The table.
+        frame: The Arrow table.
         label: The name of the snapshot.
     """
 
-    frame: Any = field(compare=False, repr=False)
+    frame: pa.Table = field(compare=False, repr=False)
     label: str
 
     def schema(self) -> dict[str, ColumnType]:
-        """The frame's column types. A pandas `object` column has none: declare its type."""
-        if isinstance(self.frame, pa.Table):
-            return _typed(self.frame.schema.names, self.frame.schema.types, "the table")
-        return _typed(list(map(str, self.frame.columns)), self.frame.dtypes, "the frame")
+        """The column types. An `object` column of pandas is text: declare its type."""
+        return _typed(self.frame.schema.names, self.frame.schema.types, "the table")
 
 
 LocalSource = (
-    ParquetFiles | CsvFiles | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
+    ParquetFiles | ImportedFiles | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
 )  # read by DuckDB in this process
 Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 
@@ -333,7 +326,7 @@ Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 def places_of(source: Source) -> tuple[str, ...]:
     """The lasting places of a source's rows: the whole, and of several files each alone. Empty if there is none."""
     whole = (place,) if (place := source.location()) else ()
-    if isinstance(source, ParquetFiles | CsvFiles) and len(source.paths) > 1:
+    if isinstance(source, ParquetFiles | ImportedFiles) and len(source.paths) > 1:
         return whole + tuple(f"{source.format}:{path}" for path in source.paths)
     return whole
 
@@ -348,18 +341,8 @@ def same_rows(one: Source, other: Source) -> bool:
     Returns:
         True if they surely do.
     """
-    if set(places_of(one)) & set(places_of(other)):
-        return True
-    match one, other:
-        case (Frame(frame=mine), Frame(frame=its)):
-            return mine is its
-        case (SparkFrame(frame=mine), SparkFrame(frame=its)):
-            return mine is its
-        case (DuckdbConnection(table=mine), DuckdbConnection(table=its)):
-            return mine.lower() == its.lower()
-        case (DuckdbQuery(text=mine), DuckdbQuery(text=its)):
-            return mine == its
-    return False
+    frames = (getattr(source, "frame", source) for source in (one, other))
+    return one == other or next(frames) is next(frames) or bool(set(places_of(one)) & set(places_of(other)))
 
 
 def snapshot_name(source: Source, key: bytes) -> str:
@@ -376,23 +359,32 @@ def snapshot_name(source: Source, key: bytes) -> str:
         A label as it is, and a keyed digest of the state of files.
     """
     state = source.snapshot()
-    files = isinstance(source, ParquetFiles | CsvFiles | DuckdbTable)
+    files = isinstance(source, ParquetFiles | DuckdbTable)
     return hmac.new(key, state.encode(), "sha256").hexdigest() if files else state
 
 
-def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:
+def source_of(
+    data: Any,
+    *,
+    table: str = "",
+    snapshot: str = "",
+    types: Mapping[str, ColumnType] | None = None,
+    terms: Terms = NO_TERMS,
+) -> Source:
     """Recognise the caller's data.
 
     Args:
         data: A path, a URL, a connection, a session or a frame.
         table: The table in a database.
         snapshot: The name of the snapshot; by default a new one.
+        types: The declared types, by column.
+        terms: The owner's terms for files of text and frames.
 
     Returns:
         The source.
 
     Raises:
-        SchemaError: The data is no table; the message lists the accepted kinds.
+        SchemaError: The data is no table; the message lists the accepted kinds. Or values are odd, and not accepted.
     """
     label = snapshot or uuid.uuid4().hex
     if isinstance(data, duckdb.DuckDBPyConnection):
@@ -402,59 +394,58 @@ def source_of(data: Any, *, table: str = "", snapshot: str = "") -> Source:
     if isinstance(data, str) and is_url(data):
         return postgres_table(data, table, label)
     if isinstance(data, str | Path):
-        return _file_source(str(data), table)
+        return _file_source(str(data), table, types or {}, terms)
     if is_ibis(data):
-        kind, place, text = bound(data)
-        return DuckdbQuery(place, text, label) if kind == "duckdb" else spark_frame(place.sql(text), "", label)
+        engine, place, text = bound(data)
+        return DuckdbQuery(place, text, label) if engine == "duckdb" else spark_frame(place.sql(text), "", label)
     if is_spark(data):
         return spark_frame(data, table, label)
-    module = type(data).__module__.partition(".")[0]
-    if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and hasattr(data, "dtypes")):
-        return Frame(data, label)
+    module, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    if module == "pyarrow" and hasattr(data, "to_table"):
+        data = data.to_table()
+    if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and kind in {"DataFrame", "LazyFrame"}):
+        held, name = framed(data, terms)
+        return Frame(held, snapshot or name)
     raise SchemaError(
-        f"data of type {type(data).__name__} is not a table; give a path to Parquet, CSV or a DuckDB database, "
+        f"data of type {kind} is not a table; give a path to Parquet, CSV or a DuckDB database, "
         "a DuckDB connection, PostgreSQL URL or Spark session with table=, or a Spark, Ibis, pandas, Polars or Arrow table"
     )
 
 
-def _file_source(path: str, table: str) -> Source:
+def matched(path: str) -> tuple[str, ...]:
+    """The files of a path or glob, sorted.
+
+    Args:
+        path: The path or glob.
+
+    Returns:
+        The absolute paths.
+
+    Raises:
+        SchemaError: There is no such file.
+    """
     paths = tuple(str(Path(match).resolve()) for match in sorted(glob.glob(path)))  # noqa: PTH207 - globs with roots
     if not paths:
         raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
+    return paths
+
+
+def _file_source(path: str, table: str, types: Mapping[str, ColumnType], terms: Terms) -> Source:
+    paths = matched(path)
     suffix = Path(paths[0]).suffix.lower()
     if suffix in {".parquet", ".pq"}:
         return ParquetFiles(paths)
-    if suffix in {".csv", ".gz"} and ".csv" in Path(paths[0]).name.lower():
-        return CsvFiles(paths)
+    if paths[0].lower().endswith(ENDINGS):
+        found = imported(paths, types, terms)
+        return ImportedFiles(paths, "csv", found.copy, found.snapshot)
     if suffix in {".duckdb", ".db", ".ddb"}:
         if not table:
             raise SchemaError(f"table='' must name a table or view of the database {path!r}")
         return DuckdbTable(paths[0], table)
-    raise SchemaError(f"path={path!r} must end in .parquet, .csv, .duckdb or .db")
-
-
-def require_told_apart(names: Sequence[str], where: str) -> None:
-    """Refuse column names that are empty, or equal to DuckDB, which ignores the case of ASCII letters.
-
-    DuckDB would read one of the two columns for both: one person's id for another's.
-
-    Args:
-        names: The names.
-        where: The place of the table, for the error.
-
-    Raises:
-        SchemaError: A name is empty, or two names are equal.
-    """
-    known: dict[bytes, str] = {}
-    for name in names:
-        if not name:
-            raise SchemaError(f"{where} has a column without a name; name it, or leave it out")
-        key = name.encode("utf-8", "surrogatepass").lower()
-        if key in known:
-            raise SchemaError(
-                f"{where} has columns {known[key]!r} and {name!r}, which are one name to DuckDB; rename one"
-            )
-        known[key] = name
+    raise SchemaError(
+        f"path={path!r} must end in .parquet, .csv, .tsv, .duckdb or .db; of another format, write one of those, or read "
+        "it with pandas and give the DataFrame"
+    )
 
 
 def _typed(names: Sequence[str], kinds: Iterable[Any], where: str) -> dict[str, ColumnType]:
@@ -519,17 +510,3 @@ def _described(connection: Any, table: str) -> dict[str, ColumnType]:
     except duckdb.Error:
         raise SchemaError(f"table={table!r} is not a table or view of this database") from None
     return {row[0]: column_type(row[1]) for row in rows}
-
-
-def _files_snapshot(paths: tuple[str, ...]) -> str:
-    """A digest of what the file system says of the files, without opening them."""
-    facts = []
-    for path in paths:
-        try:
-            stat = Path(path).stat()
-        except OSError:
-            raise SchemaError(
-                f"path={path!r} is not there any more, or may not be read; open the table again"
-            ) from None
-        facts.append((path, stat.st_size, stat.st_mtime_ns, stat.st_ino))
-    return hashlib.sha256(repr(facts).encode()).hexdigest()

@@ -4,7 +4,7 @@ A type is schema. A file's metadata, a database or the caller declares it; it is
 the query language does not need (lists, blobs, times of day, intervals) are OTHER, and can only be carried along.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from itertools import product
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from neartwin.errors import QueryError
+from neartwin.errors import QueryError, SchemaError
 
 
 class ColumnType(StrEnum):
@@ -72,6 +72,30 @@ def column_type(name: str) -> ColumnType:
         if word.startswith(prefixes):
             return kind
     return ColumnType.OTHER
+
+
+def require_told_apart(names: Sequence[str], where: str) -> None:
+    """Refuse column names that are empty, or equal to DuckDB, which ignores the case of ASCII letters.
+
+    DuckDB would read one of the two columns for both: one person's id for another's.
+
+    Args:
+        names: The names.
+        where: The place of the table, for the error.
+
+    Raises:
+        SchemaError: A name is empty, or two names are equal.
+    """
+    known: dict[bytes, str] = {}
+    for name in names:
+        if not name:
+            raise SchemaError(f"{where} has a column without a name; name it, or leave it out")
+        key = name.encode("utf-8", "surrogatepass").lower()
+        if key in known:
+            raise SchemaError(
+                f"{where} has columns {known[key]!r} and {name!r}, which are one name to DuckDB; rename one"
+            )
+        known[key] = name
 
 
 Key = tuple[object, ...]

@@ -171,7 +171,7 @@ class DataDirectory:
         """
         if self.store.dataset(dataset.name) is not None:
             raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
-        rows, tables = dataset.rows(), dataset.others()
+        rows, tables = dataset.rows(refresh=None), dataset.others(refresh=None)
         _known_columns(dataset, rows, tables)
         self.ledger.open(rows, dataset.budget)
         for side in dataset.tables:

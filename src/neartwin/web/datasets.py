@@ -71,15 +71,17 @@ class JoinableTable:
             rule = "must name the key of owned rows" if self.kind == "owned" else "is for owned tables alone"
             raise ParameterError("on", dict(self.on), rule, remedy="for instance {'order': 'order'}")
 
-    def opened(self, rows: Rows) -> Rows | OtherTable:
-        """Open the table for joins. This reads names and types, never a row.
+    def opened(self, rows: Rows, *, refresh: bool | None = False) -> Rows | OtherTable:
+        """Open the table for joins.
 
         Args:
             rows: The data set that it is joined to.
+            refresh: As for `nt.table`: a question asks what was read last.
         """
         more: dict[str, Any] = {"table": self.table, "types": self.types, "columns": self.bounds}
         if self.kind == "public":
             return public_table(self.place, name=self.name, **more)
+        more["refresh"] = refresh
         if self.kind == "owned":
             return open_table(self.place, unit=owned_by(rows, on=self.on), name=self.name, **more)
         own = rows.table
@@ -253,8 +255,12 @@ class Dataset:
         if len(set(names)) != len(names):
             raise ParameterError("tables", names, "must have distinct names, by which SQL refers to them")
 
-    def rows(self) -> Rows:
-        """Open the table's rows. This reads names and types, never a row."""
+    def rows(self, *, refresh: bool | None = False) -> Rows:
+        """Open the table's rows.
+
+        Args:
+            refresh: As for `nt.table`: a question asks what was read last.
+        """
         return open_table(
             self.place,
             unit=ROW if self.unit == EACH_ROW_NAME else self.unit,
@@ -263,12 +269,17 @@ class Dataset:
             neighbours=self.neighbours,
             types=self.types,
             columns=self.bounds,
+            refresh=refresh,
         )
 
-    def others(self) -> dict[str, Rows | OtherTable]:
-        """The tables that questions may join, by their names in SQL."""
-        rows = self.rows() if self.tables else None
-        return {side.name: side.opened(rows) for side in self.tables if rows is not None}
+    def others(self, *, refresh: bool | None = False) -> dict[str, Rows | OtherTable]:
+        """The tables that questions may join, by their names in SQL.
+
+        Args:
+            refresh: As for `rows`.
+        """
+        rows = self.rows(refresh=refresh) if self.tables else None
+        return {side.name: side.opened(rows, refresh=refresh) for side in self.tables if rows is not None}
 
     def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
         """The table that a column of joined rows comes from, with the column's own name there."""

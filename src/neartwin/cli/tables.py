@@ -1,0 +1,68 @@
+"""`neartwin import` and `neartwin check`: what the owner of a table does before anybody asks it."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+from neartwin.cli import options
+from neartwin.cli.output import report_errors, stderr
+from neartwin.engines.duckdb import unreadable
+from neartwin.errors import SchemaError
+from neartwin.tables.ingestion import Terms, fitting_types, imported
+from neartwin.tables.joins import declared_types
+from neartwin.tables.sources import LocalSource, matched, source_of
+
+_TYPES = click.option("--types", multiple=True, help="A declared type: amount=number. Other columns of a CSV are text.")
+
+
+@click.command("import")
+@click.argument("file")
+@_TYPES
+@click.option("--accept-odd", is_flag=True, help="Leave odd lines out, and take odd values as NULL.")
+@options.json_option
+@report_errors
+def import_(*, file: str, types: tuple[str, ...], accept_odd: bool, as_json: bool) -> None:
+    """Read CSV or TSV files once into typed columns, for questions with the same --types.
+
+    This is the owner's own reading, and no release: it shows odd lines and values. A file that was written since becomes
+    another snapshot.
+    """
+    declared = declared_types(options.pairs(types, "types"))
+    found = imported(matched(file), declared, Terms(accept_odd=accept_odd, refresh=True))
+    fits = fitting_types(found, declared)
+    if as_json:
+        click.echo(json.dumps(asdict(found) | {"fits": fits}))
+        return
+    click.echo(f"snapshot {found.number}: {found.rows:,} rows in {found.copy}")
+    for line in found.listed:
+        stderr.print(f"odd: {line}", markup=False)
+    if fits:
+        stderr.print(
+            "all values of these text columns would fit another type. If you may say so of any person's values:"
+        )
+        stderr.print(" ".join(f"--types {column}={kind}" for column, kind in fits.items()), markup=False)
+
+
+@click.command()
+@click.argument("data")
+@click.option("--table", default="", help="The table of a database.")
+@_TYPES
+@report_errors
+def check(*, data: str, table: str, types: tuple[str, ...]) -> None:
+    """Read each value of a table once, and name columns that a value makes unreadable.
+
+    Such a value would make releases fail. This is the owner's own reading, and no release.
+    """
+    declared = declared_types(options.pairs(types, "types"))
+    source = source_of(data, table=table, types=declared)
+    if not isinstance(source, LocalSource):
+        raise SchemaError(
+            "check reads files, DuckDB databases and frames; the types of a server's table are checked there"
+        )
+    faults = unreadable(source, {**source.schema(), **declared})
+    for column, why in faults.items():
+        stderr.print(f"{column}: {why}", markup=False)
+    if faults:
+        raise SchemaError(f"{len(faults)} columns cannot be read whole; mend them, or make a copy without them")
+    click.echo("every value can be read")

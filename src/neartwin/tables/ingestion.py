@@ -1,0 +1,538 @@
+"""Ingestion: files of text and frames become typed columns, once, before any account can be opened on them.
+
+Whoever owns the data reads it here. The reading is the owner's own act. It is no release, and its messages name lines
+and reasons to the owner alone. Afterwards no value can make a statement fail.
+
+A CSV becomes a Parquet file in a folder of the owner's. The name of the snapshot is a running number and a random word.
+Only a declared refresh advances it. A name that follows the content would tell by "free" or "charged" whether one
+person's rows changed.
+
+Files are read by DuckDB if every line is in order. Else each line is read alone: an odd line is left out, an odd value
+becomes NULL, and both are listed. A line in order is read the same both ways. A space before a quote is told, since
+DuckDB alone understands it.
+"""
+
+import contextlib
+import csv
+import gzip
+import hashlib
+import json
+import uuid
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from neartwin.errors import SchemaError
+from neartwin.tables.types import ColumnType, require_told_apart
+
+FOLDER = ".neartwin"
+ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_DELIMITERS = ",;\t|"
+_SHOWN, _LISTED = 5, 1000
+_BATCH = 50_000  # lines
+_SQL = {
+    ColumnType.INTEGER: "BIGINT",
+    ColumnType.NUMBER: "DOUBLE",
+    ColumnType.BOOLEAN: "BOOLEAN",
+    ColumnType.DATE: "DATE",
+    ColumnType.TIMESTAMP: "TIMESTAMP",
+    ColumnType.TEXT: "VARCHAR",
+}
+_DAYS = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
+_FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of the years 1 and 9999, from 1970
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """Terms on which the owner brings data in.
+
+    Attributes:
+        into: The folder of the typed copy; "" for `.neartwin` beside the file.
+        accept_odd: Whether odd lines are left out and odd values become NULL. Else they are refused, and listed.
+        refresh: Whether a file that was written since is read again. None refuses it, and False keeps the last copy.
+    """
+
+    into: str = ""
+    accept_odd: bool = False
+    refresh: bool | None = None
+
+
+NO_TERMS = Terms()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """The result of an ingestion, for the owner alone.
+
+    Attributes:
+        copy: The Parquet file.
+        snapshot: The name of the snapshot.
+        number: Its running number.
+        state: The state of the files that were read.
+        rows: The number of rows.
+        odd: The number of odd lines and values.
+        listed: The first of them, with file, line and reason.
+        accepted: Whether the owner accepted them.
+    """
+
+    copy: str
+    snapshot: str
+    number: int
+    state: str
+    rows: int
+    odd: int
+    listed: tuple[str, ...]
+    accepted: bool
+
+
+def imported(paths: Sequence[str], types: Mapping[str, ColumnType], terms: Terms) -> Imported:
+    """The typed copy of files of text: the last one, or a new one.
+
+    Args:
+        paths: The files, with one header line each. Columns are matched by name.
+        types: The declared types, by column; others are text.
+        terms: The owner's terms.
+
+    Returns:
+        The copy and its facts.
+
+    Raises:
+        SchemaError: A file cannot be read, or has odd lines or values that nobody accepted. Or it changed since it was read.
+    """
+    place = _place(paths, types, terms)
+    state, known = files_state(paths), _known(place)
+    if known is not None and (known.state == state or terms.refresh is False):
+        return known
+    if known is not None and terms.refresh is None:
+        raise SchemaError(
+            f"path={paths[0]!r} was written since it was read as snapshot {known.number}: nt.table(..., refresh=True) or "
+            "`neartwin import` reads it again, as another snapshot; refresh=False asks the one that was read"
+        )
+    number, word = (known.number + 1 if known else 1), uuid.uuid4().hex
+    copy = place / f"{number}-{word}.parquet"
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        rows, odd, listed = _written(paths, types, copy)
+    except OSError as fault:
+        raise SchemaError(f"the typed copy in {str(place)!r} cannot be written: {fault.strerror}; give into=") from None
+    if odd and not (terms.accept_odd or (known and known.accepted)):
+        copy.unlink()
+        raise _refused(odd, listed)
+    new = Imported(
+        copy=str(copy), snapshot=f"{number} of {word}", number=number, state=state, rows=rows, odd=odd,
+        listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted),
+    )  # fmt: skip
+    beside = place / f"{word}.json"
+    beside.write_text(json.dumps(asdict(new)), encoding="utf-8")
+    beside.replace(place / "import.json")  # at once: a reader has the old copy or the new one
+    for old in place.glob("*.parquet"):
+        if old not in {copy, Path(known.copy) if known else copy}:
+            old.unlink(missing_ok=True)
+    return new
+
+
+def fitting_types(found: Imported, declared: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """Types that all values of the undeclared columns would fit: a proposal, for the owner to declare or not.
+
+    Args:
+        found: The import.
+        declared: The declared types, by column.
+
+    Returns:
+        The narrowest type of each column that fits another than text.
+    """
+    kinds = [kind for kind in _SQL if kind is not ColumnType.TEXT]
+    columns = [name for name in pq.read_schema(found.copy).names if name not in declared]
+    tests = [
+        f"bool_and({_name(name)} IS NULL OR {_lenient(name, kind)} IS NOT NULL)" for name in columns for kind in kinds
+    ]
+    if not tests:
+        return {}
+    with duckdb.connect() as connection:
+        row = connection.execute(f"SELECT {', '.join(tests)} FROM read_parquet({_quoted(found.copy)})").fetchone() or ()
+    fits = [row[place : place + len(kinds)] for place in range(0, len(row), len(kinds))]
+    return {name: kinds[fit.index(True)] for name, fit in zip(columns, fits, strict=True) if True in fit}
+
+
+def _place(paths: Sequence[str], types: Mapping[str, ColumnType], terms: Terms) -> Path:
+    first = Path(paths[0])
+    digest = hashlib.sha256(repr((list(paths), sorted(types.items()))).encode()).hexdigest()[:16]
+    return (Path(terms.into) if terms.into else first.parent / FOLDER) / f"{first.name}-{digest}"
+
+
+def _known(place: Path) -> Imported | None:
+    try:
+        body = json.loads((place / "import.json").read_text(encoding="utf-8"))
+        found = Imported(**body | {"listed": tuple(body["listed"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return found if Path(found.copy).is_file() else None
+
+
+def _refused(odd: int, listed: Sequence[str]) -> SchemaError:
+    shown = "; ".join(listed[:_SHOWN]) + ("; ..." if odd > _SHOWN else "")
+    return SchemaError(
+        f"{odd:,} lines or values are odd: {shown}. Mend them, or accept them with nt.table(..., accept_odd=True) or "
+        "`neartwin import --accept-odd`: odd lines are then left out, and odd values become NULL"
+    )
+
+
+def files_state(paths: Sequence[str]) -> str:
+    """A digest of what the file system says of files, without opening them.
+
+    Args:
+        paths: The files.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        SchemaError: A file is gone.
+    """
+    facts = []
+    for path in paths:
+        try:
+            stat = Path(path).stat()
+        except OSError:
+            raise SchemaError(
+                f"path={path!r} is not there any more, or may not be read; open the table again"
+            ) from None
+        facts.append((path, stat.st_size, stat.st_mtime_ns, stat.st_ino))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    """A file of text: its column names in order, "" for one without a name, and what stands between values."""
+
+    path: str
+    names: tuple[str, ...]
+    delimiter: str
+
+
+def _opened(path: str) -> _Text:
+    lines = _lines(path)
+    try:
+        header = ""
+        for line in lines:
+            header += line
+            if header.count('"') % 2 == 0:
+                break
+        header.encode()
+        delimiter = max(_DELIMITERS, key=header.count)
+        names = tuple(next(csv.reader([header.rstrip("\r\n")], strict=True, delimiter=delimiter), ()))
+    except (OSError, EOFError, UnicodeError, csv.Error):
+        raise SchemaError(f"path={path!r} is not a CSV file that can be read as UTF-8; write it as UTF-8") from None
+    finally:
+        lines.close()
+    if len(set(names)) != len(names) or not names:
+        raise SchemaError(f"path={path!r} must begin with a header line of distinct column names")
+    require_told_apart([name for name in names if name], f"path={path!r}")
+    return _Text(path, names, delimiter)
+
+
+def _lines(path: str) -> Generator[str]:
+    opened = gzip.open if path.lower().endswith(".gz") else open
+    with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
+        yield from file
+
+
+def _written(paths: Sequence[str], types: Mapping[str, ColumnType], copy: Path) -> tuple[int, int, list[str]]:
+    """Write the copy. The number of rows, the number of odd lines and values, and the first of these in words."""
+    files = [_opened(path) for path in paths]
+    columns = {name: types.get(name, ColumnType.TEXT) for name in files[0].names if name}
+    if not columns:
+        raise SchemaError(f"path={paths[0]!r} must begin with a header line of distinct column names")
+    for column in set(types) - set(columns):
+        raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, columns))}")
+    for file in files[1:]:
+        if different := sorted(set(columns) ^ set(filter(None, file.names))):
+            raise SchemaError(f"path={file.path!r}: column {different[0]!r} is in this file or in {paths[0]!r} alone")
+    with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
+        try:
+            rows = connection.execute(_copy(files, columns, copy)).fetchall()[0][0]
+        except duckdb.Error:
+            copy.unlink(missing_ok=True)
+        else:
+            copy.chmod(0o600)
+            return int(rows), 0, []
+        return _line_by_line(connection, files, columns, copy)
+
+
+def _copy(files: Sequence[_Text], columns: Mapping[str, ColumnType], copy: Path) -> str:
+    """The statement that copies files in which every line is in order; it fails on any other."""
+    casts = ", ".join(f"CAST({_name(name)} AS {_SQL[kind]}) AS {_name(name)}" for name, kind in columns.items())
+    inside = ", ".join(_checked(_name(name), kind) for name, kind in columns.items())
+    parts = []
+    for file in files:
+        unnamed = max(file.names, key=len) + "_"
+        kinds = ", ".join(f"{_quoted(name or unnamed)}: 'VARCHAR'" for name in file.names)
+        options = f"auto_detect = false, header = true, delim = {_quoted(file.delimiter)}, quote = '\"', escape = '\"'"
+        rows = f"read_csv({_quoted(file.path)}, columns = {{{kinds}}}, {options}, strict_mode = true)"
+        parts.append(f"SELECT {inside} FROM (SELECT {casts} FROM {rows})")
+    return f"COPY ({' UNION ALL '.join(parts)}) TO {_quoted(str(copy))} (FORMAT parquet)"
+
+
+def _checked(column: str, kind: ColumnType) -> str:
+    if kind not in _DAYS:
+        return column
+    return f"CASE WHEN {column} IS NULL OR {_in_calendar(column, kind)} THEN {column} ELSE error('odd') END AS {column}"
+
+
+def _lenient(name: str, kind: ColumnType) -> str:
+    """A text as a type, NULL where it does not fit. DuckDB's reader takes a space before a quote away, so it fits no text."""
+    column = _name(name)
+    if kind is ColumnType.TEXT:
+        return f"CASE WHEN NOT ({column} LIKE ' %' AND ltrim({column}, ' ') LIKE '\"%') THEN {column} END"
+    value = f"TRY_CAST({column} AS {_SQL[kind]})"
+    return f"CASE WHEN {_in_calendar(value, kind)} THEN {value} END" if kind in _DAYS else value
+
+
+def _in_calendar(value: str, kind: ColumnType) -> str:
+    return f"({value} >= {_SQL[kind]} '0001-01-01' AND {value} < {_SQL[kind]} '10000-01-01')"
+
+
+def _line_by_line(
+    connection: Any, files: Sequence[_Text], columns: Mapping[str, ColumnType], copy: Path
+) -> tuple[int, int, list[str]]:
+    rows, odd, listed = 0, 0, list[str]()
+    casts = ", ".join(f"{_lenient(name, kind)} AS {_name(name)}" for name, kind in columns.items())
+    nothing = pa.table(dict.fromkeys(columns, pa.array([], pa.string())))
+    schema = connection.from_arrow(nothing).project(casts).to_arrow_table().schema
+    with pq.ParquetWriter(copy, schema) as writer:
+        for file in files:
+            name = Path(file.path).name
+            values = _values(file)
+            while batch := list(islice(values, _BATCH)):
+                faults = [(line, why) for line, found, why in batch if found is None]
+                kept = [(line, found) for line, found, _ in batch if found is not None]
+                texts = {}
+                for column in columns:
+                    at = file.names.index(column)
+                    texts[column], wrong = texts_of([found[at] or None for _, found in kept])
+                    faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
+                given = pa.table(texts)
+                typed = connection.from_arrow(given).project(casts).to_arrow_table()
+                for column, kind in columns.items():
+                    lost = pc.and_(pc.is_valid(given[column]), pc.is_null(typed[column]))
+                    for i in pc.indices_nonzero(lost).to_pylist():
+                        faults.append((kept[i][0], f"{column!r} is {_short(given[column][i].as_py())}, and no {kind}"))
+                writer.write_table(typed)
+                rows, odd = rows + len(kept), odd + len(faults)
+                listed += [f"{name}, line {line}: {why}" for line, why in sorted(faults)[: _LISTED - len(listed)]]
+    copy.chmod(0o600)
+    return rows, odd, listed
+
+
+def _values(file: _Text) -> Iterator[tuple[int, list[str] | None, str]]:
+    """Yield the number and values of each line after the header, or None and the fault. Empty lines are left out."""
+    wanted = len(file.names)
+    for line, row, wrong in islice(_records(file), 1, None):
+        fault = wrong
+        if not fault and not row:
+            if wanted > 1:
+                continue
+            row.append("")
+        if len(row) == wanted + 1 and not row[-1]:
+            row.pop()
+        if not fault and len(row) != wanted:
+            fault = f"has {len(row)} values, and the header {wanted}"
+        yield (line, None, fault) if fault else (line, row, "")
+
+
+def _records(file: _Text) -> Iterator[tuple[int, list[str], str]]:
+    """Yield the number of each record's first line with its values, or with its fault.
+
+    After a fault, reading goes on with the next line. So a quote that is never closed takes no other line with it.
+    """
+    lines, waiting, taken = _lines(file.path), list[str](), list[str]()
+
+    def fed() -> Iterator[str]:
+        while (line := waiting.pop() if waiting else next(lines, None)) is not None:
+            taken.append(line)
+            yield line
+
+    reader, number = csv.reader(fed(), strict=True, delimiter=file.delimiter), 1
+    while True:
+        fault, row = "", list[str]()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            fault = f"cannot be read: {error}"
+            waiting += reversed(taken[1:])
+            del taken[1:]
+            reader = csv.reader(fed(), strict=True, delimiter=file.delimiter)
+        yield number, row, fault
+        number += len(taken)
+        taken.clear()
+
+
+def texts_of(values: Sequence[object]) -> tuple[pa.Array, list[tuple[int, str]]]:
+    """Python values as texts, each on its own.
+
+    Args:
+        values: Any values; None and NaN are NULL.
+
+    Returns:
+        The texts, and the place and fault of each value that has none; it is NULL.
+    """
+    try:
+        if all(value is None or type(value) is str for value in values):
+            return pa.array(values, pa.string()), []
+    except (pa.ArrowException, UnicodeError):
+        pass
+    found, odd = list[str | None](), list[tuple[int, str]]()
+    for place, value in enumerate(values):
+        text, why = _text(value)
+        found.append(text)
+        if why:
+            odd.append((place, why))
+    return pa.array(found, pa.string()), odd
+
+
+def _text(value: object) -> tuple[str | None, str]:
+    if value is None or type(value).__name__ == "NAType":
+        return None, ""
+    with contextlib.suppress(Exception):  # of any kind, since the value is of any type
+        if bool(value != value):  # noqa: PLR0124 - NaN
+            return None, ""
+    try:
+        text = str(value)
+        text.encode()
+    except Exception as fault:  # noqa: BLE001 - as above
+        why = (
+            "is no valid Unicode" if isinstance(fault, UnicodeError) else f"is a {type(value).__name__} without a text"
+        )
+        return None, why
+    return text, ""
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 30 else f"{text[:27]}...")
+
+
+def _name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+_labels: dict[bytes, str] = {}  # of this process: the same frame opened again is the same snapshot
+
+
+def framed(data: Any, terms: Terms) -> tuple[pa.Table, str]:
+    """A frame as an Arrow table in which every value can be read, and the name of its snapshot.
+
+    Equal data have one name in this process.
+
+    Args:
+        data: A pandas, Polars or Arrow table, or a lazy Polars table.
+        terms: The owner's terms.
+
+    Returns:
+        The table, and the name of the snapshot.
+
+    Raises:
+        SchemaError: A column cannot be held, or odd values were not accepted.
+    """
+    data = data.collect() if hasattr(data, "collect") else data
+    names = list(map(str, data.schema.names if isinstance(data, pa.Table) else data.columns))
+    require_told_apart(names, "the table" if isinstance(data, pa.Table) else "the frame")
+    arrays, odd, listed = [], 0, list[str]()
+    for place, name in enumerate(names):
+        try:
+            array, wrong = _column(data, place)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError) as fault:
+            raise SchemaError(f"column {name!r} cannot be held: {fault}; convert it, or leave it out") from None
+        arrays.append(array)
+        odd += len(wrong)
+        listed += [f"row {row}: {name!r} {why}" for row, why in wrong[: _LISTED - len(listed)]]
+    if odd and not terms.accept_odd:
+        raise _refused(odd, listed)
+    table = pa.Table.from_arrays(arrays, names=names)
+    digest = hashlib.blake2b(repr(table.schema).encode())
+    for batch in table.to_batches():
+        digest.update(batch.serialize())
+    return table, _labels.setdefault(digest.digest(), uuid.uuid4().hex)
+
+
+def _column(data: Any, place: int) -> tuple[Any, list[tuple[int, str]]]:
+    """A column in Arrow, with the place and fault of each odd value. Objects and categories become texts."""
+    if isinstance(data, pa.Table):
+        return _readable(data.column(place))
+    if hasattr(data, "iloc"):
+        values = data.iloc[:, place]
+        if values.dtype == object:
+            return texts_of(list(values))
+        if values.dtype.name == "category":
+            texts, odd = texts_of(list(values.cat.categories))
+            codes = values.cat.codes.to_numpy()
+            return texts.take(pa.array(codes, mask=codes < 0)), odd
+        return _readable(pa.Array.from_pandas(values))
+    values = data.to_series(place)
+    kind = str(values.dtype)
+    if kind == "Object":
+        return texts_of(values.to_list())
+    if "Int128" in kind:
+        raise TypeError(f"{kind} has no type in Arrow")
+    return _readable(values.to_arrow())
+
+
+def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
+    """An array that DuckDB reads whatever its values: valid text, times of the years 1 to 9999, no half precision."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        array = array.cast(kind.value_type)
+        kind = array.type
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            array = array.cast(pa.string())
+    elif pa.types.is_float16(kind):
+        return array.cast(pa.float32()), []
+    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        return _timed(array)
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+            raise
+        found = [None if raw is None else _decoded(raw) for raw in array.cast(pa.large_binary()).to_pylist()]
+        odd = [(place, "is no valid UTF-8") for place, text in enumerate(found) if text is False]
+        return pa.array([None if text is False else text for text in found], pa.string()), odd
+    return array, []
+
+
+def _decoded(raw: bytes) -> str | bool:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _timed(array: Any) -> tuple[Any, list[tuple[int, str]]]:
+    """Times in microseconds, or days."""
+    wanted: Any = pa.date32()
+    if pa.types.is_date64(array.type):
+        array = array.cast(pa.timestamp("ms"))
+    else:
+        wanted = pa.timestamp("us", array.type.tz)
+    unit = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
+    if unit == 10**9:  # 64 bits end in the year 2262
+        return array.cast(wanted, safe=False), []
+    whole = array.cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(whole, _FIRST * unit), pc.less(whole, (_LAST + 1) * unit))
+    array = pc.if_else(inside, array, pa.scalar(None, array.type)).cast(wanted, safe=False)
+    return array, [
+        (place, "is a time outside the years 1 to 9999") for place in pc.indices_nonzero(pc.invert(inside)).to_pylist()
+    ]

@@ -1,0 +1,259 @@
+"""Whatever one line or value holds, the owner hears of it before an account is opened, and no release fails by it."""
+
+import gzip
+import json
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import neartwin as nt
+from neartwin.cli import main
+from neartwin.errors import SchemaError
+from neartwin.tables import ingestion
+from neartwin.tables.types import ColumnType
+
+TYPES = {"who": "integer", "paid": "number", "day": "date"}
+GOOD = [f"{who},{who % 7},2024-01-{who % 28 + 1:02}\n" for who in range(40)]
+HEADER = "who,paid,day\n"
+IN_ORDER = {
+    "quoted newline": '90,"5\n",2024-01-01\n',
+    "quoted CR": '90,"5\r",2024-01-01\n',
+    "quoted comma": '90,5,"2024-01-01"\n',
+    "doubled quote": '90,5,""\n',
+    "empty": "90,,\n",
+    "empty line": "\n",
+}
+ODD = {  # and the columns that are lost, or None for the whole line
+    "stray CR": ("90,5\r,2024-01-01\n", None),
+    "malformed quote": ('90,"5"6,2024-01-01\n', None),
+    "open quote": ('90,"5,2024-01-01\n', None),
+    "few": ("90,5\n", None),
+    "many": ("90,5,2024-01-01,7\n", None),
+    "no number": ("90,five,2024-01-01\n", ["paid"]),
+    "no UTF-8": (b"90,\xff,2024-01-01\n", ["paid"]),
+    "far day": ("90,5,300000-01-01\n", ["day"]),
+    "before": ("90,5,0044-03-15 (BC)\n", ["day"]),
+    "no unit": ("you,5,2024-01-01\n", ["who"]),
+    "large": (f"{2**70},5,2024-01-01\n", ["who"]),
+}
+
+
+def written(place, *lines):
+    place.write_bytes(b"".join(line if isinstance(line, bytes) else line.encode() for line in (HEADER, *lines)))
+    return place
+
+
+def opened(place, **more):
+    return nt.table(place, unit="who", name="visits", types=TYPES, **more)
+
+
+def held(rows):
+    return pq.read_table(rows.table.source.copy).to_pylist()
+
+
+def total(rows, folder):
+    with nt.open_ledger(folder / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**9))
+        asked = rows.agg(n=nt.count(), paid=nt.sum("paid", 0, 10, 1), days=nt.count("day"))
+        plan = account.plan(asked, spend=nt.pure(10**6), limits=nt.limits(max_rows_per_group=1))
+        release = account.release(plan)
+        return [round(release[name].values[0]) for name in ("n", "paid", "days")]
+
+
+@pytest.mark.parametrize("at", [20, *(pytest.param(at, marks=pytest.mark.slow) for at in (0, 40))])
+@pytest.mark.parametrize("name", ODD)
+def test_odd_line_of_a_csv_is_told_and_changes_no_other(tmp_path, name, at):
+    line, lost = ODD[name]
+    place = written(tmp_path / "v.csv", *GOOD[:at], line, *GOOD[at:])
+    with pytest.raises(SchemaError, match=f"v.csv, line {at + 2}: "):
+        opened(place)
+    rows = opened(place, accept_odd=True)
+    without = held(opened(written(tmp_path / "w.csv", *GOOD)))
+    kept = held(rows)
+    assert [row for row in kept if row["who"] not in {90, None}] == without
+    others = [row for row in kept if row["who"] in {90, None}]
+    whole = {"who": 90, "paid": 5, "day": "2024-01-01"}
+    assert [{key: row[key] is None for key in row} for row in others] == (
+        [] if lost is None else [{key: key in lost for key in whole}]
+    )
+    if at == 20 and name in {"open quote", "no number"}:
+        counted = total(rows, tmp_path)
+        assert counted == [40 + len(others), sum(row["paid"] or 0 for row in kept), 40 + len(others)]
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_line_in_order_is_read_alike_whatever_the_others_are(tmp_path, name):
+    """A file with an odd line is read line by line, and one without it by DuckDB."""
+    fast = opened(written(tmp_path / "v.csv", *GOOD, IN_ORDER[name], *GOOD))
+    slow = opened(written(tmp_path / "w.csv", *GOOD, IN_ORDER[name], *GOOD, "x\n"), accept_odd=True)
+    assert held(fast) == held(slow)
+    assert len(held(fast)) == 2 * len(GOOD) + (name != "empty line")
+
+
+def test_line_ends_and_a_byte_order_mark_are_read_alike(tmp_path):
+    plain = held(opened(written(tmp_path / "y.csv", *GOOD)))
+    for encoded, end in (("\ufeff", "\n"), ("", "\r\n"), ("", "\r")):
+        text = (encoded + HEADER + "".join(GOOD)).replace("\n", end)
+        (tmp_path / "x.csv").write_bytes(text.encode())
+        assert held(opened(tmp_path / "x.csv", refresh=True)) == plain
+
+
+def test_space_before_a_quote_is_odd_beside_other_odd_lines(tmp_path):
+    """DuckDB reads it alone. Line by line it would be another text, so it is told."""
+    spaced = '90, "5",2024-01-01\n'
+    assert held(opened(written(tmp_path / "v.csv", *GOOD, spaced)))[-1]["paid"] == 5
+    for types in (TYPES, {}):
+        with pytest.raises(
+            SchemaError, match=r"2 lines .* line 42: 'paid' is ' \"5\"', and no .* line 43: has 1 values"
+        ):
+            nt.table(written(tmp_path / "w.csv", *GOOD, spaced, "x\n"), unit="who", types=types)
+
+
+def test_both_readers_of_a_csv_agree_on_every_dialect(tmp_path):
+    for number, delimiter in enumerate(",;\t|"):
+        text = 'who,note\n1,"a""b"\n2,plain\n3,\n'.replace(",", delimiter)
+        place = tmp_path / f"v{number}.csv"
+        place.write_text(text)
+        files = [ingestion._opened(str(place))]
+        columns = {"who": ColumnType.INTEGER, "note": ColumnType.TEXT}
+        with ingestion.duckdb.connect() as connection:
+            connection.execute(ingestion._copy(files, columns, tmp_path / "fast.parquet"))
+            ingestion._line_by_line(connection, files, columns, tmp_path / "slow.parquet")
+        fast, slow = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("fast", "slow"))
+        assert fast == slow == [{"who": 1, "note": 'a"b'}, {"who": 2, "note": "plain"}, {"who": 3, "note": None}]
+
+
+def test_columns_of_several_files_are_matched_by_name(tmp_path):
+    """By position 500 rows of one person were 500 units."""
+    (tmp_path / "a.csv").write_text("who,paid\n" + "1,5\n" * 20)
+    (tmp_path / "b.csv").write_text("paid,who\n" + "".join(f"{paid},1\n" for paid in range(20)))
+    rows = nt.table(tmp_path / "*.csv", unit="who", types={"who": "integer", "paid": "number"}, name="v")
+    assert {row["who"] for row in held(rows)} == {1}
+    with gzip.open(tmp_path / "c.csv.gz", "wt") as file:
+        file.write("who,cost\n1,2\n")
+    with pytest.raises(SchemaError, match="column 'cost' is in this file or in"):
+        nt.table(tmp_path / "*.csv*", unit="who", types={"who": "integer"}, name="v")
+
+
+def test_snapshot_of_a_csv_moves_by_a_declared_refresh_alone(tmp_path):
+    place = written(tmp_path / "v.csv", *GOOD)
+    first = opened(place).table.source
+    assert opened(place).table.source == first
+    written(place, *GOOD)  # the same rows: whether it is free must not tell that they are the same
+    with pytest.raises(SchemaError, match=r"refresh=True"):
+        opened(place)
+    assert opened(place, refresh=False).table.source == first
+    second = opened(place, refresh=True).table.source
+    assert (first.label[:4], second.label[:4]) == ("1 of", "2 of")
+    assert pq.read_table(first.copy) == pq.read_table(second.copy)
+    third = written(place, *GOOD, GOOD[0]) and opened(place, refresh=True).table.source
+    assert [ingestion.Path(source.copy).exists() for source in (first, second, third)] == [False, True, True]
+
+
+def test_the_typed_copy_is_its_owners_alone(tmp_path):
+    place = written(tmp_path / "v.csv", *GOOD)
+    copy = ingestion.Path(opened(place, into=tmp_path / "kept").table.source.copy)
+    assert copy.is_relative_to(tmp_path / "kept")
+    assert [oct(one.stat().st_mode)[-3:] for one in (copy, copy.parent)] == ["600", "700"]
+
+
+LATE = 10_413_792_000_000  # 330,000 years
+FRAMES = {
+    "pd.NA": (pd.Series(["a", pd.NA], dtype=object), 0),
+    "surrogate": (pd.Series(["a", "\ud800"], dtype=object), 1),
+    "array": (pd.Series(["a", np.array([1, 2])], dtype=object), 0),
+    "signalling": (pd.Series([1, Decimal("sNaN")], dtype=object), 0),
+    "digits": (pd.Series([1, 10**5000], dtype=object), 1),
+    "mixed category": (pd.Series(pd.Categorical([1, "a"])), 0),
+    "Decimal NaN": (pd.Series([Decimal(1), Decimal("NaN")], dtype=object), 0),
+    "late": (pa.array([0, LATE], pa.timestamp("s")), 1),
+    "late, zoned": (pa.array([0, LATE * 1000], pa.timestamp("ms", "UTC")), 1),
+    "date64": (pa.array([0, LATE * 1000], pa.int64()).cast(pa.date64(), safe=False), 1),
+    "text": (pa.array([b"a", b"\xff"]).view(pa.string()), 1),
+    "dictionary": (pa.array(["a", "b"]).dictionary_encode(), 0),
+    "float16": (pa.array(np.array([1, 2], np.float16)), 0),
+    "decimal": (pa.array([Decimal("1.5"), None]), 0),
+    "polars": (pl.Series(["a", None], dtype=pl.Categorical), 0),
+    "object of polars": (pl.Series([1, {"a"}], dtype=pl.Object), 0),
+    "milliseconds": (pl.Series([0, LATE * 1000]).cast(pl.Datetime("ms", "UTC")), 1),
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_odd_value_of_a_frame_fails_no_release(tmp_path, name):
+    column, odd = FRAMES[name]
+    if isinstance(column, pd.Series):
+        frame = pd.DataFrame({"who": [1, 2], "odd": column})
+    else:
+        frame = (pl.DataFrame if isinstance(column, pl.Series) else pa.table)({"who": [1, 2], "odd": column})
+    if odd:
+        with pytest.raises(SchemaError, match="row 1: 'odd' is"):
+            nt.table(frame, unit="who", name="v")
+    rows = nt.table(frame, unit="who", name="v", accept_odd=True)
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**9))
+        plan = account.plan(
+            rows.agg(n=nt.count(), odd=nt.count("odd")), spend=nt.pure(10**6), limits=nt.limits(max_rows_per_group=1)
+        )
+        answer = account.release(plan)
+        assert round(answer["n"].values[0]) == 2
+        assert round(answer["odd"].values[0]) == 2 - odd - (name in {"pd.NA", "Decimal NaN", "decimal", "polars"})
+
+
+def test_frame_that_cannot_be_held_is_refused_and_others_count_rows(tmp_path):
+    with pytest.raises(SchemaError, match="column 'x' cannot be held: Int128"):
+        nt.table(pl.DataFrame({"who": [1], "x": pl.Series([2], dtype=pl.Int128)}), unit="who", name="v")
+    frames = [
+        pa.table({"who": [1, 2]}), pd.DataFrame({"who": [1, 2]}), pl.LazyFrame({"who": [1, 2]}),
+        ds.dataset(pa.table({"who": [1, 2]})),
+    ]  # fmt: skip
+    for number, frame in enumerate(frames):
+        rows = nt.table(frame, unit=nt.ROW, name=f"v{number}")
+        with nt.open_ledger(tmp_path / "budget.db") as book:
+            account = book.open(rows, nt.pure(10**9))
+            assert account.release(account.plan(rows.agg(n=nt.count()), spend=nt.pure(10**6)))["n"].values == (2.0,)
+
+
+def test_equal_frames_are_one_snapshot_in_this_process(tmp_path):
+    def frame(last):
+        return pd.DataFrame({"who": [1, 2, 3], "town": ["Ulm", "Bonn", last]})
+
+    first, again, other = (nt.table(frame(last), unit="who", name="v") for last in ("Hof", "Hof", "Ulm"))
+    assert first.table.source == again.table.source != other.table.source
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(first, nt.pure(1))
+        answers = [
+            account.release(account.plan(rows.agg(n=nt.count_distinct_units()), spend=nt.pure("0.5")))
+            for rows in (first, again)
+        ]
+        assert answers[0] == answers[1]
+        assert account.spent == {"epsilon": 1 / 2}
+
+
+def test_owner_imports_and_checks_from_a_terminal(tmp_path):
+    place = written(tmp_path / "v.csv", *GOOD, "x,1,2024-01-01\n")
+    line = ["import", str(place), "--types", "who=integer"]
+    refused = CliRunner().invoke(main, line)
+    assert refused.exit_code == 2
+    assert "v.csv, line 42: 'who' is 'x', and no integer" in refused.stderr
+    done = CliRunner().invoke(main, [*line, "--accept-odd"])
+    assert done.exit_code == 0
+    assert "snapshot 1: 41 rows" in done.stdout
+    assert "--types paid=integer --types day=date" in done.stderr
+    assert json.loads(CliRunner().invoke(main, [*line, "--json"]).stdout)["odd"] == 1
+    assert nt.table(place, unit="who", types={"who": "integer"}).table.source.label.startswith("1 of")
+    pq.write_table(
+        pa.table({"who": [1, 2], "town": pa.array([b"a", b"\xff"]).view(pa.string())}), tmp_path / "v.parquet"
+    )
+    wrong = CliRunner().invoke(main, ["check", str(tmp_path / "v.parquet")])
+    assert wrong.exit_code == 2
+    assert "town: " in wrong.stderr
+    pq.write_table(pa.table({"who": [1, 2], "town": ["a", "b"]}), tmp_path / "v.parquet")
+    assert "every value can be read" in CliRunner().invoke(main, ["check", str(tmp_path / "v.parquet")]).stdout
