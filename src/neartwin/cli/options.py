@@ -3,9 +3,11 @@
 Examples of the syntax: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -20,6 +22,7 @@ from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import KINDS, JoinableTable, keys_in
 
 T = TypeVar("T")
+_ENDINGS = (".html", ".json", ".csv", ".parquet")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -34,8 +37,19 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
+def _writable(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
+    """The file of a release, before anything is paid."""
+    if place is not None and Path(place).suffix not in _ENDINGS:
+        raise click.BadParameter(f"{place!r} must end in {', '.join(_ENDINGS)}")
+    if place is not None and not os.access(Path(place).absolute().parent, os.W_OK):
+        raise click.BadParameter(f"the folder of {place!r} is not there, or nothing can be written to it")
+    return place
+
+
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
-out_option = click.option("--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv or .parquet.")
+out_option = click.option(
+    "--out", type=click.Path(dir_okay=False), callback=_writable, help="Also write .html, .json, .csv or .parquet."
+)
 picture_option = click.option(
     "--picture", type=click.Path(dir_okay=False), help="Draw the result to this .svg, .png or .pdf file."
 )

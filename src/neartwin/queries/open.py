@@ -162,7 +162,12 @@ def _within(opened: Table, period: Grouping) -> Table:
 
 
 def _check(opened: Table) -> None:
-    for column in opened.columns:
+    given: Mapping[str, Any] = opened.columns
+    for column, bounds in given.items():
+        if not isinstance(bounds, Bounds):
+            ends = ", ".join(map(str, bounds)) if isinstance(bounds, tuple | list) else "LOW, HIGH"
+            remedy = f"write columns={{{column!r}: nt.bounds({ends})}}"
+            raise ParameterError(f"columns[{column!r}]", bounds, "must be public bounds", remedy=remedy)
         opened.numeric(column, "columns")
     if isinstance(opened.unit, RowUnit):
         return

@@ -7,7 +7,7 @@ is no part of a plan. A question in another order has one stored answer.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Never
 
 from neartwin.checks import integer
 from neartwin.errors import QueryError
@@ -187,16 +187,17 @@ class Rows:
             return self, name
         return self.with_column(name, text), name
 
-    def agg(self, **aggregates: Statistic) -> "Query":
+    def agg(self, *unnamed: Never, **aggregates: Statistic) -> "Query":
         """Statistics of all rows together, as one group.
 
         Args:
+            unnamed: None: each statistic has a name.
             aggregates: The statistics, by name.
 
         Returns:
             The question.
         """
-        return Groups(self, (), ((),)).agg(**aggregates)
+        return Groups(self, (), ((),)).agg(*unnamed, **aggregates)
 
     def most_common(self, column: str, *, among: Any, k: int = 1, counted: bool = False) -> "TopK":
         """Find the k public values that the most units have, in order. A unit may have many values.
@@ -284,10 +285,11 @@ class Groups:
         linear.resolved(self.columns, self.keys)
         return replace(self, linear_workload=linear)
 
-    def agg(self, **aggregates: Statistic) -> "Query":
+    def agg(self, *unnamed: Never, **aggregates: Statistic) -> "Query":
         """Statistics of each group, named by the keyword.
 
         Args:
+            unnamed: None: each statistic has a name.
             aggregates: The statistics, by name.
 
         Returns:
@@ -296,8 +298,8 @@ class Groups:
         Raises:
             QueryError: A name is taken, or a statistic does not fit the groups.
         """
-        if not aggregates:
-            raise QueryError("agg() must name at least one statistic, for instance agg(orders=count())")
+        if unnamed or not aggregates:
+            raise QueryError("agg() must name at least one statistic, and each of them: agg(orders=nt.count())")
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Statistic):
                 raise QueryError(

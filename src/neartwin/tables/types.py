@@ -4,13 +4,15 @@ A type is schema. A file's metadata, a database or the caller declares it; it is
 the query language does not need (lists, blobs, times of day, intervals) are OTHER, and can only be carried along.
 """
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime, time
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
@@ -112,9 +114,9 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
     """Public keys, each a tuple with one value a column.
 
     Args:
-        keys: A list or range of values for one column. For several columns, a list of tuples, or a mapping from column
-            to values, whose product is taken. Or a table with the columns (Arrow, pandas, Polars, or a path to Parquet
-            or CSV), whose rows are then declared public. None stands for NULL.
+        keys: A list, range, array or series of values for one column. For several columns, a list of tuples, or a
+            mapping from column to values, whose product is taken. Or a table with the columns (Arrow, pandas, Polars, or
+            a path to Parquet or CSV), whose rows are then declared public. None stands for NULL.
         columns: The types of the columns.
 
     Returns:
@@ -127,6 +129,8 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
     (('Ulm', True), ('Bonn', True))
     """
     names = list(columns)
+    if len(names) == 1 and hasattr(keys, "to_list"):  # a series of pandas or Polars
+        keys = keys.to_list()
     if isinstance(keys, Mapping):
         if set(keys) != set(names):
             raise QueryError(
@@ -139,7 +143,22 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
         keys_list = [(value,) for value in _values(keys)]
     else:
         keys_list = [tuple(_values(row)) for row in _values(keys)]
+    kinds = tuple(columns.values())
+    if all(len(key) == len(kinds) for key in keys_list):
+        keys_list = [tuple(map(_python, key, kinds)) for key in keys_list]
     return tuple(_checked(keys_list, columns))
+
+
+def _python(value: Any, kind: ColumnType) -> object:
+    """A value of NumPy or pandas, or a day as ISO text, as Python's own."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if kind is not ColumnType.DATE:
+        return value
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            return date.fromisoformat(value)
+    return value.date() if isinstance(value, datetime) and value.time() == time() else value
 
 
 def _values(values: Any) -> list[Any]:
