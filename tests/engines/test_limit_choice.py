@@ -106,8 +106,8 @@ def test_draws_follow_the_closed_form_of_the_chances():
     drawn = [float(search.choose(engine, SYSTEM)) for _ in range(draws)]
     places = [float(limit) for limit in search.candidates]
     found = np.bincount([places.index(limit) for limit in drawn], minlength=len(places)) / draws
-    assert np.abs(np.cumsum(found) - np.cumsum(exact)).max() < 2.2 / np.sqrt(draws)  # Kolmogorov: fails once in 10,000
-    assert np.abs(np.cumsum(found) - np.linspace(0, 1, len(places))).max() > 2.2 / np.sqrt(draws)
+    assert np.abs(np.cumsum(found) - np.cumsum(exact)).max() < 3.3 / np.sqrt(draws)  # Kolmogorov: fails once in 10^9
+    assert np.abs(np.cumsum(found) - np.linspace(0, 1, len(places))).max() > 3.3 / np.sqrt(draws)
 
 
 def test_the_choice_costs_its_share_of_the_spend_in_every_currency():
@@ -191,10 +191,20 @@ def test_a_question_without_limits_is_answered_and_asking_again_is_free(asked, s
             assert account.release(account.plan(EVERY[asked](rows), spend=spend)) == release
             assert account.spent == paid
         assert release.notes[-1].startswith("Chosen privately: ")
+        assert "units such a limit stays low, whatever they have" in release.notes[-1]
         origins = [bound["origin"] for bound in release.provenance.method["bounds"]]
         assert any(origin.startswith("chosen by a private first stage") for origin in origins)
         laws = {part["for"]: part["law"] for part in release.provenance.method["mechanisms"]}
         assert {"PermuteAndFlip", "ExponentialMechanism"} & set(laws.values())
+
+
+def chosen_plans(made, engine):
+    """The plans at the limit below which the choice falls once in ten times, every second time, and nine times in ten."""
+    (search,) = made.first_stages[0].searches
+    chances = search.mechanism.pmf(search.scores(engine.aggregate(search.stage, salt=SALT).values["units"]))
+    for place in np.searchsorted(np.cumsum(chances), (0.1, 0.5, 0.9)):
+        limit = search.candidates[place] if search.name == "norm" else int(search.candidates[place])
+        yield made.first_stages[0].chosen(made, {search.name: limit}).plan
 
 
 def errors(query, truth, spend, fixed):
@@ -206,8 +216,7 @@ def errors(query, truth, spend, fixed):
         exact = engine.aggregate(made.stage, salt=SALT).values["rows"].astype(float) / measure.parts
         return np.sqrt(np.mean((exact - truth) ** 2) + (1.25 * measure.mechanism.mean_size / measure.parts) ** 2)
 
-    made = plan(query, spend=spend)
-    chosen = [error(made.first_stages[0].choose(made, engine, SYSTEM).plan) for _ in range(3)]
+    chosen = [error(made) for made in chosen_plans(plan(query, spend=spend), engine)]
     return [error(plan(query, spend=spend, limits=nt.limits(**{kind: c}))) for c in fixed], chosen
 
 
@@ -229,8 +238,8 @@ def test_chosen_limits_are_nearly_as_good_as_the_best_fixed_ones(asked, spend):
     groups = heavy_rows().group_by("town", keys=range(12)) if asked == "keys" else heavy_rows()
     truth = np.bincount(columns["town"], minlength=12) if asked == "keys" else np.array([len(columns["who"])])
     fixed, chosen = errors(groups.agg(n=nt.count()), truth, spend, (4, 64, 2048))
-    assert np.median(chosen) < 2 * min(fixed)
-    assert np.median(chosen) < max(fixed) / 5  # near miss: a limit that was not chosen
+    assert max(chosen) < 2 * min(fixed)
+    assert max(chosen) < max(fixed) / 5  # near miss: a limit that was not chosen
 
 
 REAL = {
@@ -250,8 +259,8 @@ def test_real_tables_are_answered_near_the_raw_truth_without_a_limit(real_tables
     rows = nt.table(str(place), unit=unit).with_column("by", value)
     query = rows.group_by("by", keys=keys).agg(n=nt.count())
     fixed, chosen = errors(query, truth, spend, (1, 2, 4, 8, 16, 32, 64, 128, 256))
-    assert np.median(chosen) < 2 * min(fixed)
-    assert np.median(chosen) < 0.1 * np.median(truth)
+    assert max(chosen) < 2 * min(fixed)
+    assert max(chosen) < 0.1 * np.median(truth)
 
 
 def test_what_is_given_is_taken_and_what_is_half_given_is_refused():

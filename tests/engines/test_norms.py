@@ -16,6 +16,7 @@ from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import FINE
 from tests.engines.places import SALT
+from tests.engines.test_limit_choice import chosen_plans
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows, row
 from tests.oracles.memory import MemoryEngine
 
@@ -332,8 +333,10 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
         lost = np.abs(exact.astype(float) / made.measures["rows"].parts - truth).mean()
         return lost + 0.41 * float(made.measures["rows"].half_width(0.95))
 
-    assert error(norm, "9/20") < 1.6 * min(error(fixed, "9/20") for fixed in (2, 8, 32, 128))
-    assert error(norm, "9/20") < error(512, "1/2") / 3  # near miss: the limit of the search
+    likely = [made.bounding.norm for made in chosen_plans(tuned, MemoryEngine(pa.table(columns).to_pylist()))]
+    assert likely[0] / 4 < norm < likely[2] * 16
+    assert max(error(one, "9/20") for one in likely) < 1.8 * min(error(fixed, "9/20") for fixed in (2, 8, 32, 128))
+    assert error(likely[1], "9/20") < error(512, "1/2") / 3  # near miss: the limit of the search
 
 
 def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():

@@ -17,10 +17,10 @@ from neartwin.cli import main
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, compose
-from neartwin.noise import SYSTEM
 from neartwin.planning.linear import entry_parts
 from neartwin.planning.planner import plan
 from tests.engines.places import SALT
+from tests.engines.test_limit_choice import chosen_plans
 from tests.oracles.memory import MemoryEngine
 
 TOWNS, SEXES = range(4), [0, 1]
@@ -163,7 +163,9 @@ def test_answers_are_of_units_scaled_to_the_norm_that_was_chosen(tmp_path):
     rows = visits(HEAVY)
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.zcdp(10**9))
-        made = account.plan(ASKED["prefixes"](rows), spend=nt.zcdp(10**8), limits=nt.limits(norm=nt.private_limit(100)))
+        made = account.plan(
+            ASKED["prefixes"](rows), spend=nt.zcdp(10**8), limits=nt.limits(norm=nt.private_limit(100, share="9/10"))
+        )
         assert "first choose norm" in str(made.explain())
         release = account.release(made)
         assert account.remaining["rho"] == 9 * 10**8  # pilot and question in one reserve
@@ -195,11 +197,12 @@ def test_the_chosen_norm_is_nearly_as_good_as_the_best_fixed_one(work):
         return lost + 0.41 * float(made.bars.values.mean())
 
     tuned = plan(query, spend=nt.zcdp("1/2"), limits=nt.limits(norm=nt.private_limit(512)))
-    choice = tuned.first_stages[0].choose(tuned, engine, SYSTEM)
     best = min(
         error(plan(query, spend=nt.zcdp("9/20"), limits=nt.limits(norm=norm))) for norm in (4, 8, 16, 32, 64, 128)
     )
-    assert error(choice.plan) < 1.8 * best
+    found = sorted(map(error, chosen_plans(tuned, engine)))
+    assert found[1] < 1.5 * best
+    assert found[2] < 2.2 * best
     end = plan(query, spend=nt.zcdp("9/20"), limits=nt.limits(norm=512))
     assert error(end) > 3 * best  # near miss: the end of the search
 

@@ -67,15 +67,19 @@ class ChosenLimits(Choice):
 
     Attributes:
         limits: The limits, by name.
+        few: The number of units below which such a choice stays low, whatever they have.
     """
 
     limits: Mapping[str, Number]
+    few: int
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The limits, in words."""
         chosen = ", ".join(f"{name} = {float(limit):g}" for name, limit in self.limits.items())
-        return (f"Chosen privately: {chosen}: {self.plan.bounding}. The bias of this is not in the bars.",)
+        words = f"Chosen privately: {chosen}: {self.plan.bounding}. The bias of this is not in the bars."
+        low = f"Among fewer than about {self.few:,} units such a limit stays low, whatever they have"
+        return (f"{words} {low}: then give limits, or spend more.",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +232,8 @@ class LimitChoice(FirstStage):
         question = bounded_plan(
             plan.query, spend=self.rest, limits=replace(self.limits, **within), importance=dict(self.importance)
         )
-        return ChosenLimits(before=plan, plan=question, limits=limits)
+        few = math.ceil(max(map(_cost, self.searches)))
+        return ChosenLimits(before=plan, plan=question, limits=limits, few=few)
 
 
 def bounded_plan(
