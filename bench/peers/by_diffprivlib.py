@@ -4,6 +4,9 @@ Counts and sums take its mechanisms. Its tools `count_nonzero` and `sum` take th
 city's rows is cut at that very number, so that half of the answers are exact, and a user more or less is told for certain.
 """
 
+import json
+from pathlib import Path
+
 import pandas as pd
 from diffprivlib import mechanisms, tools
 from told import main
@@ -38,4 +41,29 @@ def quantiles(path):
     return [float(value) for value in tools.quantile(rows.amount.to_numpy(), ranks, epsilon=1 / 100, bounds=(0, 100))]
 
 
-main({"visits": visits, "histogram": histogram, "quantiles": quantiles})
+def truth(path):
+    """Counts, sums and means by public keys at each cap on a unit's rows, as bench_truth.py asks."""
+    asked, answers = json.loads(Path(path).read_text()), {}
+    frame, (low, high) = pd.read_parquet(asked["path"]), map(float, asked["v"])
+    most = max(abs(low), abs(high))
+    for cap in asked["caps"]:
+        for _ in range(asked["times"]):
+            rows = first_rows(frame.sample(frac=1), "unit", cap)
+            groups = {key: group["v"].dropna() for key, group in rows.groupby("g")}
+            sizes = rows.groupby("g").size()
+            found = {"count": {}, "sum": {}, "mean": {}}
+            for key in asked["keys"]:
+                values, epsilon = groups.get(key, pd.Series([], dtype=float)).clip(low, high), asked["epsilon"]
+                count = mechanisms.Geometric(epsilon=epsilon, sensitivity=cap)
+                half = mechanisms.Geometric(epsilon=epsilon / 2, sensitivity=cap)
+                total = mechanisms.Laplace(epsilon=epsilon, delta=0, sensitivity=cap * most)
+                middle = mechanisms.Laplace(epsilon=epsilon / 2, delta=0, sensitivity=cap * (high - low) / 2)
+                found["count"][key] = int(count.randomise(int(sizes.get(key, 0))))
+                found["sum"][key] = float(total.randomise(float(values.sum())))
+                around = float(middle.randomise(float((values - (low + high) / 2).sum())))
+                found["mean"][key] = around / max(int(half.randomise(len(values))), 1) + (low + high) / 2
+            answers.setdefault(str(cap), []).append(found)
+    return answers
+
+
+main({"visits": visits, "histogram": histogram, "quantiles": quantiles, "truth": truth})

@@ -1,6 +1,8 @@
 """PipelineDP 0.3 on its local backend."""
 
+import json
 import time
+from pathlib import Path
 
 import pipeline_dp as pdp
 import pyarrow.parquet as pq
@@ -90,4 +92,31 @@ def counts(path):
     return [(time.process_time() - begun[0]) / 10, (time.perf_counter() - begun[1]) / 10]
 
 
-main({"visits": visits, "histogram": histogram, "quantiles": quantiles, "keys": keys, "counts": counts})
+def truth(path):
+    """Counts, sums and means by public keys at each cap on a unit's rows, as bench_truth.py asks: a cap as groups times rows."""
+    asked, answers = json.loads(Path(path).read_text()), {}
+    table = pq.read_table(asked["path"], columns=["unit", "g", "v"]).drop_null()
+    data, (low, high) = (
+        list(zip(*(table[name].to_pylist() for name in ("unit", "g", "v")), strict=True)),
+        map(float, asked["v"]),
+    )
+    metrics = {"count": METRICS.COUNT, "sum": METRICS.SUM, "mean": METRICS.MEAN}
+    for cap in asked["caps"]:
+        groups = min(cap, len(asked["keys"]), asked["groups"])
+        for _ in range(asked["times"]):
+            found = {}
+            for kind, metric in metrics.items():
+                accountant = pdp.NaiveBudgetAccountant(total_epsilon=asked["epsilon"], total_delta=0)
+                engine = pdp.DPEngine(accountant, pdp.LocalBackend())
+                wanted = pdp.AggregateParams(
+                    metrics=[metric], noise_kind=pdp.NoiseKind.LAPLACE, max_partitions_contributed=groups,
+                    max_contributions_per_partition=max(1, cap // groups), min_value=low, max_value=high,
+                )  # fmt: skip
+                result = engine.aggregate(data, wanted, extractors(lambda row: row[1]), public_partitions=asked["keys"])
+                accountant.compute_budgets()
+                found[kind] = {key: getattr(answer, kind) for key, answer in result}
+            answers.setdefault(str(cap), []).append(found)
+    return answers
+
+
+main({"visits": visits, "histogram": histogram, "quantiles": quantiles, "keys": keys, "counts": counts, "truth": truth})
