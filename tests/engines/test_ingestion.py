@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 import neartwin as nt
 from neartwin.cli import main
-from neartwin.errors import SchemaError
+from neartwin.errors import LedgerError, SchemaError
 from neartwin.tables import ingestion
 from neartwin.tables.types import ColumnType
 
@@ -162,6 +162,16 @@ def test_the_typed_copy_is_its_owners_alone(tmp_path):
     copy = ingestion.Path(opened(place, into=tmp_path / "kept").table.source.copy)
     assert copy.is_relative_to(tmp_path / "kept")
     assert [oct(one.stat().st_mode)[-3:] for one in (copy, copy.parent)] == ["600", "700"]
+
+
+def test_typed_copy_is_no_second_account_and_no_public_table(tmp_path):
+    rows = opened(written(tmp_path / "v.csv", *GOOD))
+    copy = rows.table.source.copy
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        book.open(rows, nt.pure(1))
+        book.open(opened(tmp_path / "v.csv"), nt.pure(1))  # the near miss
+        with pytest.raises(LedgerError, match="belongs to population 'visits'"):
+            book.open(nt.table(copy, unit="who", name="others"), nt.pure(1))
 
 
 LATE = 10_413_792_000_000  # 330,000 years

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import neartwin as nt
-from neartwin.errors import LedgerError, PrivacyError, QueryError
+from neartwin.errors import LedgerError, PrivacyError, QueryError, SchemaError
 
 
 @pytest.fixture
@@ -24,6 +24,20 @@ def test_a_file_of_several_belongs_to_one_population(place, first, second):
         assert [account.name for account in book.books.accounts()] == ["visits"]
         book.open(nt.table(place / f"{second}.parquet", unit="who", name="visits"))  # the near miss: the same people
         assert book.books.verify().whole
+
+
+def test_a_folder_of_parquet_is_its_files_and_another_machine_is_named(place):
+    (place / "more").mkdir()
+    (place / "v_may.parquet").rename(place / "more" / "v_may.parquet")
+    rows = nt.table(place, unit="who", name="visits")
+    assert [path.rpartition("/")[2] for path in rows.table.source.paths] == [
+        "v_may.parquet",
+        "v_july.parquet",
+        "v_june.parquet",
+    ]
+    for remote in ("s3://bucket/v.parquet", "https://example.org/v.csv"):
+        with pytest.raises(SchemaError, match="on another machine, which is not read: copy the file here"):
+            nt.table(remote, unit="who", name="visits")
 
 
 def test_a_private_file_is_no_public_table_of_another_account(place):

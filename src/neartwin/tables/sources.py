@@ -324,11 +324,11 @@ Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 
 
 def places_of(source: Source) -> tuple[str, ...]:
-    """The lasting places of a source's rows: the whole, and of several files each alone. Empty if there is none."""
-    whole = (place,) if (place := source.location()) else ()
+    """The lasting places of a source's rows: the whole, each of several files, and a typed copy. Empty if there is none."""
+    whole: tuple[str, ...] = (place,) if (place := source.location()) else ()
     if isinstance(source, ParquetFiles | ImportedFiles) and len(source.paths) > 1:
-        return whole + tuple(f"{source.format}:{path}" for path in source.paths)
-    return whole
+        whole += tuple(f"{source.format}:{path}" for path in source.paths)
+    return (*whole, f"{ParquetFiles.format}:{source.copy}") if isinstance(source, ImportedFiles) else whole
 
 
 def same_rows(one: Source, other: Source) -> bool:
@@ -413,18 +413,25 @@ def source_of(
 
 
 def matched(path: str) -> tuple[str, ...]:
-    """The files of a path or glob, sorted.
+    """The files of a path, a glob, or a folder of Parquet files, sorted.
 
     Args:
-        path: The path or glob.
+        path: The path, glob or folder.
 
     Returns:
         The absolute paths.
 
     Raises:
-        SchemaError: There is no such file.
+        SchemaError: There is no such file, or it is on another machine.
     """
-    paths = tuple(str(Path(match).resolve()) for match in sorted(glob.glob(path)))  # noqa: PTH207 - globs with roots
+    if "://" in path:
+        raise SchemaError(
+            f"path={path!r} is on another machine, which is not read: copy the file here, or make a view of it in DuckDB and "
+            "give the connection with table="
+        )
+    pattern = str(Path(path) / "**" / "*.parquet") if Path(path).is_dir() else path
+    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - globs with roots
+    paths = tuple(str(Path(match).resolve()) for match in found)
     if not paths:
         raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
     return paths
