@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from neartwin.losses import Composition, FinitePair, compose
+from neartwin.losses import Composition, FinitePair, Geometric, RandomizedResponse, compose
 from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion.contour_search import CLOSED, CONTOUR, LATTICE, by_line
 from neartwin.losses.summands.rounding import NoCertificateError
@@ -231,6 +231,14 @@ def test_five_hundred_jobs_contain_their_truth():
 
 def test_finer_answers_of_a_few_jobs_lie_inside_coarser_ones():
     assert refined(20, 12) >= 3
+
+
+def test_a_coarse_delta_has_no_bound_that_a_finer_one_lacks():
+    """The coarse line is so wide that Chernoff's bound narrows it, the finer line is not."""
+    uses = {RandomizedResponse(epsilon="0.08919", answers=5): 30, Geometric(epsilon="0.004112", sensitivity=3): 1}
+    coarse, fine = (ends_of_delta(uses, 2.6798071996050754, "add", rtol) for rtol in (1e-6, 1e-8))
+    assert inside(fine, coarse)
+    assert fine != coarse
 
 
 @pytest.mark.slow

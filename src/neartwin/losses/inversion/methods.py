@@ -49,6 +49,7 @@ LOOSE = 1e-5  # relative width in delta from which another method is tried
 NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 Booleans = np.ndarray[tuple[int], np.dtype[np.bool_]]
+IntArray = np.ndarray[tuple[int], np.dtype[np.intp]]
 
 
 class Method(NamedTuple):
@@ -172,8 +173,8 @@ class _Deltas:
     method: Names
     wide: Booleans
 
-    def narrow_by(self, kept: _Kept) -> None:
-        """Ask a line at the eps within three deviations of its own."""
+    def narrow_by(self, kept: _Kept) -> IntArray:
+        """Ask a line at the eps within three deviations of its own, and return their places."""
         at = kept.at
         near = np.flatnonzero(self.wide & (np.abs(self.eps - at.eps) < 3 * at.deviation + 2 / (1 + at.tilt)))
         rows = max(FEWEST, BLOCK // kept.line.nodes)
@@ -182,7 +183,12 @@ class _Deltas:
             low, high = kept.line.delta(self.eps[some])
             self.method[some[high - low < self.upper[some] - self.lower[some]]] = kept.name
             self.lower[some], self.upper[some] = np.maximum(self.lower[some], low), np.minimum(self.upper[some], high)
-        self.wide[near] = self.upper[near] - self.lower[near] > 8 * kept.quality * self.upper[near]
+        self.wide[near] = self.wider(8 * kept.quality)[near]
+        return near
+
+    def wider(self, width: float) -> Booleans:
+        """Where the bounds are further apart than this, relative to the upper one."""
+        return self.upper - self.lower > width * self.upper
 
 
 @np.errstate(all="ignore")
@@ -211,10 +217,12 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
     for one in kept:
         result.narrow_by(one)
     ranked = np.argsort(eps)
+    # what the coarsest line of a method leaves open decides what else is asked, at every width alike
+    loose, poor = result.wider(LOOSE), np.zeros(len(eps), dtype=bool)
     for candidate in _methods(total, rtol):
         if candidate.lines is None:
             continue
-        wide[:] = wide | (upper - lower > LOOSE * upper)  # what the last method calls its best may be poor
+        wide[:] = wide | loose  # what the last method calls its best may be poor
         left = result.wide.copy()
         for _ in range(candidate.most):
             left &= result.wide
@@ -225,14 +233,17 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
             left[centre] = False
             with contextlib.suppress(*NO_LINE):
                 before = result.wide.copy()
-                for name, line, at in candidate.lines(float(eps[centre])):
+                for finer, (name, line, at) in enumerate(candidate.lines(float(eps[centre]))):
                     low, high = line.delta(np.array([at.eps]))
                     quality = max(float((high[0] - low[0]) / max(high[0], 1e-300)), 1e-11)
                     kept.insert(0, _Kept(name, line, at, quality))
                     del kept[KEPT:]
                     result.wide[:] = before  # a finer line narrows what a coarser one has
-                    result.narrow_by(kept[0])
-    rest = (method == FLOOR) | (upper - lower > 0.5 * upper)
+                    near = result.narrow_by(kept[0])
+                    if not finer:
+                        loose[near] = result.wider(LOOSE)[near]
+                        poor[near] |= result.wider(0.5)[near]
+    rest = (method == FLOOR) | poor | result.wider(0.5)
     if np.any(rest):
         upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.log_mgf_above, eps[rest]))
     return *with_infinity(total, lower, np.maximum(upper, lower)), method
