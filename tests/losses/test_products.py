@@ -1,5 +1,6 @@
 """Lines of atoms by products of turns, and of Laplace noise by its parts, against fifty digits."""
 
+import math
 from fractions import Fraction
 
 import mpmath as mp
@@ -8,7 +9,8 @@ import pytest
 
 from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, compose
 from neartwin.losses.families import laplace
-from neartwin.losses.inversion import saddle
+from neartwin.losses.inversion import contour, methods, saddle
+from neartwin.losses.inversion.total import log_c
 from neartwin.losses.summands import atoms
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.rounding import U
@@ -37,7 +39,7 @@ def exact(w, lam, t):
 @pytest.mark.parametrize(("count", "many", "step"), [(5, 12, 0.25), (37, 21, 0.5), (236, 50, 2.0), (40, 16, 2.0**-30)])
 def test_products_of_turns_are_the_sum_within_its_error(count, many, step):
     w = law(count, count)
-    t, tilt = step * np.arange(float(many)), atoms.tilted(w, 1.5)
+    t, tilt = step * np.arange(float(many)), atoms.Tilted(w, 1.5)
     x, y, own = atoms.by_products(w, tilt, t)
     bound = own + np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift
     truth = np.array(exact(w, 1.5, t))
@@ -47,15 +49,51 @@ def test_products_of_turns_are_the_sum_within_its_error(count, many, step):
     assert np.any(np.abs(x + 1j * y - moved) > bound)
 
 
+def test_the_fast_transform_and_products_of_turns_agree_within_their_errors():
+    w, t = law(300, 7), 0.01 * np.arange(60_000.0)
+    tilt = atoms.Tilted(w, 1.5)
+    fast, error = atoms.line(w, tilt, t)
+    turned, own = atoms.line(w, tilt, t, relative=True)
+    apart = np.abs(np.exp(fast - turned) - 1)
+    assert np.all(apart <= np.expm1(error) + np.expm1(own))
+    assert error[1] > 10 * own[1]  # the transform errs absolutely
+    moved, _ = atoms.line(w, atoms.Tilted(w, 1.5 * (1 + 1e-9)), t)
+    assert np.any(np.abs(np.exp(moved - turned) - 1) > np.expm1(error) + np.expm1(own))
+
+
+def test_a_line_looks_at_its_tail_a_few_times():
+    total = (8_000 * SubsampledGaussian(mu=1, rate="0.001")).sides("remove")[0].upper
+    looks, tail = [], total.log_tail
+    total.log_tail = lambda tilt, t, until: looks.append(t) or tail(tilt, t, until)
+    line = contour.build(total, saddle.for_delta(total, 1e-6), 0.0)
+    assert line.nodes > 8 * looks[0] / line.step  # a Gaussian's length, and far more are wanted
+    assert len(looks) <= 5
+
+
+def test_a_direction_that_costs_less_takes_no_answer_of_its_own(monkeypatch):
+    whole, asked, found = 10_000 * SubsampledGaussian(mu="0.5", rate="0.01"), [], methods.epsilon
+    monkeypatch.setattr(methods, "epsilon", lambda *job: asked.append(job) or found(*job))
+    answer = whole.epsilon("1e-6")
+    assert len(asked) == 1
+    assert 0.9 * answer.lower < whole.epsilon("1e-6", direction="add").upper < answer.lower
+    remove, add = (whole.sides(direction)[0] for direction in ("remove", "add"))
+    slope = remove.epsilon(1e-6, 1e-6).slope
+    assert sum(add.upper.log_mgf(slope)) + log_c(slope) - slope * answer.lower > math.log(
+        1e-6
+    )  # Chernoff is not enough
+    assert add.meets(answer.lower, 1e-6, slope)
+    assert not add.meets(0.9 * answer.lower, 1e-6, slope)
+
+
 def test_frequencies_that_leave_gaps_are_summed_one_by_one(monkeypatch):
     w = law(20, 1)
-    tilt, t = atoms.tilted(w, 1.0), 0.5 * np.delete(np.arange(30.0), [4, 9])
+    tilt, t = atoms.Tilted(w, 1.0), 0.5 * np.delete(np.arange(30.0), [4, 9])
     monkeypatch.setattr(atoms, "by_products", None)
-    value, error = atoms.line(w, tilt, t, 1)
+    value, error = atoms.line(w, tilt, t)
     truth = np.log1p(np.array(exact(w, 1.0, t)))
     assert np.all(np.abs(np.exp(value - truth) - 1) <= np.expm1(error) + 1e-15)
     with pytest.raises(TypeError):
-        atoms.line(w, tilt, 0.5 * np.arange(30.0), 1)
+        atoms.line(w, tilt, 0.5 * np.arange(30.0))
 
 
 @pytest.mark.parametrize("e", [1e-8, 0.05, 0.9])

@@ -16,18 +16,19 @@ from typing import Any
 import numpy as np
 
 from neartwin.exact import FloatArray, float_above
-from neartwin.losses.inversion import chernoff, methods
+from neartwin.losses.inversion import chernoff, contour, methods
 from neartwin.losses.inversion.contour_search import CLOSED, FLOOR, NARROW, Answer
 from neartwin.losses.inversion.methods import Names
+from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, U, up
+from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
 
 UNKNOWN = "unknown"
 FAINT = 1e-12  # delta
 FIT = 1e-6  # relative width of the eps that a fit rests on: its own cells are no finer
-HOPELESS = 1.0  # Chernoff's bound misses a delta by more of its logarithm than another order would mend
+COARSE, LITTLE = 1e-6, 0.02  # of a line that only shows which direction costs more: relative error, share of the budget
 SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
 OTHER: dict[Direction, Direction] = {
     "remove": "add",
@@ -137,7 +138,7 @@ class DirectedComposition:
 
     @np.errstate(all="ignore")
     def meets(self, eps: float, delta: float, slope: float) -> bool:
-        """Whether Chernoff about the slope alone proves delta(eps) <= delta: then this direction has no larger eps.
+        """Whether Chernoff or a short coarse line at the slope proves delta(eps) <= delta: this direction has no larger eps.
 
         Args:
             eps: One epsilon.
@@ -146,13 +147,18 @@ class DirectedComposition:
         """
         if not self.complete or self.upper is None or self.upper.infinity[1] > 0 or not math.isfinite(slope):
             return False
-        for s in (slope, 1.4 * slope):
-            missed = sum(self.upper.log_mgf(s)) + log_c(s) - s * eps - math.log(delta)
-            if missed < -1e-12 * (1 + s * abs(eps) - math.log(delta)):
-                return True
-            if not missed < HOPELESS:
-                break
-        return False
+        log_delta = math.log(delta)
+        missed = sum(self.upper.log_mgf(slope)) + log_c(slope) - slope * eps - log_delta
+        if missed < -1e-12 * (1 + slope * abs(eps) - log_delta):
+            return True
+        if not missed < math.inf or self.upper.has_closed_form:
+            return False
+        at = Saddle(slope, eps, math.sqrt(max(self.upper.cumulants(slope)[2], 1e-300)), log_delta)
+        try:
+            line = contour.build(self.upper, at, 0.0, tolerance=COARSE, share=LITTLE)
+        except NoCertificateError:
+            return False
+        return float(line.delta(np.array([eps]))[1][0]) <= delta
 
     def delta(self, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and method for each eps.

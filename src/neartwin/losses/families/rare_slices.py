@@ -435,17 +435,14 @@ class SlicedSum(QuadratureSum):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """The ratio by products of turns. There are few nodes beside the turns, and many copies need all their digits."""
         rule, n = self.rule(tilt, float(t.max(initial=0.0))), self.count
-        one, error = atoms.line(rule.weighted, rule.tilted_law, t, n, relative=True)
+        one, error = atoms.line(rule.weighted, rule.tilted_law, t, relative=True)
         return n * one, n * error + 2 * U * n * np.abs(one)
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """On nodes that prove more."""
-        rule, n = self.rule(tilt, 0.0), self.count
-        return (
-            n * (rule.tilted_law.log_mgf + rule.weighted.log_share[0]),
-            n * rule.tilted_law.mean,
-            n * rule.tilted_law.variance,
-        )
+        law, n = self.rule(tilt, 0.0).weighted, self.count
+        k, mean, variance = atoms.rough_cumulants(law.losses, law.log_masses, tilt, n)
+        return k + n * law.log_share[0], mean, variance
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Count times that of one copy, by the best angle."""

@@ -29,6 +29,7 @@ MANY = 1024  # nodes from which a quick look pays
 TURNS = (1.2, 0.4, 0.0)  # how far the fastest atoms may turn between nodes that are judged together, ever fewer
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64
+BEYOND, LEAST_GROWTH, BLIND, MOST_GROWTH = 1.05, 1.25, 1.6, 16.0  # of the nodes, from one look at the tail to the next
 LARGEST = 700.0  # of an exponent
 SHORT = 256  # nodes of which none is worth dropping
 LONG = 1 << 14  # terms at all eps, from which products of turns are quicker
@@ -298,23 +299,35 @@ def _length(
 ) -> tuple[int, float]:
     """How many nodes bring the cut below the goal, both over e^{K - tilt eps}, and the logarithm of the cut then.
 
-    `NoCertificateError` where that would cost more than the share of the budget.
+    The terms fall about like e^{-c t^p}, 1 <= p <= 2: each look tells how far the next one goes, and two looks tell p.
+    `NoCertificateError` where the line would cost more than the share of the budget.
     """
     tilt = saddle.tilt
     spread = step**2 * (saddle.deviation**2 + mu2 + (0.0 if mu2 else 1 / tilt**2))
     nodes = max(4, math.ceil(1.05 * math.sqrt(2 * max(-log_goal, 1.0) / spread)))
     nodes = math.ceil(1.3 * nodes) if nodes < FEW else nodes  # where a node costs less than a second look at the tail
-    for growth in itertools.chain([1.25] * 3, itertools.repeat(1.6)):
-        if nodes > MOST_NODES * share or (nodes > 256 and total.work(tilt, nodes * step, nodes) > MOST_WORK * share):
-            raise NoCertificateError
+    looked, fell, power = 0, 0.0, 2.0
+    while True:
+        while True:
+            work = total.work(tilt, nodes * step, nodes) if nodes > SHORT else 0
+            over = max(nodes / MOST_NODES, work / MOST_WORK) / share
+            if over <= 1:
+                break
+            nodes = int(0.99 * nodes / over)
+            if nodes < LEAST_GROWTH * looked or not looked:
+                raise NoCertificateError
         t = nodes * step
         own = 0.5 * mu2 * (tilt * (tilt + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
         tail = 0.0 if own < log_goal - 1e-9 else total.log_tail(tilt, t, math.inf)
         cut = own + tail + 1e-12 * (1 + abs(own) + abs(tail))
         if not cut > log_goal:
-            break
-        nodes = int(growth * nodes) + 1
-    return nodes, cut
+            return nodes, cut
+        fall = 0.5 * mu2 * t * t - tail
+        if fall > fell > 0:
+            power = min(max(math.log(fall / fell) / math.log(nodes / looked), 1.0), 2.0)
+        growth = ((cut - log_goal + fall) / fall) ** (1 / power) if fall > 0 else BLIND
+        looked, fell = nodes, fall
+        nodes = math.ceil(nodes * min(max(BEYOND * growth, LEAST_GROWTH), MOST_GROWTH))
 
 
 def poles(tilt: float, t: FloatArray, step: float) -> tuple[FloatArray, ComplexArray]:

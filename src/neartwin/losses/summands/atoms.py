@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -35,24 +35,99 @@ class Weighted:
     outside: float = 0.0
     log_share: tuple[float, float] = (0.0, 0.0)
 
-    @property
+    @cached_property
     def masses(self) -> FloatArray:
         """The masses themselves; the smallest may vanish."""
         return np.exp(self.log_masses)
 
+    @cached_property
+    def own_error(self) -> FloatArray:
+        """Relative error of p_j (e^{tilt l_j} - 1) but for that of the exponent, in a sum by blocks."""
+        return self.mass_error + (ELEMENTARY + U + blocked(len(self.losses)))
 
-@dataclass(frozen=True)
+    @cached_property
+    def exponent_error(self) -> FloatArray:
+        """Error of tilt l_j, per unit of tilt."""
+        return self.loss_error + U * np.abs(self.losses)
+
+    @cached_property
+    def errors(self) -> FloatArray:
+        """Relative error of a tilted weight, its own and per unit of tilt; both times |l|; |l|; and how losses move. (6, n)."""
+        size = np.abs(self.losses)
+        own = self.mass_error + 2 * ELEMENTARY + 2 * U * np.abs(self.log_masses)
+        moved = self.loss_error + 3 * U * size
+        return np.array([own, moved, own * size, moved * size, size, self.loss_error + 8 * U * size])
+
+
 class Tilted:
-    """`Weighted` at one tilt: K(tilt), its derivatives and error, tilted weights, the constants of the line's error."""
+    """`Weighted` at one tilt: K(tilt) and its error; as far as they are asked for, weights and the constants of a line's error.
 
-    log_mgf: float
-    error: float
-    mean: float
-    variance: float
-    weights: FloatArray
-    bulk: float  # sum of w rho: the most that relative errors rho of the weights can do, times 2
-    slope: float  # sum of w rho |l|: the same per unit of t
-    drift: float  # sum of w (loss_error + 8U |l|): moved losses, per unit of t
+    rho_j is the relative error of a weight. It has the errors of p_j, of the exponent (tilt loss_error + 3U tilt|l_j|),
+    of exp and of the sum that normalises. That sum is an average of the same errors. While it cannot overflow, K is
+    log1p(sum p expm1(tilt l)), with an error relative to |e^{tilt l} - 1|. Beyond, it is the usual shifted sum.
+    """
+
+    def __init__(self, w: Weighted, tilt: float) -> None:
+        """w: the law; tilt: at least 0."""
+        self.weighted, self.tilt = w, tilt
+        exponent = tilt * w.losses
+        if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
+            part = np.expm1(exponent)
+            moment = w.masses * part
+            value = total(moment)
+            moved = float(np.abs(moment) @ w.own_error) + 1e-60 * len(moment)
+            moved += tilt * float((w.masses + np.maximum(moment, 0.0)) @ w.exponent_error)
+            self.log_mgf = math.log1p(value)
+            error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(self.log_mgf)
+        else:
+            top, whole, _ = self._shifted
+            self.log_mgf = top + math.log(whole)
+            error = 1.01 * self._means[0] + 4 * U * (abs(top) + 20)
+        self.error = error + 2 * w.outside
+
+    @cached_property
+    def _shifted(self) -> tuple[float, float, FloatArray]:
+        """The greatest exponent, the sum of e^{exponent} over its own, and the weights."""
+        exponent = self.weighted.log_masses + self.tilt * self.weighted.losses
+        top = float(exponent.max())
+        raw = np.exp(exponent - top)
+        whole = total(raw)
+        return top, whole, raw / whole
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """The tilted weights w, of sum 1."""
+        return self._shifted[2]
+
+    @cached_property
+    def _means(self) -> tuple[float, float, float, float]:
+        """Sums of w rho, w rho |l|, w |l| and w (loss_error + 8U |l|)."""
+        own, moved, own_l, moved_l, l, drift = (self.weighted.errors @ self.weights).tolist()
+        count = len(self.weighted.losses)
+        top = 4 * U * abs(self._shifted[0])
+        mean = own + self.tilt * moved + top
+        more = mean * (1 + gamma(count)) + 2 * blocked(count)
+        return mean + more, own_l + self.tilt * moved_l + (top + more) * l, l, drift
+
+    @property
+    def bulk(self) -> float:
+        """The most that the errors of the weights can do to a sum of them, times 2."""
+        return 2.02 * self._means[0]
+
+    @property
+    def slope(self) -> float:
+        """The most that they can do to a sum of w (e^{itl} - 1), per unit of t."""
+        return 1.01 * self._means[1]
+
+    @property
+    def size(self) -> float:
+        """The sum of w |l|, rounded up."""
+        return 1.01 * self._means[2]
+
+    @property
+    def drift(self) -> float:
+        """The most that moved losses can do, per unit of t."""
+        return 1.01 * self._means[3]
 
 
 SHARPNESS = 0.185  # b of (K13)
@@ -96,61 +171,11 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
-LONG = 1 << 21  # atoms times frequencies from which the fast transform may pay
-AGAIN = 1 << 21  # so many terms at most are then summed one by one,
-EXACT = 1 << 24  # or so many, where
 MANY = 12  # frequencies from which products of turns are fewer
-MOST_TURNS = 1 << 22  # that are kept at once
+LONG = 1 << 19  # exponentials of products of turns from which the fast transform pays
 ONE_THREAD = (
     1 << 15
 )  # products in one matrix up to which OpenBLAS starts no threads: their waiting costs more than the products
-LOOSE = 1e-11  # the copies together would err by more than this
-NEGLIGIBLE = -70.0  # log of a ratio that no answer feels
-
-
-def tilted(w: Weighted, tilt: float) -> Tilted:
-    """The tilted law.
-
-    rho_j is the relative error of a weight. It has the errors of p_j, of the exponent (tilt loss_error + 3U tilt|l_j|),
-    of exp and of the sum that normalises. That sum is an average of the same errors. While it cannot overflow, K is
-    log1p(sum p expm1(tilt l)), with an error relative to |e^{tilt l} - 1|. Beyond, it is the usual shifted sum.
-
-    Args:
-        w: The law.
-        tilt: At least 0.
-    """
-    l, count = w.losses, len(w.losses)
-    exponent = tilt * l
-    top = float((w.log_masses + exponent).max())
-    raw = np.exp(w.log_masses + exponent - top)
-    whole = total(raw)
-    weights = raw / whole
-    rho = w.mass_error + tilt * w.loss_error + 3 * U * np.abs(exponent) + 2 * ELEMENTARY
-    rho = rho + 2 * U * np.abs(w.log_masses) + 4 * U * abs(top)
-    rho = rho + float(weights @ rho) * (1 + gamma(count)) + 2 * blocked(count)
-    if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
-        masses, part = np.exp(w.log_masses), np.expm1(exponent)
-        value = total(masses * part)
-        size = masses * np.abs(part)
-        moved = float(size @ (w.mass_error + ELEMENTARY + U + blocked(count))) + 1e-60 * count
-        moved += float((masses * (1 + np.maximum(part, 0.0))) @ (tilt * w.loss_error + U * np.abs(exponent)))
-        log_mgf = math.log1p(value)
-        error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(log_mgf)
-    else:
-        log_mgf = top + math.log(whole)
-        error = float(weights @ rho) + 4 * U * (abs(top) + 20)
-    mean = float(weights @ l)
-    size_l = np.abs(l)
-    return Tilted(
-        log_mgf=log_mgf,
-        error=error + 2 * w.outside,
-        mean=mean,
-        variance=float(weights @ np.square(l - mean)),
-        weights=weights,
-        bulk=2.02 * float(weights @ rho),
-        slope=1.01 * float(weights @ (rho * size_l)),
-        drift=1.01 * float(weights @ (w.loss_error + 8 * U * size_l)),
-    )
 
 
 def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, count: int) -> tuple[float, float, float]:
@@ -177,55 +202,41 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, cou
     return count * k, count * mean, count * variance
 
 
-def line(
-    w: Weighted, tilted_law: Tilted, t: FloatArray, count: int, *, relative: bool = False
-) -> tuple[ComplexArray, FloatArray]:
+def line(w: Weighted, tilted_law: Tilted, t: FloatArray, *, relative: bool = False) -> tuple[ComplexArray, FloatArray]:
     """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
     Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|). The angle errs by |t| loss_error,
     and by 8U|t l| from the rounding of t, l and their product. Rho's `2 blocked` covers products and the sum, blocks of
-    atoms before the sums of blocks. Many atoms at many frequencies go through one fast transform first, whose error is
-    absolute. Some results are neither negligible nor at many frequencies. They are summed again one by one.
+    atoms before the sums of blocks. Many atoms at many frequencies go through one fast transform, whose error is absolute.
 
     Args:
         w: The law.
         tilted_law: The law, tilted.
         t: Frequencies, (frequencies,).
-        count: The number of copies that the result will be multiplied by.
-        relative: Whether the error must be relative to the small numbers e^{itl} - 1. Where products of turns can be
-            kept, the fast transform is then not used.
+        relative: Whether the error must be relative to the small numbers e^{itl} - 1.
     """
-    x, y = np.empty(len(t)), np.empty(len(t))
     # what the stated errors of masses and losses, and what is outside, may move the sum by
     error = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
-    even = len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
-    products = even and relative and turns(len(w.losses), len(t)) <= MOST_TURNS
-    # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
-    own = 3 * ELEMENTARY * np.minimum(2.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
-    again = np.arange(len(t))
-    if is_long(len(w.losses), len(t)) and not products:
-        result, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
-        x, y = result.real - result[0].real, result.imag - result[0].imag
-        own = own + 2 * slack
-        large = np.flatnonzero(count * 0.5 * np.log1p(np.maximum(2 * x + x * x + y * y, -1 + 1e-12)) > NEGLIGIBLE)
-        most = EXACT if 2 * count * slack > LOOSE else AGAIN
-        again = large if len(large) * len(w.losses) < most else large[:0]
-        own[again] = 3 * ELEMENTARY * np.minimum(2.0, t[again] * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
-    elif even:
-        x, y, own = by_products(w, tilted_law, t)
-        again = again[:0]
+    if len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t)):
+        if work_by_products(len(w.losses), len(t)) > LONG and not relative:
+            result, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
+            x, y, own = result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
+        else:
+            x, y, own = by_products(w, tilted_law, t)
+        return log_one_plus(x, y, error + own)
+    x, y = np.zeros((2, len(t)))
     width = block(len(w.losses))
     rows = max(1, BLOCK // width)
-    x[again] = y[again] = 0.0
-    for start in range(0, len(again), rows):
-        part = again[start : start + rows]
+    for start in range(0, len(t), rows):
+        part = slice(start, start + rows)
         for first in range(0, len(w.losses), width):
             some = slice(first, first + width)
             half = np.multiply.outer(0.5 * t[part], w.losses[some])
             sine = np.sin(half)
             x[part] -= 2 * (np.square(sine) @ tilted_law.weights[some])
             y[part] += 2 * ((sine * np.cos(half)) @ tilted_law.weights[some])
-    return log_one_plus(x, y, error + own)
+    # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
+    return log_one_plus(x, y, error + 3 * ELEMENTARY * np.minimum(2.0, t * tilted_law.size))
 
 
 def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -248,53 +259,33 @@ def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatAr
     losses, weights = np.append(w.losses, np.zeros(spare)), np.append(tilted_law.weights, np.zeros(spare))
     coarse = -(-many // few)
     steps = np.append(np.arange(float(few)), few * np.arange(float(coarse)))
-    half = np.multiply.outer((0.5 * t[1]) * steps, losses)
-    sine = np.sin(half)
-    turned = np.empty(half.shape, dtype=complex)
-    turned.real, turned.imag = -2 * sine * sine, 2 * sine * np.cos(half)
-    weighted = (turned * weights).reshape(few + coarse, -1, width)
-    alone = weighted.sum(axis=2).sum(axis=1)
-    fine = turned[:few].reshape(few, -1, width).transpose(1, 2, 0)
-    rows = max(1, ONE_THREAD // (few * width))
-    both = np.concatenate(
-        [
-            np.matmul(weighted[start : start + rows].transpose(1, 0, 2), fine).sum(axis=0)
-            for start in range(few, few + coarse, rows)
-        ]
-    )
+    rows, together = max(1, ONE_THREAD // (few * width)), max(1, BLOCK // (len(steps) * width)) * width
+    alone, both = np.zeros(few + coarse, dtype=complex), np.zeros((coarse, few), dtype=complex)
+    for first in range(0, len(losses), together):
+        some = slice(first, first + together)
+        half = np.multiply.outer((0.5 * t[1]) * steps, losses[some])
+        sine = np.sin(half)
+        turned = np.empty(half.shape, dtype=complex)
+        turned.real, turned.imag = -2 * sine * sine, 2 * sine * np.cos(half)
+        weighted = (turned * weights[some]).reshape(few + coarse, -1, width)
+        alone += weighted.sum(axis=2).sum(axis=1)
+        fine = turned[:few].reshape(few, -1, width).transpose(1, 2, 0)
+        for start in range(0, coarse, rows):
+            part = weighted[few:][start : start + rows].transpose(1, 0, 2)
+            both[start : start + rows] += np.matmul(part, fine).sum(axis=0)
     result = (alone[few:, None] + alone[:few] + both).ravel()[:many]
-    most = np.minimum(4.0, t * float(tilted_law.weights @ np.abs(w.losses)) * 1.01)
+    most = np.minimum(4.0, t * tilted_law.size)
     return result.real, result.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
 
 
-def is_long(atoms: int, frequencies: int) -> bool:
-    """Whether the fast transform, which is worth about 60 exponentials an atom and 30 a frequency, pays.
-
-    Args:
-        atoms: Their number.
-        frequencies: Their number.
-    """
-    return atoms * frequencies > max(2 * (60 * atoms + 30 * frequencies), LONG)
-
-
 def work(atoms: int, frequencies: int) -> int:
-    """The cost of a line, in exponentials.
+    """The cost of a line, in exponentials; that of the fast transform is about 60 an atom and 30 a frequency.
 
     Args:
         atoms: Their number.
         frequencies: Their number.
     """
-    return 60 * atoms + 30 * frequencies + AGAIN if is_long(atoms, frequencies) else atoms * frequencies
-
-
-def turns(atoms: int, frequencies: int) -> int:
-    """How many exponentials products of turns want.
-
-    Args:
-        atoms: Their number.
-        frequencies: Their number.
-    """
-    return 2 * math.isqrt(frequencies) * atoms
+    return min(work_by_products(atoms, frequencies), 60 * atoms + 30 * frequencies + LONG)
 
 
 def work_by_products(atoms: int, frequencies: int) -> int:
@@ -304,8 +295,7 @@ def work_by_products(atoms: int, frequencies: int) -> int:
         atoms: Their number.
         frequencies: Their number.
     """
-    few = turns(atoms, frequencies)
-    return 2 * few + atoms * frequencies // 32 if few <= MOST_TURNS else work(atoms, frequencies)
+    return atoms * (4 * math.isqrt(frequencies) + frequencies // 32)
 
 
 class AtomicSum(Summand):
@@ -339,7 +329,7 @@ class AtomicSum(Summand):
         self.null = not weighted.losses.any()
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
         self.lattice_error = count * lattice_error * (1 + 8 * U)
-        self._tilted_law: Callable[[float], Tilted] = lru_cache(maxsize=64)(partial(tilted, weighted))
+        self._tilted_law: Callable[[float], Tilted] = lru_cache(maxsize=64)(partial(Tilted, weighted))
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""
@@ -354,7 +344,7 @@ class AtomicSum(Summand):
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy; the product rounds."""
-        one, error = line(self.weighted, self._tilted_law(tilt), t, self.count)
+        one, error = line(self.weighted, self._tilted_law(tilt), t)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:

@@ -114,7 +114,7 @@ class QuadratureSum(Summand):
         if result is not None and result.reach >= t:
             return result
         nodes = self._nodes(tilt, t)
-        result = Rule(nodes.at, nodes.reach, nodes.weighted, atoms.tilted(nodes.weighted, tilt))
+        result = Rule(nodes.at, nodes.reach, nodes.weighted, Tilted(nodes.weighted, tilt))
         if len(self._rules) > KEPT:
             self._rules.clear()
         self._rules[tilt, far] = result
@@ -152,5 +152,5 @@ class QuadratureSum(Summand):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
         rule = self.rule(tilt, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilted_law, t, self.count)
+        one, error = atoms.line(rule.weighted, rule.tilted_law, t)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
