@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -267,3 +268,28 @@ def test_owner_imports_and_checks_from_a_terminal(tmp_path):
     assert "town: " in wrong.stderr
     pq.write_table(pa.table({"who": [1, 2], "town": ["a", "b"]}), tmp_path / "v.parquet")
     assert "every value can be read" in CliRunner().invoke(main, ["check", str(tmp_path / "v.parquet")]).stdout
+
+
+@pytest.mark.parametrize(
+    ("texts", "narrow", "wide", "values"),
+    [
+        (["12.0", "3e2", "-7"], "integer", None, [12, 300, -7]),
+        (["12.5", "3"], "integer", "number", None),
+        (["2026-01-02", "2026-01-03 00:00:00"], "date", None, [date(2026, 1, 2), date(2026, 1, 3)]),
+        (["2026-01-02 10:00:00", "2026-01-03"], "date", "timestamp", None),
+    ],
+)
+def test_no_fraction_and_no_hour_is_lost_to_a_narrower_type(texts, narrow, wide, values, tmp_path):
+    """DuckDB's own casts would round an amount and drop the hour, and propose such types."""
+    path = tmp_path / "t.csv"
+    path.write_text("who,n\n" + "".join(f"a,{text}\n" for text in texts), encoding="utf-8")
+    found = ingestion.imported([str(path)], {}, ingestion.NO_TERMS)
+    assert str(ingestion.fitting_types(found, {})["n"]) == (wide or narrow)
+    declared = {"n": ColumnType(narrow)}
+    if wide is None:
+        read = ingestion.imported([str(path)], declared, ingestion.NO_TERMS)
+        assert pq.read_table(read.copy)["n"].to_pylist() == values
+    else:
+        with pytest.raises(SchemaError, match=rf"line 2: 'n' is '{texts[0]}', and no {narrow}"):
+            ingestion.imported([str(path)], declared, ingestion.NO_TERMS)
+        assert ingestion.imported([str(path)], declared, ingestion.Terms(accept_odd=True)).odd == 1
