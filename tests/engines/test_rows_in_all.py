@@ -12,7 +12,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.planner import plan
 from neartwin.statistics.sensitivity import Contribution, of_count
-from tests.engines.places import SALT
+from tests.engines.places import SALT, DuckdbPlace
 from tests.engines.test_same_answers import ENGINES, answers, hostile_rows, in_cells
 from tests.oracles.memory import MemoryEngine
 
@@ -164,3 +164,24 @@ def test_meaningless_cap_of_rows_is_refused():
     ):
         with pytest.raises(wrong):
             asked()
+
+
+def test_rows_in_all_serve_unknown_groups(tmp_path):
+    """No group is dropped: a unit counts for at most 5 rows over all, and helps to discover two."""
+    rows = hostile_rows("unknown", 400)
+    visits = DuckdbPlace().visits(rows)
+    query = visits.group_by("town").agg(n=nt.count(), s=nt.sum("paid", -5, 5, 1))
+    made = plan(query, spend=nt.approx(1, "1e-6"), limits=nt.limits(rows=5, max_discovered_groups=2))
+    (found, expected) = answers(DuckdbPlace(), rows, made)
+    assert found == expected
+    assert made.measures["rows"].sensitivity.l1 == 5 * made.measures["rows"].parts
+    assert (made.discovered_cells, made.bounding.rows) == (2, 5)
+    whole, most = MemoryEngine(rows).aggregate(made.stage, salt=SALT), 0
+    for unit in {row["who"] for row in rows} - {None}:
+        less = MemoryEngine([row for row in rows if row["who"] != unit]).aggregate(made.stage, salt=SALT)
+        before, after = (dict(zip(one.keys, map(int, one.values["rows"]), strict=True)) for one in (whole, less))
+        most = max(most, sum(abs(before[key] - after.get(key, before[key])) for key in before))
+    assert 0.9 * made.measures["rows"].sensitivity.l1 < most <= made.measures["rows"].sensitivity.l1
+    people = visits.group_by("town").agg(u=nt.count_distinct_units(), n=nt.count())
+    with pytest.raises(QueryError, match="max_groups is missing"):  # a count of people has its own
+        plan(people, spend=nt.approx(1, "1e-6"), limits=nt.limits(rows=5, max_discovered_groups=2))
