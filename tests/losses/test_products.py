@@ -49,7 +49,7 @@ def test_products_of_turns_are_the_sum_within_its_error(count, many, step):
     assert np.any(np.abs(x + 1j * y - moved) > bound)
 
 
-def test_the_fast_transform_and_products_of_turns_agree_within_their_errors():
+def test_fast_transform_and_products_of_turns_agree_within_their_errors():
     w, t = law(300, 7), 0.01 * np.arange(60_000.0)
     tilt = atoms.Tilted(w, 1.5)
     fast, error = atoms.line(w, tilt, t)
