@@ -4,12 +4,17 @@ Called by MkDocs at each build. Writes docs/pictures and docs/reference/api, whi
 """
 
 import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+import neartwin as nt
 from neartwin.report.figures import epsilon_delta_polygon, error_regions, gaussian_family, tradeoff_figure
-from neartwin.report.svg import Figure
+from neartwin.report.svg import Bar, Drawing, Figure, bars
 from neartwin.tradeoff import compose, epsilon_delta, gaussian
 
 TOOLS = Path(__file__).parent
@@ -27,8 +32,8 @@ def on_pre_build(config: Any) -> None:  # noqa: ARG001 - MkDocs passes its setti
         (written / name).write_text(text, encoding="utf-8")
     folder = DOCS / "pictures"
     folder.mkdir(exist_ok=True)
-    for name, figure in figures().items():
-        figure.draw().save(folder / f"{name}.svg")
+    for name, drawing in {**{name: figure.draw() for name, figure in figures().items()}, **answers()}.items():
+        drawing.save(folder / f"{name}.svg")
 
 
 def figures() -> dict[str, Figure]:
@@ -47,3 +52,26 @@ def many_answers() -> Figure:
     figure = tradeoff_figure({**answers, "two bells, mu = 2": gaussian(2)})
     bells = replace(figure.lines[-1], style="dashed")
     return replace(figure, title="Many small answers", lines=(*figure.lines[:-1], bells))
+
+
+def answers() -> dict[str, Drawing]:
+    """Real releases of made-up visits, some people with many: one question twelve times, and at four limits."""
+    visits_of = 1 + (np.random.default_rng(8).pareto(1.3, 400) * 3).astype(int)
+
+    def counts(limits: list[int], most: int) -> list[Bar]:
+        who = np.repeat(np.arange(len(visits_of)), np.minimum(visits_of, most))
+        truth = len(who)
+        shown = [Bar("the truth", truth, truth, truth)]
+        with tempfile.TemporaryDirectory() as folder, nt.open_ledger(f"{folder}/budget.db") as ledger:
+            for place, rows in enumerate(limits):
+                visits = nt.table(pa.table({"who": who}), unit="who", name=f"visits {place}")
+                account = ledger.open(visits, nt.pure(1))
+                plan = account.plan(visits.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=rows))
+                n = account.release(plan)["n"]
+                label = f"limit {rows}" if len(set(limits)) > 1 else f"answer {place + 1}"
+                shown.append(Bar(label, n.values[0], n.lower[0], n.upper[0]))
+        return shown
+
+    titles = {"twelve-answers": "One question, twelve answers", "limits-cut": "The same count at four limits"}
+    asked = {"twelve-answers": ([40] * 12, 40), "limits-cut": ([2, 8, 32, 128], 400)}
+    return {name: bars(counts(*asked[name]), name=name, title=title, spoken=title) for name, title in titles.items()}

@@ -44,7 +44,7 @@ def _tuned(notes):
 def visits(path):
     import neartwin as nt
 
-    return by_city(path, limits=nt.limits(max_rows_per_group=20, max_groups=10))
+    return by_city(path, limits=nt.limits(max_rows_per_group=20, max_groups=10, loss_share=0))
 
 
 def tuned(path):
@@ -84,7 +84,7 @@ def within_norm(path):
     """Each city within a norm of 64 rows a user, without noise: what the tuned release that chooses 64 is noisy around."""
     import neartwin as nt
 
-    made, cities, values = exact(path, asked_by_city, limits=nt.limits(norm=64, max_discovered_groups=64))
+    made, cities, values = exact(path, asked_by_city, limits=nt.limits(norm=64, max_discovered_groups=64, loss_share=0))
     columns = [statistic.values for statistic in made.estimates(values, {})]
     return {cities[i][0]: [column[i] for column in columns] for i in range(len(cities))}
 
@@ -99,13 +99,13 @@ def expected(path, asked, **limits):
 def expected_cities(path):
     import neartwin as nt
 
-    return expected(path, asked_by_city, limits=nt.limits(max_rows_per_group=20, max_groups=10))
+    return expected(path, asked_by_city, limits=nt.limits(max_rows_per_group=20, max_groups=10, loss_share=0))
 
 
 def expected_keys(path):
     import neartwin as nt
 
-    return expected(path, asked_keys, limits=nt.limits(max_groups=10))
+    return expected(path, asked_keys, limits=nt.limits(max_groups=10, loss_share=0))
 
 
 def asked_keys(rows):
@@ -119,7 +119,7 @@ def histogram(path):
 
     edges = [Fraction(2 * category - 1, 2) for category in range(22)]
     asked = lambda rows: rows.agg(rows=nt.histogram("category", edges))  # noqa: E731
-    found = released(path, nt.pure(1), asked, limits=nt.limits(max_rows_per_group=100))
+    found = released(path, nt.pure(1), asked, limits=nt.limits(max_rows_per_group=100, loss_share=0))
     return {str(category): n for category, n in enumerate(found["count"].values)}
 
 
@@ -131,7 +131,7 @@ def quantiles(path):
         path,
         nt.pure(1),
         lambda rows: rows.agg(q=nt.quantile("amount", ranks, 0, 100)),
-        limits=nt.limits(max_rows_per_group=100),
+        limits=nt.limits(max_rows_per_group=100, loss_share=0),
     )
     return [statistic.values[0] for statistic in found.statistics]
 
@@ -139,7 +139,7 @@ def quantiles(path):
 def keys(path):
     import neartwin as nt
 
-    return len(released(path, nt.approx(1, "1e-6"), asked_keys, limits=nt.limits(max_groups=10)))
+    return len(released(path, nt.approx(1, "1e-6"), asked_keys, limits=nt.limits(max_groups=10, loss_share=0)))
 
 
 def counts(path):
@@ -151,7 +151,7 @@ def counts(path):
         account = ledger.open(rows, nt.pure(1000))
         for i in range(101):
             query = rows.where(f"amount > {i}").agg(n=nt.count())
-            account.release(account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=3)))
+            account.release(account.plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=3, loss_share=0)))
             if not i:
                 begun = time.process_time(), time.perf_counter()
     return [(time.process_time() - begun[0]) / 100, (time.perf_counter() - begun[1]) / 100]

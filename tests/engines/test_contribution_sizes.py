@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -47,15 +48,46 @@ def test_every_engine_counts_units_by_size_as_the_oracle_does(request, place, po
         assert sum(count for (count,) in found.values()) > 20
 
 
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"rows_per_group": 2},
+        {"rows_per_group": 2, "groups_per_unit": 2},
+        {"rows_per_group": 4, "groups_per_unit": 2, "rows_per_unit": 5},
+        {"rows_per_group": 5, "rows_per_unit": 5},
+        {"norm": Fraction(5, 2)},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("place", [*ENGINES[:2], pytest.param(ENGINES[2], marks=pytest.mark.slow)])
+def test_every_engine_counts_units_by_what_their_limits_take(request, place, limits):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("lost", 900)
+    for query, length_by in questions(place.visits(rows)):
+        for power in (0, 1):
+            if power == 0 and "rows_per_unit" in limits:
+                continue  # units alone have no limit of rows
+            stage = stage_of(query, power)
+            sizes = ContributionSizes(EDGES, power, lost=True)
+            by = length_by if "norm" in limits else None
+            stage = replace(stage, sizes=sizes, length_by=by, **limits)
+            found = as_mapping(place.engine.aggregate(stage, salt=SALT))
+            assert found == as_mapping(MemoryEngine(rows).aggregate(stage, salt=SALT))
+            assert sum(count for (count,) in found.values()) > 20
+            if query.groups.columns and power:
+                assert sum(count for (edge,), (count,) in found.items() if edge > 1) > 0
+
+
 def counts(stage, rows):
     return np.array(MemoryEngine(rows).aggregate(stage, salt=SALT).values["units"], dtype=np.int64)
 
 
-@pytest.mark.parametrize("power", [0, 1, 2])
-def test_unit_is_in_exactly_one_cell_at_any_size(power):
+@pytest.mark.parametrize(("power", "lost"), [(0, False), (1, False), (2, False), (0, True), (1, True)])
+def test_unit_is_in_exactly_one_cell_at_any_size(power, lost):
     pick = random.Random(4)
     table = nt.table(pa.table({"who": ["a"], "town": ["b"]}), unit="who", name="visits")
     stage = stage_of(table.group_by("town").agg(n=nt.count()), power)
+    stage = replace(stage, sizes=replace(stage.sizes, lost=lost), rows_per_group=1, groups_per_unit=2)
     pairs = set()
     for _ in range(30):
 

@@ -215,7 +215,9 @@ def test_no_row_is_dropped_and_short_vectors_are_exact():
 def test_normed_measures_cost_together_at_most_the_spend(spend):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0], "year": [1]}), unit="who", name="v")
     asked = {name: statistic for name, statistic in STATISTICS.items() if name != "wide"}
-    made = plan(table.group_by("town", keys=list("abc")).agg(**asked), spend=spend, limits=nt.limits(norm=9))
+    made = plan(
+        table.group_by("town", keys=list("abc")).agg(**asked), spend=spend, limits=nt.limits(norm=9, loss_share=0)
+    )
     mu_squared = sum(measure.mechanism.mu_squared for measure in made.measures.values() if not measure.paid)
     match spend:
         case budgets.Gdp(mu=mu):

@@ -161,7 +161,9 @@ def test_short_units_count_whole_and_no_row_of_a_long_one_is_dropped():
 def test_trees_and_all_else_cost_together_at_most_the_spend(spend):
     table = question(ASKED["median"]).groups
     made = plan(
-        table.agg(q=ASKED["median"], n=nt.count(), s=nt.sum("paid", 0, 5)), spend=spend, limits=nt.limits(norm=9)
+        table.agg(q=ASKED["median"], n=nt.count(), s=nt.sum("paid", 0, 5)),
+        spend=spend,
+        limits=nt.limits(norm=9, loss_share=0),
     )
     mu_squared = sum(measure.mechanism.mu_squared for measure in made.measures.values() if not measure.paid)
     match spend:

@@ -275,9 +275,22 @@ def _sizes(stage: Stage, sizes: ContributionSizes, units: Iterable[Mapping[Key, 
         for key, cell in cells.items():
             rows[key if stage.length_by is None else tuple(key[i] for i in stage.length_by)] += cell.rows
         size = sum(number**sizes.power for number in rows.values())
+        if sizes.lost:
+            numbers = sorted((number**sizes.power for number in rows.values()), reverse=True)
+            size += 1 - _counted(stage, numbers)
         found[max(edge for edge in sizes.edges if edge <= size)] += 1
     counts = np.array([found[edge] for edge in sizes.edges], dtype=object)
     return Aggregates(len(sizes.edges), tuple((edge,) for edge in sizes.edges), {"units": counts})
+
+
+def _counted(stage: Stage, rows: Sequence[int]) -> int:
+    """The rows for which a unit counts, rounded down: rows in each of its groups, the most first."""
+    total, squared = sum(rows), sum(number**2 for number in rows)
+    if stage.norm is not None:
+        inside = squared <= stage.norm**2
+        return total if inside else total * math.floor(FINE * stage.norm) // root_above(squared)
+    found = sum(map(stage.counted, rows[: stage.groups_per_unit]))
+    return found if stage.rows_per_unit is None else min(found, stage.rows_per_unit)
 
 
 def joined_rows(rows: list[Row], others: Sequence[list[Row]], table: Table) -> list[Row]:

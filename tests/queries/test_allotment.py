@@ -74,7 +74,7 @@ def test_the_price_covers_what_all_measures_reveal_and_is_no_higher(rows, spend,
     made = plan(
         question(rows[neighbours], list("abcdefghijklm")),
         spend=spend,
-        limits=nt.limits(max_rows_per_group=2, max_groups=groups),
+        limits=nt.limits(max_rows_per_group=2, max_groups=groups, loss_share=0),
     )
     noisy = weaker(made, Fraction(1))
     if isinstance(made.measures["units"].mechanism, DiscreteLaplace):
@@ -167,7 +167,7 @@ def test_few_groups_a_unit_get_laplace_noise_and_many_get_normal_noise(rows):
     spend = nt.approx(1, "1e-6")
     keys = [f"t{i}" for i in range(200)]
     query = rows["add_remove"].group_by("town", keys=keys).agg(n=nt.count_distinct_units())
-    few, many = (plan(query, spend=spend, limits=nt.limits(max_groups=k)) for k in (1, 100))
+    few, many = (plan(query, spend=spend, limits=nt.limits(max_groups=k, loss_share=0)) for k in (1, 100))
     assert few.price == nt.pure(1)  # delta is not needed, and not charged
     assert isinstance(few.measures["units"].mechanism, DiscreteLaplace)
     assert many.price == spend

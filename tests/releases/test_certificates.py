@@ -55,17 +55,20 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     assert origins["typical: paid"] == ("[0, 10] in steps of 0.01", "declared")
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
     assert origins["max_rows_per_group"] == ("1", "public")
-    # the scales are those that the spend buys, worked out here by hand: shares of epsilon 1/2, the last 899 of 4096 for groups
+    # the scales are those that the spend buys, worked out here by hand: a tenth of epsilon 1/2 for what the limits take, then
+    # shares of the rest, the last 899 of 4096 for groups
     scales = {
-        part["for"]: Fraction(part["parameters"]["scale"]) / int(part["parameters"]["parts of a step"])
+        part["for"]: Fraction(part["parameters"]["scale"]) / int(part["parameters"].get("parts of a step", 1))
         for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
     }  # fmt: skip
     assert scales == {
-        "filled:paid[0,10,1/100]-500": Fraction(2 * 4096, 1399),
-        "empty:paid[0,10,1/100]-500": Fraction(2 * 4096, 1399),  # of other rows: paid once
-        "total:paid[0,10,1/100]-500": Fraction(500 * 2 * 4096, 899),
-        "total:paid[0,20,1/100]-0": Fraction(2000 * 2 * 4096, 899),
+        "filled:paid[0,10,1/100]-500": Fraction(20 * 4096, 9 * 1399),
+        "empty:paid[0,10,1/100]-500": Fraction(20 * 4096, 9 * 1399),  # of other rows: paid once
+        "total:paid[0,10,1/100]-500": Fraction(500 * 20 * 4096, 9 * 899),
+        "total:paid[0,20,1/100]-0": Fraction(2000 * 20 * 4096, 9 * 899),
+        "what the limits take": 20,
     }
+    assert body["error"]["loss"] == release.headline
     assert body["guarantee"]["promise"]["epsilon"] == "1/2"
     assert body["ledger"]["price"] == {"epsilon": "1/2", "delta": "1/1000000"}
     assert (body["ledger"]["reserved"], head_of(made)) == (release.provenance.position, head)
@@ -107,8 +110,9 @@ def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place
     assert bounds["max_rows_per_group"][1] == "chosen by a private first stage that was paid for, at most 64"
     assert bounds["max_groups"] == (1, "public: given with the question")
     choice = [part for part in made.body["mechanisms"] if part["for"] == "choice of rows"]
-    asked_of = [part for part in made.body["mechanisms"] if part["for"] != "choice of rows"]
-    assert (len(choice), len(asked_of)) == (1, 1)
+    others = {"choice of rows", "what the limits take"}
+    asked_of = [part for part in made.body["mechanisms"] if part["for"] not in others]
+    assert (len(made.body["mechanisms"]), len(choice), len(asked_of)) == (3, 1, 1)
     assert (choice[0]["law"], choice[0]["parameters"]["epsilon"]) == ("PermuteAndFlip", "1/5")
     # the noise is that of the bound that was chosen, whichever it was, in one group
     assert int(asked_of[0]["parameters"]["sensitivity"]) == bounds["max_rows_per_group"][0]

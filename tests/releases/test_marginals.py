@@ -190,7 +190,8 @@ def test_margins_are_asked_from_a_terminal(tmp_path):
              "--keys", "town=Ulm,Bonn,Hof"]  # fmt: skip
     done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0, done.output
-    assert done.output.splitlines()[0].split() == ["sex", "age", "town", "margin", "n"]
+    assert done.output.startswith("The limits cut ")
+    assert done.output.splitlines()[1].split() == ["sex", "age", "town", "margin", "n"]
     assert "All margins are of one table" in done.output
 
 
@@ -228,7 +229,10 @@ def test_a_series_may_hold_margins(tmp_path):
         margins, _ = account.release_series(series)
         assert margins.group_columns == (*KEYS, "margin")
         certified = nt.certify(margins, book)
-    assert [part["for"] for part in certified.body["mechanisms"]] == list(series.plan.parts[0].measures)
+    assert [part["for"] for part in certified.body["mechanisms"]] == [
+        *series.plan.parts[0].measures,
+        "what the limits take",
+    ]
 
 
 @pytest.mark.slow

@@ -83,7 +83,8 @@ def test_the_notebook_view_and_the_page_escape_what_data_brings(release, tmp_pat
 
 
 def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release):
-    header, *rows = str(release).splitlines()
+    headline, header, *rows = str(release).splitlines()
+    assert headline == release.headline
     assert header.split() == ["town", "n", "typical"]
     key, number, sign = rows[0].split()[:3]
     assert (key, float(number), sign) == ("(none)", pytest.approx(release["n"].values[0], abs=0.5), "±")
@@ -98,7 +99,7 @@ def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release
         ),
     )
     assert "... 40 more groups" in str(many).splitlines()
-    assert len(str(many).splitlines()) == 1 + 60 + 1 + 1 + len(release.notes)
+    assert len(str(many).splitlines()) == 2 + 60 + 1 + 1 + len(release.notes)
 
 
 @pytest.mark.parametrize(

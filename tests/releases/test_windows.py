@@ -38,7 +38,7 @@ def test_sliding_windows_share_people_so_their_prices_add_up(tmp_path):
     ]
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.gdp(400))
-        series = account.plan_series(asked, spend=SPEND, limits=nt.limits(max_rows_per_group=7))
+        series = account.plan_series(asked, spend=SPEND, limits=nt.limits(max_rows_per_group=7, loss_share=0))
         answers = account.release_series(series)
         assert account.spent["mu_squared"] == 200**2
     for i, answer in enumerate(answers):

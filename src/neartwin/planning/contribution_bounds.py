@@ -102,7 +102,7 @@ def _of_single_rows(limits: Limits) -> ContributionBounds:
     for name, value in limits.given.items():
         if name in {"rows", "norm"}:
             raise ParameterError(name, value, "must be left out: each row is its own unit, so no unit has several rows")
-        if name != "max_discovered_groups" and value != 1:
+        if name not in {"max_discovered_groups", "loss_share"} and value != 1:
             raise ParameterError(name, value, "must be 1, because each row is its own unit")
     return ContributionBounds(max_rows_per_group=1, max_groups=1)
 

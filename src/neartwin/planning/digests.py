@@ -41,6 +41,7 @@ LIMITS = {  # word of each limit, in the order of digests; None: the importance 
     "rows": "rows_per_unit",
     "norm": "norm_per_unit",
     "max_discovered_groups": "discovery_groups",
+    "loss_share": "share of the loss",
 }
 
 

@@ -30,12 +30,13 @@ import numpy as np
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure
 from neartwin.accounting.prices import mu_of_bounded_range
 from neartwin.errors import ParameterError, QueryError
-from neartwin.exact import FloatArray, Number, WholeNumbers, root_below
+from neartwin.exact import FloatArray, Number, WholeNumbers, rational, root_below
 from neartwin.losses import Composition, compose
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.noise import Source
 from neartwin.planning.allocation import largest
+from neartwin.planning.bounding_loss import LossStage
 from neartwin.planning.contribution_bounds import contribution_bounds
 from neartwin.planning.digests import target_record
 from neartwin.planning.explain import Explained, nodes
@@ -43,7 +44,7 @@ from neartwin.planning.groups import plan_groups
 from neartwin.planning.limits import Limits, PrivateLimit, private_limit
 from neartwin.planning.marginals import plan_margins
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
-from neartwin.planning.spending import mu_squared_of, split_budget, without_delta
+from neartwin.planning.spending import mu_squared_of, split_budget, total_of, without_delta
 from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
 from neartwin.planning.workloads import plan_workload
 from neartwin.queries.query import Query
@@ -58,6 +59,7 @@ SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
 _LESS = 16  # the step down from limits whose noise cannot be drawn
 _FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t, over t, over r
+LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
 P = TypeVar("P", bound=QueryPlan)
 
 
@@ -250,10 +252,44 @@ def bounded_plan(
     Returns:
         The plan.
     """
+    return with_loss(_bounded_plan, query, spend=spend, limits=limits, importance=importance)
+
+
+def _bounded_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> QueryPlan:
     base = plan_groups(query, spend=spend, limits=limits, importance=importance)
     if query.groups.linear_workload is not None:
         return plan_workload(query, query.groups.linear_workload, base, spend)
     return plan_margins(query, base, spend) if query.groups.margins else base
+
+
+def with_loss(
+    plan_of: Callable[..., P], query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None
+) -> P:
+    """A plan with the stage that measures what its limits take, where they can take something.
+
+    Args:
+        plan_of: The planner.
+        query: The question.
+        spend: The spend of both.
+        limits: The limits, all numbers.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan. Its digest is that of the question at the whole spend, unless `limits` says the share.
+    """
+    whole = plan_of(query, spend=spend, limits=limits, importance=importance)
+    share, table = limits.loss_share, query.table
+    alone = all(one.counts_units for one in query.aggregates.values())
+    in_all_groups = whole.stage.groups_per_unit is None and whole.bounding.norm is None
+    if share == 0 or not isinstance(table.unit, str) or (alone and in_all_groups):
+        return whole
+    usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
+    first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))
+    plan = plan_of(query, spend=rest, limits=limits, importance=importance)
+    loss = LossStage.of(plan.stage, first, power=0 if alone else 1)
+    price = price_of(spend, query)
+    price = price if whole.price == price else total_of([first, plan.price], spend)
+    return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 
 
 def plan_within(
@@ -308,7 +344,7 @@ def price_of(spend: Budget, query: Query) -> Budget:
 
 def _lacks(query: Query, limits: Limits) -> bool:
     """Whether nothing is said of limits that the question needs."""
-    if set(limits.given) - {"max_discovered_groups"}:
+    if set(limits.given) - {"max_discovered_groups", "loss_share"}:
         return False
     try:
         contribution_bounds(query, limits)
@@ -324,7 +360,8 @@ def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
     found: dict[str, Any] = {} if all(units) else {"rows": private_limit()}
     if any(units) and (keys is None or len(keys) > 1):
         found["max_groups"] = private_limit()
-    voice = {} if keys is not None else {"max_discovered_groups": limits.max_discovered_groups or DISCOVERED}
+    voice: dict[str, Any] = {"loss_share": limits.loss_share}
+    voice |= {} if keys is not None else {"max_discovered_groups": limits.max_discovered_groups or DISCOVERED}
     ways = [] if not isinstance(spend, Pure | Approx) else [Limits(**found, **voice)]
     return ways if isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **voice)]
 

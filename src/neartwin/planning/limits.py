@@ -71,6 +71,8 @@ class Limits:
             `max_discovered_groups`.
         max_discovered_groups: The number of its groups that a unit helps to discover; by default all of them. A lower
             number finds more groups if `max_groups` is large. Chosen limits have 4.
+        loss_share: The share of the spend that measures what the limits take; 0 for none. Default: a tenth of epsilon,
+            or a twentieth of rho or mu squared.
 
     Raises:
         ParameterError: A limit is no positive number, or two limits cannot stand together.
@@ -84,6 +86,7 @@ class Limits:
     rows: int | PrivateLimit | None = None
     norm: Number | PrivateLimit | None = None
     max_discovered_groups: int | None = None
+    loss_share: Number | None = None
 
     def __post_init__(self) -> None:
         for name, value in self.given.items():
@@ -96,6 +99,9 @@ class Limits:
                     )
             elif name == "norm":
                 positive(norm=rational(norm=value))
+            elif name == "loss_share":
+                if not 0 <= rational(loss_share=value) < 1:
+                    raise ParameterError(name, value, "must be at least 0 and below 1")
             else:
                 integer(at_least=1, **{name: value})
         if self.norm is not None:
@@ -200,7 +206,7 @@ def _written(name: str, value: Any) -> object:
     if isinstance(value, PrivateLimit):
         share = None if value.share is None else str(value.share)
         return {"at_most": value.at_most, "share": share, "groups": value.groups}
-    return str(rational(norm=value)) if name == "norm" else value
+    return str(rational(**{name: value})) if name in {"norm", "loss_share"} else value
 
 
 def _read(name: str, value: Any) -> Any:
@@ -208,7 +214,7 @@ def _read(name: str, value: Any) -> Any:
         if set(value) - {"at_most", "share", "groups"}:
             raise ParameterError(name, dict(value), "must have only the fields at_most, share and groups")
         return private_limit(**value)
-    if not isinstance(value, str) or (name == "norm" and "=" not in value):
+    if not isinstance(value, str) or (name in {"norm", "loss_share"} and "=" not in value):
         return value
     if value.strip().isdecimal():
         return int(value)

@@ -14,6 +14,7 @@ from neartwin.accounting.budgets import Budget
 from neartwin.losses import Composition, compose
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE
+from neartwin.planning.bounding_loss import LossStage
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.digests import digest_of
 from neartwin.planning.explain import Explained, nodes
@@ -63,6 +64,7 @@ class Plan(ABC):
         stage: The exact question for an engine.
         together: A promise to several units changed together; None for a promise to one.
         bounding: The bounds of one unit's contribution; None if nothing is bounded.
+        loss: The stage that measures what the bounds take; None if that is not measured.
     """
 
     kind: ClassVar[str]  # in digests
@@ -73,6 +75,7 @@ class Plan(ABC):
     stage: Stage
     together: Together | None = None
     bounding: ContributionBounds | None = None
+    loss: LossStage | None = None
 
     # What it is
 
@@ -80,7 +83,12 @@ class Plan(ABC):
     def digest(self) -> str:
         """The identity of the plan: equal for plans with the same effect, across processes and versions of this library."""
         units = {} if self.together is None else {"units_together": self.together.units}
-        return digest_of(self.kind, self.stage, self.record() | units)
+        return digest_of(self.kind, self.known_stage, self.record() | units)
+
+    @property
+    def known_stage(self) -> Stage:
+        """The stage in the digest."""
+        return self.stage
 
     @abstractmethod
     def record(self) -> dict[str, object]:
@@ -267,6 +275,7 @@ class QueryPlan(Plan):
         why: The reasons for the split of the spend, in words.
         error: The objective that the shares minimise.
         first_stages: The stages that choose bounds, in turn: bounds of values before those of contributions.
+        asked: The plan at the whole spend, without a measured loss, whose digest this one has; None for its own.
     """
 
     query: Query
@@ -274,6 +283,7 @@ class QueryPlan(Plan):
     why: tuple[str, ...]
     error: float
     first_stages: "tuple[FirstStage, ...]" = ()
+    asked: "QueryPlan | None" = None
 
     @property
     def outputs(self) -> Mapping[str, Statistic]:
@@ -295,9 +305,17 @@ class QueryPlan(Plan):
         """The error that the shares minimise."""
         return self.error
 
+    @property
+    def known_stage(self) -> Stage:
+        """The stage in the digest: that of the plan at the whole spend."""
+        return (self.asked or self).stage
+
     def record(self) -> dict[str, object]:
-        """The statistics, the measures, and the first stages."""
-        form = {"asked": {name: statistic.record for name, statistic in self.outputs.items()}} | self._measured()
+        """The statistics, the measures, the first stages, and the measurement of the loss where the question gave its share."""
+        form: dict[str, object] = {"asked": {name: statistic.record for name, statistic in self.outputs.items()}}
+        form |= self._measured() if self.asked is None else self.asked.record()
+        if self.loss is not None and self.asked is None:
+            form["loss"] = self.loss.mechanism.record
         for stage in self.first_stages:
             form |= stage.record(self)
         return form
@@ -308,7 +326,8 @@ class QueryPlan(Plan):
 
     def losses(self) -> Composition:
         """The privacy loss of everything noisy together, first stages included. The price covers this curve."""
-        return compose([*self._losses(), *(stage.losses() for stage in self.first_stages)])
+        loss = [] if self.loss is None else [self.loss.mechanism.losses()]
+        return compose([*self._losses(), *loss, *(stage.losses() for stage in self.first_stages)])
 
     @abstractmethod
     def _losses(self) -> list[Composition]:
@@ -358,6 +377,7 @@ class QueryPlan(Plan):
             *(stage.explanation(self) for stage in self.first_stages),
             *self._explain_trees(),
             Explained("bound each unit", self._explain_bounds()),
+            *(() if self.loss is None else (self.loss.explanation(),)),
             *self._explain_noise(),
         )
 
@@ -406,7 +426,8 @@ class QueryPlan(Plan):
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             return (bars, rows, *self._notes_of_answers())
-        words = f"Bounded: {self.bounding}. The bias of this and of clipping is not in the bars, and unknown."
+        unknown = ", and unknown" if self.loss is None else ""
+        words = f"Bounded: {self.bounding}. The bias of this and of clipping is not in the bars{unknown}."
         if table.period is None:
             return (bars, words, *self._notes_of_answers())
         period = f"Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."

@@ -84,10 +84,13 @@ class ContributionSizes:
         edges: Increasing whole numbers. The first is 1, so that every unit with a row is in one cell. Cell i holds sizes
             from `edges[i]` to below `edges[i + 1]`; the last cell has no end.
         power: p.
+        lost: Whether a size is 1 more than the loss of a unit to the stage's limits, rounded up. The loss is of rows for
+            p = 1, of groups for p = 0. So the units in the first cell lose nothing.
     """
 
     edges: tuple[int, ...]
     power: int
+    lost: bool = False
 
     def __post_init__(self) -> None:
         if self.edges[:1] != (1,) or any(low >= high for low, high in pairwise(self.edges)):

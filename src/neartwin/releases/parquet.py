@@ -188,13 +188,16 @@ def run_to_parquet(
     if isinstance(ticket, Stored):
         return _again(ticket, work.shelf)
     hidden = _hidden(place, ticket.position)
-    done = _attempt(
-        work, lambda: plan.resolve(engine, source), hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}"
-    )
+
+    def resolve() -> tuple[Plan, tuple[Choice, ...], tuple[str, ...]]:
+        chosen, choices = plan.resolve(engine, source)
+        return chosen, choices, () if chosen.loss is None else (chosen.loss.measured(engine, source)["says"],)
+
+    done = _attempt(work, resolve, hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}")
     if done is None:  # raised here, outside any handler, so that the cause is not chained to it
         account.fail(ticket)
         raise ExecutionError
-    resolved, choices, digest = done
+    resolved, choices, lost, digest = done
     description = prepared.describe(resolved, choices)
     written = WrittenRelease(
         place=place,
@@ -204,7 +207,7 @@ def run_to_parquet(
         columns=description.columns,
         confidence=CONFIDENCE,
         guarantee=prepared.guarantee,
-        notes=description.notes,
+        notes=(*lost, *description.notes),
         provenance=provenance_of(account, ticket, prepared, description),
     )
     account.settle(ticket, written.to_json().encode())
@@ -267,14 +270,14 @@ def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema, source: noi
 
 
 def _attempt(
-    work: _Work, resolve: Callable[[], tuple[Plan, tuple[Choice, ...]]], hidden: str, release: str
-) -> tuple[Plan, tuple[Choice, ...], str] | None:
-    """The plan, the choices and the digest of the written table; None after any failure, which leaves nothing behind."""
+    work: _Work, resolve: Callable[[], tuple[Plan, tuple[Choice, ...], tuple[str, ...]]], hidden: str, release: str
+) -> tuple[Plan, tuple[Choice, ...], tuple[str, ...], str] | None:
+    """The plan, choices, what was lost, and the digest of the table; None after any failure, which leaves nothing behind."""
     done = None
     try:
-        plan, choices = resolve()
+        plan, choices, lost = resolve()
         work.write(plan, hidden, release)
-        done = plan, choices, work.shelf.digest(hidden)
+        done = plan, choices, lost, work.shelf.digest(hidden)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
     finally:

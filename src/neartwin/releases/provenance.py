@@ -79,7 +79,8 @@ def method_of(plan: Plan) -> dict[str, Any]:
         "bounds": plan.bounds(),
         "mechanisms": [
             _mechanism(name, mechanism, plan.parts_of_noise.get(name, 1)) for name, mechanism in plan.mechanisms()
-        ],
+        ]
+        + ([] if plan.loss is None else [_mechanism("what the limits take", plan.loss.mechanism)]),
         "errors": [
             {
                 "name": error.name,

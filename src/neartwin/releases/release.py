@@ -3,7 +3,7 @@
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from fractions import Fraction
@@ -33,10 +33,17 @@ class Release(StatisticsTable):
     Attributes:
         guarantee: The promise to each unit.
         provenance: The origin of the release, with all facts needed to judge it.
+        loss: The measured loss to limits; None where that was not measured.
     """
 
     guarantee: Guarantee
     provenance: Provenance
+    loss: Mapping[str, Any] | None = None
+
+    @property
+    def headline(self) -> str:
+        """The measured loss to limits in words; empty where that was not measured."""
+        return "" if self.loss is None else f"{self.loss['says']} ({self.loss['confidence']:.0%} sure)"
 
     def having(self, condition: str) -> "Release":
         """The groups whose noisy values meet a condition. It costs nothing.
@@ -215,7 +222,7 @@ class Release(StatisticsTable):
             "guarantee": self.guarantee.as_dict(),
             "notes": self.notes,
             "provenance": _fields(self.provenance),
-        }
+        } | ({} if self.loss is None else {"loss": self.loss})
         return json.dumps(body, sort_keys=True)
 
     @classmethod
@@ -244,6 +251,7 @@ class Release(StatisticsTable):
             guarantee=Guarantee.from_dict(body["guarantee"]),
             notes=tuple(body["notes"]),
             provenance=Provenance(**body["provenance"]),
+            loss=body.get("loss"),
         )
 
     def to_csv(self) -> str:
@@ -254,6 +262,8 @@ class Release(StatisticsTable):
 
     def write(self, path: str | Path) -> Path:
         """Write to a file, in the format of its ending: .json, .csv or .parquet (with the guarantee in its metadata).
+
+        Beside a .csv stands a file of metadata, NAME.csv-metadata.json as in W3C's CSV on the Web, with what the limits took.
 
         Args:
             path: The file.
@@ -270,6 +280,9 @@ class Release(StatisticsTable):
                 target.write_text(self.to_json(), encoding="utf-8")
             case ".csv":
                 target.write_text(self.to_csv(), encoding="utf-8")
+                about = {"@context": "http://www.w3.org/ns/csvw", "url": target.name, "guarantee": str(self.guarantee)}
+                about |= {"dc:description": " ".join([self.headline, *self.notes])}
+                Path(f"{target}-metadata.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
             case ".parquet":
                 metadata = {"neartwin.guarantee": str(self.guarantee), "neartwin.release": self.to_json()}
                 pq.write_table(self.to_arrow().replace_schema_metadata(metadata), target)
@@ -305,7 +318,8 @@ class Release(StatisticsTable):
             columns.append([cell.ljust(width) if to_the_left else cell.rjust(width) for cell in column])
         text = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
         more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
-        return "\n".join([*text, *more, str(self.guarantee), *self.notes])
+        top = [self.headline] if self.loss else []
+        return "\n".join([*top, *text, *more, str(self.guarantee), *self.notes])
 
     def _repr_html_(self) -> str:
         header, *body = self.lines(100)
@@ -314,7 +328,8 @@ class Release(StatisticsTable):
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}<ul>{notes}</ul>"
+        top = f"<p><b>{escape(self.headline)}</b></p>" if self.loss else ""
+        return f"{top}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}<ul>{notes}</ul>"
 
 
 def shown(statistic: Statistic, place: int) -> str:

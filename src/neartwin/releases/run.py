@@ -187,6 +187,7 @@ def _released(
     plan, choices = prepared.plan.resolve(engine, source)
     description = prepared.describe(plan, choices) if choices else prepared.description
     answer = plan.answer(engine, source)
+    loss = None if plan.loss is None else plan.loss.measured(engine, source)
     return Release(
         group_columns=prepared.group_columns,
         keys=answer.keys,
@@ -200,6 +201,7 @@ def _released(
         guarantee=prepared.guarantee,
         notes=(*description.notes, *plan.notes_of_values(answer.columns), *prepared.more_notes),
         provenance=provenance_of(account, ticket, prepared, description),
+        loss=loss,
     )
 
 

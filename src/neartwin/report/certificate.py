@@ -47,6 +47,7 @@ def lines(certificate: Certificate) -> list[str]:
         *(("bound", f"{bound['what']} = {bound['value']}  ({bound['origin']})") for bound in body["bounds"]),
         *(("mechanism", _mechanism(part)) for part in body["mechanisms"]),
         *(("error", f"{error['name']}: {error['says']}") for error in body["error"]["expected"]),
+        *(("lost", body["error"][name]) for name in ("loss",) if name in body["error"]),
         ("guarantee", body["guarantee"]["says"]),
         ("pure", f"epsilon {currencies['pure']}"),
         *(("approx", f"epsilon {part['epsilon']} at delta {part['delta']}") for part in currencies["approximate"]),

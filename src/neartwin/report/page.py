@@ -64,7 +64,7 @@ def plot(release: Release) -> Drawing:
     drawings = charts(release)
     if not drawings:
         raise ParameterError("release", release.group_columns, "has no numbers to draw")
-    return stacked(drawings)
+    return stacked(drawings, release.headline)
 
 
 def charts(release: Release) -> list[Drawing]:

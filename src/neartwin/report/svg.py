@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Literal
 
 import numpy as np
@@ -97,8 +98,16 @@ class Drawing:
         return target
 
 
-def stacked(drawings: Sequence[Drawing]) -> Drawing:
-    """Charts one below the other, each with its title, as one."""
+def stacked(drawings: Sequence[Drawing], words: str = "") -> Drawing:
+    """Charts one below the other, each with its title, as one.
+
+    Args:
+        drawings: The charts.
+        words: A sentence below them.
+
+    Returns:
+        The chart.
+    """
     parts, top = [], 0.0
     for drawing in drawings:
         parts.append(f'<g transform="translate(0 {top:g})">')
@@ -107,7 +116,11 @@ def stacked(drawings: Sequence[Drawing]) -> Drawing:
         parts += [*drawing.parts, "</g>"]
         top += drawing.height + 24
     width = max(drawing.width for drawing in drawings)
-    spoken = "; ".join(drawing.spoken for drawing in drawings)
+    for line in wrap(words, round(width / 6)):
+        parts.append(_text("label", 10, top - 12, line))
+        top += 15
+    top += 6 * bool(words)
+    spoken = "; ".join([*(drawing.spoken for drawing in drawings), *filter(None, [words])])
     return Drawing(drawings[0].name, drawings[0].title, spoken, width, top - 24, parts)
 
 

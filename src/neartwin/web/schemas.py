@@ -162,6 +162,7 @@ class Limits(RequestModel):
         rows: The most rows of a unit in all groups together.
         norm: The norm of a unit's whole vector, in rows.
         max_discovered_groups: The number of its groups that a unit helps to discover.
+        loss_share: The share of the spend that measures what the limits take; 0 for none.
     """
 
     max_rows_per_group: Whole | None = None
@@ -169,6 +170,7 @@ class Limits(RequestModel):
     rows: Whole | PrivateLimit | None = None
     norm: Written | StrictInt | StrictFloat | PrivateLimit | None = None
     max_discovered_groups: Whole | None = None
+    loss_share: Written | StrictInt | StrictFloat | None = None
 
 
 class Ask(RequestModel):

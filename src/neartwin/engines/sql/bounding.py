@@ -31,6 +31,7 @@ the rows. So the engine thins only if the first rows show that groups are many: 
 
 ```
 counted  one row a (unit, group): its number of rows, for rows in all groups one row a unit
+placed   and the place of the group in order of rows, for what a limit of groups takes
 sized    one row a unit: its size
          units by cell
 ```
@@ -55,6 +56,7 @@ from neartwin.engines.sql.dialect import (
     part_named,
     real,
     selected,
+    windowed,
     with_parts,
 )
 from neartwin.planning.stage import FINE, ContributionSizes, Stage
@@ -232,11 +234,14 @@ def are_many(pairs: int, same: int, groups: int) -> bool:
     return pairs >= _LEAST_PAIRS and pairs > _TIMES * groups * same
 
 
-def contribution_sizes(parts: Parts, sizes: ContributionSizes, by: list[str], dialect: Dialect) -> exp.Select:
+def contribution_sizes(
+    parts: Parts, stage: Stage, sizes: ContributionSizes, by: list[str], dialect: Dialect
+) -> exp.Select:
     """The statement of the number of units by size. Its columns are the cell's position, and m0.
 
     Args:
         parts: The parts up to `kept`.
+        stage: The stage.
         sizes: The cells.
         by: The columns by which a unit's rows are counted.
         dialect: The engine's spelling.
@@ -244,19 +249,45 @@ def contribution_sizes(parts: Parts, sizes: ContributionSizes, by: list[str], di
     Returns:
         The statement.
     """
-    rows = dialect.wide(exp.column("n"))
-    size = (
-        exp.Count(this=exp.Star())
-        if sizes.power == 0
-        else exp.Sum(this=rows if sizes.power == 1 else rows * rows.copy())
-    )
-    more = {
-        "counted": grouped(selected("kept", "u", *by, named(exp.Count(this=exp.Star()), "n")), "u", *by),
-        "sized": grouped(selected("counted", "u", named(size, "w")), "u"),
-        "celled": selected("sized", named(_cell(exp.column("w"), sizes.edges), POSITION)),
-    }
+    number = exp.Count(this=exp.Star()) if sizes.power or not sizes.lost else exp.Max(this=integer(1))
+    more = {"counted": grouped(selected("kept", "u", *by, named(number, "n")), "u", *by)}
+    more |= _lost(stage, dialect) if sizes.lost else _sized(sizes.power, dialect)
+    more["celled"] = selected("sized", named(_cell(exp.column("w"), sizes.edges), POSITION))
     units = named(exp.Count(this=exp.Star()), "m0")
     return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
+
+
+def _sized(power: int, dialect: Dialect) -> Parts:
+    rows = dialect.wide(exp.column("n"))
+    size = exp.Count(this=exp.Star()) if power == 0 else exp.Sum(this=rows if power == 1 else rows * rows.copy())
+    return {"sized": grouped(selected("counted", "u", named(size, "w")), "u")}
+
+
+def _lost(stage: Stage, dialect: Dialect) -> Parts:
+    """The parts from `counted` to `sized`: 1 more than a unit's rows beyond those for which it counts, rounded up."""
+    every = dialect.summed(exp.column("n"))
+    found: Parts = {}
+    if stage.norm is not None:
+        rows = dialect.wide(exp.column("n"))
+        squared = named(exp.Sum(this=rows * rows.copy()) * integer(FINE**2), "w")
+        found = {"squared": grouped(selected("counted", "u", named(every, "n"), squared), "u")}
+        found |= roots("squared", stage.norm, [""], dialect)
+        less = rows - dialect.weighted(rows.copy(), integer(floor(FINE * stage.norm)), exp.column("k"))
+        lost = exp.case().when(exp.column("k").is_(exp.null()), integer(0)).else_(less)
+        return {**found, "sized": selected("rooted", "u", named(lost + integer(1), "w"))}
+    source = "counted"
+    counted: exp.Expr = exp.column("n")
+    if stage.capped:
+        counted = least(counted, integer(stage.rows_per_group))
+    if stage.groups_per_unit is not None:
+        order = exp.Order(expressions=[exp.Ordered(this=exp.column("n"), desc=True)])
+        place = named(windowed(exp.RowNumber(), "u", order=order), "place")
+        source, found = "placed", {"placed": selected("counted", exp.Star(), place)}
+        counted = exp.case().when(exp.column("place") <= integer(stage.groups_per_unit), counted).else_(integer(0))
+    kept = dialect.summed(counted)
+    if stage.rows_per_unit is not None:
+        kept = least(kept, dialect.wide(integer(stage.rows_per_unit)))
+    return {**found, "sized": grouped(selected(source, "u", named(every - kept + integer(1), "w")), "u")}
 
 
 def _cell(value: exp.Expr, edges: Sequence[int]) -> exp.Expr:

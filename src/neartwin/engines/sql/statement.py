@@ -84,7 +84,7 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
         parts["products"] = _products(stage)
     capped: list[exp.Expr] = []
     if stage.sizes is not None:
-        return contribution_sizes(parts, stage.sizes, _sized_by(stage, stage.sizes), dialect)
+        return contribution_sizes(parts, stage, stage.sizes, _sized_by(stage, stage.sizes), dialect)
     if not by_row:
         parts["units"] = _units(stage, dialect, next(reversed(parts)))
         if stage.norm is not None:
@@ -192,7 +192,8 @@ def _coarse(stage: Stage) -> list[str]:
 
 def _sized_by(stage: Stage, sizes: ContributionSizes) -> list[str]:
     """The columns by which a unit's rows are counted for its size; none for its rows in all groups."""
-    if sizes.power == 1:
+    in_all = stage.norm is None and not stage.capped and stage.groups_per_unit is None  # the limits are of all rows
+    if sizes.power == 1 and (in_all or not sizes.lost):
         return []
     return group_names(stage) if stage.length_by is None else _coarse(stage)
 
@@ -215,7 +216,7 @@ def in_order(query: exp.Select, stage: Stage) -> exp.Select:
 def salted(stage: Stage) -> bool:
     """Whether the statement uses a salt, to choose a unit's groups."""
     chosen = (stage.groups_per_unit, stage.discovery_groups)
-    return isinstance(stage.table.unit, str) and any(one is not None for one in chosen)
+    return isinstance(stage.table.unit, str) and stage.sizes is None and any(one is not None for one in chosen)
 
 
 def group_names(stage: Stage) -> list[str]:

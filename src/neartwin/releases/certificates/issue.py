@@ -100,7 +100,7 @@ def _of(release: Release | WrittenRelease, original: Release | WrittenRelease) -
     """
     if not (isinstance(release, Release) and isinstance(original, Release)):
         return release == original
-    fixed = ("group_columns", "confidence", "guarantee", "provenance")
+    fixed = ("group_columns", "confidence", "guarantee", "provenance", "loss")
     if any(getattr(release, name) != getattr(original, name) for name in fixed):
         return False
     names = [statistic.name for statistic in original.statistics]
@@ -139,7 +139,8 @@ def _body(release: Release | WrittenRelease, stored: Stored) -> dict[str, Any]:
             "confidence": str(release.confidence),
             "expected": method.get("errors", []),
             "notes": list(release.notes),
-        },
+        }
+        | ({"loss": release.headline} if isinstance(release, Release) and release.loss else {}),
         "explanation": provenance.explanation,
         "guarantee": _guarantee(promised),
         "code": method.get("code", {"library": "neartwin", "version": provenance.version}),

@@ -184,6 +184,7 @@ class AskFields:
         rows: The most rows of a unit in all groups together.
         norm: The norm of a unit's whole vector, in rows.
         max_discovered_groups: The number of its groups that a unit helps to discover.
+        loss_share: The share of the spend that measures what the limits take.
         group_size: The number of units that the spend protects together.
         private_range: "on" where clip bounds are chosen privately, within the given ones.
         importance: The relative importance of each statistic's error, as `rows = 1, total = 2`.
@@ -220,6 +221,7 @@ class AskFields:
     rows: str = ""
     norm: str = ""
     max_discovered_groups: str = ""
+    loss_share: str = ""
     group_size: str = ""
     private_range: str = ""
     importance: str = ""

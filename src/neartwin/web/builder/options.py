@@ -28,7 +28,8 @@ def limits(form: AskFields) -> dict[str, Any]:
     values: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
     if (number := _whole_number(form.max_discovered_groups)) is not None and form.keys == "discover":
         values["max_discovered_groups"] = number
-    values |= {"norm": form.norm} if form.norm else {}
+    texts = {"norm": form.norm, "loss_share": form.loss_share}
+    values |= {name: text for name, text in texts.items() if text}
     beside: dict[str, Any] = {"limits": values} if values else {}
     if (size := _whole_number(form.group_size)) is not None:
         beside["group_size"] = size

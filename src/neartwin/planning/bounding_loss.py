@@ -1,0 +1,161 @@
+"""The measured loss to limits: a stage of a plan that counts units by the rows that they lose.
+
+A unit is in one cell of a histogram, by its lost rows: 0, then from each of `TAKEN` to below the next. So the histogram has
+sensitivity 1, or moves one unit between two cells for replaced ones. With noisy counts c_i of the cells [a_i, b_i],
+
+    units cut <= sum of c_i + t,   sum of c_i a_i - t <= rows lost by units in some cells <= sum of c_i b_i + t,
+
+each t a bar of the weighted noises. The number of lost rows of one unit has no end, so no noisy count bounds those of all
+units. The statement is about units that lose at most M rows each, and says how many may lose more. M is the end of the
+first cell beyond which noise alone explains the counts. As each choice of M has bars of its own, whose failures add up, it
+may be made by the noisy counts. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from neartwin.accounting.budgets import Budget, Pure
+from neartwin.exact import FloatArray, WholeNumbers
+from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
+from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.noise_laws import Law
+from neartwin.mechanisms.noise_sums import half_widths_of_sums
+from neartwin.noise import Source
+from neartwin.planning.allocation import CONFIDENCE
+from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.spending import mu_squared_of
+from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
+
+TAKEN = (0, *(2**i for i in range(13)))  # lost rows at which cells begin; the last has no end
+_ENDS = np.array([*TAKEN[1:], 0]) - 1  # the most lost rows of a cell
+_INSIDE = np.tri(len(TAKEN) - 1, len(TAKEN), dtype=bool) & (np.array(TAKEN) > 0)  # (choices of M, cells) those up to M
+_BEYOND = ~np.tri(len(TAKEN) - 1, len(TAKEN), dtype=bool)
+# The failures of bars: of the units cut, of the units not cut, and of all choices of M together.
+_CUT, _WHOLE, _EACH = 0.01, 0.005, 0.035
+
+
+class _Bars(NamedTuple):
+    """One-sided bars: of units cut and not cut, and for each choice of M of rows from and to, and of units beyond."""
+
+    cut: float
+    whole: float
+    least: FloatArray
+    most: FloatArray
+    beyond: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossStage:
+    """The stage that measures what limits take.
+
+    Attributes:
+        stage: The exact question: units by lost rows, or by lost groups where only units are counted.
+        mechanism: The noise of each cell.
+    """
+
+    stage: Stage
+    mechanism: DiscreteLaplace | Gaussian
+
+    @classmethod
+    def of(cls, stage: Stage, spend: Budget, *, power: int) -> Self:
+        """The measurement of what a stage's limits take.
+
+        Args:
+            stage: The stage of the question, with its limits.
+            spend: The spend of the measurement.
+            power: 1 for lost rows, 0 for lost groups.
+        """
+        sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
+        counted = replace(stage, sizes=sizes, measures=("units",), discovery_groups=None, parts={}, grid={}, moments={})
+        both = 1 if stage.table.neighbours == Neighbours.ADD_REMOVE else 2
+        if isinstance(spend, Pure):
+            return cls(stage=counted, mechanism=DiscreteLaplace.calibrated(epsilon=spend.epsilon, sensitivity=both))
+        return cls(stage=counted, mechanism=Gaussian(variance=both / mu_squared_of(spend), l2_squared=both))
+
+    def explanation(self) -> Explained:
+        """The measurement, and how close it comes."""
+        cells = f"noise of ± {self.mechanism.half_width(CONFIDENCE):,} units a cell, {len(TAKEN)} cells"
+        return Explained(
+            "measure what the limits take: units by lost rows",
+            nodes(
+                cells, f"the number of units that lose something is known to about {_bars(self.mechanism.law).cut:,.0f}"
+            ),
+        )
+
+    def measured(self, engine: Engine, source: Source) -> dict[str, Any]:
+        """Count, add noise, and state what was lost.
+
+        Args:
+            engine: The engine.
+            source: The source of noise.
+
+        Returns:
+            The statement: see `stated`.
+        """
+        exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
+        return self.stated(self.mechanism.noisy(exact, source=source))
+
+    def stated(self, noisy: WholeNumbers) -> dict[str, Any]:
+        """The statement.
+
+        Args:
+            noisy: (cells,) noisy counts of units by lost rows.
+
+        Returns:
+            "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
+            number of rows that are lost by units that lose up to "each". "beyond": the most units that lose more. "says":
+            all in words. "confidence": of all together.
+        """
+        counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law)
+        cut, whole = float(counts[1:].sum()), float(counts[0])
+        most_cut = max(0.0, cut + bars.cut)
+        share = most_cut / max(most_cut + whole - bars.whole, most_cut, 1.0)
+        beyond = _BEYOND @ counts
+        place = int(np.argmax(np.append(beyond[:-1] <= bars.beyond[:-1], True)))
+        taken = np.array(TAKEN) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
+        low = max(0.0, float((_INSIDE @ (taken * counts) - bars.least)[: place + 1].max()))
+        high = max(low, float((_INSIDE @ (_ENDS * counts) + bars.most)[place]))
+        found = {
+            "confidence": CONFIDENCE,
+            "cut": min(1.0, max(0.0, cut) / max(cut + whole, 1.0)),
+            "cut_at_most": min(1.0, math.ceil(1000 * share) / 1000),
+            "rows": [math.ceil(low), math.floor(high)],
+            "each": int(_ENDS[place]),
+            "beyond": max(0, math.floor(beyond[place] + bars.beyond[place])),
+        }
+        return found | {"says": self._words(found, known=low > 0 or high <= whole)}
+
+    def _words(self, found: dict[str, Any], *, known: bool) -> str:
+        """The statement in words."""
+        units = f"units ({self.stage.table.unit_name})"
+        what = "rows" if self.stage.sizes and self.stage.sizes.power else "groups"
+        if found["cut_at_most"] >= 1:
+            return f"How many {units} the limits cut is not known: ask with a larger budget."
+        cut = f"The limits cut about {found['cut']:.1%} of {units}, at most {found['cut_at_most']:.1%}"
+        most, beyond, (low, high) = found["each"], f"{found['beyond']:,} units", found["rows"]
+        if not found["beyond"] and not most:
+            return f"The limits cut nothing from any of the {units}."
+        if not most:
+            return f"{cut}. At most {beyond} lose {what}; how many {what} is not known."
+        rows = f"between {low:,} and {high:,} {what}" if low else f"at most {high:,} {what}"
+        lost = f"lose {rows} in all" if known else f"lose {what}, how many is not known"
+        return f"{cut}. Those with up to {most:,} {what} too many {lost}; at most {beyond} have more than that."
+
+
+@lru_cache(maxsize=64)
+def _bars(law: Law) -> _Bars:
+    laws = [law] * len(TAKEN)
+
+    def bars(weights: FloatArray, failure: float) -> FloatArray:
+        return half_widths_of_sums(laws, weights.T, 1 - 2 * failure)
+
+    each = _EACH / (3 * len(_INSIDE))
+    cells = np.eye(len(TAKEN))
+    cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
+    rows = (_INSIDE * np.array(TAKEN), _INSIDE * _ENDS, _BEYOND)
+    return _Bars(cut, whole, *(bars(part.astype(float), each) for part in rows))
