@@ -9,7 +9,7 @@ is read into the same columns: the unit, a group g, a finer group h, a period t,
 are asked of each through `account.plan` and `account.release`. Exact totals are cached: a statement is read once, and each
 release draws its noise anew.
 
-Three ways to limit a unit's rows: `chosen`, where nothing is said and the plan chooses (private limits where it refuses that);
+Three ways to limit a unit's rows: `chosen`, where nothing is said and the plan chooses;
 `fixed`, 16 rows, as a reader of the tutorial would write; `best`, the limit of a grid with the least error in hindsight.
 
 What is judged, and what was asked for:
@@ -425,15 +425,8 @@ class Bench:
         return min(tried, key=lambda one: one.rms, default=Measured())
 
     def chosen(self, kind: str, spend, seeds: int) -> Measured:
-        """Where nothing is said; where the plan refuses that, private limits up to 512 rows."""
-        found = self.asked(kind, spend, None, seeds)
-        if found is None:
-            question = QUESTIONS[kind]
-            several = min(question.groups(self.frame), 32)
-            groups = nt.private_limit(several, **({"groups": 32} if question.discovered else {})) if several > 1 else 1
-            private = nt.limits(max_rows_per_group=nt.private_limit(512), max_groups=groups)
-            found = self.asked(kind, spend, private, seeds)
-        return found or Measured(limit="refused")
+        """Where nothing is said, and the plan chooses."""
+        return self.asked(kind, spend, None, seeds) or Measured(limit="refused")
 
     def fixed(self, kind: str, spend, seeds: int) -> Measured:
         """16 rows in sum."""
