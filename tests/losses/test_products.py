@@ -52,12 +52,12 @@ def test_products_of_turns_are_the_sum_within_its_error(count, many, step):
 def test_fast_transform_and_products_of_turns_agree_within_their_errors():
     w, t = law(300, 7), 0.01 * np.arange(60_000.0)
     tilt = atoms.Tilted(w, 1.5)
-    fast, error = atoms.line(w, tilt, t)
-    turned, own = atoms.line(w, tilt, t, relative=True)
+    fast, error = atoms.line(w, tilt, t, 1)
+    turned, own = atoms.line(w, tilt, t, 1, relative=True)
     apart = np.abs(np.exp(fast - turned) - 1)
     assert np.all(apart <= np.expm1(error) + np.expm1(own))
     assert error[1] > 10 * own[1]  # the transform errs absolutely
-    moved, _ = atoms.line(w, atoms.Tilted(w, 1.5 * (1 + 1e-9)), t)
+    moved, _ = atoms.line(w, atoms.Tilted(w, 1.5 * (1 + 1e-9)), t, 1)
     assert np.any(np.abs(np.exp(moved - turned) - 1) > np.expm1(error) + np.expm1(own))
 
 
@@ -89,11 +89,11 @@ def test_frequencies_that_leave_gaps_are_summed_one_by_one(monkeypatch):
     w = law(20, 1)
     tilt, t = atoms.Tilted(w, 1.0), 0.5 * np.delete(np.arange(30.0), [4, 9])
     monkeypatch.setattr(atoms, "by_products", None)
-    value, error = atoms.line(w, tilt, t)
+    value, error = atoms.line(w, tilt, t, 1)
     truth = np.log1p(np.array(exact(w, 1.0, t)))
     assert np.all(np.abs(np.exp(value - truth) - 1) <= np.expm1(error) + 1e-15)
     with pytest.raises(TypeError):
-        atoms.line(w, tilt, 0.5 * np.arange(30.0))
+        atoms.line(w, tilt, 0.5 * np.arange(30.0), 1)
 
 
 @pytest.mark.parametrize("e", [1e-8, 0.05, 0.9])

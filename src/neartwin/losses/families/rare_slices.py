@@ -435,7 +435,7 @@ class SlicedSum(QuadratureSum):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """The ratio by products of turns. There are few nodes beside the turns, and many copies need all their digits."""
         rule, n = self.rule(tilt, float(t.max(initial=0.0))), self.count
-        one, error = atoms.line(rule.weighted, rule.tilted_law, t, relative=True)
+        one, error = atoms.line(rule.weighted, rule.tilted_law, t, n, relative=True)
         return n * one, n * error + 2 * U * n * np.abs(one)
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:

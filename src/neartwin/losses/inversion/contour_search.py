@@ -131,7 +131,8 @@ def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float)
         gap = math.log(value) - log_target if sound else -1.0
         low, high = (e, high) if gap > 0 else (low, e)
         slope = fall / value if sound else slope
-        move = max(-reach, min(reach, gap / slope)) if sound else -reach
+        # a cut that swallows this delta grows like e^{-tilt e} to the left: far from here it swallows more
+        move = max(-reach, min(reach, gap / slope)) if sound else -1 / at.tilt
         settled = abs(move) <= 1e-13 * (abs(e) + 1e-3)
         if not settled and not low < e + move < high and math.isfinite(low) and math.isfinite(high):
             move = 0.5 * (low + high) - e

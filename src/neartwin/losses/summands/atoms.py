@@ -173,6 +173,7 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 MANY = 12  # frequencies from which products of turns are fewer
 LONG = 1 << 19  # exponentials of products of turns from which the fast transform pays
+LOOSE, EXACT = 1e-11, 1 << 24  # the copies' error from which products do if there are no more than these
 ONE_THREAD = (
     1 << 15
 )  # products in one matrix up to which OpenBLAS starts no threads: their waiting costs more than the products
@@ -202,7 +203,9 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, cou
     return count * k, count * mean, count * variance
 
 
-def line(w: Weighted, tilted_law: Tilted, t: FloatArray, *, relative: bool = False) -> tuple[ComplexArray, FloatArray]:
+def line(
+    w: Weighted, tilted_law: Tilted, t: FloatArray, count: int, *, relative: bool = False
+) -> tuple[ComplexArray, FloatArray]:
     """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
 
     Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|). The angle errs by |t| loss_error,
@@ -213,6 +216,7 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray, *, relative: bool = Fal
         w: The law.
         tilted_law: The law, tilted.
         t: Frequencies, (frequencies,).
+        count: The number of copies that the result will be multiplied by.
         relative: Whether the error must be relative to the small numbers e^{itl} - 1.
     """
     # what the stated errors of masses and losses, and what is outside, may move the sum by
@@ -220,9 +224,9 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray, *, relative: bool = Fal
     if len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t)):
         if work_by_products(len(w.losses), len(t)) > LONG and not relative:
             result, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
-            x, y, own = result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
-        else:
-            x, y, own = by_products(w, tilted_law, t)
+            if 2 * count * slack <= LOOSE or len(w.losses) * len(t) > EXACT:
+                return log_one_plus(result.real - result[0].real, result.imag - result[0].imag, error + 2 * slack)
+        x, y, own = by_products(w, tilted_law, t)
         return log_one_plus(x, y, error + own)
     x, y = np.zeros((2, len(t)))
     width = block(len(w.losses))
@@ -344,7 +348,7 @@ class AtomicSum(Summand):
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy; the product rounds."""
-        one, error = line(self.weighted, self._tilted_law(tilt), t)
+        one, error = line(self.weighted, self._tilted_law(tilt), t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:

@@ -152,5 +152,5 @@ class QuadratureSum(Summand):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
         rule = self.rule(tilt, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilted_law, t)
+        one, error = atoms.line(rule.weighted, rule.tilted_law, t, self.count)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
