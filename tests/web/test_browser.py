@@ -98,7 +98,8 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         expect(page.locator("#amount")).to_have_value("0.501")
         expect(page.get_by_role("button", name="Release for epsilon 0.501")).to_be_visible()
         assert drawn.get_attribute("points") != first
-        expect(preview).to_contain_text("± 6 in every group")  # least t with 2 q^(t+1)/(1+q) <= 0.05 at q = e^-0.501
+        # 16 / (0.8 * 0.9 * 0.501) * log 20: a fifth chooses limits, a tenth of the rest measures what they take
+        expect(preview).to_contain_text("± 132.878 in every group, at an example of rows = 16")
         assert spent(directory) == before
         page.get_by_role("button", name="Release for epsilon 0.501").click()
         page.wait_for_url("**/releases/*")
