@@ -1,5 +1,7 @@
 """One step and one line, at hostile points: the stated errors hold against mpmath."""
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -143,6 +145,16 @@ def test_seldom_far_moved_step_contains_its_truth_despite_cancellation():
 
         assert true_delta(mp.mpf(found.lower)) >= mp.mpf(delta) >= true_delta(mp.mpf(found.upper))
     assert 68.29 < found.lower <= found.upper < 68.30
+
+
+@pytest.mark.parametrize("count", [1, 10])
+def test_a_delta_below_every_float_is_no_promise_of_none(count):
+    steps = count * SubsampledGaussian(mu=1, rate="0.01")
+    found = steps.delta(np.array([300.0, 2000.0]))
+    assert np.all(found.lower == 0)
+    assert np.all(found.upper == math.ulp(0.0))
+    assert steps.delta(300.0, direction="add").upper == 0  # no loss is greater than count log 1/0.99
+    assert steps.delta(0.999 * count * -math.log1p(-0.01), direction="add").upper > 0
 
 
 def test_delta_of_a_negative_epsilon_holds_where_all_may_be_revealed():

@@ -246,6 +246,8 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
     rest = (method == FLOOR) | poor | result.wider(0.5)
     if np.any(rest):
         upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.log_mgf_above, eps[rest]))
+    # what underflows is not 0: that would be a promise of pure privacy
+    upper = np.maximum(upper, np.where(eps < total.top.loss, math.ulp(0.0), lower))
     return *with_infinity(total, lower, np.maximum(upper, lower)), method
 
 
