@@ -233,6 +233,19 @@ def test_finer_answers_of_a_few_jobs_lie_inside_coarser_ones():
     assert refined(20, 12) >= 3
 
 
+def test_no_answer_depends_on_what_was_asked_before():
+    rng = np.random.default_rng(7)
+    for _ in range(6):
+        uses, delta, direction = job(rng)
+        whole = compose(uses)
+        eps = whole.epsilon(delta, direction=direction)
+        if math.isinf(eps.upper):
+            continue
+        whole.delta(0.9 * eps.upper, direction=direction)
+        assert whole.delta(eps.upper, direction=direction) == compose(uses).delta(eps.upper, direction=direction)
+        assert whole.epsilon(delta, direction=direction) == eps
+
+
 def test_a_coarse_delta_has_no_bound_that_a_finer_one_lacks():
     """The coarse line is so wide that Chernoff's bound narrows it, the finer line is not."""
     uses = {RandomizedResponse(epsilon="0.08919", answers=5): 30, Geometric(epsilon="0.004112", sensitivity=3): 1}

@@ -18,7 +18,7 @@ import numpy as np
 from neartwin.exact import FloatArray, float_above
 from neartwin.losses.inversion import chernoff, contour, methods
 from neartwin.losses.inversion.contour_search import CLOSED, FLOOR, NARROW, Answer
-from neartwin.losses.inversion.methods import Names
+from neartwin.losses.inversion.methods import Lines, Names
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve, Summand
@@ -160,7 +160,9 @@ class DirectedComposition:
             return False
         return float(line.delta(np.array([eps]))[1][0]) <= delta
 
-    def delta(self, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
+    def delta(
+        self, eps: FloatArray, rtol: float = NARROW, lines: Lines | None = None
+    ) -> tuple[FloatArray, FloatArray, Names]:
         """Bounds and method for each eps.
 
         Below 0 the reverse answers, delta(eps) = 1 - e^eps + e^eps delta'(-eps). Its error weighs e^eps, and 1 - delta
@@ -169,33 +171,34 @@ class DirectedComposition:
         Args:
             eps: Finite, (n,).
             rtol: The relative width in eps worth a longer line.
+            lines: Those of the same question so far.
 
         Returns:
             Lower bounds, upper bounds, and names of methods, each (n,).
         """
         below = eps < 0
         if not below.any():
-            return self._delta(eps, rtol)
+            return self._delta(eps, rtol, lines)
         lower, upper = np.empty((2, len(eps)))
         method = np.full(len(eps), FLOOR, dtype="<U16")
-        lower[~below], upper[~below], method[~below] = self._delta(eps[~below], rtol)
-        low, high, method[below] = self.reverse._delta(-eps[below], rtol)  # noqa: SLF001
+        lower[~below], upper[~below], method[~below] = self._delta(eps[~below], rtol, lines)
+        low, high, method[below] = self.reverse._delta(-eps[below], rtol, lines)  # noqa: SLF001
         sure, share = -np.expm1(eps[below]), np.exp(eps[below])
         lower[below] = (sure + share * low) * (1 - 4 * ELEMENTARY)
         upper[below] = np.minimum((sure + share * high) * (1 + 4 * ELEMENTARY), 1.0)
         return lower, upper, method
 
-    def _delta(self, eps: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray, Names]:
+    def _delta(self, eps: FloatArray, rtol: float, lines: Lines | None) -> tuple[FloatArray, FloatArray, Names]:
         """The same for eps >= 0."""
         if self.exact and self.upper is not None:
-            lower, upper, method = methods.delta(self.upper, eps, rtol)
+            lower, upper, method = methods.delta(self.upper, eps, rtol, lines)
         else:
             lower, upper = np.zeros(len(eps)), np.ones(len(eps))
             method = np.full(len(eps), FLOOR, dtype="<U16")
             if self.lower is not None:
-                lower = methods.delta(self.lower, eps, rtol)[0]
+                lower = methods.delta(self.lower, eps, rtol, lines)[0]
             if self.complete and self.upper is not None:
-                _, upper, method = methods.delta(self.upper, eps, rtol)
+                _, upper, method = methods.delta(self.upper, eps, rtol, lines)
         if self.curves:
             by_curve = self._by_curve(eps)
             by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
@@ -284,7 +287,8 @@ class DirectedComposition:
             _, mean, variance = total.cumulants(1e-3)
             deviation = math.sqrt(max(variance, 1e-300)) + 1e-9
         reach = abs(mean) + 9 * deviation
-        return tradeoff.tradeoff(lambda eps: self.delta(eps)[:2], alpha, (-reach, reach))
+        lines: Lines = {}
+        return tradeoff.tradeoff(lambda eps: self.delta(eps, lines=lines)[:2], alpha, (-reach, reach))
 
 
 @np.errstate(all="ignore")

@@ -39,7 +39,7 @@ from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import SpecialMethod
 from neartwin.losses.summands.rounding import U
 
-KEPT = 24  # lines kept for the next question
+KEPT = 24  # lines kept for the next epsilons of a question
 BLOCK, FEWEST = 1 << 19, 16  # numbers a temporary matrix may hold, but no fewer rows of it than this
 LINES = 48  # lines of one method that one vectorised query may build
 SPECIAL_LINES = 8  # of a special method, of which each is many
@@ -163,6 +163,9 @@ class _Kept:
     quality: float
 
 
+Lines = dict[SumOfLosses, list[_Kept]]
+
+
 @dataclass(frozen=True)
 class _Deltas:
     """What is proved of delta at each eps, by which method, and where it is not enough yet."""
@@ -192,7 +195,9 @@ class _Deltas:
 
 
 @np.errstate(all="ignore")
-def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[FloatArray, FloatArray, Names]:
+def delta(
+    total: SumOfLosses, eps: FloatArray, rtol: float = NARROW, lines: Lines | None = None
+) -> tuple[FloatArray, FloatArray, Names]:
     """Bounds on delta at each eps and the method's name for each; lines are shared by the eps near their saddles.
 
     Args:
@@ -200,6 +205,8 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
         eps: Finite, (n,).
         rtol: The relative width in eps worth a longer line, no less than the usual one. Every level down to it is
             asked, so that the answer for a lesser width lies inside that for a greater one.
+        lines: Those of the same question so far, kept here for its next epsilons. A question has its own: no answer
+            depends on what was asked before.
     """
     exact = closed_form(total, eps)
     if exact is not None:
@@ -213,7 +220,7 @@ def delta(total: SumOfLosses, eps: FloatArray, rtol: float = NARROW) -> tuple[Fl
         floor = -np.expm1(np.minimum(eps, 0.0)) * (1 - 1e-15) - grown
         lower = np.where(wide, np.maximum(lower, floor), 0.0)
     result = _Deltas(eps, lower, upper, method, wide)
-    kept: list[_Kept] = total.lines
+    kept = [] if lines is None else lines.setdefault(total, [])
     for one in kept:
         result.narrow_by(one)
     ranked = np.argsort(eps)

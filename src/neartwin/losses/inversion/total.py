@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -46,7 +45,6 @@ class SumOfLosses:
         self.ladder = next(
             (part.ladder for part in self.summands if part.ladder and (alone or part.ladder.mixes)), None
         )
-        self.lines: list[Any] = []  # kept for the next question
         self._mgf: dict[float, tuple[float, float]] = {}
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
