@@ -3,6 +3,8 @@
 import base64
 import pickle
 import random
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,7 @@ from neartwin.planning.planner import plan
 from neartwin.releases import distributed
 from neartwin.releases.distributed import keyed_answer
 from neartwin.releases.preparation import prepare
+from neartwin.tables.table import Table
 from tests.engines.places import SALT, DuckdbPlace
 from tests.engines.test_large import SURE, proposed, visits
 from tests.engines.test_same_answers import SPEND, STATISTICS, answers, hostile_rows
@@ -93,14 +96,26 @@ def test_workers_draw_normal_noise_where_the_plan_says_so():
         assert len(released(answer, exact([1] * 500))["town"]) == 0
 
 
+def tables_in(value):
+    """Every table that a value holds, however deep."""
+    if isinstance(value, Table):
+        yield value
+    parts = [getattr(value, one.name) for one in fields(value)] if is_dataclass(value) else ()
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple | list) else parts
+    for part in parts:
+        yield from tables_in(part)
+
+
 def test_the_function_for_workers_shows_no_key_and_holds_no_source():
-    made = asked_plan()
+    counts = DuckdbPlace().visits(visits(10)).group_by("town").agg(n=nt.count())
+    made = plan(counts, spend=nt.approx(1, "1e-6"), limits=nt.limits(max_groups=1, max_rows_per_group=1))
+    assert made.loss is not None
     answer = keyed_answer(made, prepare(made).schema, release="r", secret=SECRET)
     for text in (repr(answer), str(answer)):
         assert repr(SECRET)[2:-1] not in text
         assert SECRET.hex() not in text
-    assert answer.plan.stage.table.source.paths == ()
-    assert answer.plan.query.table.source.paths == ()
+    assert all(table.source.paths == () for table in tables_in(answer.plan))
+    assert len(list(tables_in(made))) > len(list(tables_in(answer.plan))) > 1
 
 
 def test_public_keys_get_noise_by_their_places_and_one_group_has_none():

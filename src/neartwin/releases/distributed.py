@@ -149,7 +149,7 @@ def _detached(plan: GroupPlan) -> GroupPlan:
     query = replace(plan.query, groups=replace(groups, rows=replace(groups.rows, table=nowhere)))
     splits = {name: replace(split, stage=replace(split.stage, table=nowhere)) for name, split in plan.splits.items()}
     stage, context = replace(plan.stage, table=nowhere), replace(plan.context, table=nowhere)
-    return replace(plan, query=query, stage=stage, splits=splits, context=context)
+    return replace(plan, query=query, stage=stage, splits=splits, context=context, loss=None, asked=None)
 
 
 def as_table(schema: pa.Schema, answer: NoisyAnswer) -> pa.Table:
