@@ -95,12 +95,12 @@ def test_their_pld_composes_here_to_what_it_composes_to_there(theirs):
 def test_written_pld_is_pessimistic_both_ways_and_composes(theirs):
     whole = cost(10 * SubsampledGaussian(mu="0.5", rate="0.2") + 5 * Laplace(epsilon="0.1"))
     written = to_pld(whole, step="0.01")
-    for eps in np.linspace(-1, 3, 21):
-        for direction, pmf in (("remove", written._pmf_remove), ("add", written._pmf_add)):
-            true = whole.cases[0].delta(float(eps), direction=direction)
-            delta = pmf.get_delta_for_epsilon(float(eps))
-            assert true.lower <= delta + 1e-12
-            assert delta <= true.upper * 1.001 + 1e-9
+    eps = np.linspace(-1, 3, 21)
+    for direction, pmf in (("remove", written._pmf_remove), ("add", written._pmf_add)):
+        true = whole.cases[0].delta(eps, direction=direction)
+        delta = np.array([pmf.get_delta_for_epsilon(float(one)) for one in eps])
+        assert (true.lower <= delta + 1e-12).all()
+        assert (delta <= true.upper * 1.001 + 1e-9).all()
     twice = cost(20 * SubsampledGaussian(mu="0.5", rate="0.2") + 10 * Laplace(epsilon="0.1")).epsilon("1e-5")
     assert twice.lower - 1e-9 <= written.self_compose(2).get_epsilon_for_delta(1e-5) <= twice.upper * 1.01
     with_leak = to_pld(Gaussian(mu=1) + Leak(delta="1e-3"), step="0.1")

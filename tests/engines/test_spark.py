@@ -212,8 +212,9 @@ def with_salt(write, salt):
     return fixed
 
 
+@pytest.mark.slow
 def test_spark_and_the_oracle_agree_to_the_last_bit(spark_place):
-    """One question with every kind of sum; `test_same_answers` asks Spark the others in `make slow`."""
+    """One question with every kind of sum; `test_same_answers` asks Spark the others."""
     rows = hostile_rows(4, 700)
     query = spark_place.visits(rows).group_by("town").agg(**STATISTICS)
     found, expected = answers(
@@ -222,6 +223,7 @@ def test_spark_and_the_oracle_agree_to_the_last_bit(spark_place):
     assert found == expected
 
 
+@pytest.mark.slow
 def test_the_callers_session_is_left_as_it_was(spark_place, spark):
     rows = spark_place.visits(visits(50), name="visits")
     stage = plan(rows.group_by("town").agg(n=nt.count_distinct_units()), **SURE).stage

@@ -259,6 +259,15 @@ def test_a_fault_in_any_sentence_spends_no_budget(uses, book, monkeypatch):
         assert watch.release is None, place
 
 
+def test_faults_in_all_words_of_chosen_bounds_cost_no_answer(uses, book, monkeypatch):
+    assert all(uses[question][1] for question in TUNED)
+    for question in sorted(TUNED):
+        watch = Watch(book, question, lambda _, paid: paid)
+        assert watch.run(monkeypatch)
+        assert any("before bounds were chosen" in note for note in watch.release.notes), question
+
+
+@pytest.mark.slow
 def test_fault_in_the_words_of_chosen_bounds_costs_no_answer(uses, book, monkeypatch):
     first = {}
     for question in TUNED:

@@ -389,7 +389,7 @@ class SlicedSum(QuadratureSum):
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The work, from products of turns over the nodes of a rule that reaches so far or up to twice."""
         size = self.size(tilt, tilt, 2.0 ** math.ceil(math.log2(max(t, REACH))))
-        return atoms.work_by_products(size, frequencies)
+        return atoms.relative_work(size, frequencies)
 
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps between the ends; low and high are one tilt."""

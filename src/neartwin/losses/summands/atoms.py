@@ -173,6 +173,7 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 MANY = 12  # frequencies from which products of turns are fewer
 LONG = 1 << 19  # exponentials of products of turns from which the fast transform pays
+MOST = 1 << 24  # or pays where the error shall be relative
 LOOSE, EXACT = 1e-11, 1 << 24  # the copies' error from which products do if there are no more than these
 ONE_THREAD = (
     1 << 15
@@ -217,12 +218,12 @@ def line(
         tilted_law: The law, tilted.
         t: Frequencies, (frequencies,).
         count: The number of copies that the result will be multiplied by.
-        relative: Whether the error must be relative to the small numbers e^{itl} - 1.
+        relative: Whether the error shall be relative to the small numbers e^{itl} - 1, as far as products are not too many.
     """
     # what the stated errors of masses and losses, and what is outside, may move the sum by
     error = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
     if len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t)):
-        if work_by_products(len(w.losses), len(t)) > LONG and not relative:
+        if work_by_products(len(w.losses), len(t)) > (MOST if relative else LONG):
             result, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
             if 2 * count * slack <= LOOSE or len(w.losses) * len(t) > EXACT:
                 return log_one_plus(result.real - result[0].real, result.imag - result[0].imag, error + 2 * slack)
@@ -290,6 +291,17 @@ def work(atoms: int, frequencies: int) -> int:
         frequencies: Their number.
     """
     return min(work_by_products(atoms, frequencies), 60 * atoms + 30 * frequencies + LONG)
+
+
+def relative_work(atoms: int, frequencies: int) -> int:
+    """The cost of a line whose error is relative, as far as products are not too many.
+
+    Args:
+        atoms: Their number.
+        frequencies: Their number.
+    """
+    products = work_by_products(atoms, frequencies)
+    return products if products <= MOST else work(atoms, frequencies)
 
 
 def work_by_products(atoms: int, frequencies: int) -> int:
