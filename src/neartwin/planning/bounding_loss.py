@@ -12,7 +12,7 @@ may be made by the noisy counts. All bars of a statement together fail with prob
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
 
@@ -71,7 +71,7 @@ class LossStage:
             power: 1 for lost rows, 0 for lost groups.
         """
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
-        counted = replace(stage, sizes=sizes, measures=("units",), discovery_groups=None, parts={}, grid={}, moments={})
+        counted = stage.counting_units(sizes)
         both = 1 if stage.table.neighbours == Neighbours.ADD_REMOVE else 2
         if isinstance(spend, Pure):
             return cls(stage=counted, mechanism=DiscreteLaplace.calibrated(epsilon=spend.epsilon, sensitivity=both))

@@ -193,9 +193,9 @@ class LimitChoice(FirstStage):
 
     def explanation(self, plan: QueryPlan) -> Explained:
         """The choice, its scores, and the limits to expect."""
-        lines = []
+        lines, examples = [], self._examples(plan)
         for one in self.searches:
-            example = self._examples(plan)[one.name]
+            example = examples[one.name]
             sizes = ((units, one.likely(units)) for units in SIZES)
             likely = (f"{limit:g} for {units:,} units (errors times {limit / example:.2g})" for units, limit in sizes)
             lines += [
@@ -452,19 +452,9 @@ def _sized(stage: Stage, query: Query, name: str, steps: tuple[Fraction, ...]) -
     """The stage that counts units by size. A norm bounds the length in rows, or in groups where units alone are counted."""
     units_alone = all(one.counts_units for one in query.aggregates.values())
     power = {"rows": 1, "max_groups": 0, "norm": 0 if units_alone else 2}[name]
-    return replace(
-        stage,
-        sizes=ContributionSizes((1, *sorted({_edge(name, step) for step in steps})), power),
-        measures=("units",),
-        rows_per_group=1,
-        rows_per_unit=None,
-        groups_per_unit=None,
-        discovery_groups=None,
-        norm=None,
-        parts={},
-        grid={},
-        moments={},
-    )
+    sizes = ContributionSizes((1, *sorted({_edge(name, step) for step in steps})), power)
+    unbounded = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
+    return unbounded.counting_units(sizes)
 
 
 @lru_cache(maxsize=256)

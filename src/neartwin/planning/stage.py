@@ -35,7 +35,7 @@ unit below 2^45 where S is above 1, so S F L |t| is below 2^100. F^2 |n|^2 is be
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import isqrt
@@ -155,6 +155,17 @@ class Stage:
             The number of rows.
         """
         return min(rows, self.rows_per_group) if self.capped else rows
+
+    def counting_units(self, sizes: ContributionSizes) -> "Stage":
+        """The stage that answers a histogram of units within the same limits, and no other measure.
+
+        Args:
+            sizes: The cells.
+
+        Returns:
+            The stage.
+        """
+        return replace(self, sizes=sizes, measures=("units",), discovery_groups=None, parts={}, grid={}, moments={})
 
     @property
     def split_parts(self) -> int:
