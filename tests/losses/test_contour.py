@@ -11,7 +11,7 @@ from neartwin.losses import Gaussian, Laplace, SubsampledLaplace
 from neartwin.losses.families.gaussian import GaussianSum
 from neartwin.losses.families.randomized_response import ResponsePair
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
-from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion import chernoff, contour, lattice, saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from tests.oracles import compositions as truth
 
@@ -134,3 +134,20 @@ def test_long_contour_summed_by_rotations_errs_within_its_bound(width):
         assert np.all(np.abs(got - exact.sum(axis=1).real) <= bound)
     few, _ = line._sums(eps[:1])  # one eps is summed term by term
     assert np.all(np.abs(few[0] - found[0][:1]) <= 2 * error)
+
+
+@pytest.mark.parametrize(("reach", "last"), [(3.0, math.inf), (200.0, math.inf), (200.0, 7.3)])
+def test_chernoff_asks_few_s_for_many_eps_and_loses_nothing(reach, last):
+    asked = []
+
+    def log_mgf(s):
+        asked.append(s)
+        return 0.18 * s * (s + 1) if s <= last else math.inf
+
+    eps = np.linspace(0.1, reach, 40)
+    upper = chernoff.delta_above(log_mgf, eps)
+    assert len(asked) < 400
+    alone = np.array([chernoff.log_delta_above(log_mgf, float(one)) for one in eps])
+    assert (np.log(upper[alone > -700]) <= alone[alone > -700] * (1 - 3e-4) + 1e-6).all()
+    # a bound for each eps: the truth of the normal pair of mu 0.6 lies below it
+    assert (upper[eps <= 3] >= [float(truth.gaussian(mp.mpf("0.6"), one)) for one in eps[eps <= 3]]).all()

@@ -17,6 +17,7 @@ from neartwin.losses.inversion.total import log_c
 GOLDEN = 0.5 * (math.sqrt(5) - 1)
 FEW, BLOCK = 8, 256  # eps that are worth a search of their own; eps at a time
 MANY = np.geomspace(1e-4, 1e6, 801)  # neighbours 3 % apart: log delta within 2e-4 of itself or so
+COARSE = 16  # every so many of them are asked first
 MANY_C = np.array([log_c(s) for s in MANY.tolist()])
 LogMgf = Callable[[float], float]
 
@@ -60,17 +61,29 @@ def log_delta_above(log_mgf: LogMgf, eps: float) -> float:
     return min(_least(bound), 0.0)
 
 
-def _known(log_mgf: LogMgf) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Many s with finite K(s), the last of all among them, K and log c."""
-    k = np.array([log_mgf(s) for s in MANY.tolist()])
-    known = np.isfinite(k)
-    s, k, c = MANY[known], k[known], MANY_C[known]
-    if len(s) and len(s) < len(MANY):
-        last, beyond = float(s[-1]), float(s[-1]) * 1.05
+def _known(log_mgf: LogMgf, eps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The s of the list that may be best for some eps, the last with a finite K among them, K and log c.
+
+    The best s rises with eps: a coarse search for the least and the greatest eps says between which s all others lie.
+    """
+    k = np.full(len(MANY), math.inf)
+
+    def ask(places: range) -> None:
+        for place in places:
+            k[place] = log_mgf(float(MANY[place]))
+
+    ask(range(0, len(MANY), COARSE))
+    first, last = (int(np.argmin(k + MANY_C - MANY * end)) for end in (float(eps.min()), float(eps.max())))
+    places = range(max(first - COARSE, 0), min(last + COARSE + 1, len(MANY)))
+    ask(places)
+    here = np.flatnonzero(np.isfinite(k[places])) + places.start
+    s, k, c = MANY[here], k[here], MANY_C[here]
+    if len(s) and here[-1] + 1 < places.stop:
+        last_s, beyond = float(s[-1]), float(s[-1]) * 1.05
         for _ in range(48):
-            middle = 0.5 * (last + beyond)
-            last, beyond = (middle, beyond) if math.isfinite(log_mgf(middle)) else (last, middle)
-        s, k, c = np.append(s, last), np.append(k, log_mgf(last)), np.append(c, log_c(last))
+            middle = 0.5 * (last_s + beyond)
+            last_s, beyond = (middle, beyond) if math.isfinite(log_mgf(middle)) else (last_s, middle)
+        s, k, c = np.append(s, last_s), np.append(k, log_mgf(last_s)), np.append(c, log_c(last_s))
     return s, k, c
 
 
@@ -82,7 +95,7 @@ def delta_above(log_mgf: LogMgf, eps: FloatArray) -> FloatArray:
         eps: Finite, (n,).
     """
     if len(eps) > FEW:
-        s, k, c = _known(log_mgf)
+        s, k, c = _known(log_mgf, eps)
         least = np.zeros(len(eps))
         for start in range(0, len(eps), BLOCK):
             part = eps[start : start + BLOCK, None]
