@@ -26,6 +26,9 @@ demo: $(VENV)/.demo  ## private statistics of real people, the budget before and
 # one thread a worker: matrix products of workers that share cores take more than twice as long with more
 test slow bench: export OPENBLAS_NUM_THREADS = 1
 
+# bytecode is kept: without it every run compiles the tests anew, 10 s in each worker
+unexport PYTHONDONTWRITEBYTECODE
+
 test: $(VENV)/.dev  ## the tests; as root on Debian it installs openjdk and chromium where they are missing, and says so
 	tools/engines.sh
 	tools/browser.sh

@@ -100,20 +100,22 @@ def bounded_truth(made):
     return {"n": filled + empty, "people": exact["units"], "total": sums, "typical": mean}
 
 
-def test_bars_cover_the_bounded_truth_as_stated_and_are_not_too_wide(book, frame):
-    inside, total = dict.fromkeys(("n", "people", "total", "typical"), 0), 0
-    for attempt in range(100):
+# three draws a release and statistic; the fewest that hold the truth lie five and a half deviations below 95 %. Of 300 a bar
+# 20 % too narrow would hold 273, of 60 a bar a third as wide 38
+@pytest.mark.parametrize(("attempts", "fewest"), [(20, 47), pytest.param(100, 264, marks=pytest.mark.slow)])
+def test_bars_cover_the_bounded_truth_as_stated_and_are_not_too_wide(book, frame, attempts, fewest):
+    inside = dict.fromkeys(("n", "people", "total", "typical"), 0)
+    for attempt in range(attempts):
         rows = nt.table(frame, unit="who", name="visits", types={"town": "text", "day": "date"}, snapshot=f"s{attempt}")
         account = book.open(rows, nt.pure(1000))
         made = account.plan(question(rows), spend=nt.pure("0.05"), **LIMITS)
         release, truth = account.release(made), bounded_truth(made)
-        total += 3
         for statistic in release.statistics:
             ends = zip(statistic.lower, truth[statistic.name], statistic.upper, strict=True)
             inside[statistic.name] += sum(low <= value <= high for low, value, high in list(ends)[:3])
-    # 300 draws a statistic: 95 % is 285 with deviation 3.8; a bar 20 % too narrow would hold 90.9 %, 273
-    assert all(held >= 264 for held in inside.values()), inside
-    assert all(inside[name] <= 299 for name in ("n", "people", "total")), inside
+    assert all(held >= fewest for held in inside.values()), inside
+    if attempts == 100:
+        assert all(inside[name] <= 299 for name in ("n", "people", "total")), inside
 
 
 def test_a_mean_never_leaves_its_bounds_even_where_there_is_nobody(book, frame):
