@@ -56,8 +56,11 @@ def walk(command: click.Command, path: tuple[str, ...]) -> list[tuple[tuple[str,
     """The commands below one, itself first, in the order of their names."""
     found = [(path, command)]
     if isinstance(command, click.Group):
-        for name in sorted(command.commands):
-            found += walk(command.commands[name], (*path, name))
+        here = click.Context(command)
+        for name in command.list_commands(here):
+            below = command.get_command(here, name)
+            assert below is not None
+            found += walk(below, (*path, name))
     return found
 
 

@@ -60,8 +60,8 @@ def test_a_command_in_a_sentence_is_one_that_exists(page):
         words = shlex.split(found.replace("\n", " ").replace("...", ""))
         command, at = main, 0
         while isinstance(command, click.Group) and at < len(words) and not words[at].startswith("--"):
-            assert words[at] in command.commands, found
-            command, at = command.commands[words[at]], at + 1
+            command, at = command.get_command(click.Context(command), words[at]), at + 1
+            assert command is not None, found
         options = {option for one in command.params for option in one.opts}
         assert {word.partition("=")[0] for word in words[at:] if word.startswith("--")} <= options, found
 
