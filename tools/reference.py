@@ -58,9 +58,8 @@ def walk(command: click.Command, path: tuple[str, ...]) -> list[tuple[tuple[str,
     if isinstance(command, click.Group):
         here = click.Context(command)
         for name in command.list_commands(here):
-            below = command.get_command(here, name)
-            assert below is not None
-            found += walk(below, (*path, name))
+            if below := command.get_command(here, name):
+                found += walk(below, (*path, name))
     return found
 
 
