@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import LedgerError, SchemaError
-from neartwin.tables import ingestion
+from neartwin.tables import ingestion, readers
 from neartwin.tables.types import ColumnType
 
 TYPES = {"who": "integer", "paid": "number", "day": "date"}
@@ -122,11 +122,11 @@ def test_both_readers_of_a_csv_agree_on_every_dialect(tmp_path):
         text = 'who,note\n1,"a""b"\n2,plain\n3,\n'.replace(",", delimiter)
         place = tmp_path / f"v{number}.csv"
         place.write_text(text)
-        files = [ingestion._opened(str(place))]
+        files = [readers.reader_of(str(place), "", "utf-8", [])]
         columns = {"who": ColumnType.INTEGER, "note": ColumnType.TEXT}
         with ingestion.duckdb.connect() as connection:
             connection.execute(ingestion._copy(files, columns, tmp_path / "fast.parquet"))
-            ingestion._line_by_line(connection, files, columns, tmp_path / "slow.parquet")
+            ingestion._row_by_row(connection, files, columns, tmp_path / "slow.parquet", print)
         fast, slow = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("fast", "slow"))
         assert fast == slow == [{"who": 1, "note": 'a"b'}, {"who": 2, "note": "plain"}, {"who": 3, "note": None}]
 

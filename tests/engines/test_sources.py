@@ -77,7 +77,8 @@ def test_wide_whole_numbers_are_keys_and_sums():
         (lambda d: nt.table(d / "bad.parquet", unit="who"), SchemaError, "not a Parquet file"),
         (lambda d: nt.table(d / "bad.duckdb", table="v", unit="who"), SchemaError, "cannot be opened"),
         (lambda d: nt.table(d / "twice.csv", unit="a", types={"a": "text"}), SchemaError, "distinct column names"),
-        (lambda d: nt.table(d / "v.xlsx", unit="who"), SchemaError, "must end in"),
+        (lambda d: nt.table(d / "v.xlsx", unit="who"), SchemaError, "is not an Excel file"),
+        (lambda d: nt.table(d / "v.sas7bdat", unit="who"), SchemaError, "must end in"),
         (lambda _: nt.table(5, unit="who"), SchemaError, "is not a table"),
         (lambda _: nt.table(pa.table({"who": [1]}), unit="who"), ParameterError, "must name the population"),
         (lambda _: nt.table(pa.table({"who": [1.5]}), unit="who", name="v"), SchemaError, "a unit is integer or text"),
@@ -109,7 +110,7 @@ def test_wide_whole_numbers_are_keys_and_sums():
     ],
 )
 def test_malformed_source_is_refused_on_opening(tmp_path, make, error, says):
-    for name in ("bad.parquet", "bad.duckdb", "v.xlsx"):
+    for name in ("bad.parquet", "bad.duckdb", "v.xlsx", "v.sas7bdat"):
         (tmp_path / name).write_text("this is nothing")
     (tmp_path / "twice.csv").write_text("a,a\n1,2\n")
     with pytest.raises(error, match=says) as refusal:

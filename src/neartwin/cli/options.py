@@ -53,10 +53,13 @@ out_option = click.option(
 picture_option = click.option(
     "--picture", type=click.Path(dir_okay=False), help="Draw the result to this .svg, .png or .pdf file."
 )
+into_option = click.option(
+    "--into", default="", help="The folder of typed copies; by default .neartwin beside the file."
+)
 table_options = together(
     click.option("--unit", required=True, help="Who is protected: a column, 'each row', or 'who in one week of at'."),
     click.option("--name", default="", help="The name of these people; by default the file's or table's name."),
-    click.option("--table", default="", help="The table of a database."),
+    click.option("--table", default="", help="The table of a database, or the sheet of Excel."),
     click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one."),
     click.option("--types", multiple=True, help="A declared type: amount=number. Wanted for a CSV's columns."),
     click.option(

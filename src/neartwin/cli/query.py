@@ -33,6 +33,7 @@ _question_options = options.together(
         "--budget", default="", help="The whole budget of a new account; by default what this question spends."
     ),
     options.table_options,
+    options.into_option,
     options.spend_options,
     options.json_option,
 )
@@ -136,7 +137,7 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
         unit=options.unit(arguments["unit"]),
         types=options.own(names, options.pairs(arguments["types"], "types")),
         columns=options.own(names, options.bounds(arguments["bounds"])),
-        **{name: arguments[name] for name in ("name", "table", "neighbours")},
+        **{name: arguments[name] for name in ("name", "table", "neighbours", "into")},
     )
     plan_arguments = options.arguments_of_plan(arguments)
     account = book.open(rows, _whole_budget(book, rows.table.name, arguments["budget"], plan_arguments["spend"]))
@@ -179,7 +180,7 @@ def _read(path: Path) -> dict[str, Any]:
     for name, one in known.items():
         if one.required and name not in given:
             raise ParameterError("key", name, f"is missing in {path.name}")
-    for name in ("ledger", "data"):
+    for name in {"ledger", "data", "into"} & set(given):
         given[name] = _beside(path, str(given[name]))
     for name in KINDS:
         pairs = options.pairs(given.get(name, ()), name).items()

@@ -4,33 +4,44 @@ import json
 from dataclasses import asdict
 
 import click
+from rich.markup import escape
 
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, stderr
 from neartwin.engines.duckdb import unreadable
 from neartwin.errors import SchemaError
+from neartwin.tables.files import matched
 from neartwin.tables.ingestion import Terms, fitting_types, imported
 from neartwin.tables.joins import declared_types
-from neartwin.tables.sources import LocalSource, matched, source_of
+from neartwin.tables.sources import LocalSource, source_of
 
-_TYPES = click.option("--types", multiple=True, help="A declared type: amount=number. Other columns of a CSV are text.")
+_TYPES = click.option("--types", multiple=True, help="A declared type: amount=number. Other columns are text.")
 
 
 @click.command("import")
 @click.argument("file")
 @_TYPES
+@click.option("--table", default="", help="The table of a SQLite file, or the sheet of Excel.")
+@click.option(
+    "--encoding", default="", help="The encoding of text, such as latin-1; by default the last one, or UTF-8."
+)
+@options.into_option
 @click.option("--accept-odd", is_flag=True, help="Leave odd lines out, and take odd values as NULL.")
 @options.json_option
 @report_errors
-def import_(*, file: str, types: tuple[str, ...], accept_odd: bool, as_json: bool) -> None:
-    """Read CSV or TSV files once into typed columns, for questions with the same --types.
+def import_(
+    *, file: str, types: tuple[str, ...], table: str, encoding: str, into: str, accept_odd: bool, as_json: bool
+) -> None:
+    """Read CSV, TSV, JSON lines, Excel or SQLite files once into typed columns, for questions with the same --types.
 
     This is the owner's own reading, and no release: it shows odd lines and values. A file that was written since becomes
     another snapshot.
     """
     declared = declared_types(options.pairs(types, "types"))
-    found = imported(matched(file), declared, Terms(accept_odd=accept_odd, refresh=True))
-    fits = fitting_types(found, declared)
+    terms = Terms(into=into, accept_odd=accept_odd, refresh=True, encoding=encoding)
+    with stderr.status(f"reading {escape(file)}") as status:
+        found = imported(matched(file), declared, terms, table, lambda rows: status.update(f"{rows:,} rows"))
+        fits = fitting_types(found, declared)
     if as_json:
         click.echo(json.dumps(asdict(found) | {"fits": fits}))
         return

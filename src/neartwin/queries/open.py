@@ -59,6 +59,7 @@ def table(
     into: str | PathLike[str] = "",
     accept_odd: bool = False,
     refresh: bool | None = None,
+    encoding: str = "",
 ) -> Rows: ...
 @overload
 def table(
@@ -73,6 +74,7 @@ def table(
     into: str | PathLike[str] = "",
     accept_odd: bool = False,
     refresh: bool | None = None,
+    encoding: str = "",
 ) -> OtherTable: ...
 def table(
     data: Any,
@@ -87,30 +89,33 @@ def table(
     into: str | PathLike[str] = "",
     accept_odd: bool = False,
     refresh: bool | None = None,
+    encoding: str = "",
 ) -> Rows | OtherTable:
     """Open a table about people: a file, a database or a frame.
 
-    CSV and TSV files and frames are read here, once: see `neartwin.tables.ingestion`. Of other sources no row is read.
+    CSV, TSV, JSON lines, Excel, SQLite and frames are read here, once: see `neartwin.tables.ingestion`. Of other sources
+    no row is read.
 
     Args:
-        data: A path or glob to Parquet, CSV or TSV files, or a folder of Parquet. A path to a DuckDB database, or an open
-            connection (with `table=`); a PostgreSQL URL (with `table=`). Or a Spark DataFrame, an Ibis table, or a
-            pandas, Polars or Arrow table.
+        data: A path or glob to Parquet, CSV, TSV, JSON lines (`.jsonl`), Excel (`.xlsx`) or SQLite files, or a folder of
+            Parquet. A path to a DuckDB database, or an open connection (with `table=`); a PostgreSQL URL (with
+            `table=`). Or a Spark DataFrame, an Ibis table, or a pandas, Polars or Arrow table.
         unit: The column of the people or things to protect, or `ROW`. Or the column and a period, such as `("user_id",
             nt.date("at"))`. That protects one user's rows of one period, and users with rows in several less. Or
             `nt.owned_by(...)` for rows that belong to the units of another table.
         name: The population's name in the ledger; by default the file's or table's name.
-        table: The table in a database.
+        table: The table in a database, or the sheet of Excel.
         neighbours: "add_remove" or "replace_one".
         types: Declared types by column: "integer", "number", "text", "boolean", "date", "timestamp". Other columns of
-            a CSV are text.
+            files that are read here are text, but those of SQLite have their declared types.
         columns: Public bounds, by column.
         snapshot: The name of the state of a frame or an open connection. Equal frames share a name in this process if
             none is given, and each opening of a connection has a new one.
-        into: The folder of a CSV's typed copy; by default `.neartwin` beside the file.
-        accept_odd: Leave odd lines of a CSV out, and take odd values as NULL. Else they are refused, and listed.
-        refresh: Read a CSV again if it was written since, as another snapshot. False asks the last one; by default a
+        into: The folder of a file's typed copy; by default `.neartwin` beside the file.
+        accept_odd: Leave odd lines out, and take odd values as NULL. Else they are refused, and listed.
+        refresh: Read a file again if it was written since, as another snapshot. False asks the last one; by default a
             file that was written since is refused.
+        encoding: The encoding of CSV, TSV and JSON lines, such as "latin-1"; by default that of the last copy, or UTF-8.
 
     Returns:
         The rows of the table; of owned rows, a table for `join`.
@@ -125,7 +130,7 @@ def table(
     ('number', 'who')
     """
     declared = declared_types(types)
-    terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh)
+    terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh, encoding=encoding)
     source = source_of(data, table=table, snapshot=snapshot, types=declared, terms=terms)
     if not (chosen := name or table or file_name(source)):
         raise ParameterError("name", name, "must name the population", remedy="for instance name='purchases'")

@@ -3,22 +3,20 @@
 Whoever owns the data reads it here. The reading is the owner's own act. It is no release, and its messages name lines
 and reasons to the owner alone. Afterwards no value can make a statement fail.
 
-A CSV becomes a Parquet file in a folder of the owner's. The name of the snapshot is a running number and a random word.
-Only a declared refresh advances it. A name that follows the content would tell by "free" or "charged" whether one
-person's rows changed.
+CSV, JSON lines, SQLite and Excel become a Parquet file in a folder of the owner's. The name of the snapshot is a running
+number and a random word. Only a declared refresh advances it. A name that follows the content would tell by "free" or
+"charged" whether one person's rows changed.
 
-Files are read by DuckDB if every line is in order. Else each line is read alone: an odd line is left out, an odd value
-becomes NULL, and both are listed. A line in order is read the same both ways. A space before a quote is told, since
-DuckDB alone understands it.
+Each row is read alone by the reader of its format. An odd row is left out, an odd value becomes NULL, and both are
+listed. A CSV whose every line is in order is read by DuckDB. A line in order is read the same both ways. A space before
+a quote is told, since DuckDB alone understands it.
 """
 
 import contextlib
-import csv
-import gzip
 import hashlib
 import json
 import uuid
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -30,13 +28,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
+from neartwin.tables.files import files_state, is_remote
+from neartwin.tables.readers import Odd, Reader, reader_of
 from neartwin.tables.types import ColumnType, require_told_apart
 
 FOLDER = ".neartwin"
-ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-_DELIMITERS = ",;\t|"
 _SHOWN, _LISTED = 5, 1000
-_BATCH = 50_000  # lines
+_BATCH = 50_000  # rows
 _SQL = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.NUMBER: "DOUBLE",
@@ -58,14 +56,16 @@ class Terms:
     """Terms on which the owner brings data in.
 
     Attributes:
-        into: The folder of the typed copy; "" for `.neartwin` beside the file.
+        into: The folder of the typed copy; "" for `.neartwin` beside the file, or here if the file is a URL.
         accept_odd: Whether odd lines are left out and odd values become NULL. Else they are refused, and listed.
         refresh: Whether a file that was written since is read again. None refuses it, and False keeps the last copy.
+        encoding: The encoding of text; "" for that of the last copy, or UTF-8.
     """
 
     into: str = ""
     accept_odd: bool = False
     refresh: bool | None = None
+    encoding: str = ""
 
 
 NO_TERMS = Terms()
@@ -84,6 +84,7 @@ class Imported:
         odd: The number of odd lines and values.
         listed: The first of them, with file, line and reason.
         accepted: Whether the owner accepted them.
+        encoding: The encoding of text.
     """
 
     copy: str
@@ -94,15 +95,24 @@ class Imported:
     odd: int
     listed: tuple[str, ...]
     accepted: bool
+    encoding: str
 
 
-def imported(paths: Sequence[str], types: Mapping[str, ColumnType], terms: Terms) -> Imported:
-    """The typed copy of files of text: the last one, or a new one.
+def imported(
+    paths: Sequence[str],
+    types: Mapping[str, ColumnType],
+    terms: Terms,
+    table: str = "",
+    seen: Callable[[int], None] = lambda _: None,
+) -> Imported:
+    """The typed copy of files: the last one, or a new one.
 
     Args:
-        paths: The files, with one header line each. Columns are matched by name.
-        types: The declared types, by column; others are text.
+        paths: The files. Columns are matched by name.
+        types: The declared types, by column; others have the file's own types, or are text.
         terms: The owner's terms.
+        table: The table of a SQLite file, or the sheet of Excel.
+        seen: Called with the number of rows so far, for files that are read row by row.
 
     Returns:
         The copy and its facts.
@@ -110,9 +120,12 @@ def imported(paths: Sequence[str], types: Mapping[str, ColumnType], terms: Terms
     Raises:
         SchemaError: A file cannot be read, or has odd lines or values that nobody accepted. Or it changed since it was read.
     """
-    place = _place(paths, types, terms)
-    state, known = files_state(paths), _known(place)
-    if known is not None and (known.state == state or terms.refresh is False):
+    place = _place(paths, table, types, terms)
+    journals = [f"{path}-wal" for path in paths if not is_remote(path) and Path(f"{path}-wal").exists()]
+    state, known = files_state([*paths, *journals]), _known(place)
+    encoding = terms.encoding or (known.encoding if known else "utf-8")
+    same = known is not None and (known.state, known.encoding) == (state, encoding)
+    if known is not None and (same or terms.refresh is False):
         return known
     if known is not None and terms.refresh is None:
         raise SchemaError(
@@ -123,7 +136,10 @@ def imported(paths: Sequence[str], types: Mapping[str, ColumnType], terms: Terms
     copy = place / f"{number}-{word}.parquet"
     try:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        rows, odd, listed = _written(paths, types, copy)
+        names = pq.read_schema(known.copy).names if known else []
+        files = [reader_of(paths[0], table, encoding, names)]
+        files += [reader_of(path, table, encoding, files[0].names) for path in paths[1:]]
+        rows, odd, listed = _written(files, _columns(files, types), copy, seen)
     except OSError as fault:
         raise SchemaError(f"the typed copy in {str(place)!r} cannot be written: {fault.strerror}; give into=") from None
     if odd and not (terms.accept_odd or (known and known.accepted)):
@@ -131,7 +147,7 @@ def imported(paths: Sequence[str], types: Mapping[str, ColumnType], terms: Terms
         raise _refused(odd, listed)
     new = Imported(
         copy=str(copy), snapshot=f"{number} of {word}", number=number, state=state, rows=rows, odd=odd,
-        listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted),
+        listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted), encoding=encoding,
     )  # fmt: skip
     beside = place / f"{word}.json"
     beside.write_text(json.dumps(asdict(new)), encoding="utf-8")
@@ -153,7 +169,7 @@ def fitting_types(found: Imported, declared: Mapping[str, ColumnType]) -> dict[s
         The narrowest type of each column that fits another than text.
     """
     kinds = [kind for kind in _SQL if kind is not ColumnType.TEXT]
-    columns = [name for name in pq.read_schema(found.copy).names if name not in declared]
+    columns = [one.name for one in pq.read_schema(found.copy) if one.name not in declared and one.type == pa.string()]
     tests = [
         f"bool_and({_name(name)} IS NULL OR {_lenient(name, kind)} IS NOT NULL)" for name in columns for kind in kinds
     ]
@@ -165,10 +181,11 @@ def fitting_types(found: Imported, declared: Mapping[str, ColumnType]) -> dict[s
     return {name: kinds[fit.index(True)] for name, fit in zip(columns, fits, strict=True) if True in fit}
 
 
-def _place(paths: Sequence[str], types: Mapping[str, ColumnType], terms: Terms) -> Path:
+def _place(paths: Sequence[str], table: str, types: Mapping[str, ColumnType], terms: Terms) -> Path:
     first = Path(paths[0])
-    digest = hashlib.sha256(repr((list(paths), sorted(types.items()))).encode()).hexdigest()[:16]
-    return (Path(terms.into) if terms.into else first.parent / FOLDER) / f"{first.name}-{digest}"
+    digest = hashlib.sha256(repr((list(paths), table, sorted(types.items()))).encode()).hexdigest()[:16]
+    beside = Path(FOLDER) if is_remote(paths[0]) else first.parent / FOLDER
+    return (Path(terms.into) if terms.into else beside).absolute() / f"{first.name}-{digest}"
 
 
 def _known(place: Path) -> Imported | None:
@@ -188,90 +205,36 @@ def _refused(odd: int, listed: Sequence[str]) -> SchemaError:
     )
 
 
-def files_state(paths: Sequence[str]) -> str:
-    """A digest of what the file system says of files, without opening them.
-
-    Args:
-        paths: The files.
-
-    Returns:
-        64 hexadecimal digits.
-
-    Raises:
-        SchemaError: A file is gone.
-    """
-    facts = []
-    for path in paths:
-        try:
-            stat = Path(path).stat()
-        except OSError:
-            raise SchemaError(
-                f"path={path!r} is not there any more, or may not be read; open the table again"
-            ) from None
-        facts.append((path, stat.st_size, stat.st_mtime_ns, stat.st_ino))
-    return hashlib.sha256(repr(facts).encode()).hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A file of text: its column names in order, "" for one without a name, and what stands between values."""
-
-    path: str
-    names: tuple[str, ...]
-    delimiter: str
-
-
-def _opened(path: str) -> _Text:
-    lines = _lines(path)
-    try:
-        header = ""
-        for line in lines:
-            header += line
-            if header.count('"') % 2 == 0:
-                break
-        header.encode()
-        delimiter = max(_DELIMITERS, key=header.count)
-        names = tuple(next(csv.reader([header.rstrip("\r\n")], strict=True, delimiter=delimiter), ()))
-    except (OSError, EOFError, UnicodeError, csv.Error):
-        raise SchemaError(f"path={path!r} is not a CSV file that can be read as UTF-8; write it as UTF-8") from None
-    finally:
-        lines.close()
-    if len(set(names)) != len(names) or not names:
-        raise SchemaError(f"path={path!r} must begin with a header line of distinct column names")
-    require_told_apart([name for name in names if name], f"path={path!r}")
-    return _Text(path, names, delimiter)
-
-
-def _lines(path: str) -> Generator[str]:
-    opened = gzip.open if path.lower().endswith(".gz") else open
-    with opened(path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        yield from file
-
-
-def _written(paths: Sequence[str], types: Mapping[str, ColumnType], copy: Path) -> tuple[int, int, list[str]]:
-    """Write the copy. The number of rows, the number of odd lines and values, and the first of these in words."""
-    files = [_opened(path) for path in paths]
-    columns = {name: types.get(name, ColumnType.TEXT) for name in files[0].names if name}
-    if not columns:
-        raise SchemaError(f"path={paths[0]!r} must begin with a header line of distinct column names")
+def _columns(files: Sequence[Reader], types: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """The type of each column: the declared one, else the file's own, else text."""
+    first = files[0]
+    columns = {name: types.get(name, first.kinds.get(name, ColumnType.TEXT)) for name in first.names if name}
     for column in set(types) - set(columns):
         raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, columns))}")
     for file in files[1:]:
         if different := sorted(set(columns) ^ set(filter(None, file.names))):
-            raise SchemaError(f"path={file.path!r}: column {different[0]!r} is in this file or in {paths[0]!r} alone")
+            raise SchemaError(f"path={file.path!r}: column {different[0]!r} is in this file or in {first.path!r} alone")
+    return columns
+
+
+def _written(
+    files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path, seen: Callable[[int], None]
+) -> tuple[int, int, list[str]]:
+    """Write the copy. The number of rows, the number of odd rows and values, and the first of these in words."""
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
-        try:
-            rows = connection.execute(_copy(files, columns, copy)).fetchall()[0][0]
-        except duckdb.Error:
-            copy.unlink(missing_ok=True)
-        else:
-            copy.chmod(0o600)
-            return int(rows), 0, []
-        return _line_by_line(connection, files, columns, copy)
+        if all(file.delimiter for file in files):
+            try:
+                rows = connection.execute(_copy(files, columns, copy)).fetchall()[0][0]
+            except duckdb.Error:
+                copy.unlink(missing_ok=True)
+            else:
+                copy.chmod(0o600)
+                return int(rows), 0, []
+        return _row_by_row(connection, files, columns, copy, seen)
 
 
-def _copy(files: Sequence[_Text], columns: Mapping[str, ColumnType], copy: Path) -> str:
+def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path) -> str:
     """The statement that copies files in which every line is in order; it fails on any other."""
     casts = ", ".join(f"{_cast('CAST', _name(name), kind)} AS {_name(name)}" for name, kind in columns.items())
     inside = ", ".join(_checked(_name(name), kind) for name, kind in columns.items())
@@ -313,8 +276,12 @@ def _in_calendar(value: str, kind: ColumnType) -> str:
     return f"({value} >= {_SQL[kind]} '0001-01-01' AND {value} < {_SQL[kind]} '10000-01-01')"
 
 
-def _line_by_line(
-    connection: Any, files: Sequence[_Text], columns: Mapping[str, ColumnType], copy: Path
+def _row_by_row(
+    connection: Any,
+    files: Sequence[Reader],
+    columns: Mapping[str, ColumnType],
+    copy: Path,
+    seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     rows, odd, listed = 0, 0, list[str]()
     casts = ", ".join(f"{_lenient(name, kind)} AS {_name(name)}" for name, kind in columns.items())
@@ -323,14 +290,14 @@ def _line_by_line(
     with pq.ParquetWriter(copy, schema) as writer:
         for file in files:
             name = Path(file.path).name
-            values = _values(file)
+            values = iter(file.rows())
             while batch := list(islice(values, _BATCH)):
                 faults = [(line, why) for line, found, why in batch if found is None]
                 kept = [(line, found) for line, found, _ in batch if found is not None]
                 texts = {}
                 for column in columns:
                     at = file.names.index(column)
-                    texts[column], wrong = texts_of([found[at] or None for _, found in kept])
+                    texts[column], wrong = texts_of([found[at] for _, found in kept])
                     faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
                 given = pa.table(texts)
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
@@ -340,54 +307,10 @@ def _line_by_line(
                         faults.append((kept[i][0], f"{column!r} is {_short(given[column][i].as_py())}, and no {kind}"))
                 writer.write_table(typed)
                 rows, odd = rows + len(kept), odd + len(faults)
-                listed += [f"{name}, line {line}: {why}" for line, why in sorted(faults)[: _LISTED - len(listed)]]
+                listed += [f"{name}, {file.row} {line}: {why}" for line, why in sorted(faults)[: _LISTED - len(listed)]]
+                seen(rows)
     copy.chmod(0o600)
     return rows, odd, listed
-
-
-def _values(file: _Text) -> Iterator[tuple[int, list[str] | None, str]]:
-    """Yield the number and values of each line after the header, or None and the fault. Empty lines are left out."""
-    wanted = len(file.names)
-    for line, row, wrong in islice(_records(file), 1, None):
-        fault = wrong
-        if not fault and not row:
-            if wanted > 1:
-                continue
-            row.append("")
-        if len(row) == wanted + 1 and not row[-1]:
-            row.pop()
-        if not fault and len(row) != wanted:
-            fault = f"has {len(row)} values, and the header {wanted}"
-        yield (line, None, fault) if fault else (line, row, "")
-
-
-def _records(file: _Text) -> Iterator[tuple[int, list[str], str]]:
-    """Yield the number of each record's first line with its values, or with its fault.
-
-    After a fault, reading goes on with the next line. So a quote that is never closed takes no other line with it.
-    """
-    lines, waiting, taken = _lines(file.path), list[str](), list[str]()
-
-    def fed() -> Iterator[str]:
-        while (line := waiting.pop() if waiting else next(lines, None)) is not None:
-            taken.append(line)
-            yield line
-
-    reader, number = csv.reader(fed(), strict=True, delimiter=file.delimiter), 1
-    while True:
-        fault, row = "", list[str]()
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            fault = f"cannot be read: {error}"
-            waiting += reversed(taken[1:])
-            del taken[1:]
-            reader = csv.reader(fed(), strict=True, delimiter=file.delimiter)
-        yield number, row, fault
-        number += len(taken)
-        taken.clear()
 
 
 def texts_of(values: Sequence[object]) -> tuple[pa.Array, list[tuple[int, str]]]:
@@ -416,6 +339,8 @@ def texts_of(values: Sequence[object]) -> tuple[pa.Array, list[tuple[int, str]]]
 def _text(value: object) -> tuple[str | None, str]:
     if value is None or type(value).__name__ == "NAType":
         return None, ""
+    if isinstance(value, Odd):
+        return None, value.why
     with contextlib.suppress(Exception):  # of any kind, since the value is of any type
         if bool(value != value):  # noqa: PLR0124 - NaN
             return None, ""

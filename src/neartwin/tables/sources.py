@@ -8,11 +8,10 @@ the engine to which it is bound. Ibis itself runs nothing, and is never imported
 only the public schema is here. Only the service can plan on it.
 """
 
-import glob
 import hmac
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,8 +21,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin.errors import QueryError, SchemaError
-from neartwin.tables.ingestion import ENDINGS, NO_TERMS, Terms, files_state, framed, imported
+from neartwin.tables.files import files_state, matched
+from neartwin.tables.ingestion import NO_TERMS, Terms, framed, imported
 from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
+from neartwin.tables.readers import format_of
 from neartwin.tables.types import ColumnType, column_type, require_told_apart
 
 
@@ -209,19 +210,21 @@ class ParquetFiles(_Files):
 
 @dataclass(frozen=True, slots=True)
 class ImportedFiles(_Labelled):
-    """The typed copy of files of text.
+    """The typed copy of files.
 
     Attributes:
         paths: The files that were read.
         format: Their format.
         copy: The Parquet file of the copy.
         label: The name of the snapshot.
+        table: The table of a SQLite file, or the sheet of Excel.
     """
 
     paths: tuple[str, ...]
     format: str
     copy: str
     label: str
+    table: str = ""
 
     def schema(self) -> dict[str, ColumnType]:
         """The columns of the copy."""
@@ -229,7 +232,7 @@ class ImportedFiles(_Labelled):
 
     def location(self) -> str:
         """The name of the place in the ledger: that of the files."""
-        return f"{self.format}:" + "|".join(self.paths)
+        return f"{self.format}:" + "|".join(self.paths) + (f"#{self.table}" if self.table else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +330,7 @@ def places_of(source: Source) -> tuple[str, ...]:
     """The lasting places of a source's rows: the whole, each of several files, and a typed copy. Empty if there is none."""
     whole: tuple[str, ...] = (place,) if (place := source.location()) else ()
     if isinstance(source, ParquetFiles | ImportedFiles) and len(source.paths) > 1:
-        whole += tuple(f"{source.format}:{path}" for path in source.paths)
+        whole += tuple(replace(source, paths=(path,)).location() for path in source.paths)
     return (*whole, f"{ParquetFiles.format}:{source.copy}") if isinstance(source, ImportedFiles) else whole
 
 
@@ -412,46 +415,21 @@ def source_of(
     )
 
 
-def matched(path: str) -> tuple[str, ...]:
-    """The files of a path, a glob, or a folder of Parquet files, sorted.
-
-    Args:
-        path: The path, glob or folder.
-
-    Returns:
-        The absolute paths.
-
-    Raises:
-        SchemaError: There is no such file, or it is on another machine.
-    """
-    if "://" in path:
-        raise SchemaError(
-            f"path={path!r} is on another machine, which is not read: copy the file here, or make a view of it in DuckDB and "
-            "give the connection with table="
-        )
-    pattern = str(Path(path) / "**" / "*.parquet") if Path(path).is_dir() else path
-    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207 - globs with roots
-    paths = tuple(str(Path(match).resolve()) for match in found)
-    if not paths:
-        raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
-    return paths
-
-
 def _file_source(path: str, table: str, types: Mapping[str, ColumnType], terms: Terms) -> Source:
     paths = matched(path)
     suffix = Path(paths[0]).suffix.lower()
     if suffix in {".parquet", ".pq"}:
         return ParquetFiles(paths)
-    if paths[0].lower().endswith(ENDINGS):
-        found = imported(paths, types, terms)
-        return ImportedFiles(paths, "csv", found.copy, found.snapshot)
+    if kind := format_of(paths[0]):
+        found = imported(paths, types, terms, table)
+        return ImportedFiles(paths, kind, found.copy, found.snapshot, table)
     if suffix in {".duckdb", ".db", ".ddb"}:
         if not table:
             raise SchemaError(f"table='' must name a table or view of the database {path!r}")
         return DuckdbTable(paths[0], table)
     raise SchemaError(
-        f"path={path!r} must end in .parquet, .csv, .tsv, .duckdb or .db; of another format, write one of those, or read "
-        "it with pandas and give the DataFrame"
+        f"path={path!r} must end in .parquet, .csv, .tsv, .jsonl, .json, .xlsx, .sqlite, .duckdb or .db; of another format, "
+        "write one of those, or read it with pandas and give the DataFrame"
     )
 
 

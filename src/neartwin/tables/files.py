@@ -1,0 +1,154 @@
+"""Files by path, glob, folder or URL: which there are, what the file system says of them, and their bytes.
+
+A URL is read through fsspec, whose packages an installation may lack. Credentials come from their own configuration.
+"""
+
+import glob
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from neartwin.errors import SchemaError
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is a URL.
+
+    >>> is_remote("s3://clinic/visits.parquet"), is_remote("visits.parquet")
+    (True, False)
+    """
+    return "://" in path
+
+
+def filesystem(url: str) -> Any:
+    """The file system of a URL, by fsspec.
+
+    Args:
+        url: The URL.
+
+    Returns:
+        The file system.
+
+    Raises:
+        SchemaError: A package is missing, or the URL names no known protocol or holds a secret.
+    """
+    protocol, _, rest = url.partition("://")
+    if "@" in rest.partition("/")[0] or (protocol.startswith("http") and "?" in rest):
+        raise SchemaError(
+            f"a URL of {protocol} must hold no password and no query; give these to fsspec's configuration"
+        )
+    try:
+        import fsspec
+
+        return fsspec.filesystem(protocol)
+    except ImportError as fault:
+        raise SchemaError(
+            f"path={url!r} is on another machine: pip install 'neartwin[remote]', or copy the file here ({fault})"
+        ) from None
+    except ValueError as fault:
+        raise SchemaError(f"path={url!r} cannot be read: {fault}; copy the file here") from None
+
+
+def matched(path: str) -> tuple[str, ...]:
+    """The files of a path, a URL, a glob, or a folder of Parquet files, sorted.
+
+    Args:
+        path: The path, URL, glob or folder.
+
+    Returns:
+        The absolute paths, or the URLs.
+
+    Raises:
+        SchemaError: There is no such file.
+    """
+    if is_remote(path):
+        paths = _remote(path)
+    else:
+        pattern = str(Path(glob.escape(path)) / "**" / "*.parquet") if Path(path).is_dir() else path
+        found = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)  # noqa: PTH207 - with roots
+        paths = tuple(str(Path(match).resolve()) for match in sorted(found))
+    if not paths:
+        raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
+    return paths
+
+
+def _remote(url: str) -> tuple[str, ...]:
+    files = filesystem(url)
+    try:
+        files.invalidate_cache()
+        if glob.has_magic(url):
+            found = files.glob(url)
+        elif files.isdir(url) and not files.isfile(url):
+            found = [one for one in files.find(url) if one.endswith(".parquet")]
+        else:
+            found = [url] if files.exists(url) else []
+    except Exception as fault:  # noqa: BLE001 - of any package
+        raise SchemaError(
+            f"path={url!r} cannot be reached ({type(fault).__name__}); check address and credentials"
+        ) from None
+    return tuple(sorted(files.unstrip_protocol(one) for one in found))
+
+
+def files_state(paths: Sequence[str]) -> str:
+    """A digest of what the file system says of files, without opening them.
+
+    Args:
+        paths: The files.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Raises:
+        SchemaError: A file is gone.
+    """
+    facts: list[object] = []
+    for path in paths:
+        try:
+            if "://" in path:
+                facts.append(_facts(path))
+                continue
+            stat = Path(path).stat()
+        except OSError:
+            raise SchemaError(
+                f"path={path!r} is not there any more, or may not be read; open the table again"
+            ) from None
+        facts.append((path, stat.st_size, stat.st_mtime_ns, stat.st_ino))
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _facts(url: str) -> list[tuple[str, str]]:
+    """Size, time and tag, without the server's words about this one request."""
+    files = filesystem(url)
+    files.invalidate_cache()
+    facts = files.info(url)
+    return sorted((name, str(value)) for name, value in facts.items() if name in _LASTING)
+
+
+_LASTING = {
+    "name",
+    "size",
+    "ETag",
+    "LastModified",
+    "Last-Modified",
+    "Content-MD5",
+    "Digest",
+    "mtime",
+    "created",
+    "etag",
+}
+
+
+def binary(path: str) -> Any:
+    """The bytes of a file or URL, as an open file.
+
+    Args:
+        path: The path or URL.
+
+    Returns:
+        The file, to be closed.
+
+    Raises:
+        OSError: It cannot be opened.
+    """
+    return filesystem(path).open(path, "rb") if is_remote(path) else Path(path).open("rb")

@@ -1,0 +1,325 @@
+"""Readers of files: each kind becomes rows of values in order, with a fault beside a row that cannot be read.
+
+A reader judges nothing but its own format: CSV, JSON lines, a table of a SQLite file, a sheet of Excel. Whether a value
+fits its column's type is the ingestion's to say. Names of columns come from a header, a catalogue, or the first lines.
+"""
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import sqlite3
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from neartwin.errors import ParameterError, SchemaError
+from neartwin.tables.files import binary, is_remote
+from neartwin.tables.types import ColumnType, column_type, require_told_apart
+
+Row = tuple[int, Sequence[object] | None, str]  # its number; its values, or None and the fault
+_ENDINGS = {
+    "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
+    "json": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
+    "excel": (".xlsx", ".xlsm"),
+    "sqlite": (".sqlite", ".sqlite3", ".db"),
+}
+_SQLITE = b"SQLite format 3\0"
+_DELIMITERS = ",;\t|"
+_LOOKED_AT = 1000  # lines whose keys name columns
+_ODD = "neartwin.odd"
+codecs.register_error(_ODD, lambda fault: ("\udcff", getattr(fault, "end", 0)))  # no valid Unicode, so it is odd
+
+
+def format_of(path: str) -> str:
+    """The kind of a file that is read once: "csv", "json", "excel" or "sqlite"; "" for any other.
+
+    >>> format_of("visits.csv.gz"), format_of("visits.jsonl"), format_of("visits.parquet")
+    ('csv', 'json', '')
+    """
+    found = next((kind for kind, endings in _ENDINGS.items() if path.lower().endswith(endings)), "")
+    if is_remote(path) or not path.lower().endswith(".db"):
+        return found
+    with Path(path).open("rb") as file:
+        return found if file.read(len(_SQLITE)) == _SQLITE else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Odd:
+    """A value that no column holds, and why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A file in which each row has one value a column.
+
+    Attributes:
+        path: The file.
+        names: The columns in order, "" for one without a name.
+        rows: Yields each row: its number and values, or its number, None and its fault.
+        row: The word for a row.
+        kinds: The types that the file itself declares.
+        delimiter: The separator of a CSV that DuckDB may read; "" for other files.
+    """
+
+    path: str
+    names: tuple[str, ...]
+    rows: Callable[[], Iterator[Row]]
+    row: str = "line"
+    kinds: Mapping[str, ColumnType] = field(default_factory=dict)
+    delimiter: str = ""
+
+
+def reader_of(path: str, table: str, encoding: str, names: Sequence[str]) -> Reader:
+    """The reader of a file.
+
+    Args:
+        path: The file.
+        table: The table of a SQLite file, or the sheet of Excel.
+        encoding: The encoding of text.
+        names: Columns that are known already; of JSON lines these are all columns.
+
+    Returns:
+        The reader.
+
+    Raises:
+        SchemaError: The file cannot be read, or names no such table.
+        ParameterError: The encoding is unknown.
+    """
+    try:
+        codec = codecs.lookup(encoding).name
+    except LookupError:
+        raise ParameterError("encoding", encoding, "must be an encoding of Python", remedy="'latin-1'") from None
+    match format_of(path):
+        case "json":
+            found = _json(path, codec, names)
+        case "sqlite":
+            found = _sqlite(path, table)
+        case "excel":
+            found = _excel(path, table)
+        case _:
+            found = _csv(path, codec)
+    if len(set(found.names)) != len(found.names) or not any(found.names):
+        raise SchemaError(f"path={path!r} must begin with a header line of distinct column names")
+    require_told_apart([name for name in found.names if name], f"path={path!r}")
+    return found
+
+
+def _text_lines(path: str, codec: str, end: str) -> Generator[str]:
+    """Lines that end in `end`, or in any line end if it is empty. What cannot be decoded is no valid Unicode."""
+    decoded = "utf-8-sig" if codec == "utf-8" else codec
+    with (
+        binary(path) as raw,
+        gzip.open(raw) if path.lower().endswith(".gz") else raw as file,
+        io.TextIOWrapper(file, encoding=decoded, errors=_ODD, newline=end) as lines,
+    ):
+        yield from lines
+
+
+def _csv(path: str, codec: str) -> Reader:
+    with closing(_text_lines(path, codec, "")) as lines:
+        try:
+            header = ""
+            for line in lines:
+                header += line
+                if header.count('"') % 2 == 0:
+                    break
+            header.encode()
+            delimiter = max(_DELIMITERS, key=header.count)
+            names = tuple(next(csv.reader([header.rstrip("\r\n")], strict=True, delimiter=delimiter), ()))
+        except (OSError, EOFError, UnicodeError, csv.Error):
+            raise SchemaError(
+                f"path={path!r} is not a CSV file that can be read as {codec.upper()}; write it as UTF-8, or name its "
+                "encoding: nt.table(..., encoding='latin-1')"
+            ) from None
+    rows = partial(_csv_rows, path, codec, delimiter, len(names))
+    return Reader(path, names, rows, delimiter="" if is_remote(path) or codec != "utf-8" else delimiter)
+
+
+def _csv_rows(path: str, codec: str, delimiter: str, wanted: int) -> Iterator[Row]:
+    """Yield each line after the header. Empty lines are left out, and an empty text is NULL."""
+    for line, row, wrong in islice(_records(_text_lines(path, codec, ""), delimiter), 1, None):
+        fault = wrong
+        if not fault and not row:
+            if wanted > 1:
+                continue
+            row.append("")
+        if len(row) == wanted + 1 and not row[-1]:
+            row.pop()
+        if not fault and len(row) != wanted:
+            fault = f"has {len(row)} values, and the header {wanted}"
+        yield (line, None, fault) if fault else (line, [value or None for value in row], "")
+
+
+def _records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str], str]]:
+    """Yield the number of each record's first line with its values, or with its fault.
+
+    After a fault, reading goes on with the next line. So a quote that is never closed takes no other line with it.
+    """
+    waiting, taken = list[str](), list[str]()
+
+    def fed() -> Iterator[str]:
+        while (line := waiting.pop() if waiting else next(lines, None)) is not None:
+            taken.append(line)
+            yield line
+
+    reader, number = csv.reader(fed(), strict=True, delimiter=delimiter), 1
+    while True:
+        fault, row = "", list[str]()
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            fault = f"cannot be read: {error}"
+            waiting += reversed(taken[1:])
+            del taken[1:]
+            reader = csv.reader(fed(), strict=True, delimiter=delimiter)
+        yield number, row, fault
+        number += len(taken)
+        taken.clear()
+
+
+def _json(path: str, codec: str, names: Sequence[str]) -> Reader:
+    """Without known names, the columns are the keys of the first lines. Later lines cannot add one."""
+    known = {name.lower(): name for name in names}
+    try:
+        with closing(_objects(path, codec)) as lines:
+            for _, found in islice([] if names else lines, _LOOKED_AT):
+                for key in [] if isinstance(found, str) else found:
+                    if key and not any("\ud800" <= letter <= "\udfff" for letter in key):
+                        known.setdefault(key.lower(), key)
+    except (OSError, EOFError):
+        raise SchemaError(f"path={path!r} cannot be read") from None
+    if not known:
+        raise SchemaError(f"path={path!r} must hold one JSON object a line; of a list write its objects as lines")
+    columns = tuple(known.values())
+    return Reader(path, columns, partial(_json_rows, path, codec, columns))
+
+
+def _json_rows(path: str, codec: str, names: tuple[str, ...]) -> Iterator[Row]:
+    """Yield each line that is not empty. A key that it lacks is NULL; one that is no column is odd."""
+    known = set(names)
+    for number, found in _objects(path, codec):
+        if isinstance(found, str):
+            yield number, None, found
+        elif other := next((name for name in found if name not in known), None):
+            yield number, None, f"has the key {other!r}, which is no column"
+        else:
+            yield number, [_plain(found.get(name)) for name in names], ""
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return Odd("is nested") if isinstance(value, list | dict) else value
+
+
+def _objects(path: str, codec: str) -> Generator[tuple[int, dict[str, object] | str]]:
+    """Yield the number of each line with its object, or with its fault. Numbers are texts as they were written."""
+    for number, line in enumerate(_text_lines(path, codec, "\n"), 1):
+        if not line.strip():
+            continue
+        found: Any = None
+        fault = "is no JSON object"
+        try:
+            found = json.loads(line, parse_float=str, parse_int=str, object_pairs_hook=_once)
+        except (ValueError, RecursionError) as error:
+            fault = f"{fault}: {error}"
+        yield number, found if isinstance(found, dict) else fault
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found
+
+
+def _sqlite(path: str, table: str) -> Reader:
+    """SQLite gives each value a type of its own. Columns that are declared as blobs are left out."""
+    of_tables = "SELECT name, '' FROM sqlite_master WHERE type IN ('table', 'view')"
+    try:
+        tables = dict(_queried(path, of_tables))
+        found = list(_queried(path, "SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden <> 1", table))
+    except sqlite3.Error as fault:
+        raise SchemaError(f"path={path!r} is not a SQLite file that can be read: {fault}") from None
+    if table not in tables or not found:
+        raise SchemaError(
+            f"table={table!r} must name a table or view of {path!r}; it has {', '.join(map(repr, tables))}"
+        )
+    declared = {name: column_type(kind) for name, kind in found if "BLOB" not in kind.upper()}
+    kinds = {name: ColumnType.TEXT if kind is ColumnType.OTHER else kind for name, kind in declared.items()}
+    return Reader(path, tuple(kinds), partial(_sqlite_rows, path, table, tuple(kinds)), "row", kinds)
+
+
+def _queried(path: str, text: str, *values: str) -> Iterator[tuple[Any, ...]]:
+    with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as connection:
+        connection.text_factory = lambda raw: raw.decode(errors=_ODD)
+        yield from connection.execute(text, values)
+
+
+def _sqlite_rows(path: str, table: str, names: tuple[str, ...]) -> Iterator[Row]:
+    columns, name = ", ".join(map(_identifier, names)), _identifier(table)
+    try:
+        for number, row in enumerate(_queried(path, f"SELECT {columns} FROM {name}"), 1):
+            yield number, [Odd("is a blob") if isinstance(value, bytes) else value for value in row], ""
+    except sqlite3.Error as fault:
+        raise SchemaError(f"path={path!r}: {table!r} cannot be read: {fault}") from None
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _excel(path: str, sheet: str) -> Reader:
+    """A sheet of a workbook, whose first row is the header. A formula counts as its stored result."""
+    try:
+        with closing(_workbook(path)) as book:
+            sheets = [page.title for page in book.worksheets]
+        chosen = sheets[0] if not sheet and len(sheets) == 1 else sheet
+        header = next(_cells(path, chosen), (0, []))[1] if chosen in sheets else []
+    except Exception as fault:
+        if isinstance(fault, SchemaError):
+            raise
+        raise SchemaError(f"path={path!r} is not an Excel file that can be read: {fault}") from None
+    if chosen not in sheets:
+        raise SchemaError(f"table={sheet!r} must name a sheet of {path!r}; it has {', '.join(map(repr, sheets))}")
+    names = ["" if value is None else str(value) for value in header]
+    while names and not names[-1]:
+        names.pop()
+    return Reader(path, tuple(names), partial(_excel_rows, path, chosen, len(names)), "row")
+
+
+def _workbook(path: str) -> Any:
+    try:
+        import openpyxl
+    except ImportError:
+        raise SchemaError(f"path={path!r}: Excel needs openpyxl: pip install 'neartwin[excel]'") from None
+    with binary(path) as file:
+        return openpyxl.load_workbook(io.BytesIO(file.read()), read_only=True, data_only=True)
+
+
+def _cells(path: str, sheet: str) -> Iterator[tuple[int, list[object]]]:
+    with closing(_workbook(path)) as book:
+        page = book[sheet]
+        page.reset_dimensions()  # which some programs write wrongly
+        for number, row in enumerate(page.iter_rows(), 1):
+            yield number, [Odd(f"is the error {cell.value}") if cell.data_type == "e" else cell.value for cell in row]
+
+
+def _excel_rows(path: str, sheet: str, wanted: int) -> Iterator[Row]:
+    """Yield each row after the header. Empty rows are left out."""
+    for number, row in islice(_cells(path, sheet), 1, None):
+        filled = max((place for place, value in enumerate(row, 1) if value is not None), default=0)
+        if filled > wanted:
+            yield number, None, f"has {filled} values, and the header {wanted}"
+        elif filled:
+            yield number, [*row[:wanted], *[None] * (wanted - len(row))], ""
