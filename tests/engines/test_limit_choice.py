@@ -242,6 +242,47 @@ def test_chosen_limits_are_nearly_as_good_as_the_best_fixed_ones(asked, spend):
     assert max(chosen) < max(fixed) / 5  # near miss: a limit that was not chosen
 
 
+def error_of_mean(made, truth):
+    """The root mean square error of a mean over all rows, from bounding and noise."""
+    exact, squares = DuckdbEngine().aggregate(made.stage, salt=SALT).values, 0.0
+    total, number = (made.measures[name] for name in made.measures)
+    ratio = float(exact[total.name][0]) / total.parts / (float(exact[number.name][0]) / number.parts)
+    for measure, factor in ((total, 1), (number, ratio)):
+        size = 1.25 * measure.mechanism.mean_size / measure.parts * number.parts / float(exact[number.name][0])
+        squares += (factor * size) ** 2
+    step = float(made.stage.grid[total.name.partition(":")[2]].bounds.step)
+    return float(np.sqrt(((ratio + 500) * step - truth) ** 2 + squares * step**2))
+
+
+@pytest.mark.parametrize("spend", [nt.pure(1), QUARTER], ids=str)
+def test_a_mean_has_a_lower_limit_than_a_count_and_errs_less_by_it(spend):
+    columns, rows = heavy(size=6000), heavy_rows(size=6000)
+    mean, truth = rows.agg(m=nt.mean("paid", 0, 10, "0.01")), np.mean(columns["paid"])
+    chosen, counted = (
+        list(chosen_plans(plan(query, spend=spend), DuckdbEngine())) for query in (mean, rows.agg(n=nt.count()))
+    )
+    kind = "rows" if spend == nt.pure(1) else "norm"
+    best = min(error_of_mean(plan(mean, spend=spend, limits=nt.limits(**{kind: c})), truth) for c in (1, 4, 16, 64))
+    limits = [one.bounding.norm or one.bounding.max_rows_per_group for one in counted]
+    own = [error_of_mean(one, truth) for one in chosen]
+    near = [error_of_mean(plan(mean, spend=spend, limits=nt.limits(**{kind: c})), truth) for c in limits]  # near miss
+    assert max(own) < 6 * best < max(near)
+    assert max(one / other for one, other in zip(own, near, strict=True)) < 2 / 3
+
+
+def test_a_lost_row_costs_a_ratio_less_and_then_the_choice_costs_less_too():
+    rows, spend = visits(), nt.pure(1)
+    asked = {"n": nt.count(), "m": nt.mean("paid", 0, 10), "s": nt.share("paid > 3"), "v": nt.variance("paid", 0, 10)}
+    made = {name: plan(rows.agg(**{name: one}), spend=spend).first_stages[0] for name, one in asked.items()}
+    growth = {name: one.searches[0].growth for name, one in made.items()}
+    assert growth["n"] < growth["s"] / 20 < growth["m"] / 20 < growth["v"] / 60
+    assert [made[name].rest.epsilon for name in "nv"] == [Fraction(4, 5), Fraction(49, 50)]
+    own = nt.limits(rows=nt.private_limit(share="1/5"))
+    assert plan(rows.agg(v=asked["v"]), spend=spend, limits=own).first_stages[0].rest.epsilon == Fraction(4, 5)
+    both = plan(rows.agg(n=asked["n"], v=asked["v"]), spend=spend).first_stages[0].searches[0]
+    assert growth["n"] < both.growth < 10 * growth["n"]  # a count beside it needs its rows
+
+
 REAL = {
     "purchases": ("customer_id", "month(day)", range(1, 13)),
     "ratings": ("s", "dept", range(1, 16)),

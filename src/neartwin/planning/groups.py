@@ -289,8 +289,8 @@ class GroupPlan(QueryPlan):
         )
 
     def noise_of_limit(self, name: str) -> float:
-        """The mean over the statistics. A total counts in values of the largest size."""
-        own, noise = self.bounding, []
+        """That of all statistics over what one lost row costs all. A total counts in values of the largest size."""
+        own, noise, lost = self.bounding, 0.0, 0.0
         for statistic in self.outputs.values():
             if name != "norm" and statistic.counts_units is (name == "rows"):
                 continue
@@ -301,9 +301,9 @@ class GroupPlan(QueryPlan):
             value = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
             limit = own.max_groups if name == "max_groups" else own.rows or own.max_rows_per_group
             size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
-            size *= len(statistic.bins) or 1  # a row is lost in one bin
-            noise.append(size / float(limit if own.norm is None else own.norm))
-        return sum(noise) / len(noise)
+            noise += size * statistic.noise_factor(self.context) / float(limit if own.norm is None else own.norm)
+            lost += statistic.lost_row
+        return noise / lost
 
     # Words
 

@@ -12,8 +12,10 @@ epsilon costs epsilon^2 / 8 in rho, and the mu of `mu_of_bounded_range`.
 
 The second term is public. Beyond all units it lets the probability of C fall like C^-2.9, and the noise only grows like C. So a
 limit far too large is hardly ever chosen. At 1.2 r, a doubling saves as much bias as it adds noise. r is the
-number of units whose bias for one row of C is the growth of the noise. `bench/bench_limits.py` has the figures that fixed
-these numbers and the shares of the spend.
+number of units whose bias for one row of C is the growth of the noise. A count loses a row that a limit takes. A ratio,
+such as a mean or a rank, only moves by as much as lost rows differ from the others. So its r is larger: see `lost_row` of
+statistics. `bench/bench_limits.py` has the figures that fixed these numbers and the shares of the spend. A share is less
+where t need not be that small, because 1.2 r is above 6 t.
 
 The choice and the question are paid in one reserve. Adaptive composition lets the question depend on the choice.
 """
@@ -57,8 +59,10 @@ SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction
 EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16}  # at which a plan is shown
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
+_LEAST = 50  # a share is at least 1 / 50
 _LESS = 16  # the step down from limits whose noise cannot be drawn
 _FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t, over t, over r
+_FINE = 2 * _FIRST  # 1.2 r over t, beyond which a finer choice gains nothing
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
 P = TypeVar("P", bound=QueryPlan)
 
@@ -81,7 +85,7 @@ class ChosenLimits(Choice):
         chosen = ", ".join(f"{name} = {float(limit):g}" for name, limit in self.limits.items())
         words = f"Chosen privately: {chosen}: {self.plan.bounding}. The bias of this is not in the bars."
         low = f"Among fewer than about {self.few:,} units such a limit stays low, whatever they have"
-        return (f"{words} {low}: then give limits, or spend more.",)
+        return (f"{words} {low}: to keep more rows, give limits or spend more.",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -374,7 +378,7 @@ def _choosing(
     if query.groups.keys is None and not {"max_groups", "max_discovered_groups"} & set(limits.given):
         limits = replace(limits, max_discovered_groups=DISCOVERED)
     share = max(limit.share or SHARES[name] for name, limit in private.items())
-    first, rest = split_budget(spend, share)
+    _, rest = split_budget(spend, share)
     most = {name: _most(query, name, limit) for name, limit in private.items()}
     while True:  # the largest limits whose noise can be drawn
         try:
@@ -385,24 +389,37 @@ def _choosing(
                 raise
             most = {name: max(1, limit // _LESS) for name, limit in most.items()}
     example: dict[str, Any] = {name: min(EXAMPLE[name], limit) for name, limit in most.items()}
-    plan = plan_of(query, spend=rest, limits=replace(limits, **example), importance=importance)
+
+    def at(share: Fraction) -> tuple[float, P, float]:
+        """The noise, the plan, and how much finer than needed the choice is."""
+        first, rest = split_budget(spend, share)
+        plan = plan_of(query, spend=rest, limits=replace(limits, **example), importance=importance)
+        noises = [_noise(plan, name, groups) for name in private]
+        part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
+        searches = tuple(
+            LimitSearch(
+                name=name,
+                stage=_sized(plan.stage, query, name, candidates(name, limit)),
+                candidates=candidates(name, limit),
+                mechanism=_selection(part),
+                growth=_GROWTH * groups * noise,
+            )
+            for (name, limit), noise in zip(most.items(), noises, strict=True)
+        )
+        choice = LimitChoice(searches=searches, limits=limits, importance=tuple((importance or {}).items()), rest=rest)
+        finer = min(one.growth * PARTS / (_FINE * float(one.mechanism.scale)) for one in searches)
+        return max(noises), replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,)), finer
+
     groups = _expected_groups(query, private.values())
-    searches, noises = [], []
-    for left, (name, limit) in zip(range(len(private), 0, -1), most.items(), strict=True):
-        noise = plan.noise_of_limit(name) * (
-            groups**-0.25 if name == "norm" else 1.0
-        )  # rows are in about the root of them
-        noises.append(noise)
-        part, first = split_budget(first, Fraction(1, left)) if left > 1 else (first, first)
-        mechanism = _selection(part)
-        steps = candidates(name, limit)
-        stage = _sized(plan.stage, query, name, steps)
-        growth = _GROWTH * groups * noise
-        searches.append(LimitSearch(name=name, stage=stage, candidates=steps, mechanism=mechanism, growth=growth))
-    choice = LimitChoice(
-        searches=tuple(searches), limits=limits, importance=tuple((importance or {}).items()), rest=rest
-    )
-    return max(noises), replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,))
+    noise, plan, finer = at(share)
+    if finer > 1 and not any(limit.share for limit in private.values()):
+        noise, plan, _ = at(Fraction(1, min(_LEAST, math.floor(finer / share))))
+    return noise, plan
+
+
+def _noise(plan: QueryPlan, name: str, groups: int) -> float:
+    """The noise of a limit. Rows of a unit are in about the root of the groups."""
+    return plan.noise_of_limit(name) * (groups**-0.25 if name == "norm" else 1.0)
 
 
 def _most(query: Query, name: str, limit: PrivateLimit) -> int:

@@ -360,14 +360,14 @@ class QueryPlan(Plan):
 
     @abstractmethod
     def noise_of_limit(self, name: str) -> float:
-        """The growth of an answer's noise with a limit.
+        """The growth of an answer's noise with a limit, over the bias from a lost row.
 
         Args:
             name: The limit: rows, max_groups or norm.
 
         Returns:
-            The mean absolute noise of the answers that it bounds, in rows, for each row of the limit and each group
-            that an answer counts.
+            The mean absolute noise of the answers that it bounds, for each row of the limit and each group that an
+            answer counts. It is in rows that limits take: as many are as bad as this noise.
         """
 
     def _explained(self) -> tuple[Explained, ...]:

@@ -23,6 +23,7 @@ from neartwin.tables.table import Bounds, Table
 from neartwin.tables.types import ColumnType
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
+RATIO = 1 / 32  # the bias of a ratio from a lost row, beside that of a count
 _CONTRIBUTION_BITS = 44  # of what one unit adds, in parts
 
 
@@ -273,6 +274,8 @@ class Statistic(ABC):
         is_linear: Whether it adds up over groups, as marginals and workloads need.
         has_bar: Whether its bar is always finite.
         is_value: Whether its answer is a value of its column, or lies between values.
+        lost_row: The bias from a row that limits take, beside that of a count. A ratio is off by as much as these rows
+            differ from the others. That is unknown, and taken to be the geometric middle of all and a thousandth.
     """
 
     __slots__ = ()
@@ -282,6 +285,7 @@ class Statistic(ABC):
     is_linear: ClassVar[bool] = False
     has_bar: ClassVar[bool] = True
     is_value: ClassVar[bool] = False
+    lost_row: ClassVar[float] = 1.0
 
     def __str__(self) -> str:
         return self.record
@@ -411,6 +415,15 @@ class Statistic(ABC):
             The name of the measure.
         """
         return max(context.measures, key=lambda name: name != "units")
+
+    def noise_factor(self, context: Context) -> float:
+        """The noise of its answer, in those of one number of the main measure. A row is lost in one bin.
+
+        Args:
+            context: The context of the plan, with measures.
+        """
+        del context
+        return len(self.bins) or 1
 
     def explanation(self) -> str | None:
         """A sentence that a reader of a plan must know of this statistic; None for none."""

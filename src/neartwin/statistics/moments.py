@@ -21,6 +21,7 @@ from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.statistics.base import (
     GROUP_SIZES,
+    RATIO,
     Context,
     Estimate,
     ExpectedError,
@@ -42,9 +43,10 @@ _LARGEST_GRID = 2**31  # products of two fit 62 bits
 
 
 class MomentStatistic(Statistic):
-    """A statistic that is read from a set of moments."""
+    """A statistic that is read from a set of moments. Its products fill less of their bounds than values do."""
 
     __slots__ = ()
+    lost_row = RATIO / 4
 
     @abstractmethod
     def sums(self, table: Table) -> MomentSet:
@@ -89,6 +91,10 @@ class MomentStatistic(Statistic):
         first = [sums.first(place) for place in range(len(sums.columns))]
         number = context.number(first[0]) if isinstance(first[0], GridColumn) else f"filled:{first[0].name}"
         return [number, *map(total_of, first), *(total_of(sums.second(*pair)) for pair in sums.pairs)]
+
+    def main_measure(self, context: Context) -> str:
+        """The total of a product."""
+        return self._measures(self.sums(context.table), context)[-1]
 
     def noise(self, context: Context) -> MomentNoise:
         """The noise of its sums."""

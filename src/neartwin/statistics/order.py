@@ -17,6 +17,7 @@ from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.linear.ranks import Ranks, best_tree, looks, typical_weight
 from neartwin.statistics.base import (
     GROUP_SIZES,
+    RATIO,
     Context,
     Estimate,
     ExpectedError,
@@ -50,6 +51,7 @@ class OrderStatistic(OneColumn):
     """
 
     places: ClassVar[int] = 1  # of the grid, whose roundings add up
+    lost_row = RATIO
 
     def value(self, table: Table) -> Value:
         """The column or expression within its bounds; the grid is the statistic's own."""
@@ -89,6 +91,14 @@ class OrderStatistic(OneColumn):
         column = self.grid_column(context.table)
         tree = best_tree(column.high - column.low + 1, power)
         yield context.by_cell(column, tree, weight * self.rank_error(tree))
+
+    def main_measure(self, context: Context) -> str:
+        """The tree."""
+        return cells_of(self.grid_column(context.table))
+
+    def noise_factor(self, context: Context) -> float:
+        """The error of a rank, in noises of a node."""
+        return self.rank_error(context.trees[self.main_measure(context)]) / len(self.labels(""))
 
     @abstractmethod
     def rank_error(self, tree: CountTree) -> float:

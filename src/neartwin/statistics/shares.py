@@ -14,7 +14,16 @@ import numpy as np
 from neartwin.error_bars.sums_means import mean_bounds, mean_values, share_thresholds
 from neartwin.errors import SchemaError
 from neartwin.mechanisms.noise_sums import half_widths_of_sums
-from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, constructor, opposite
+from neartwin.statistics.base import (
+    RATIO,
+    Context,
+    Estimate,
+    ExpectedError,
+    NoisyNumbers,
+    Statistic,
+    constructor,
+    opposite,
+)
 from neartwin.statistics.columns import as_column
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sql import of_columns
@@ -39,6 +48,7 @@ class Share(Statistic):
 
     column: str
     verb = "share"
+    lost_row = RATIO
 
     @property
     def record(self) -> str:

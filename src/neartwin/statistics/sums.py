@@ -9,7 +9,16 @@ from typing import Self
 import numpy as np
 
 from neartwin.error_bars.sums_means import Thresholds, mean_bounds, mean_values, sum_half_width, thresholds
-from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, constructor, total_of
+from neartwin.statistics.base import (
+    RATIO,
+    Context,
+    Estimate,
+    ExpectedError,
+    NoisyNumbers,
+    Statistic,
+    constructor,
+    total_of,
+)
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
 from neartwin.statistics.measures import Measure, Measurement, largest
@@ -126,6 +135,7 @@ class Mean(_Totalled):
 
     verb = "mean"
     is_value = True
+    lost_row = RATIO
 
     def check(self, table: Table) -> None:
         """Refuse what is no number with bounds, nor a condition."""
