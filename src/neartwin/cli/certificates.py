@@ -6,6 +6,7 @@ Exit codes of `verify`: 0 where every check holds, 4 where one does not.
 import json
 import sys
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from neartwin.releases.certificates import (
     read_certificate,
     released,
 )
-from neartwin.releases.certificates.check import check
+from neartwin.releases.certificates.check import Flaw, check
 from neartwin.releases.certificates.document import read_bytes
 
 NOT_VALID = 4
@@ -104,10 +105,11 @@ def export(*, ledger: str, position: int, out: str, signing_key: str | None, par
 @click.option("--newest", default=None, help="A head (position:hash) or a certificate known: an older one is stale.")
 @click.option("--ledger", default=None, help="A ledger that must hold what was certified: finds its rollback.")
 @click.option("--release", "values", default=None, help="The release's .json, which must be the one certified.")
+@click.option("--recompute", "again", is_flag=True, help="Recompute (epsilon, delta) from the listed mechanisms.")
 @json_option
 @report_errors
 def verify(
-    *, file: str, public: str, newest: str | None, ledger: str | None, values: str | None, as_json: bool
+    *, file: str, public: str, newest: str | None, ledger: str | None, values: str | None, again: bool, as_json: bool
 ) -> None:
     """Check a certificate's FILE against its owner's public key: no network, no ledger, no data. Exit code 4 if not valid."""
     owner_key = PublicKey.parse(public)
@@ -119,10 +121,14 @@ def verify(
     else:
         with Book.existing(ledger) as book:
             verdict = check(text, owner_key, newest=head, ledger=book, release=document)
+    opinion: list[str] = []
+    if again and verdict.certificate is not None:
+        opinion, wrong = _second_opinion(verdict.certificate)
+        verdict = replace(verdict, flaws=(*verdict.flaws, *wrong))
     flaws = [{"kind": flaw.kind, "message": flaw.message} for flaw in verdict.flaws]
     if as_json:
         head_text = None if verdict.certificate is None else str(head_of(verdict.certificate))
-        click.echo(json.dumps({"valid": verdict.valid, "flaws": flaws, "head": head_text}))
+        click.echo(json.dumps({"valid": verdict.valid, "flaws": flaws, "head": head_text, "recomputed": opinion}))
     elif verdict.certificate is not None and verdict.valid:
         body = verdict.certificate.body
         click.echo(
@@ -130,8 +136,24 @@ def verify(
         )
     else:
         click.echo("\n".join(f"not valid, {flaw['kind']}: {flaw['message']}" for flaw in flaws))
+    if not as_json:
+        click.echo("".join(f"{line}\n" for line in opinion), nl=False)
     if not verdict.valid:
         sys.exit(NOT_VALID)
+
+
+def _second_opinion(certificate: Certificate) -> tuple[list[str], list[Flaw]]:
+    """The recomputation in lines, and the claims that do not agree with it."""
+    from neartwin.releases.certificates import recompute
+
+    try:
+        opinion = recompute.recompute(certificate.body)
+    except recompute.UnknownError as fault:
+        return [], [Flaw("recompute", f"it cannot be recomputed: {fault}")]
+    wrong = [
+        Flaw("recompute", f"{one.name} is {one.stated}, and more is lost") for one in opinion.claims if not one.agrees
+    ]
+    return opinion.lines(), wrong
 
 
 def _issued(ledger: str, position: int, signing_key: str | None, part: int) -> Certificate:
