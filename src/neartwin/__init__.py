@@ -3,10 +3,13 @@
 A data set and its near twin, one person apart, must give answers that nobody can tell apart.
 """
 
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from types import FunctionType
 from typing import TYPE_CHECKING
 
+from neartwin.interactive import explained_call, unknown_name
 from neartwin.lazy import late
 
 if TYPE_CHECKING:
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from neartwin.queries.groups import bins as bins
     from neartwin.queries.groups import date as date
     from neartwin.queries.groups import date_part as date_part
+    from neartwin.queries.open import owned_by as owned_by
     from neartwin.queries.open import table as table
     from neartwin.queries.sql.parse import from_sql as from_sql
     from neartwin.queries.sql.series import series_from_sql as series_from_sql
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from neartwin.report.page import plot as plot
     from neartwin.report.page import save as save
     from neartwin.statistics import *  # noqa: F403 - every constructor of a statistic
+    from neartwin.statistics.clipping import private_range as private_range
     from neartwin.tables.joins import public_table as public_table
     from neartwin.tables.table import ROW as ROW
     from neartwin.tables.table import bounds as bounds
@@ -81,15 +86,26 @@ __version__ = "0.1.0"
 _find, _names = late(__name__, _HOME)
 
 
-def __getattr__(name: str) -> object:
-    if name in _HOME:
-        return _find(name)
-    if name == "__all__":
-        return __dir__()[:-1]
-    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:  # a room, imported in a moment
-        return _find(name)
+@cache
+def _explained(name: str) -> object:
+    """A public name; a function refuses arguments that do not fit with the line to write."""
     statistics = import_module("neartwin.statistics").CONSTRUCTORS
-    return statistics[name] if name in statistics else _find(name)
+    found = statistics[name] if name in statistics else _find(name)
+    return explained_call(found, f"nt.{name}") if isinstance(found, FunctionType) else found
+
+
+if not TYPE_CHECKING:  # a type checker then knows the names above and no others
+
+    def __getattr__(name: str) -> object:
+        if name in _HOME:
+            return _explained(name)
+        if name == "__all__":
+            return __dir__()[:-1]
+        if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:  # a room, imported in a moment
+            return _find(name)
+        if name in import_module("neartwin.statistics").CONSTRUCTORS:
+            return _explained(name)
+        raise unknown_name("nt", name, __dir__()[:-1])
 
 
 def __dir__() -> list[str]:

@@ -165,11 +165,11 @@ def several(**named: object) -> tuple[object, ...]:
     return tuple(values)
 
 
-def made_of(kind: type[T], description: str, **named: object) -> T:
-    """A value of one class.
+def made_of(kind: type[T] | tuple[type[T], ...], description: str, **named: object) -> T:
+    """A value of one class, or of one of several.
 
     Args:
-        kind: The class.
+        kind: The class or classes.
         description: The class in words, for the refusal.
         named: One value by its name.
 

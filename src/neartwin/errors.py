@@ -3,6 +3,7 @@
 ```
 NeartwinError                   exit code 2
 |-- ParameterError              NT-100  a value breaks its rule
+|-- UsageError                  NT-110  a name or an argument is unknown or missing
 |-- QueryError                  NT-200  a question cannot be answered privately
 |-- SchemaError                 NT-210  a table, column or type does not fit the question
 |-- PrivacyError                NT-300  to continue would break the guarantee
@@ -50,6 +51,15 @@ class ParameterError(NeartwinError, ValueError):
         """The error as data, with its four parts."""
         parts = {"name": self.name, "value": _shown(self.value), "rule": self.rule, "remedy": self.remedy}
         return super().as_dict() | parts
+
+
+class UsageError(NeartwinError, AttributeError, TypeError):
+    """A name is not there, or a call lacks an argument or has one too many. The message shows the line to write.
+
+    Python's own errors for these are `AttributeError` and `TypeError`, and it is both.
+    """
+
+    code = "NT-110"
 
 
 def _shown(value: object) -> str:

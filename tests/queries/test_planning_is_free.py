@@ -132,7 +132,7 @@ def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreada
         (lambda t: t.agg(n=nt.sum("paid", 0, 1, fill=7)), QueryError, "fill"),
         (lambda t: t.agg(n=nt.sum("paid", 0, float("nan"))), ParameterError, "finite number"),
         (lambda t: t.agg(), QueryError, "at least one statistic"),
-        (lambda t: t.agg(n=5), QueryError, "must be count()"),
+        (lambda t: t.agg(n=5), QueryError, "must be a statistic"),
         (lambda t: t.group_by("paid").agg(n=nt.count()), SchemaError, "group by integers"),
         (lambda t: t.group_by("town", "town").agg(n=nt.count()), QueryError, "each once"),
         (lambda t: t.group_by("town").agg(town=nt.count()), QueryError, "another name"),

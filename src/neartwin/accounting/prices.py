@@ -83,7 +83,7 @@ def _floats(epsilon: Fraction) -> None:
 
 def by_epsilon(spend: Budget) -> Amounts:
     """The amounts for an account in pure or in basic (epsilon, delta) currency."""
-    remedy = "spend approx(epsilon, delta), for instance `as_approx(composition, delta=...)`"
+    remedy = "write spend=nt.pure(epsilon='0.5')"
     return _amounts(spend, "epsilon", {"epsilon": _itself}, remedy)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
+from neartwin.interactive import explained_call
 from neartwin.statistics.clipping import check_share
 
 
@@ -196,6 +197,7 @@ class Limits:
 
 
 limits = Limits  # as callers write it: nt.limits(...)
+Limits.__init__ = explained_call(Limits.__init__, "nt.limits")  # type: ignore[method-assign]
 
 
 def known_names() -> tuple[str, ...]:

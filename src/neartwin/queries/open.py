@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike, fspath
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, overload
 
+from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
+from neartwin.interactive import variable
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.groups import Grouping
 from neartwin.queries.query import Rows
@@ -129,11 +131,16 @@ def table(
     >>> rows.table.schema["paid"].value, rows.table.unit_name
     ('number', 'who')
     """
+    who: object = unit  # the annotation is a promise, not yet a fact
+    one = repr(who[0]) if isinstance(who, list) and who else "'customer_id'"
+    made_of((str, RowUnit, tuple, Owner), f"the column of those to protect; write unit={one}", unit=unit)
+    line = f"write columns={{{', '.join(f'{name!r}: nt.bounds(0, 200)' for name in columns or ())}}}"
+    made_of((Mapping, NoneType), f"public bounds by column; {line}", columns=columns)
     declared = declared_types(types)
     terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh, encoding=encoding)
     source = source_of(data, table=table, snapshot=snapshot, types=declared, terms=terms)
     if not (chosen := name or table or file_name(source)):
-        raise ParameterError("name", name, "must name the population", remedy="for instance name='purchases'")
+        raise ParameterError("name", name, "must name the population", remedy="write name='purchases'")
     if isinstance(unit, Owner):
         return owned_table(source, unit, chosen, declared, columns)
     schema, cast = typed_schema(source, declared)
@@ -149,6 +156,10 @@ def table(
         declared=cast,
         columns=MappingProxyType(dict(columns or {})),
     )
+    if unit not in schema and unit in (getattr(getattr(data, "index", None), "names", None) or ()):
+        raise SchemaError(
+            f"unit={unit!r} is the index of the frame, and must be a column; write {variable(data)}.reset_index()"
+        )
     _check(opened)
     return Rows(opened if period is None else _within(opened, period))
 

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Never
 
-from neartwin.checks import integer
+from neartwin.checks import integer, made_of
 from neartwin.errors import QueryError
 from neartwin.exact import Number
+from neartwin.interactive import at_a_prompt, variable
 from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, margins_of
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.joins import On, OtherTable, joined, met
 from neartwin.tables.table import Table
-from neartwin.tables.types import ColumnType, Key, public_keys
+from neartwin.tables.types import NUMERIC, ColumnType, Key, public_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,15 @@ NOTHING = PostProcessing()
 WAYS = {"increasing": True, "decreasing": False}  # of monotone columns, in words
 
 
+def _asked_columns(rows: "Rows", asked: str) -> dict[str, str]:
+    """Columns for an example: the asked one, or else one that is not the unit's."""
+    columns = sorted(rows.table.schema, key=lambda name: (name != asked, name == rows.table.unit))
+    numbers = [name for name in columns if rows.table.schema[name] in NUMERIC]
+    habit = {"habit": "__getitem__"} if asked in rows.table.schema else {}
+    return {"column": repr(columns[0]), "number": repr([*numbers, columns[0]][0])} | habit
+
+
+@at_a_prompt("rows", _asked_columns)
 @dataclass(frozen=True, slots=True)
 class Rows:
     """The rows of a table that meet every condition. Each question starts here.
@@ -77,10 +87,11 @@ class Rows:
         Raises:
             QueryError: The expression is not allowed, or is no condition.
         """
+        made_of(str, "a SQL text; write rows.where('amount > 5')", where=condition)
         checked = self.table.expression(condition)
         if checked.type is not ColumnType.BOOLEAN:
             raise QueryError(
-                f"where={condition!r} is {checked.type}, and must be a condition, for instance 'amount > 5'"
+                f"where={condition!r} is {checked.type}, and must be a condition; write rows.where('{condition} > 5')"
             )
         return replace(self, conditions=(*self.conditions, checked))
 
@@ -104,6 +115,8 @@ class Rows:
             QueryError: The join is not safe.
             SchemaError: A column is missing, or types differ.
         """
+        line = f"a table that says whether its rows are public; write nt.public_table({variable(other)})"
+        made_of((Rows, OtherTable), line, join=other)
         if isinstance(other, Rows):
             if other.conditions and how != "inner":
                 raise QueryError(
@@ -152,6 +165,12 @@ class Rows:
             QueryError: A column is repeated, or a key does not fit.
             SchemaError: A column is missing, or rows cannot be grouped by its type.
         """
+        given: tuple[Any, ...] = columns
+        if given and isinstance(given[-1], list | tuple):
+            line = f"{given[0]!r}, keys={given[-1]!r}" if given[1:] else ", ".join(map(repr, given[0]))
+            raise QueryError(
+                f"group_by({given[-1]!r}): columns come one by one, keys by name; write rows.group_by({line})"
+            )
         rows, names = self, []
         for column in columns:
             rows, name = rows.grouped(column)
@@ -220,6 +239,7 @@ class Rows:
         return TopK(self, column, values, k, counted)
 
 
+@at_a_prompt("groups")
 @dataclass(frozen=True, slots=True)
 class Groups:
     """Rows with their group columns.
@@ -237,6 +257,10 @@ class Groups:
     keys: tuple[Key, ...] | None
     margins: tuple[tuple[int, ...], ...] = ()
     linear_workload: Workload | None = None
+
+    def __repr__(self) -> str:
+        keys = "keys to discover" if self.keys is None else f"{len(self.keys)} public keys"
+        return f"<Groups of {self.rows.table.name!r} by {', '.join(self.columns)}, {keys}: ask them with agg(...)>"
 
     def marginals(self, *margins: Sequence[str]) -> "Groups":
         """Ask for margins of the groups, in place of the groups. Each list of columns gives one group a combination of its
@@ -299,11 +323,13 @@ class Groups:
             QueryError: A name is taken, or a statistic does not fit the groups.
         """
         if unnamed or not aggregates:
-            raise QueryError("agg() must name at least one statistic, and each of them: agg(orders=nt.count())")
+            said = f"agg({', '.join(map(str, unnamed))}) must name at least one statistic, and each of them"
+            raise QueryError(f"{said}; write agg(orders=nt.count())")
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Statistic):
                 raise QueryError(
-                    f"{name}={aggregate!r} must be count(), sum(...), mean(...), median(...) or another statistic"
+                    f"{name}={variable(aggregate)} must be a statistic, such as nt.sum('amount', 0, 200) or nt.mean('amount', "
+                    f"0, 200); write {name}=nt.count()"
                 )
             if name in self.columns:
                 raise QueryError(f"{name!r} is a group column; give the statistic another name")
@@ -331,6 +357,7 @@ class Groups:
             raise QueryError(f"{name!r} is a column of {self.linear_workload}; give the statistic another name")
 
 
+@at_a_prompt("query")
 @dataclass(frozen=True, slots=True)
 class Query:
     """A question that can be planned: groups and named statistics.
@@ -368,6 +395,7 @@ class Query:
         return types | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
 
 
+@at_a_prompt("query")
 @dataclass(frozen=True, slots=True)
 class TopK:
     """A question that can be planned: the k values of one column that the most units have.

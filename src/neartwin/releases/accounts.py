@@ -4,14 +4,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
-from types import TracebackType
-from typing import Self
+from types import NoneType, TracebackType
+from typing import Never, Self, get_args
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
+from neartwin.checks import made_of
 from neartwin.engines.engine_for import engine_for
-from neartwin.errors import LedgerError
+from neartwin.errors import LedgerError, ParameterError
 from neartwin.exact import Number
+from neartwin.interactive import at_a_prompt, variable
 from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilot_ranges import with_private_range
@@ -39,6 +41,7 @@ from neartwin.tables.sources import places_of
 from neartwin.tables.table import Table
 
 
+@at_a_prompt("proposal")
 @dataclass(frozen=True, slots=True)
 class Proposal:
     """A plan, with the account that would pay for it. Nothing is spent until `account.release(proposal)`."""
@@ -114,6 +117,7 @@ class SeriesProposal:
         return preview_of(self.account.book, self.plan.price, errors)
 
 
+@at_a_prompt("account")
 @dataclass(frozen=True, slots=True)
 class Account:
     """The budget of one population. It pays for every answer about its people.
@@ -171,6 +175,9 @@ class Account:
             ParameterError: A limit does not fit this question.
             PrivacyError: The spend cannot pay for something.
         """
+        _require_question(query)
+        _require_budget("spend", spend)
+        _require_limits(limits)
         self._same_population(query.table)
         planned = make_plan(query, spend=spend, limits=limits, importance=importance, group_size=group_size)
         self.book.price(planned.price)  # refuses a currency that the account cannot pay
@@ -247,6 +254,8 @@ class Account:
             BudgetError: The price does not fit. Nothing is spent.
             ExecutionError: Something failed after the price was written. The budget stays spent.
         """
+        if not isinstance(proposal, Proposal):
+            _refuse_unplanned(proposal)
         table = proposal.plan.stage.table
         self._same_population(table)
         payer = Payer(tuple(payers), key)
@@ -332,6 +341,7 @@ class Account:
             )
 
 
+@at_a_prompt("ledger")
 class Ledger:
     """A durable book of budgets, one SQLite file by default. Use it as a context manager, or close it."""
 
@@ -370,6 +380,10 @@ class Ledger:
             LedgerError: The population has an account with other terms, or the source belongs to another population. Or
                 there is neither an account nor a budget.
         """
+        line = f"write nt.table({variable(rows)}, unit='customer_id')"
+        made_of(Rows, f"the rows of a table; {line}", rows=rows)
+        if target is not None:
+            _require_budget("target", target)
         return Account(self._books.open(_population(rows.table), target), rows.table)
 
 
@@ -392,6 +406,29 @@ def open_ledger(where: str | PathLike[str]) -> Ledger:
     {'epsilon': Fraction(1, 1)}
     """
     return Ledger(where)
+
+
+def _require_budget(name: str, budget: object) -> None:
+    amount = budget if isinstance(budget, int | float) else str(budget).rpartition("=")[2]
+    made_of(get_args(Budget), f"a budget of a kind of privacy; write nt.pure(epsilon={amount!r})", **{name: budget})
+
+
+def _require_limits(limits: object) -> None:
+    named = limits.items() if isinstance(limits, Mapping) else [("rows", limits)]
+    line = ", ".join(f"{name}={value!r}" for name, value in named)
+    made_of((Limits, NoneType), f"limits by name; write limits=nt.limits({line})", limits=limits)
+
+
+def _require_question(query: object) -> None:
+    line = f"nt.from_sql({query!r}, rows)" if isinstance(query, str) else f"{variable(query)}.agg(orders=nt.count())"
+    made_of((Query, TopK), f"a question that asks a statistic; write {line}", query=query)
+
+
+def _refuse_unplanned(given: object) -> Never:
+    line = f"account.release(account.plan({variable(given)}, spend=nt.pure(epsilon='0.5')))"
+    if isinstance(given, str):
+        line = f"account.sql({given!r}, spend=nt.pure(epsilon='0.5'))"
+    raise ParameterError("proposal", given, "must be a plan with a price", remedy=f"write {line}")
 
 
 def _population(table: Table) -> books.Population:

@@ -225,7 +225,7 @@ def provenance_of(account: Account, ticket: Ticket, prepared: PreparedRelease, d
         explanation=description.explanation,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=prepared.version,
-        account=account.name,
+        account=account.population.name,
         position=ticket.position,
         budget_before=_as_text(ticket.before),
         budget_after=_as_text(after),

@@ -345,6 +345,8 @@ def quantile(
     for each in ranks:
         if not 0 < each < 1:
             remedy = "minimum() and maximum() say how far values reach"
+            if 1 < each < 100:
+                remedy = f"write {float(each) / 100:g}"
             raise ParameterError("rank", each, "must lie strictly between 0 and 1", remedy=remedy)
     if not ranks or any(a >= b for a, b in pairwise(ranks)):
         raise ParameterError("rank", [float(each) for each in ranks], "must increase, with at least one")

@@ -16,6 +16,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
+from neartwin.interactive import suggested
 from neartwin.tables.terms import PARTS, UNITS, Term, as_kind, check_surface, check_term, common_kind, moment
 from neartwin.tables.types import NUMERIC, ColumnType
 
@@ -126,7 +127,13 @@ def _column(node: exp.Expr, names: Names) -> Term:
         raise refused(node, "write columns without a table name")
     name = node.name
     if name not in names:
-        raise QueryError(f"column={name!r} is not in the table; it has " + ", ".join(sorted(names)))
+        near = suggested(name, list(names))
+        remedy = (
+            f"; write {exp.column(near).sql(dialect='duckdb')}"
+            if near
+            else f"; write a text with single quotes: '{name}'"
+        )
+        raise QueryError(f"column={name!r} is not in the table; it has {', '.join(sorted(names))}{remedy}")
     if names[name].kind is ColumnType.OTHER:
         raise QueryError(f"column={name!r} has a type that questions cannot use; declare one with types=")
     return names[name]

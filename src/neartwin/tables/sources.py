@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin.errors import QueryError, SchemaError
+from neartwin.interactive import variable
 from neartwin.tables.files import files_state, matched
 from neartwin.tables.ingestion import NO_TERMS, Terms, framed, imported
 from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
@@ -409,8 +410,9 @@ def source_of(
     if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and kind in {"DataFrame", "LazyFrame"}):
         held, name = framed(data, terms)
         return Frame(held, snapshot or name)
+    made = f"; write pyarrow.table({variable(data)})" if isinstance(data, Mapping) else ""
     raise SchemaError(
-        f"data of type {kind} is not a table; give a path to Parquet, CSV or a DuckDB database, "
+        f"data of type {kind} is not a table{made}; give a path to Parquet, CSV or a DuckDB database, "
         "a DuckDB connection, PostgreSQL URL or Spark session with table=, or a Spark, Ibis, pandas, Polars or Arrow table"
     )
 

@@ -22,6 +22,7 @@ from fractions import Fraction
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
+from neartwin.interactive import suggested
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.sources import Source, places_of, snapshot_name
@@ -203,7 +204,11 @@ def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fra
     if low is None and high is None:
         return None
     if low is None or high is None:
-        raise QueryError(f"{column!r} needs both low and high, or neither if the table declares them")
+        pair: object = low  # the annotation is a promise, not yet a fact
+        ends = ", ".join(map(str, pair)) if isinstance(pair, tuple | list) else f"{low or 0}, {high or 100}"
+        raise QueryError(
+            f"{column!r} needs both low and high, or neither if the table declares them; write {column!r}, {ends}"
+        )
     return rational(low=low), rational(high=high)
 
 
@@ -227,7 +232,7 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     Bounds(low=Fraction(0, 1), high=Fraction(200, 1), step=Fraction(1, 100))
     >>> bounds(5, 1)
     Traceback (most recent call last):
-    neartwin.errors.ParameterError: high=1 must be above low=5
+    neartwin.errors.ParameterError: high=1 must be above low=5; write 1, 5
     """
     interval = Bounds(rational(low=low), rational(high=high), rational(step=step))
     if interval.step <= 0:
@@ -235,7 +240,8 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     if max(interval.step.numerator, interval.step.denominator) > _LARGEST_TERM:
         raise ParameterError("step", interval.step, "must have terms of at most 2**400")
     if interval.high <= interval.low:
-        raise ParameterError("high", interval.high, f"must be above low={interval.low}")
+        ends = f"write {interval.high}, {interval.low}" * (interval.high < interval.low)
+        raise ParameterError("high", interval.high, f"must be above low={interval.low}", remedy=ends)
     for name, bound in (("low", interval.low), ("high", interval.high)):
         if (bound / interval.step).denominator != 1:
             raise ParameterError(name, bound, f"must be a multiple of step={interval.step}")
@@ -396,6 +402,7 @@ class Table:
             SchemaError: The table has no such column.
         """
         if column not in self.schema:
-            have = ", ".join(map(repr, self.schema))
-            raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}")
+            have, near = ", ".join(map(repr, self.schema)), suggested(str(column), self.schema)
+            remedy = f"; write {near!r}" if near else ""
+            raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}{remedy}")
         return self.schema[column]

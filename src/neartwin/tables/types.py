@@ -108,6 +108,12 @@ _PYTHON = {
     ColumnType.BOOLEAN: bool,
     ColumnType.DATE: date,
 }
+_EXAMPLE_KEYS = {
+    ColumnType.INTEGER: "1",
+    ColumnType.TEXT: "'Ulm'",
+    ColumnType.BOOLEAN: "True",
+    ColumnType.DATE: "'2024-01-31'",
+}
 
 
 def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]:
@@ -134,7 +140,8 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
     if isinstance(keys, Mapping):
         if set(keys) != set(names):
             raise QueryError(
-                f"keys= has the columns {sorted(map(str, keys))}, and group_by has {sorted(names)}; give keys of those"
+                f"keys= has the columns {sorted(map(str, keys))}, and group_by has {sorted(names)}; write "
+                f"keys={{{', '.join(f'{name!r}: [...]' for name in names)}}}"
             )
         keys_list = list(product(*(_values(keys[name]) for name in names)))
     elif isinstance(keys, str | Path) or hasattr(keys, "__arrow_c_stream__") or hasattr(keys, "to_dict"):
@@ -163,7 +170,7 @@ def _python(value: Any, kind: ColumnType) -> object:
 
 def _values(values: Any) -> list[Any]:
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
-        raise QueryError(f"keys={values!r} must be a list, a range, a mapping or a table")
+        raise QueryError(f"keys={values!r} must be a list, a range, a mapping or a table; write [{values!r}]")
     return list(values)
 
 
@@ -177,7 +184,7 @@ def _rows(keys: Any, names: list[str]) -> list[Key]:
     except (OSError, ValueError, TypeError, pa.ArrowException):
         shown = repr(str(keys)) if isinstance(keys, str | Path) else f"a {type(keys).__name__}"
         raise QueryError(
-            f"keys: {shown} is not a table of public keys; give a Parquet or CSV file, a table or a list"
+            f"keys: {shown} is not a table of public keys; give a Parquet or CSV file, a table or a list; write [{shown}]"
         ) from None
     missing = [name for name in names if name not in table.column_names]
     if missing:
@@ -195,11 +202,12 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> list[Key]:
         for value, (name, kind) in zip(key, columns.items(), strict=True):
             # bool is a subclass of int, and an exact type keeps 1 and True apart
             if value is not None and type(value) is not _PYTHON[kind]:
-                raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}")
+                example = _EXAMPLE_KEYS[kind]
+                raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}; write {example}")
             if not _storable(value):
                 raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
         if key in seen:
-            raise QueryError(f"key {key!r} is given twice")
+            raise QueryError(f"key {key!r} is given twice; write list(dict.fromkeys(keys))")
         seen.add(key)
     return keys
 

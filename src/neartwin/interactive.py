@@ -1,0 +1,164 @@
+"""Help at a prompt: names and calls that are not there are refused with the line to write, and values show as text.
+
+`habits.toml` has names of pandas, Polars, SQL and other privacy libraries; a near spelling is found. Lines have the
+caller's own arguments, and name variables as the README does: rows, query, account, proposal, release.
+"""
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import cache, partialmethod, wraps
+from html import escape
+from inspect import Parameter, Signature, signature
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Never, ParamSpec, TypeVar
+
+from neartwin.errors import UsageError
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+_VARIABLES: dict[type, str] = {}  # how the README names a value of the class
+
+
+@cache
+def _habits() -> dict[str, dict[str, Any]]:
+    return tomllib.loads(Path(__file__).with_name("habits.toml").read_text(encoding="utf-8"))
+
+
+def variable(value: object) -> str:
+    """The value as a caller would write it: its literal, or the README's name of such a value.
+
+    >>> variable([1, 2]), variable(len)
+    ('[1, 2]', 'len')
+    """
+    if isinstance(value, str | int | float | list | tuple | dict | None) and len(repr(value)) <= 80:
+        return repr(value)
+    if hasattr(value, "parts"):  # a budget
+        parts = ", ".join(f"{name}={str(part)!r}" for name, part in value.parts.items())
+        return f"nt.{type(value).__name__.lower()}({parts})"
+    return _VARIABLES.get(type(value)) or str(getattr(value, "__name__", type(value).__name__.lower()))
+
+
+def suggested(name: str, known: Iterable[str]) -> str:
+    """The known name that is nearest to another in spelling, or an empty text.
+
+    >>> suggested("Amuont", ["amount", "age"])
+    'amount'
+    """
+    spelled = {one.lower(): one for one in known}
+    near = get_close_matches(name.lower(), spelled, n=1, cutoff=0.7)
+    return spelled[near[0]] if near else ""
+
+
+def unknown_name(owner: str, name: str, known: list[str], *, habit: str = "", **examples: str) -> UsageError:
+    """The refusal of a name that a value or the package does not have.
+
+    Args:
+        owner: The variable.
+        name: The name.
+        known: The names that are there.
+        habit: The name under which the habits have it, if it is another.
+        examples: Texts in the lines of the habits.
+    """
+    asked = {"__getitem__": f"{owner}[...]", "__len__": f"len({owner})"}.get(name, f"{owner}.{name}")
+    for names, (why, line) in _habits()["names"][owner].items():
+        if (habit or name) in names.split():
+            return UsageError(f"{asked} is not there: {why}; write {line.format(**examples)}")
+    near = suggested(name, known)
+    known_names = f"write {owner}.{near}" if near else f"there are {', '.join(known)}"
+    return UsageError(f"{asked} is not there; {known_names}")
+
+
+def explained_call(function: Callable[P, R], name: str) -> Callable[P, R]:
+    """The function, which refuses arguments that do not fit its signature with the line to write.
+
+    Args:
+        function: The function.
+        name: Its name in the line.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **named: P.kwargs) -> R:
+        try:
+            return function(*args, **named)
+        except TypeError:
+            shape = signature(function)
+            try:
+                shape.bind(*args, **named)
+            except TypeError as fault:
+                why = str(fault)
+            else:
+                raise
+        raise UsageError(f"{name}(): {why}; write {name}({_corrected(shape, args, dict(named))})") from None
+
+    return call
+
+
+def _corrected(shape: Signature, args: tuple[object, ...], named: dict[str, object]) -> str:
+    """The arguments in the places and under the names that the signature has, with examples of those that lack."""
+    parameters = {name: one for name, one in shape.parameters.items() if name != "self"}
+    args = args[len(shape.parameters) - len(parameters) :]
+    places = sum(one.kind is Parameter.POSITIONAL_OR_KEYWORD for one in parameters.values())
+    if any(one.kind is Parameter.VAR_POSITIONAL for one in parameters.values()):
+        places = len(args)
+    lacking = [name for name, one in parameters.items() if one.default is Parameter.empty][len(args[:places]) :]
+    by_name = [name for name, one in parameters.items() if one.kind is Parameter.KEYWORD_ONLY and name not in named]
+    given = dict(zip([*lacking, *by_name], map(variable, args[places:]), strict=False))
+    for name, value in named.items():
+        for template in (
+            f"{name}={{0}}",
+            *_habits()["arguments"].get(name, ()),
+            f"{suggested(name, parameters)}={{0}}",
+        ):
+            key, _, text = template.partition("=")
+            if key in parameters:
+                given[key] = text.format(variable(value), value)
+                break
+    given = {name: _habits()["examples"].get(name, name) for name in lacking} | given
+    return ", ".join([*map(variable, args[:places]), *(f"{name}={text}" for name, text in given.items())])
+
+
+def at_a_prompt(
+    owner: str, examples: Callable[[Any, str], Mapping[str, str]] = lambda *_: {}
+) -> Callable[[type[T]], type[T]]:
+    """Refuse names and calls that the class does not have with the line to write.
+
+    Names that start with an underscore stay Python's: copies, pickles and notebooks look for them. Type checkers see
+    the class as it is.
+
+    Args:
+        owner: The README's variable for a value of the class.
+        examples: Texts in the lines of the habits, from the value and the wanted name.
+    """
+
+    def explain(kind: type[T]) -> type[T]:
+        _VARIABLES[kind] = owner
+        known = [name for name in dir(kind) if not name.startswith("_")]
+
+        def refuse(self: T, name: str) -> Never:
+            if name.startswith("_") or name in known:
+                raise AttributeError(name)
+            raise unknown_name(owner, name, known, **examples(self, name))
+
+        def refuse_special(self: T, name: str, key: object = "") -> Never:
+            raise unknown_name(owner, name, known, **examples(self, str(key)))
+
+        for name, value in list(vars(kind).items()):
+            if isinstance(value, FunctionType) and not name.startswith("_"):
+                setattr(kind, name, explained_call(value, f"{owner}.{name}"))
+        for special in {"__getitem__", "__len__"} - set(dir(kind)):
+            setattr(kind, special, partialmethod(refuse_special, special))
+            kind.__bool__ = lambda _: True  # type: ignore[attr-defined]
+        kind.__getattr__ = refuse  # type: ignore[attr-defined]
+        return kind
+
+    return explain
+
+
+def shown_as_text(kind: type[T]) -> type[T]:
+    """Show a value of the class as its text in a shell and in a notebook."""
+    kind.__repr__ = kind.__str__  # type: ignore[method-assign]
+    kind._repr_html_ = lambda self: f"<pre>{escape(str(self))}</pre>"  # type: ignore[attr-defined]
+    return kind

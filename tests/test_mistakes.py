@@ -1,0 +1,84 @@
+"""Typical mistakes of people who know pandas, SQL or another privacy library.
+
+Each refusal names what was written, and shows what to write in the language of the question. Each shown line is run
+here, and no refusal spends.
+"""
+
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import neartwin as nt
+from neartwin.errors import NeartwinError
+
+SIZE = 200
+PURCHASES = pa.table(
+    {
+        "customer_id": [place % 40 for place in range(SIZE)],
+        "cds": [1 + place % 5 for place in range(SIZE)],
+        "amount": [float(place) for place in range(SIZE)],
+        "town": ["Ulm" if place % 3 else "Bonn" for place in range(SIZE)],
+        "day": [date(2024, 1 + place % 12, 1) for place in range(SIZE)],
+    }
+)
+
+
+class Desk:
+    """The README's variables, on one table and one ledger."""
+
+    def __init__(self, folder):
+        pq.write_table(PURCHASES, folder / "purchases.parquet")
+        rows = nt.table("purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200)})
+        ledger = nt.open_ledger("budget.db")
+        account = ledger.open(rows, nt.pure(epsilon=1))
+        groups = rows.group_by("town", keys=["Bonn", "Ulm"])
+        query = groups.agg(orders=nt.count())
+        proposal = account.plan(query, spend=nt.pure(epsilon="0.01"), limits=nt.limits(rows=2))
+        release = account.release(proposal)
+        towns = pa.table({"town": ["Bonn", "Ulm"], "people": [330_000, 127_000]})
+        frame = pd.DataFrame({"customer_id": [1, 2], "amount": [3.0, 4.0]})
+        dataframe = frame.set_index("customer_id")
+        self.names = {name: value for name, value in locals().items() if name not in {"self", "folder"}}
+        self.names |= {"nt": nt, "pa": pa, "pyarrow": pa}
+        self.account = account
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("desk")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        made = Desk(folder)
+        yield made
+        made.names["ledger"].close()
+
+
+def read(section):
+    """The mistakes in one language: what was written, what the message says to write, and the line that then works."""
+    text = (Path(__file__).parent / "fixtures" / "mistakes.txt").read_text(encoding="utf-8")
+    lines = text.partition(f"[{section}]\n")[2].partition("\n\n")[0].splitlines()
+    parts = [line.split(" | ") for line in lines]
+    return [(asked, shown, *(line or [shown])) for asked, shown, *line in parts]
+
+
+@pytest.mark.parametrize(("asked", "shown", "line"), read("python"))
+def test_refused_line_of_python_shows_the_line_that_works(desk, asked, shown, line):
+    before = desk.account.spent
+    with pytest.raises(NeartwinError) as refused:
+        eval(asked, desk.names)  # noqa: S307 - a table of this file
+    assert f"write {shown}" in str(refused.value)
+    assert shown in line
+    assert len(str(refused.value)) < 400
+    assert desk.account.spent == before
+    eval(line, desk.names)  # noqa: S307
+
+
+def test_names_that_python_looks_for_are_still_not_there(desk):
+    for value in (nt, desk.names["rows"], desk.names["account"]):
+        assert not hasattr(value, "_repr_mimebundle_")
+        assert not hasattr(value, "no_such_name")
+    assert desk.names["rows"]  # although its length is refused
