@@ -117,8 +117,8 @@ def test_the_choice_costs_its_share_of_the_spend_in_every_currency():
     pure, *normal = chosen.values()
     assert (type(pure), pure.epsilon, pure.scale) == (PermuteAndFlip, Fraction(1, 5), 5 * PARTS)
     for law, mu_squared in zip(normal[:2], (1, 1), strict=True):  # epsilon^2 / 8 in rho, which is mu^2 / 2
-        assert Fraction(99, 1000) < law.epsilon**2 / 4 <= Fraction(mu_squared, 10)
-    assert Fraction(99, 1000) < mu_of_bounded_range(normal[2].epsilon) ** 2 <= Fraction(1, 10)
+        assert Fraction(165, 1000) < law.epsilon**2 / 4 <= Fraction(mu_squared, 6)
+    assert Fraction(165, 1000) < mu_of_bounded_range(normal[2].epsilon) ** 2 <= Fraction(1, 6)
     for spend, one in made.items():
         assert one.price == spend
         assert [name for name, _ in one.mechanisms()] == ["rows"]

@@ -55,7 +55,7 @@ from neartwin.tables.table import RowUnit
 PARTS = 1024  # parts of a unit in which scores are counted
 DISCOVERED = 4  # groups that a unit helps to discover, where nobody says
 GROUPS = 32  # groups expected among unknown ones, where nobody says
-SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction(1, 10)}
+SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction(1, 6)}
 EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16}  # at which a plan is shown
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement

@@ -292,7 +292,8 @@ def _lost(stage: Stage, dialect: Dialect) -> Parts:
 
 def _cell(value: exp.Expr, edges: Sequence[int]) -> exp.Expr:
     """The place of the last edge that is not above the value."""
-    cell = exp.case()
-    for place, beyond in enumerate(edges[1:]):
-        cell = cell.when(value.copy() < integer(beyond), integer(place))
-    return exp.paren(cell.else_(integer(len(edges) - 1)))
+    cells = [  # all at once: `when` copies those before
+        exp.If(this=exp.LT(this=value.copy(), expression=integer(beyond)), true=integer(place))
+        for place, beyond in enumerate(edges[1:])
+    ]
+    return exp.paren(exp.Case(ifs=cells, default=integer(len(edges) - 1)), copy=False)
