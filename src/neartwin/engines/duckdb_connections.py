@@ -14,12 +14,14 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_never
 
 import duckdb
 from sqlglot import exp
 
+from neartwin.tables.lakes import LakeTable, Stream, batches_of, remote_parquet
 from neartwin.tables.sources import (
     DuckdbConnection,
     DuckdbQuery,
@@ -29,6 +31,7 @@ from neartwin.tables.sources import (
     LocalSource,
     ParquetFiles,
     Source,
+    folder_columns,
 )
 
 _attaching = threading.Lock()
@@ -104,13 +107,21 @@ def _register(
             return exp.table_(table, quoted=True)
         case DuckdbTable(path=path, table=table):
             return _of_database(connection, path, table, name, undone)
+        case ParquetFiles(paths=paths) if "://" in paths[0]:
+            files = remote_parquet(paths, folder_columns(paths[0]))
+            connection.register(name, Stream(partial(batches_of, files), columns or files.schema.names[:1]))
+            undone.callback(_forgotten, connection, name)
         case ParquetFiles(paths=paths):
-            files = ", ".join(map(_quoted, paths))
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{files}])")
+            quoted = ", ".join(map(_quoted, paths))
+            options = "hive_partitioning = true, hive_types_autocast = false"
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{quoted}], {options})")
         case ImportedFiles(copy=copy):
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({_quoted(copy)})")
         case DuckdbQuery(text=text):
             connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
+        case LakeTable(columns=held, read=read):
+            connection.register(name, Stream(read, columns or held.names[:1]))
+            undone.callback(_forgotten, connection, name)
         case Frame(frame=frame):
             connection.register(name, frame.select(columns or frame.column_names[:1]))
             undone.callback(_forgotten, connection, name)

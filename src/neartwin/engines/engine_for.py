@@ -5,17 +5,7 @@ from typing import assert_never
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.planning.stage import Engine
 from neartwin.tables.postgres import PostgresTable
-from neartwin.tables.sources import (
-    DuckdbConnection,
-    DuckdbQuery,
-    DuckdbTable,
-    Frame,
-    ImportedFiles,
-    ParquetFiles,
-    ServedTable,
-    Source,
-    SparkFrame,
-)
+from neartwin.tables.sources import LocalSource, ServedTable, Source, SparkFrame
 
 
 def engine_for(source: Source) -> Engine:
@@ -30,12 +20,13 @@ def engine_for(source: Source) -> Engine:
     Raises:
         QueryError: The rows are at a service.
 
+    >>> from neartwin.tables.sources import ParquetFiles
     >>> type(engine_for(ParquetFiles(("visits.parquet",)))).__name__
     'DuckdbEngine'
     """
+    if isinstance(source, LocalSource):
+        return DuckdbEngine()
     match source:
-        case ParquetFiles() | ImportedFiles() | DuckdbTable() | DuckdbConnection() | DuckdbQuery() | Frame():
-            return DuckdbEngine()
         case PostgresTable():
             from neartwin.engines.postgres import PostgresEngine
 

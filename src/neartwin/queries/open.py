@@ -100,8 +100,8 @@ def table(
 
     Args:
         data: A path or glob to Parquet, CSV, TSV, JSON lines (`.jsonl`), Excel (`.xlsx`) or SQLite files, or a folder of
-            Parquet. A path to a DuckDB database, or an open connection (with `table=`); a PostgreSQL URL (with
-            `table=`). Or a Spark DataFrame, an Ibis table, or a pandas, Polars or Arrow table.
+            Parquet or Delta, or their URL. A path to a DuckDB database, or an open connection (with `table=`); a PostgreSQL
+            URL (with `table=`). Or a Spark DataFrame, an Ibis, Delta or Iceberg table, or a pandas, Polars or Arrow table.
         unit: The column of the people or things to protect, or `ROW`. Or the column and a period, such as `("user_id",
             nt.date("at"))`. That protects one user's rows of one period, and users with rows in several less. Or
             `nt.owned_by(...)` for rows that belong to the units of another table.

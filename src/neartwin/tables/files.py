@@ -68,6 +68,13 @@ def matched(path: str) -> tuple[str, ...]:
         pattern = str(Path(glob.escape(path)) / "**" / "*.parquet") if Path(path).is_dir() else path
         found = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)  # noqa: PTH207 - with roots
         paths = tuple(str(Path(match).resolve()) for match in sorted(found))
+    if lake := next((one for one in paths if is_remote(one) and "/_delta_log/" in one), ""):
+        raise SchemaError(f"path={path!r} holds a Delta table ({lake!r}); give the DeltaTable")
+    for folder in {} if is_remote(path) else {parent for one in paths for parent in Path(one).parents}:
+        if (folder / "_delta_log").is_dir():
+            raise SchemaError(f"path={path!r} holds a Delta table; give its folder {str(folder)!r}, or the DeltaTable")
+        if next(folder.glob("metadata/*.metadata.json"), None):
+            raise SchemaError(f"path={path!r} holds an Iceberg table; give a file of {str(folder / 'metadata')!r}")
     if not paths:
         raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
     return paths
@@ -80,7 +87,7 @@ def _remote(url: str) -> tuple[str, ...]:
         if glob.has_magic(url):
             found = files.glob(url)
         elif files.isdir(url) and not files.isfile(url):
-            found = [one for one in files.find(url) if one.endswith(".parquet")]
+            found = [one for one in files.find(url) if one.endswith(".parquet") or "/_delta_log/" in one]
         else:
             found = [url] if files.exists(url) else []
     except Exception as fault:  # noqa: BLE001 - of any package

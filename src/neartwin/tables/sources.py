@@ -22,8 +22,9 @@ import pyarrow.parquet as pq
 
 from neartwin.errors import QueryError, SchemaError
 from neartwin.interactive import variable
-from neartwin.tables.files import files_state, matched
+from neartwin.tables.files import binary, files_state, filesystem, matched
 from neartwin.tables.ingestion import NO_TERMS, Terms, framed, imported
+from neartwin.tables.lakes import LakeTable, is_lake, lake_table
 from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
 from neartwin.tables.readers import format_of
 from neartwin.tables.types import ColumnType, column_type, require_told_apart
@@ -199,13 +200,13 @@ _KNOWN = 64  # files' schemas, by their state
 
 @dataclass(frozen=True, slots=True)
 class ParquetFiles(_Files):
-    """One or more Parquet files of one schema."""
+    """One or more Parquet files of one schema. Folders such as `month=05` give each file's rows a column of text."""
 
     paths: tuple[str, ...]
     format: ClassVar[str] = "parquet"
 
     def schema(self) -> dict[str, ColumnType]:
-        """The first file's column names and types. All others must have these columns and may have more."""
+        """The first file's column names and types, and its folders' columns. All others must have these, and may have more."""
         return dict(_of_parquet(self.paths, self.snapshot()))
 
 
@@ -322,7 +323,7 @@ class Frame(_Labelled):
 
 
 LocalSource = (
-    ParquetFiles | ImportedFiles | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
+    ParquetFiles | ImportedFiles | LakeTable | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
 )  # read by DuckDB in this process
 Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 
@@ -397,6 +398,8 @@ def source_of(
         return DuckdbConnection(data, table, label)
     if isinstance(data, str) and is_url(data):
         return postgres_table(data, table, label)
+    if is_lake(data):
+        return lake_table(data)
     if isinstance(data, str | Path):
         return _file_source(str(data), table, types or {}, terms)
     if is_ibis(data):
@@ -413,7 +416,8 @@ def source_of(
     made = f"; write pyarrow.table({variable(data)})" if isinstance(data, Mapping) else ""
     raise SchemaError(
         f"data of type {kind} is not a table{made}; give a path to Parquet, CSV or a DuckDB database, "
-        "a DuckDB connection, PostgreSQL URL or Spark session with table=, or a Spark, Ibis, pandas, Polars or Arrow table"
+        "a DuckDB connection, PostgreSQL URL or Spark session with table=, or a Spark, Ibis, Delta, Iceberg, pandas, Polars or "
+        "Arrow table"
     )
 
 
@@ -446,8 +450,12 @@ def _of_parquet(paths: tuple[str, ...], _state: str) -> Mapping[str, ColumnType]
     first = _footer(paths[0])
     if not first.names:
         raise SchemaError(f"path={paths[0]!r} has no columns")
-    schema = _typed(first.names, first.types, f"path={paths[0]!r}")
+    folders = folder_columns(paths[0])
+    kinds = [*first.types, *["text"] * len(folders)]
+    schema = _typed([*first.names, *folders], kinds, f"path={paths[0]!r}")
     for path in paths[1:]:
+        if folder_columns(path) != folders:
+            raise SchemaError(f"path={path!r} has other folders with '=' than {paths[0]!r}, so rows lack a column")
         other = _footer(path)
         _typed(other.names, other.types, f"path={path!r}")
         for name, kind in zip(first.names, first.types, strict=True):
@@ -460,9 +468,21 @@ def _of_parquet(paths: tuple[str, ...], _state: str) -> Mapping[str, ColumnType]
     return schema
 
 
+def folder_columns(path: str) -> list[str]:
+    """The columns that folders such as `month=05` give the rows of a file. Their values are text.
+
+    >>> folder_columns("/visits/year=2026/month=05/1.parquet")
+    ['year', 'month']
+    """
+    return [name for name, sign, _ in (part.partition("=") for part in path.split("/")[:-1]) if sign and name]
+
+
 def _footer(path: str) -> pa.Schema:
+    if "://" in path and len(filesystem(path).cat_file(path, start=-8)) != 8:  # it would fail in a release
+        raise SchemaError(f"path={path!r}: the server sends no part of a file alone; copy the file here")
     try:
-        return pq.read_schema(path)
+        with binary(path) as file:
+            return pq.read_schema(file)
     except (pa.ArrowException, OSError):
         raise SchemaError(f"path={path!r} is not a Parquet file that can be read") from None
 
