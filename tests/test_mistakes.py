@@ -4,6 +4,7 @@ Each refusal names what was written, and shows what to write in the language of 
 here, and no refusal spends.
 """
 
+import re
 from datetime import date
 from pathlib import Path
 
@@ -20,11 +21,13 @@ PURCHASES = pa.table(
     {
         "customer_id": [place % 40 for place in range(SIZE)],
         "cds": [1 + place % 5 for place in range(SIZE)],
+        "parcels": [place % 3 for place in range(SIZE)],
         "amount": [float(place) for place in range(SIZE)],
         "town": ["Ulm" if place % 3 else "Bonn" for place in range(SIZE)],
         "day": [date(2024, 1 + place % 12, 1) for place in range(SIZE)],
     }
 )
+KEYS = {"town": ["Bonn", "Ulm"], "m": [date(2024, 1, 1)]}
 
 
 class Desk:
@@ -32,7 +35,9 @@ class Desk:
 
     def __init__(self, folder):
         pq.write_table(PURCHASES, folder / "purchases.parquet")
-        rows = nt.table("purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200)})
+        rows = nt.table(
+            "purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200), "cds": nt.bounds(1, 5)}
+        )
         ledger = nt.open_ledger("budget.db")
         account = ledger.open(rows, nt.pure(epsilon=1))
         groups = rows.group_by("town", keys=["Bonn", "Ulm"])
@@ -45,6 +50,12 @@ class Desk:
         self.names = {name: value for name, value in locals().items() if name not in {"self", "folder"}}
         self.names |= {"nt": nt, "pa": pa, "pyarrow": pa}
         self.account = account
+
+    def sql(self, text):
+        found = re.search(r"GROUP BY (\w+)", text)
+        keys = None if found is None else {found[1]: KEYS.get(found[1])}
+        limits = nt.limits(rows=2)
+        return self.account.sql(text, spend=nt.pure("0.005"), limits=limits, keys=keys)
 
 
 @pytest.fixture(scope="module")
@@ -65,16 +76,31 @@ def read(section):
     return [(asked, shown, *(line or [shown])) for asked, shown, *line in parts]
 
 
+def assert_shown(refusal, shown, line):
+    """The message says to write it, the line has it, and the message is no wall of text."""
+    assert re.search(f"(write|or) {re.escape(shown)}", str(refusal))
+    assert shown in line
+    assert len(str(refusal)) < 400
+
+
 @pytest.mark.parametrize(("asked", "shown", "line"), read("python"))
 def test_refused_line_of_python_shows_the_line_that_works(desk, asked, shown, line):
     before = desk.account.spent
     with pytest.raises(NeartwinError) as refused:
         eval(asked, desk.names)  # noqa: S307 - a table of this file
-    assert f"write {shown}" in str(refused.value)
-    assert shown in line
-    assert len(str(refused.value)) < 400
+    assert_shown(refused.value, shown, line)
     assert desk.account.spent == before
     eval(line, desk.names)  # noqa: S307
+
+
+@pytest.mark.parametrize(("asked", "shown", "line"), read("sql"))
+def test_refused_sql_shows_the_sql_that_works(desk, asked, shown, line):
+    before = desk.account.spent
+    with pytest.raises(NeartwinError) as refused:
+        desk.sql(asked)
+    assert_shown(refused.value, shown, line)
+    assert desk.account.spent == before
+    desk.sql(line)
 
 
 def test_names_that_python_looks_for_are_still_not_there(desk):

@@ -52,6 +52,24 @@ def suggested(name: str, known: Iterable[str]) -> str:
     return spelled[near[0]] if near else ""
 
 
+def instead(section: str, name: str, *parts: str, **examples: str) -> str:
+    """Why a name of habit is not there, and what to write; an empty text for other names.
+
+    Args:
+        section: The section of the habits.
+        name: The name.
+        parts: Its arguments, as written.
+        examples: Texts in the line.
+
+    >>> instead("statistics", "mean", "amount")
+    'a mean is called AVG; write AVG(amount)'
+    """
+    for names, (why, line) in _habits()[section].items():
+        if name in names.split() and ("{1}" not in line or len(parts) > 1):
+            return f"{why}; write {line.format(*parts, **examples)}"
+    return ""
+
+
 def unknown_name(owner: str, name: str, known: list[str], *, habit: str = "", **examples: str) -> UsageError:
     """The refusal of a name that a value or the package does not have.
 
@@ -63,9 +81,8 @@ def unknown_name(owner: str, name: str, known: list[str], *, habit: str = "", **
         examples: Texts in the lines of the habits.
     """
     asked = {"__getitem__": f"{owner}[...]", "__len__": f"len({owner})"}.get(name, f"{owner}.{name}")
-    for names, (why, line) in _habits()["names"][owner].items():
-        if (habit or name) in names.split():
-            return UsageError(f"{asked} is not there: {why}; write {line.format(**examples)}")
+    if remedy := instead(owner, habit or name, **examples):
+        return UsageError(f"{asked} is not there: {remedy}")
     near = suggested(name, known)
     known_names = f"write {owner}.{near}" if near else f"there are {', '.join(known)}"
     return UsageError(f"{asked} is not there; {known_names}")

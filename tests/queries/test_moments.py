@@ -108,7 +108,7 @@ def test_statistics_of_the_same_columns_share_their_sums_and_noise(statistics, m
         (lambda: nt.covariance("x", "who"), QueryError, "needs bounds"),
         (lambda: nt.covariance("x", "x"), QueryError, "twice"),
         (lambda: nt.correlation("x", "town"), SchemaError, "must be a number"),
-        (lambda: nt.correlation("x", "y / x"), QueryError, "literal that is not 0"),
+        (lambda: nt.correlation("x", "y / x"), QueryError, "divisor of a row"),
         (lambda: nt.regression("y", []), QueryError, "list of columns"),
         (lambda: nt.regression("y", "x"), QueryError, "list of columns"),
         (lambda: nt.regression("y", ["x", "y"]), QueryError, "twice"),
@@ -134,7 +134,7 @@ def test_sql_python_and_forms_ask_the_same():
     for question in (built, rows.agg(fit=nt.regression("y", ["x", "x * y"]), v=nt.variance("x", 0, 10, "0.5"))):
         assert question_of(form_of(question), rows) == question
     for sample in ("VARIANCE(x)", "VAR_SAMP(x)", "STDDEV(x)", "COVAR_SAMP(x, y)"):
-        with pytest.raises(QueryError, match="VAR_POP"):
+        with pytest.raises(QueryError, match="n - 1"):
             from_sql(f"SELECT {sample} FROM visits", rows)
 
 

@@ -498,11 +498,3 @@ of_columns("REGR_INTERCEPT", "intercept", lambda y, x: Coefficient(y, (x,), ""),
 def _regression(call: Call) -> Named | None:
     target, *features = call.columns or ("",)
     return (f"regression_{target}", Regression(target, tuple(features))) if features else None
-
-
-@function("VARIANCE", "STDDEV", "STDDEV_SAMP", "COVAR_SAMP")
-def _of_a_sample(call: Call) -> Named | None:
-    raise QueryError(
-        f"{call.function} divides by n - 1; write VAR_POP, STDDEV_POP or COVAR_POP, which divide by n: "
-        "the noise hides the difference"
-    )

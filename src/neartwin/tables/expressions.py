@@ -8,6 +8,7 @@ divisor is a literal, no cast can fail, and no comparison crosses types. Arithme
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
-from neartwin.interactive import suggested
+from neartwin.interactive import instead, suggested
 from neartwin.tables.terms import PARTS, UNITS, Term, as_kind, check_surface, check_term, common_kind, moment
 from neartwin.tables.types import NUMERIC, ColumnType
 
@@ -75,22 +76,35 @@ def read(node: exp.Expr, names: Names) -> Term:
     return term
 
 
-def refused(node: exp.Expr, why: str) -> QueryError:
+def refused(node: exp.Expr, why: str = "") -> QueryError:
     """The error for a part that is not allowed.
 
     Args:
         node: The part.
-        why: The reason.
+        why: The reason; without one, what to write instead of this kind of part.
 
     Returns:
         The error, to be raised.
     """
     text = node.sql(dialect="duckdb", comments=False)
-    return QueryError(
-        f"{text!r} is not allowed in a row expression: {why}; allowed are columns, literals, comparisons, AND, OR, NOT, "
-        "IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, +, - and *, / by a literal, abs, least, greatest, clip(x, low, high), "
-        "width_bucket, parts of dates (year(d), month(d), ...), date_trunc, date_diff('day', d, e) and CAST(t AS DATE)"
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
+    parts = written_parts(node)
+    like = f"'%{re.sub(r'[^a-zA-Z0-9 ]', '', parts[-1])}%'" if parts else ""
+    why = (
+        why
+        or instead("expressions", name, *parts, like=like)
+        or (
+            "allowed are columns, literals, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, +, -, *, / by "
+            "a literal, abs, least, greatest, clip, width_bucket, date_trunc, date_diff, month and other parts of dates"
+        )
     )
+    return QueryError(f"{text!r} is not allowed in a row expression: {why}")
+
+
+def written_parts(node: exp.Expr) -> tuple[str, ...]:
+    """The arguments of a function or operator, as written."""
+    found = (part for value in node.args.values() for part in (value if isinstance(value, list) else [value]))
+    return tuple(part.sql(dialect="duckdb", comments=False) for part in found if isinstance(part, exp.Expr))
 
 
 def term_of(node: exp.Expr | None, names: Names) -> Term:
@@ -118,7 +132,7 @@ def term_of(node: exp.Expr | None, names: Names) -> Term:
     reader = _READERS.get(kind)
     if reader is None:
         why = _DAYS if "weekday" in node.sql().lower() or isinstance(node, exp.DayOfWeek) else ""
-        raise refused(node, why or f"{kind.__name__} could fail on some row, or is unknown here")
+        raise refused(node, why)
     return reader(node, names)
 
 
@@ -131,7 +145,7 @@ def _column(node: exp.Expr, names: Names) -> Term:
         remedy = (
             f"; write {exp.column(near).sql(dialect='duckdb')}"
             if near
-            else f"; write a text with single quotes: '{name}'"
+            else f"; a text has single quotes: write '{name}'"
         )
         raise QueryError(f"column={name!r} is not in the table; it has {', '.join(sorted(names))}{remedy}")
     if names[name].kind is ColumnType.OTHER:
@@ -163,7 +177,8 @@ def _cast(node: exp.Expr, names: Names) -> Term:
         return Term("date", ColumnType.DATE, (inner,))
     if (kind, inner.kind) == (_NUMBER, _INTEGER):
         return as_kind(inner, _NUMBER)
-    raise refused(node, "a cast could fail on some row")
+    kinds = "declare the type where the table is opened, with types="
+    raise refused(node, f"a cast could fail on some row; {kinds}")
 
 
 def _negative(node: exp.Expr, names: Names) -> Term:
@@ -193,7 +208,7 @@ def _divided(node: exp.Expr, names: Names) -> Term:
     divisor = term_of(node.expression, names)
     value = divisor.value if divisor.operation == "literal" and divisor.kind in NUMERIC else None
     if not isinstance(value, int | float) or value == 0 or not math.isfinite(value):
-        raise refused(node, "Div could fail on some row, or is unknown here but by a literal that is not 0")
+        raise refused(node)
     top = as_kind(_number(node, names, node.this), _NUMBER)
     return Term("/", _NUMBER, (top, as_kind(divisor, _NUMBER)))
 
@@ -221,7 +236,8 @@ def _is(node: exp.Expr, names: Names) -> Term:
 def _something(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
     inner = term_of(part, names)
     if inner.is_null:
-        raise refused(node, "NULL is never equal to anything; write IS NULL")
+        other = "IS NOT NULL" if isinstance(node, exp.NEQ) else "IS NULL"
+        raise refused(node, f"NULL is never equal to anything; write {node.this.sql(dialect='duckdb')} {other}")
     return inner
 
 
@@ -234,7 +250,7 @@ def _between(node: exp.Expr, names: Names) -> Term:
 def _in(node: exp.Expr, names: Names) -> Term:
     others = any(value for name, value in node.args.items() if name not in {"this", "expressions"})
     if others or not node.expressions:
-        raise refused(node, "IN takes a list of literals")
+        raise refused(node)
     term = _compared(node, names, "in", [node.this, *node.expressions])
     if any(part.operation != "literal" for part in term.parts[1:]):
         raise refused(node, "IN takes a list of literals")
@@ -344,7 +360,7 @@ def _anonymous(node: exp.Expr, names: Names) -> Term:
         return _clipped(node, names, arguments)
     if name in {"date_part", "datepart"} and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
         return _part(node, names, arguments[0].name.lower(), arguments[1])
-    raise refused(node, _DAYS if name == "weekday" else f"{name} could fail on some row, or is unknown here")
+    raise refused(node, _DAYS if name == "weekday" else "")
 
 
 def _clipped(node: exp.Expr, names: Names, arguments: list[exp.Expr]) -> Term:
@@ -427,7 +443,7 @@ class RowExpression:
     RowExpression(text='amount * 2 >= 10 AND cds IN (1, 2)', type=<ColumnType.BOOLEAN: 'boolean'>)
     >>> RowExpression.parse("1 / amount", {"amount": ColumnType.NUMBER})
     Traceback (most recent call last):
-    neartwin.errors.QueryError: '1 / amount' is not allowed in a row expression: Div could fail on some row, or is ...
+    neartwin.errors.QueryError: '1 / amount' is not allowed in a row expression: a divisor of a row could be 0; ...
     """
 
     text: str

@@ -431,8 +431,8 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
     declared = table.columns.get(column)
     if declared is None:
         raise QueryError(
-            f"{column!r} needs bounds, for instance sum({column!r}, 0, 100), or --bounds {column}=0:100 in a terminal: "
-            "bounds read from the data would reveal its extremes; take them from public knowledge"
+            f"{column!r} needs bounds, and those read from the data would reveal its extremes; take them from public "
+            f"knowledge; write clip({column}, 0, 100) in SQL, or nt.sum({column!r}, 0, 100), or --bounds {column}=0:100"
         )
     return declared if step is None else bounds(declared.low, declared.high, step)
 
@@ -446,6 +446,6 @@ def _propagated(table: Table, column: str, expression: RowExpression, step: Frac
             "write clip(x, low, high) around it, or give low and high"
         )
     if reach.low == reach.high:
-        raise QueryError(f"{column!r} is constant; count rows instead")
+        raise QueryError(f"{column!r} is constant; write COUNT(*), or nt.count() in Python")
     term = clipped(expression.term, table.columns)
     return Value(column, grid_of(reach, step), replace(expression, term=term, type=term.kind))

@@ -403,6 +403,6 @@ class Table:
         """
         if column not in self.schema:
             have, near = ", ".join(map(repr, self.schema)), suggested(str(column), self.schema)
-            remedy = f"; write {near!r}" if near else ""
+            remedy = f"; write {near}" if near else ""
             raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}{remedy}")
         return self.schema[column]

@@ -285,7 +285,9 @@ def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[
         return node.name, down
     if isinstance(node, exp.AggFunc) or derived(node) is not None:
         return _selected(node, named), down
-    raise QueryError(f"ORDER BY {node.sql(dialect='duckdb')!r} must be a column of the SELECT or its number")
+    raise QueryError(
+        f"ORDER BY {node.sql(dialect='duckdb')!r} must be a column of the SELECT or its number; write ORDER BY 1"
+    )
 
 
 def _selected(node: exp.Expr, named: Named) -> str:
@@ -293,7 +295,7 @@ def _selected(node: exp.Expr, named: Named) -> str:
     if name is None:
         text = node.sql(dialect="duckdb")
         raise QueryError(
-            f"{text!r} after GROUP BY must be selected too, because it can use released columns only: SELECT ..., {text}"
+            f"{text!r} after GROUP BY must be selected too, because it can use released columns only; write {text} in SELECT"
         )
     return name
 
@@ -309,5 +311,5 @@ def _number(select: exp.Select, clause: str) -> int | None:
         return None
     plain = all(name == "expression" for name, value in node.args.items() if value)
     if not (plain and isinstance(node.expression, exp.Literal) and node.expression.is_int):
-        raise QueryError(f"{clause.upper()} takes a whole number")
+        raise QueryError(f"{clause.upper()} takes a whole number; write {clause.upper()} 10")
     return int(node.expression.this)

@@ -231,7 +231,9 @@ def _base(select: exp.Select, table: Table) -> str:
     source = select.args.get("from_") or select.args.get("from")
     source_node = source.this if source is not None else None
     if not _is_plain(source_node) or source_node.name != table.name:
-        raise QueryError(f"FROM must name the table {table.name!r}; other tables come after JOIN")
+        raise QueryError(
+            f"FROM must name the table {table.name!r}; other tables come after JOIN; write FROM {table.name}"
+        )
     return str(source_node.alias_or_name)
 
 
@@ -250,7 +252,11 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     table = join.this
     if not _is_plain(table) or table.name not in others:
         known = ", ".join(map(repr, others)) or "none"
-        raise QueryError(f"JOIN must name one of the tables given beside {rows.table.name!r}, which are: {known}")
+        line = f"tables={{{table.name!r}: nt.public_table('{table.name}.parquet')}}"
+        raise QueryError(
+            f"JOIN must name one of the tables given beside {rows.table.name!r}, which are: {known}; write {line}, or "
+            f"--public {table.name}={table.name}.parquet in a terminal"
+        )
     alias = table.alias_or_name
     if alias in scope:
         raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")

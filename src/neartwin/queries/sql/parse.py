@@ -25,6 +25,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
+from neartwin.interactive import instead
 from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK
 from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, without_derived
@@ -32,6 +33,7 @@ from neartwin.queries.sql.joins import Others, joined_by
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
+from neartwin.tables.expressions import written_parts
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
@@ -144,7 +146,6 @@ def _case(condition: exp.Expr, value: exp.Expr) -> exp.Case:
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group"} | CLAUSES
 _INSTEAD = {
-    "distinct": "use GROUP BY",
     "windows": "write the window itself behind OVER",
     "with_": "use one SELECT without WITH",
     "with": "use one SELECT without WITH",
@@ -175,7 +176,7 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     >>> nt.from_sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town", rows, keys=["Bonn", "Ulm"])
     <Query of 'visits' by town: n = count()>
     """
-    plain, derived_columns = without_derived(_select(text))
+    plain, derived_columns = without_derived(_select(text, rows.table.name))
     select, over = without_workload(plain)
     rows, groups, margins = _grouped(select, rows, tables)
     chosen = keys(rows.table.schema) if callable(keys) else keys
@@ -207,7 +208,7 @@ def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tupl
     Raises:
         QueryError: Something is not understood.
     """
-    plain, _ = without_derived(_select(text))
+    plain, _ = without_derived(_select(text, rows.table.name))
     grouped, groups, _ = _grouped(without_workload(plain)[0], rows, tables)
     return grouped, tuple(groups)
 
@@ -219,6 +220,13 @@ def _grouped(
     rows = joined_by(select, rows, tables or {})
     where = select.args.get("where")
     if where is not None:
+        named = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
+        for column in where.find_all(exp.Column):
+            if column.name not in rows.table.schema and named.get(column.name, exp.Null()).find(exp.AggFunc):
+                line = f"HAVING {where.this.sql(dialect='duckdb')}"
+                raise QueryError(
+                    f"WHERE reads rows, and {column.name!r} is a statistic of many; write {line} after GROUP BY"
+                )
         rows = rows.where(where.this.sql(dialect="duckdb"))
     group = select.args.get("group")
     sets = None if group is None else sets_of(group)
@@ -339,22 +347,27 @@ def explained_sql(text: str) -> str | None:
     return text[match.start(1) :]
 
 
-def _select(text: str) -> exp.Select:
+def _select(text: str, table: str) -> exp.Select:
+    line = f"write SELECT COUNT(*) AS n FROM {table}"
     try:
         statements = sqlglot.parse(text, read="duckdb")
     except SqlglotError:
-        raise QueryError(
-            f"{text!r} is not SQL; write for instance SELECT town, COUNT(*) FROM visits GROUP BY town"
-        ) from None
-    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
-        raise QueryError(
-            "the text must be one SELECT statement; several SELECT statements are asked together as a series"
-        )
+        raise QueryError(f"{text!r} is not SQL; {line}") from None
     select = statements[0]
+    if isinstance(select, exp.SetOperation):
+        line = f"write {select.this.sql(dialect='duckdb')}; {select.expression.sql(dialect='duckdb')}"
+    if len(statements) != 1 or not isinstance(select, exp.Select):
+        raise QueryError(f"the text must be one SELECT statement, or several as a series; {line}")
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:
-            instead = _INSTEAD.get(clause, "leave it out")
-            raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {instead}")
+            grouped = select.copy().select("COUNT(*) AS n").group_by(*select.expressions)
+            grouped.set("distinct", None)
+            remedy = (
+                f"write {grouped.sql(dialect='duckdb')}"
+                if clause == "distinct"
+                else _INSTEAD.get(clause, "leave it out")
+            )
+            raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
     return without_filters(select)
 
 
@@ -383,7 +396,9 @@ def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
     texts, columns = {text: name for name, text in named.items()}, {}
     for item in group.expressions:
         if isinstance(item, exp.Literal):
-            raise QueryError("GROUP BY takes columns and expressions, not positions; write the column")
+            chosen = cast("exp.Select", group.parent).expressions[int(item.this) - 1 :][:1] if item.is_int else []
+            line = "; write GROUP BY " + ", ".join(one.unalias().sql(dialect="duckdb") for one in chosen)
+            raise QueryError(f"GROUP BY takes columns and expressions, not positions{line}")
         text = _written(item)
         if isinstance(item, exp.Column) and item.name in named:
             name, text = item.name, named[item.name]
@@ -404,7 +419,7 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
         name, aggregate = _aggregate(inner, table)
         name = item.alias if isinstance(item, exp.Alias) else name
         if name in statistics:
-            raise QueryError(f"{name!r} names two statistics; give one of them another name with AS")
+            raise QueryError(f"{name!r} names two statistics; write {inner.sql(dialect='duckdb')} AS {name}_2")
         statistics[name] = aggregate
     return statistics
 
@@ -412,10 +427,16 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
 def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
     statistic = statistic_of(node, table.unit)
     if statistic is None:
-        known = ", ".join(SPELLINGS).format(unit=table.unit_name)
+        text, inner = node.sql(dialect="duckdb"), node.find(exp.AggFunc)
+        asked = node.this if isinstance(node, exp.IgnoreNulls) else node
+        name = str(asked.this).lower() if isinstance(asked, exp.Anonymous) else asked.key
+        words = {
+            "unit": table.unit_name,
+            "table": table.name,
+            "inner": inner.sql(dialect="duckdb") if inner else "COUNT(*)",
+        }
+        known = f"ask {', '.join(SPELLINGS)}".format(unit=table.unit_name)
         raise QueryError(
-            f"{node.sql(dialect='duckdb')!r} is not understood; ask {known}, or of these SUM(x) / COUNT(*), "
-            "GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)), "
-            "where x is a column or an expression of one row, and select other columns only to GROUP BY them"
+            f"{text!r} is not understood: {instead('statistics', name, *written_parts(asked), **words) or known}"
         )
     return statistic
