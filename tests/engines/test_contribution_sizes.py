@@ -48,6 +48,18 @@ def test_every_engine_counts_units_by_size_as_the_oracle_does(request, place, po
         assert sum(count for (count,) in found.values()) > 20
 
 
+@pytest.mark.parametrize("place", [ENGINES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in ENGINES[1:])])
+def test_every_engine_counts_units_with_clipped_values_as_the_oracle_does(request, place):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("clipped", 900)
+    table = place.visits(rows)
+    asked = table.group_by("town", keys=["Ulm", "Bonn"]).agg(y=nt.sum("paid", 0, 5))
+    stage = plan(asked, spend=nt.approx(1, "1e-6"), limits=LIMITS).loss.clipped.stage
+    found = as_mapping(place.engine.aggregate(stage, salt=SALT))
+    assert found == as_mapping(MemoryEngine(rows).aggregate(stage, salt=SALT))
+    assert sum(count for (count,) in found.values()) > 20
+
+
 @pytest.mark.parametrize(
     "limits",
     [

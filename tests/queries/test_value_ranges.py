@@ -56,17 +56,20 @@ def test_the_price_covers_all_stages_together(spend):
     measures = [
         measure for one in (made, *made.first_stages[0].plans) for measure in one.measures.values() if not measure.paid
     ]
+    losses = [mechanism for _, mechanism in made.loss.mechanisms()]
+    assert len(losses) == 2  # of limits, and of clipping
     match spend:
         case Pure(epsilon=epsilon):
             total = sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in measures)
+            total += sum(mechanism.epsilon for mechanism in losses)
             assert Fraction(99, 100) * epsilon < total <= epsilon
         case Approx(epsilon=epsilon, delta=delta):
             assert made.losses().epsilon(delta).upper <= epsilon
         case Gdp(mu=mu):
-            total = sum(measure.mechanism.mu_squared for measure in measures)
+            total = sum(mechanism.mu_squared for mechanism in [*losses, *(one.mechanism for one in measures)])
             assert Fraction(999, 1000) * mu**2 < total <= mu**2
         case Zcdp(rho=rho):
-            total = sum(measure.mechanism.rho for measure in measures)
+            total = sum(mechanism.rho for mechanism in [*losses, *(one.mechanism for one in measures)])
             assert Fraction(999, 1000) * rho < total <= rho
         case _:
             assert made.first_stages[0].rest.epsilon == Fraction(9, 10)

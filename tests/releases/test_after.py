@@ -157,6 +157,23 @@ def test_a_ratios_bar_holds_every_ratio_of_its_parts_and_says_how_surely(release
         made.ratio("total", "m", name="other")
 
 
+def test_a_part_of_all_rows_lies_between_0_and_1(release):
+    rows = Statistic(
+        name="n", what="count()", values=(10.0, 2.0, 90.0), lower=(4.0, -4.0, 85.0), upper=(16.0, 8.0, 95.0)
+    )
+    some = Statistic(
+        name="k", what="count(x)", values=(9.0, 3.0, 45.0), lower=(3.0, -3.0, 40.0), upper=(15.0, 9.0, 50.0)
+    )
+    both = replace(release, keys=((1,), (2,), (3,)), statistics=(rows, some))
+    part = both.ratio("k", "n", name="part")
+    assert part["part"].lower == (3 / 16, 0, 40 / 95)
+    assert part["part"].upper == (1, 1, 50 / 85)
+    assert part["part"].values == (0.9, 1, 0.5)
+    assert part.notes[-1].endswith("A part of all rows lies in [0, 1].")
+    whole = both.ratio("n", "k", name="over")  # the near miss: no part of its bottom
+    assert (whole["over"].lower[1], whole["over"].upper[1]) == (None, None)
+
+
 def test_non_negative_cuts_values_and_bars_and_no_truth_leaves_its_bar(release):
     made = with_values(release, [(i,) for i in range(4)], [-5, -1, 2, 9], [3, 3, 3, 3])
     cut = made.non_negative("n")

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -122,6 +123,78 @@ def test_nothing_is_measured_where_nothing_can_be_cut():
     assert plan(rows, spend=nt.pure(1), limits=nt.limits(rows=3)).loss is not None
     each = nt.table(pa.table({"town": ["Ulm"]}), unit=nt.ROW, name="rows").agg(n=nt.count())
     assert plan(each, spend=nt.pure(1)).loss is None
+
+
+CLIPPED = {  # how a value is summed, and which raw rows have one outside
+    "declared": (nt.sum("paid"), "paid < 0 or paid > 10"),
+    "given": (nt.mean("paid * 2", 0, 50), "paid < 0 or paid > 25"),
+    "within an expression": (nt.mean("2 * paid + 1"), "paid < 0 or paid > 10"),
+    "whole numbers": (nt.variance("n", 1, 3), "n < 1 or n > 3"),
+    "two columns": (nt.regression("paid", ["n"]), "paid < 0 or paid > 10 or n > 4"),
+}
+INSIDE = [
+    nt.count("paid"), nt.share("paid > 3"), nt.sum("CASE WHEN paid > 3 THEN 1 ELSE 0 END"), nt.sum("hour(at)", 0, 23),
+    nt.histogram("paid", [0, 5, 10]), nt.quantile("paid", ["0.5"]), nt.sum("hour(at) + 1", 0, 24),
+]  # fmt: skip
+
+
+def payments():
+    """Values far beyond their bounds, missing ones and none among them."""
+    draw = np.random.default_rng(7)
+    size, paid = 9_000, draw.pareto(1.2, 9_000) - 0.05
+    for place, odd in enumerate([np.nan, np.inf, -np.inf, -0.0, 10.0, 25.0]):
+        paid[place::97] = odd
+    rows = {"who": draw.integers(0, 3_000, size), "n": draw.poisson(2, size), "at": np.full(size, "2026-01-01T05")}
+    columns = {"paid": nt.bounds(0, 10), "n": nt.bounds(0, 4, 1)}
+    data = pa.table(
+        rows | {"paid": pa.array(paid, mask=draw.random(size) < 0.05), "at": rows["at"].astype("datetime64[s]")}
+    )
+    return nt.table(data, unit="who", name="payments", columns=columns), data.to_pandas()
+
+
+@pytest.mark.parametrize("kind", CLIPPED)
+def test_units_with_clipped_values_are_counted_as_surely_as_is_said(kind):
+    table, rows = payments()
+    statistic, outside = CLIPPED[kind]
+    made = plan(table.where("n < 7").agg(y=statistic), spend=nt.pure(1), limits=nt.limits(rows=4))
+    units = rows.query(f"n < 7 and ({outside})")["who"].nunique()
+    clipped = made.loss.clipped
+    answer = DuckdbEngine().aggregate(clipped.stage, salt=1)
+    assert answer.values["units"].tolist() == [units]
+    assert units > 300
+    measured = sum(mechanism.epsilon for _, mechanism in made.loss.mechanisms())
+    assert Fraction(99, 1000) < measured <= Fraction(1, 10)
+    source = noise.ScriptedSource(kind.encode())
+    engine = SimpleNamespace(aggregate=lambda *_, **__: answer)
+    found = [clipped.measured(engine, source, 3_000.0)["units"] for _ in range(DRAWS)]
+    assert sum(low <= units <= high for low, high in found) >= binom.ppf(1e-9, DRAWS, 0.95)
+    near = [((2 * low + high) / 3, (low + 2 * high) / 3) for low, high in found]
+    assert sum(low <= units <= high for low, high in near) < 0.9 * DRAWS
+
+
+def test_values_that_cannot_lie_outside_are_not_measured():
+    table, _ = payments()
+    for statistic in INSIDE:
+        made = plan(table.agg(y=statistic), spend=nt.pure(1), limits=nt.limits(rows=4))
+        assert made.loss.clipped is None, str(statistic)
+        assert "clipping" not in str(made.explain())
+
+
+def test_a_release_says_how_many_units_were_clipped_and_how_surely(tmp_path):
+    table, _ = payments()
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(table, nt.pure(300))
+        questions = [
+            table.agg(n=nt.count(), y=nt.sum("paid")),
+            table.agg(y=nt.sum("paid", 0, 20, clip=nt.private_range())),
+        ]
+        for question in questions:
+            release = account.release(account.plan(question, spend=nt.pure(100), limits=nt.limits(rows=4)))
+            assert "Clipping paid to [0, " in release.headline
+            assert "of them. How much it takes is not known. (95% sure each)" in release.headline
+            assert nt.Release.from_json(release.to_json()) == release
+        assert "the lower ends of n hold for all rows too" in str(account.release(account.plan(
+            questions[0], spend=nt.pure(100), limits=nt.limits(rows=4))))  # fmt: skip
 
 
 def test_headline_says_what_was_cut_wherever_a_release_is_shown(tmp_path):

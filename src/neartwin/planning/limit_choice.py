@@ -84,6 +84,8 @@ class ChosenLimits(Choice):
         """The limits, in words."""
         chosen = ", ".join(f"{name} = {float(limit):g}" for name, limit in self.limits.items())
         words = f"Chosen privately: {chosen}: {self.plan.bounding}. The bias of this is not in the bars."
+        if not self.plan.can_cut:
+            return (f"Chosen privately: {chosen}. That takes nothing.",)
         low = f"Among fewer than about {self.few:,} units such a limit stays low, whatever they have"
         return (f"{words} {low}: to keep more rows, give limits or spend more.",)
 
@@ -284,8 +286,7 @@ def with_loss(
     whole = plan_of(query, spend=spend, limits=limits, importance=importance)
     share, table = limits.loss_share, query.table
     alone = all(one.counts_units for one in query.aggregates.values())
-    in_all_groups = whole.stage.groups_per_unit is None and whole.bounding.norm is None
-    if share == 0 or not isinstance(table.unit, str) or (alone and in_all_groups):
+    if share == 0 or not isinstance(table.unit, str) or not whole.can_cut:
         return whole
     usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))

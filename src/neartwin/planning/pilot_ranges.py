@@ -14,6 +14,7 @@ promised, the choice is not. One value a unit describes people's values, not tho
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor
 from types import MappingProxyType
 
@@ -27,7 +28,7 @@ from neartwin.noise import Source
 from neartwin.planning.digests import limits_record
 from neartwin.planning.explain import Explained
 from neartwin.planning.groups import GroupPlan, plan_groups
-from neartwin.planning.limit_choice import plan_within, price_of
+from neartwin.planning.limit_choice import plan_within, price_of, with_loss
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
 from neartwin.planning.spending import split_budget
@@ -195,7 +196,7 @@ class Ranging(FirstStage):
         aggregates = {name: _narrowed(query, part, narrow) for name, part in query.aggregates.items()}
         question = plan_within(
             replace(query, aggregates=MappingProxyType(aggregates)),
-            plan_groups,
+            partial(with_loss, plan_groups),
             spend=self.rest,
             limits=self.limits,
             importance=self.importance,
@@ -266,7 +267,7 @@ def ranged_plan(
             "loss from clipping against noise group by group"
         )
     first, rest = split_budget(spend, clip.share)
-    worst = plan_within(query, plan_groups, spend=rest, limits=limits, importance=importance)
+    worst = plan_within(query, partial(with_loss, plan_groups), spend=rest, limits=limits, importance=importance)
     ranges = _ranges(worst)
     rows = query.groups.rows
     histograms = (_histogram(query, one.column, one.limits, one.edges) for one in ranges)

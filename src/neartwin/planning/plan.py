@@ -301,6 +301,12 @@ class QueryPlan(Plan):
         return tuple((label, str(one)) for name, one in self.outputs.items() for label in one.labels(name))
 
     @property
+    def can_cut(self) -> bool:
+        """Whether the limits can take something: not from units that are counted in as many groups as there are."""
+        alone = all(one.counts_units for one in self.outputs.values())
+        return not alone or self.stage.groups_per_unit is not None or self.bounding.norm is not None
+
+    @property
     def objective(self) -> float:
         """The error that the shares minimise."""
         return self.error
@@ -326,7 +332,7 @@ class QueryPlan(Plan):
 
     def losses(self) -> Composition:
         """The privacy loss of everything noisy together, first stages included. The price covers this curve."""
-        loss = [] if self.loss is None else [self.loss.mechanism.losses()]
+        loss = [] if self.loss is None else [self.loss.losses()]
         return compose([*self._losses(), *loss, *(stage.losses() for stage in self.first_stages)])
 
     @abstractmethod
@@ -428,6 +434,11 @@ class QueryPlan(Plan):
             return (bars, rows, *self._notes_of_answers())
         unknown = ", and unknown" if self.loss is None else ""
         words = f"Bounded: {self.bounding}. The bias of this and of clipping is not in the bars{unknown}."
+        lowered = [name for name, one in self.outputs.items() if one.only_lowered]
+        if not self.can_cut:
+            words = f"Bounded: {self.bounding}. That takes nothing."
+        elif lowered and self.query.groups.linear_workload is None:  # whose answers may be differences
+            words += f" Limits only take: the lower ends of {' and '.join(lowered)} hold for all rows too."
         if table.period is None:
             return (bars, words, *self._notes_of_answers())
         period = f"Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."

@@ -149,7 +149,8 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     """Add the statistic top / bottom in every group, with a bar that holds if both bars hold.
 
     The bar's confidence is 1 less both failure probabilities, by the union bound. If the bottom may be 0 nothing is
-    proven, and the bar is open. The value is that of the noisy values, or 0 if the bottom is 0 and 0 is possible.
+    proven, and the bar is open. The value is that of the noisy values, or 0 if the bottom is 0 and 0 is possible. A count of
+    some rows over the count of all rows lies in [0, 1], value and bar.
 
     Args:
         release: The release.
@@ -170,6 +171,13 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
     ends = [ratio_ends(*both) for both in zip(*bars, strict=True)]
     values = np.where(bottoms == 0, 0.0, tops / np.where(bottoms == 0, 1.0, bottoms))
     held = 1 - sum(1 - (side.confidence or release.confidence) for side in (above, below))
+    note = f"The bar of {name!r} holds wherever those of {top!r} and {bottom!r} both do: with probability at least {held:.0%}."
+    if above.what.startswith("count(") and below.what == "count()":  # rows with a value, of all rows
+        note += " A part of all rows lies in [0, 1]."
+        values = np.clip(values, 0.0, 1.0)
+        ends = [
+            (min(max(low or 0.0, 0.0), 1.0), 1.0 if high is None else min(max(high, 0.0), 1.0)) for low, high in ends
+        ]
     quotient = Statistic(
         name=name,
         what=f"{top} / {bottom}",
@@ -178,7 +186,6 @@ def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
         upper=tuple(high for _, high in ends),
         confidence=held,
     )
-    note = f"The bar of {name!r} holds wherever those of {top!r} and {bottom!r} both do: with probability at least {held:.0%}."
     return replace(release, statistics=(*release.statistics, quotient), notes=(*release.notes, note))
 
 

@@ -80,7 +80,7 @@ def method_of(plan: Plan) -> dict[str, Any]:
         "mechanisms": [
             _mechanism(name, mechanism, plan.parts_of_noise.get(name, 1)) for name, mechanism in plan.mechanisms()
         ]
-        + ([] if plan.loss is None else [_mechanism("what the limits take", plan.loss.mechanism)]),
+        + [_mechanism(name, mechanism) for name, mechanism in (plan.loss.mechanisms() if plan.loss else ())],
         "errors": [
             {
                 "name": error.name,

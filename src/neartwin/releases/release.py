@@ -42,8 +42,9 @@ class Release(StatisticsTable):
 
     @property
     def headline(self) -> str:
-        """The measured loss to limits in words; empty where that was not measured."""
-        return "" if self.loss is None else f"{self.loss['says']} ({self.loss['confidence']:.0%} sure)"
+        """The measured loss to limits and to clipping, in words; empty where that was not measured."""
+        each = " each" if self.loss and "clipped" in self.loss else ""
+        return "" if self.loss is None else f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"
 
     def having(self, condition: str) -> "Release":
         """The groups whose noisy values meet a condition. It costs nothing.

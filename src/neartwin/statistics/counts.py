@@ -23,6 +23,7 @@ class _Counted(Statistic):
     """Read from one count, with one bar for every group."""
 
     __slots__ = ()
+    only_lowered = True
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """Whole numbers, or parts of them."""

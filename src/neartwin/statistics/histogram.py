@@ -39,6 +39,7 @@ class Histogram(Statistic):
     column: str
     edges: tuple[Fraction, ...]
     verb = "histogram"
+    only_lowered = True
 
     @property
     def record(self) -> str:

@@ -292,6 +292,8 @@ def _lost(stage: Stage, dialect: Dialect) -> Parts:
 
 def _cell(value: exp.Expr, edges: Sequence[int]) -> exp.Expr:
     """The place of the last edge that is not above the value."""
+    if len(edges) == 1:
+        return integer(0)
     cells = [  # all at once: `when` copies those before
         exp.If(this=exp.LT(this=value.copy(), expression=integer(beyond)), true=integer(place))
         for place, beyond in enumerate(edges[1:])
