@@ -18,6 +18,7 @@ from neartwin.losses import (
     Pure,
     RandomizedResponse,
     SubsampledGaussian,
+    SubsampledLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -92,7 +93,7 @@ def test_gaussians_on_one_sample_merge_and_other_losses_are_refused():
     for refused in (
         subsample(repeated(Laplace(epsilon=1), 2), "0.1"),
         subsample(ZeroConcentrated(rho=1), "0.1"),
-        subsample(DiscreteGaussian(sigma2=4), "0.1"),
+        subsample(repeated(DiscreteGaussian(sigma2=4), 2), "0.1"),
         subsample(for_group(Gaussian(mu=1), 2), "0.1"),
     ):
         with pytest.raises(PrivacyError):
@@ -110,7 +111,7 @@ def test_group_takes_k_times_the_distance_or_a_theorem_never_parts():
     assert (factor.epsilon, float(factor.delta)) == (Fraction(3, 2), pytest.approx(5.36700309e-06, rel=1e-8))
     for refused in (
         for_group(parallel(Gaussian(mu=1), Gaussian(mu=2)), 2),
-        for_group(SubsampledGaussian(mu=1, rate="0.1"), 2),
+        for_group(SubsampledLaplace(epsilon=1, rate="0.1"), 2),
         for_group(Leak(delta="0.6"), 2),
         sequential(for_group(Gaussian(mu=1), 2), Gaussian(mu=1)),
     ):

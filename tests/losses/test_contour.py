@@ -78,7 +78,7 @@ def test_nodes_shared_by_many_lams_serve_each_of_them(order, mu):
     for lam in (0.01, 1.0, 4.0, 15.9, 20.0, 33.0):
         shared, own = pair.repeated(1000), pair.repeated(1000)
         shared.cumulants(0.5 if lam < 16 else 17.0)
-        own.shares, own._goal = False, own._goal - 10
+        own.shares, own.goal = False, own.goal - 10
         (value, error), (other, slack) = shared.log_mgf(lam), own.log_mgf(lam)
         assert abs(value - other) <= error + slack
         assert error < 1e-9 * (1 + abs(value))

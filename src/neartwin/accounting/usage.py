@@ -10,7 +10,7 @@ Proofs: docs/proofs/composition.md, (C1) disjoint parts, (C2) samples, (C3) grou
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
 from math import comb, prod
@@ -390,12 +390,18 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
             return losses.SubsampledLaplace(epsilon=epsilon, rate=rate)
         case losses.FinitePair() | losses.PiecewiseLinear():
             return losses.SubsampledFinite(base=factor, rate=rate)
-        case losses.SubsampledGaussian(mu=mu, rate=before):
-            return losses.SubsampledGaussian(mu=mu, rate=before * rate)
-        case losses.SubsampledLaplace(epsilon=epsilon, rate=before):
-            return losses.SubsampledLaplace(epsilon=epsilon, rate=before * rate)
-        case losses.SubsampledFinite(base=base, rate=before):
-            return losses.SubsampledFinite(base=base, rate=before * rate)
+        case (
+            losses.SubsampledGaussian(rate=before)
+            | losses.SubsampledLaplace(rate=before)
+            | losses.SubsampledInteger(rate=before)
+            | losses.SubsampledFinite(rate=before)
+        ):
+            kept = {field.name: getattr(factor, field.name) for field in fields(factor)}
+            return type(factor)(**kept | {"rate": before * rate})
+        case losses.GaussianMixture():
+            return factor.sampled(rate)
+        case losses.Geometric() | losses.DiscreteGaussian():
+            return losses.SubsampledInteger(base=factor, rate=rate)
         case losses.Approx(epsilon=epsilon, delta=delta):
             return losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate)
         case losses.Leak(delta=delta):
@@ -432,6 +438,9 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
             return losses.Geometric(epsilon=size * epsilon, sensitivity=size * sensitivity)
         case losses.DiscreteGaussian(sigma2=sigma2, sensitivity=sensitivity):
             return losses.DiscreteGaussian(sigma2=sigma2, sensitivity=size * sensitivity)
+        case losses.SubsampledGaussian(mu=mu, rate=rate):
+            taking = [comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1)]
+            return losses.GaussianMixture(distances=[k * mu for k in range(size + 1)], weights=taking)
         case losses.ZeroConcentrated(rho=rho):
             return losses.ZeroConcentrated(rho=size**2 * rho)
         case losses.Approx(epsilon=epsilon, delta=delta):

@@ -8,10 +8,12 @@ from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
 from neartwin.losses.families.discrete_laplace import Geometric, Staircase
 from neartwin.losses.families.finite import FinitePair, PiecewiseLinear, SubsampledFinite
 from neartwin.losses.families.gaussian import Gaussian
+from neartwin.losses.families.gaussian_mixture import GaussianMixture
 from neartwin.losses.families.laplace import Laplace
 from neartwin.losses.families.randomized_response import Approx, Leak, Pure, RandomizedResponse, SilentResponse
 from neartwin.losses.families.renyi import Renyi, ZeroConcentrated
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian
+from neartwin.losses.families.subsampled_integer import SubsampledInteger
 from neartwin.losses.families.subsampled_laplace import SubsampledLaplace
 
 __all__ = [
@@ -23,6 +25,7 @@ __all__ = [
     "Estimate",
     "FinitePair",
     "Gaussian",
+    "GaussianMixture",
     "Geometric",
     "Laplace",
     "Leak",
@@ -34,6 +37,7 @@ __all__ = [
     "Staircase",
     "SubsampledFinite",
     "SubsampledGaussian",
+    "SubsampledInteger",
     "SubsampledLaplace",
     "ZeroConcentrated",
     "central_limit",

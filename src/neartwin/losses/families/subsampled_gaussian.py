@@ -7,6 +7,7 @@ The pairs and their transforms are (S1). The nodes of the quadrature are cut by 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -69,12 +70,20 @@ class Strip:
         turned = (2 if self.direction == "replace" else 1) * t * theta
         often = turned - high * NEGATIVE[self.direction] * np.log(np.cos(theta / 2))
         if self.direction == "add":
-            share = 1 - np.cos(theta) + t * np.sin(theta) / max(low, SMALLEST)
+            share = 1 - np.cos(theta) + t * self.turn(theta) / max(low, SMALLEST)
             seldom = np.where(share <= 1, share * self.hidden(high), np.inf)
         else:
             seldom = turned + (1 - np.cos(theta)) * self.hidden(high)
         grown: FloatArray = np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
         return 0.5 * y * y + grown
+
+    def turn(self, theta: FloatArray) -> FloatArray:
+        """The tilt that one unit of |t| takes in (S5)."""
+        return np.sin(theta)
+
+    def widest(self, theta: FloatArray) -> FloatArray:
+        """The widest strips eta that (S3) allows beside shifts theta: a quarter turn, and no zero of r."""
+        return np.minimum(0.95 * (math.pi - theta), QUARTER) / self.mu
 
     def step(self, low: float, high: float, t: float, log_goal: float) -> float:
         """The widest step whose error is below a goal; of so few bits that nodes are exact.
@@ -103,7 +112,7 @@ class Strip:
             theta: Angles of the shift, (angles,).
         """
         negative, hidden = tilt * NEGATIVE[self.direction], self.hidden(tilt)
-        widest = 0.95 * (math.pi - theta)[:, None] / self.mu
+        widest = self.widest(theta)[:, None]
         falls = np.array([negative / 4, min(negative / 4, hidden)]) * self.mu**2
         best = 2 * math.pi / step / (1 + falls)  # of e^{eta^2 (1 + fall)/2 - 2 pi eta/h}, small eta
         eta = np.append(np.multiply.outer(best, STRIPS), 2 * math.pi / step)
@@ -117,54 +126,55 @@ class Strip:
         return least
 
 
-class SubsampledGaussianSum(QuadratureSum):
-    """`count` steps of one direction."""
+class NormalRatioSum(QuadratureSum):
+    """`count` steps of one direction of P = r phi against Q = phi, r a mixture of normal likelihood ratios."""
 
-    def __init__(self, mu: Fraction, rate: Fraction, count: int, direction: Direction) -> None:
-        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
-        self.mu, self.q, self.count = float(mu), float(rate), count
-        self.direction: Direction = "replace" if direction == "replace_back" else direction
+    def __init__(self, strip: Strip, count: int, top: MaximumLoss, variation: float) -> None:
+        """variation: an upper bound on the total variation of the whole."""
+        self.strip, self.mu, self.count, self.top, self.variation = strip, strip.mu, count, top, variation
+        self.direction = strip.direction
         self.turns = 2 if self.direction == "replace" else 1
-        below, above = floats_around(rate)
-        least, reach = (-count * math.log1p(-end) if end < 1 else math.inf for end in (below, above))
-        self.top = (
-            MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY))
-            if self.direction == "add"
-            else UNBOUNDED
-        )
+        self.goal = math.log(2.0**-58 / max(count, 1))
         self._rules: dict[tuple[float, bool], Rule] = {}
-        self.variation = min(count * above, 1.0)  # P and Q are equal unless the unit takes part
-        self._goal = math.log(2.0**-58 / max(count, 1))
-        self.exact = (mu, rate)
-        self.shares = True
-        self.ladder = None if self.direction == "add" else LADDER  # under add no loss is great
-        self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
-        self.strip = Strip(self.mu, self.q, self.direction)
 
-    # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
-    def _log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Log r(u) and a bound on its error: 4U relative of x, q and mu, through d log r/dx = q e^x / r <= 1."""
-        x = self.mu * u - 0.5 * self.mu**2
-        grown = np.expm1(np.minimum(x, 700.0))
-        big = x > 30
-        value = np.where(big, x + math.log(self.q), np.log1p(self.q * np.where(big, 0.0, grown)))
-        value = np.where(big, value + np.log1p((1 - self.q) / self.q * np.exp(-np.maximum(x, 30.0))), value)
-        share = np.where(big, 1.0, self.q * np.exp(np.minimum(x, 30.0)) / (1 + self.q * np.where(big, 0.0, grown)))
-        moved_x = 6 * U * (np.abs(self.mu * u) + self.mu**2)
-        moved_q = 4 * U * np.where(big, 1.0, self.q * np.abs(grown) / (1 + self.q * np.where(big, 0.0, grown)))
-        return value, share * moved_x + moved_q + 3 * ELEMENTARY * np.abs(value) + np.where(big, 4 * U * np.abs(x), 0.0)
+    @abstractmethod
+    def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log r(u) and a bound on its error."""
+
+    @abstractmethod
+    def slope(self, u: FloatArray) -> FloatArray:
+        """About d log r/du."""
+
+    @abstractmethod
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        """Nodes in [left, right] leave out at most e^goal of M(tilt), twice over (at tilt and 0), low <= tilt <= high.
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt.
+        """
+
+    @abstractmethod
+    def turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log |r(u + iy)| - log r(u) and arg r(u + iy), y = theta/mu, and the relative error of both.
+
+        Args:
+            u: Nodes, (n,).
+            theta: Angles below pi/2, (angles,).
+
+        Returns:
+            Two of (angles, n), and (n,).
+        """
 
     def law(self, u: FloatArray, step: float) -> Weighted:
         """Losses and P-masses at the nodes; the rounding of u^2/2 costs U u^2 in the density."""
-        plus, plus_error = self._log_ratio(u)
+        plus, plus_error = self.log_ratio(u)
         log_density = -0.5 * u * u
         density_error = 2 * U * u * u + 3 * ELEMENTARY
         constant = math.log(step) - 0.5 * math.log(2 * math.pi)
         if self.direction == "add":
             return Weighted(-plus, constant + log_density, density_error, plus_error)
-        minus, minus_error = (
-            self._log_ratio(-u) if self.direction == "replace" else (np.zeros_like(u), np.zeros_like(u))
-        )
+        minus, minus_error = self.log_ratio(-u) if self.direction == "replace" else (np.zeros_like(u), np.zeros_like(u))
         return Weighted(
             plus - minus,
             constant + log_density + plus,
@@ -172,40 +182,17 @@ class SubsampledGaussianSum(QuadratureSum):
             plus_error + minus_error,
         )
 
-    # -- the rule -----------------------------------------------------------------------------------------------------
-    def _ends(self, low: float, high: float) -> tuple[float, float]:
-        """Nodes in [left, right] leave out at most e^goal of M(tilt) (S2), twice over (at tilt and 0), low <= tilt <= high.
-
-        The cuts' widths and z grow with tilt, `height - floor` being the less of two numbers that do; so both ends at high do,
-        but for the centre (1 + tilt) mu of the left one, which is taken at low.
-        """
-        mu, q, tilt = self.mu, self.q, high
-        width = math.sqrt(-2 * self._goal) + 0.5
-        if self.direction == "add":
-            width = math.sqrt(2 * (self.strip.hidden(tilt) - self._goal)) + 0.5  # X <= 1
-            return -width, width
-        a = 1 + tilt
-        right = width + (mu if self.direction == "replace" else 0.0)
-        left = -width
-        power = -tilt * math.log1p(-q) if self.direction == "replace" else 0.0  # r~^{-tilt} <= (1-q)^{-tilt}
-        height = math.log(q) + 0.5 * tilt * a * mu * mu
-        floor = max(0.0, a * math.log(q) + 0.5 * tilt * a * mu * mu) if self.direction == "remove" else 0.0
-        z = math.sqrt(max(0.0, 2 * (height + power - floor - self._goal))) + 0.5
-        right = max(right, math.sqrt(2 * (power - self._goal)) + 0.5, a * mu + z)
-        left = min(left, -math.sqrt(2 * (power - self._goal)) - 0.5, (1 + low) * mu - z)
-        return left, right
-
     def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
         """Equal steps over the range that matters; the strip's bound grows with tilt."""
-        left, right = self._ends(low, high)
-        step = self.strip.step(low, high, reach, self._goal)
+        left, right = self.ends(low, high)
+        step = self.strip.step(low, high, reach, self.goal)
         u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
-        return u, replace(self.law(u, step), outside=4 * math.exp(self._goal))
+        return u, replace(self.law(u, step), outside=4 * math.exp(self.goal))
 
     def size(self, low: float, high: float, reach: float) -> int:
         """The nodes of the rule that reaches so far."""
-        left, right = self._ends(low, high)
-        return math.ceil((right - left) / self.strip.step(low, high, reach, self._goal))
+        left, right = self.ends(low, high)
+        return math.ceil((right - left) / self.strip.step(low, high, reach, self.goal))
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Count log (B(t)/M(tilt)) of (S3), the best of a few shifts."""
@@ -215,8 +202,7 @@ class SubsampledGaussianSum(QuadratureSum):
         rule = self.rule(tilt, 0.0)
         slope = 0.0  # of the tilted loss in u, for the choice of the shift only
         for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
-            x = np.minimum(sign * self.mu * rule.nodes - 0.5 * self.mu**2, 30.0)
-            slope += float(rule.tilted_law.weights @ (self.q * np.exp(x) / (1 + self.q * np.expm1(x)))) * self.mu
+            slope += float(rule.tilted_law.weights @ self.slope(sign * rule.nodes))
         centre = t * slope * self.mu  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
         return self.count * min(float(np.min(self._log_shifted(rule, tilt, t, theta))), 0.0) * (1 - 1e-12)
@@ -224,14 +210,14 @@ class SubsampledGaussianSum(QuadratureSum):
     def _log_shifted(self, rule: Rule, tilt: float, t: float, theta: FloatArray) -> FloatArray:
         """Log of B(t)/M(tilt) for each shift theta below pi/2, rounded up; above 0 where it proves nothing.
 
-        Errors of a term w e^{a m - t g}, m the modulus and g the argument of `_turned`: w has its own (atoms.tilted), m and g
-        have those that `_turned` states; the normalisation and two sums 4 gamma and the mean error of the weights.
+        Errors of a term w e^{a m - t g}, m the modulus and g the argument of `turned`: w has its own (atoms.tilted), m and g
+        have those that `turned` states; the normalisation and two sums 4 gamma and the mean error of the weights.
         """
         y = theta / self.mu
         law, weights = rule.weighted, rule.tilted_law.weights
         exponent, moved = np.zeros((2, len(theta), len(rule.nodes)))
         for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
-            modulus, argument, relative = self._turned(sign * rule.nodes, theta)
+            modulus, argument, relative = self.turned(sign * rule.nodes, theta)
             power = 1 + tilt if sign > 0 and self.direction != "add" else -tilt
             exponent += power * modulus - t * argument
             moved += (abs(power) * np.abs(modulus) + t * argument) * relative
@@ -246,7 +232,78 @@ class SubsampledGaussianSum(QuadratureSum):
         bound: FloatArray = 0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
         return bound
 
-    def _turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def zcdp_tail(self, s: float) -> float:
+        """No more than at the greatest distance: a mixture of pairs, and Renyi divergence is quasi-convex."""
+        own = 0.5 * self.count * (self.turns * self.mu) ** 2 * (1 + 16 * U)
+        return min(own, super().zcdp_tail(s))
+
+
+def log_mixed(x: FloatArray, moved: FloatArray, q: float) -> tuple[FloatArray, FloatArray]:
+    """Log(1 - q + q e^x) and a bound on its error, through d log r/dx = q e^x / r <= 1.
+
+    Args:
+        x: Logarithms of ratios, (n,).
+        moved: Bounds on their errors, (n,).
+        q: The sampling rate, which errs by 4U of itself.
+    """
+    grown = np.expm1(np.minimum(x, 700.0))
+    big = x > 30
+    value = np.where(big, x + math.log(q), np.log1p(q * np.where(big, 0.0, grown)))
+    value = np.where(big, value + np.log1p((1 - q) / q * np.exp(-np.maximum(x, 30.0))), value)
+    share = np.where(big, 1.0, q * np.exp(np.minimum(x, 30.0)) / (1 + q * np.where(big, 0.0, grown)))
+    moved_q = 4 * U * np.where(big, 1.0, q * np.abs(grown) / (1 + q * np.where(big, 0.0, grown)))
+    return value, share * moved + moved_q + 3 * ELEMENTARY * np.abs(value) + np.where(big, 4 * U * np.abs(x), 0.0)
+
+
+class SubsampledGaussianSum(NormalRatioSum):
+    """`count` steps of one direction."""
+
+    def __init__(self, mu: Fraction, rate: Fraction, count: int, direction: Direction) -> None:
+        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
+        self.q = float(rate)
+        below, above = floats_around(rate)
+        least, reach = (-count * math.log1p(-end) if end < 1 else math.inf for end in (below, above))
+        bounded = MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY))
+        strip = Strip(float(mu), self.q, "replace" if direction == "replace_back" else direction)
+        # P and Q are equal unless the unit takes part
+        super().__init__(strip, count, bounded if direction == "add" else UNBOUNDED, min(count * above, 1.0))
+        self.exact = (mu, rate)
+        self.shares = True
+        self.ladder = None if direction == "add" else LADDER  # under add no loss is great
+        self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
+
+    # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
+    def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log r(u) and a bound on its error; x errs by 4U, relative, of q and mu."""
+        x = self.mu * u - 0.5 * self.mu**2
+        return log_mixed(x, 6 * U * (np.abs(self.mu * u) + self.mu**2), self.q)
+
+    def slope(self, u: FloatArray) -> FloatArray:
+        """The share of r that moves, times mu."""
+        x = np.minimum(self.mu * u - 0.5 * self.mu**2, 30.0)
+        result: FloatArray = self.mu * self.q * np.exp(x) / (1 + self.q * np.expm1(x))
+        return result
+
+    # -- the rule -----------------------------------------------------------------------------------------------------
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        """The cut of (S2). Its width and z grow with tilt, so both ends at high serve; the left centre is taken at low."""
+        mu, q, tilt = self.mu, self.q, high
+        width = math.sqrt(-2 * self.goal) + 0.5
+        if self.direction == "add":
+            width = math.sqrt(2 * (self.strip.hidden(tilt) - self.goal)) + 0.5  # X <= 1
+            return -width, width
+        a = 1 + tilt
+        right = width + (mu if self.direction == "replace" else 0.0)
+        left = -width
+        power = -tilt * math.log1p(-q) if self.direction == "replace" else 0.0  # r~^{-tilt} <= (1-q)^{-tilt}
+        height = math.log(q) + 0.5 * tilt * a * mu * mu
+        floor = max(0.0, a * math.log(q) + 0.5 * tilt * a * mu * mu) if self.direction == "remove" else 0.0
+        z = math.sqrt(max(0.0, 2 * (height + power - floor - self.goal))) + 0.5
+        right = max(right, math.sqrt(2 * (power - self.goal)) + 0.5, a * mu + z)
+        left = min(left, -math.sqrt(2 * (power - self.goal)) - 0.5, (1 + low) * mu - z)
+        return left, right
+
+    def turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Log |r(u + iy)| - log r(u) and g = arg r(u + iy), each (len(theta), len(u)), and the relative error of both, (len(u),).
 
         |r(u+iy)|^2 = r(u)^2 (1 - D), D = 4 q(1-q) e^x sin^2(theta/2)/r(u)^2: no cancellation near theta = 0.
@@ -265,11 +322,6 @@ class SubsampledGaussianSum(QuadratureSum):
         base = (1 - self.q) + np.multiply.outer(np.cos(theta), grown)
         relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 4 * U * (np.abs(self.mu * u) + self.mu**2))
         return modulus, np.arctan2(height, base), relative
-
-    def zcdp_tail(self, s: float) -> float:
-        """Sampling adds nothing: a mixture with a pair of equal laws, and Renyi divergence is quasi-convex."""
-        own = 0.5 * self.count * (self.turns * self.mu) ** 2 * (1 + 16 * U)
-        return min(own, super().zcdp_tail(s))
 
     # -- one step: the hockey-stick itself ---------------------------------------------------------------------------
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:

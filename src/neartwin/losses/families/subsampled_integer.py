@@ -1,0 +1,123 @@
+"""Integer noise on a Poisson sample: the geometric and the discrete Gaussian mechanism.
+
+Let l = log P/Q at an outcome of the mechanism on the sample, and r = 1 - q + q e^l. The sampled pair has the
+masses r Q against Q under remove, and Q against r Q under add. Both are attained, so the bounds are tight.
+Equation (S20): docs/proofs/losses-sampled.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from neartwin.checks import open_probability, sampling_rate
+from neartwin.errors import ParameterError
+from neartwin.exact import FloatArray, Number, rational
+from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
+from neartwin.losses.families.discrete_laplace import Geometric
+from neartwin.losses.families.subsampled_gaussian import log_mixed
+from neartwin.losses.summands.atoms import AtomicSum, Weighted
+from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
+from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
+
+MOST_OUTCOMES = 200_000
+FAR = 38.0  # deviations beyond which no discrete Gaussian has a mass of 1e-300
+OMITTED = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class SubsampledIntegerPair(Pair):
+    """One sampled use in one direction."""
+
+    base: Geometric | DiscreteGaussian
+    rate: Fraction
+    direction: Direction
+
+    def repeated(self, count: int) -> Summand:
+        """The outcomes that matter; what is omitted of them is put at an infinite loss above, and at none below."""
+        loss, loss_error, log_mass, mass_error, omitted = (
+            _geometric(self.base) if isinstance(self.base, Geometric) else _discrete_gaussian(self.base)
+        )
+        ratio, ratio_error = log_mixed(loss, loss_error, float(self.rate))
+        if self.direction == "remove":
+            losses, log_mass = ratio, log_mass + ratio
+            mass_error = mass_error + ratio_error + U * np.abs(log_mass)
+        else:
+            losses = -ratio
+        law = Weighted(losses, log_mass, mass_error, ratio_error)
+        if len(losses) > 2:
+            return AtomicSum(law, count, infinity=(0.0, omitted))
+        low, high = sorted(Fraction(float(one)) for one in losses)  # two points are a lattice
+        return AtomicSum(law, count, lattice=Lattice(low, high - low), lattice_error=float(ratio_error.max()))
+
+
+Outcomes = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
+
+
+def _geometric(base: Geometric) -> Outcomes:
+    """Losses with errors, logarithms of Q-masses with errors, and the mass left out.
+
+    All answers up to 0 have one loss, and all from the sensitivity on another: each is one outcome.
+    """
+    x = np.arange(base.sensitivity + 1, dtype=float)
+    step = float(base.epsilon / base.sensitivity)
+    loss = step * (2 * x - base.sensitivity)
+    log_mass = -step * x - math.log1p(math.exp(-step))
+    log_mass[1:-1] += math.log(-math.expm1(-step))
+    return loss, 4 * U * np.abs(loss), log_mass, 4 * ELEMENTARY + 8 * U * (1 + np.abs(log_mass)), 0.0
+
+
+def _discrete_gaussian(base: DiscreteGaussian) -> Outcomes:
+    """The same, by (S20)."""
+    deviation, distance = math.sqrt(base.sigma2), base.sensitivity
+    reach = math.ceil(FAR * deviation) + distance + 40
+    x = np.arange(-reach, reach + 1, dtype=float)
+    variance = float(base.sigma2)
+    log_mass = -0.5 * x * x / variance
+    log_mass = log_mass - math.log(float(np.exp(log_mass).sum()))
+    loss = (x - 0.5 * distance) * (distance / variance)
+    error = 4 * ELEMENTARY + gamma(len(x)) + 8 * U * (1 + np.abs(log_mass))
+    return loss, 4 * U * np.abs(loss), log_mass, error, OMITTED
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SubsampledInteger(PrivacyLoss):
+    """The geometric or the discrete Gaussian mechanism on a Poisson sample, add/remove. Zhu, Dong, Wang 2022, theorem 11.
+
+    >>> sampled = SubsampledInteger(base=DiscreteGaussian(sigma2=4), rate="0.1")
+    >>> round((100 * sampled).epsilon(1e-6).upper, 6)
+    2.675035
+    """
+
+    base: Geometric | DiscreteGaussian
+    rate: Fraction
+
+    def __init__(self, *, base: Geometric | DiscreteGaussian, rate: Number) -> None:
+        """One sampled use.
+
+        Args:
+            base: The mechanism on the sample.
+            rate: The probability with which each unit is in the sample; strictly between 0 and 1.
+
+        Raises:
+            ParameterError: The rate is out of bounds, or the noise has more than 200,000 outcomes that matter.
+        """
+        if not isinstance(base, Geometric | DiscreteGaussian):
+            raise ParameterError("base", base, "must be a Geometric or a DiscreteGaussian")
+        wide = (
+            base.sensitivity if isinstance(base, Geometric) else 2 * (FAR * math.sqrt(base.sigma2) + base.sensitivity)
+        )
+        if wide > MOST_OUTCOMES:
+            raise ParameterError("base", base, f"has more than {MOST_OUTCOMES:,} outcomes that matter")
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
+
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The pair of this direction."""
+        if direction.startswith("replace"):
+            raise ParameterError("direction", "replace", "is not defined for a sampled pair of add/remove laws")
+        return SubsampledIntegerPair(self.base, self.rate, direction)

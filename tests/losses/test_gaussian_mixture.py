@@ -1,0 +1,171 @@
+"""Mixtures of Gaussians against direct integration, brute force over groups, and another library."""
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.accounting.usage import cost, for_group, repeated, subsample
+from neartwin.errors import ParameterError
+from neartwin.losses import Gaussian, GaussianMixture, SubsampledGaussian
+from neartwin.losses.families.gaussian_mixture import GaussianMixtureSum
+from neartwin.losses.families.subsampled_gaussian import Strip
+from tests.oracles.sums import exact
+
+PAIRS = GaussianMixture(distances=(0, 1, 2), weights=("0.81", "0.18", "0.01"))
+APART = GaussianMixture(distances=("1/2", 2), weights=("0.9", "0.1"))
+
+
+def ratio(law, u):
+    return mp.fsum(exact(w) * mp.exp(exact(s) * u - exact(s) ** 2 / 2) for s, w in law)
+
+
+def one_step(law, eps, direction):
+    """Delta of one step: the tails of both laws beyond the place where their ratio is e^eps or e^-eps."""
+    goal = eps if direction == "remove" else -eps
+    least = law[0]
+    if goal <= mp.log(exact(least[1])) and least[0] == 0:
+        return mp.mpf(0) if direction == "add" else 1 - mp.exp(eps)
+    low, high = mp.mpf(-8), mp.mpf(24)
+    for _ in range(60):
+        u = (low + high) / 2
+        low, high = (u, high) if ratio(law, u) < mp.exp(goal) else (low, u)
+    mixed = mp.fsum(exact(w) * mp.ncdf(exact(s) - u) for s, w in law)
+    if direction == "remove":
+        return mixed - mp.exp(eps) * mp.ncdf(-u)
+    return mp.ncdf(u) - mp.exp(eps) * (1 - mixed)
+
+
+@pytest.mark.parametrize("factor", [PAIRS, APART], ids=["with 0", "without"])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_one_step_is_what_the_tails_of_both_laws_say(factor, direction):
+    with mp.workdps(30):
+        for delta in ("1e-3", "1e-9"):
+            found = (1 * factor).epsilon(delta, direction=direction)
+            assert found.width <= 1e-6
+            assert one_step(factor.law, mp.mpf(found.upper), direction) <= mp.mpf(delta)
+            assert found.lower == 0 or one_step(factor.law, mp.mpf(found.lower), direction) >= mp.mpf(delta)
+
+
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_the_transform_and_its_decay_are_those_of_the_integral(direction):
+    """The same integral on closer nodes further out, in 40 digits."""
+    one = GaussianMixtureSum(PAIRS.law, 1, direction)
+
+    def transform(s):
+        step = mp.mpf(1) / 16
+        power = 1 + s if direction == "remove" else -s
+        return mp.fsum(
+            step * mp.npdf(step * j) * mp.exp(power * mp.log(ratio(PAIRS.law, step * j))) for j in range(-200, 340)
+        )
+
+    with mp.workdps(25):
+        for tilt in (0.7, 6.0):
+            whole = transform(mp.mpf(tilt))
+            value, error = one.log_mgf(tilt)
+            assert abs(mp.log(whole) - value) <= error < 1e-10
+            t = np.array([0.0, 2.0])
+            line, slack = one.log_mgf_ratio(tilt, t)
+            for at, log, bound in zip(t[1:], line[1:], slack[1:], strict=True):
+                true = transform(mp.mpc(tilt, at)) / whole
+                assert abs(true / mp.exp(mp.mpc(complex(log))) - 1) <= mp.expm1(float(bound))
+                assert mp.log(abs(true)) <= one.log_tail(tilt, float(at), math.inf)
+        assert one.log_tail(2.0, 50.0, math.inf) < -1
+
+
+def test_a_group_is_the_mixture_over_who_of_it_takes_part():
+    """Brute force over the subsets of three, each of the worst length."""
+    q, mu = Fraction(1, 10), Fraction(1, 2)
+    law = {}
+    for who in product((0, 1), repeat=3):
+        weight = math.prod((q if one else 1 - q for one in who), start=Fraction(1))
+        law[sum(who) * mu] = law.get(sum(who) * mu, 0) + weight
+    ours = cost(for_group(repeated(SubsampledGaussian(mu=mu, rate=q), 20), 3))
+    known = (20 * GaussianMixture(distances=tuple(law), weights=tuple(law.values()))).epsilon("1e-6")
+    assert ours.epsilon("1e-6").upper == known.upper
+    alone = (20 * SubsampledGaussian(mu=mu, rate=q)).epsilon("1e-6").upper
+    assert ours.epsilon("1e-6").lower > 1.5 * alone  # and no group for the price of one
+    whole = cost(for_group(SubsampledGaussian(mu=mu, rate=1), 3)).epsilon("1e-6").upper
+    assert whole == (1 * Gaussian(mu=3 * mu)).epsilon("1e-6").upper
+
+
+def test_mixtures_of_two_are_the_sampled_gaussian_and_of_one_the_gaussian():
+    assert (9 * GaussianMixture(distances=(0, 1), weights=("0.9", "0.1"))).epsilon("1e-6") == (
+        9 * SubsampledGaussian(mu=1, rate="0.1")
+    ).epsilon("1e-6")
+    assert (9 * GaussianMixture(distances=(1, 1, 5), weights=("0.5", "0.5", 0))).epsilon("1e-6") == (
+        9 * Gaussian(mu=1)
+    ).epsilon("1e-6")
+    sampled = cost(subsample(GaussianMixture(distances=(0, 1), weights=("0.9", "0.1")), "0.5")).epsilon("1e-6")
+    assert sampled == cost(SubsampledGaussian(mu=1, rate="0.05")).epsilon("1e-6")
+
+
+@pytest.mark.parametrize(
+    ("mu", "weights"),
+    [
+        ((0, 1), ("0.9", "0.11")),
+        ((0, 1), ("1.1", "-0.1")),
+        ((0, -1), ("0.9", "0.1")),
+        ((0, 1), (1,)),
+        ((0, 0), ("0.5", "0.5")),
+        ((0, 1), (1, 0)),
+        ((), ()),
+        (tuple(range(65)), ("1/65",) * 65),
+    ],
+)
+def test_what_is_no_mixture_is_refused(mu, weights):
+    with pytest.raises(ParameterError):
+        GaussianMixture(distances=mu, weights=weights)
+    with pytest.raises(ParameterError, match="not defined"):
+        (1 * PAIRS).epsilon("1e-6", direction="replace")
+
+
+@pytest.mark.parametrize(("tilt", "t", "theta"), [(5.0, 1e5, 0.3), (5.0, 1e4, 0.5)])
+def test_the_rule_of_the_decay_errs_no_more_than_it_says_far_out(tilt, t, theta):
+    """Strips beyond a quarter turn would claim a sixtieth of the error there."""
+    mu, q, h = 1.0, 0.01, 0.6
+
+    def decay(step):
+        u = step * np.arange(-int(14 / step), int(14 / step) + 1)
+        z = 1 - q + q * np.exp(mu * u - mu**2 / 2 + 1j * theta)
+        return (
+            step
+            * np.sum(np.exp(-u * u / 2 + (1 + tilt) * np.log(np.abs(z)) - t * np.angle(z)))
+            / math.sqrt(2 * math.pi)
+        )
+
+    u = np.arange(-900, 1400) / 64
+    mgf = (
+        np.sum(np.exp(-u * u / 2) * (1 - q + q * np.exp(mu * u - mu**2 / 2)) ** (1 + tilt))
+        / math.sqrt(2 * math.pi)
+        / 64
+    )
+    error = abs(decay(h) - decay(1 / 64)) / mgf
+    claimed = math.exp(Strip(mu, q, "remove").log_rule_error(h, tilt, np.array([theta]))[0])
+    assert 1e-10 < error <= claimed
+
+
+@pytest.mark.slow
+def test_compositions_lie_just_below_another_librarys_grid():
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    for factor, count in ((PAIRS, 100), (APART, 10), (PAIRS, 7)):
+        shifts, weights = ([float(x) for x in part] for part in zip(*factor.law, strict=True))
+        theirs = pld.from_mixture_gaussian_mechanism(1.0, shifts, weights, value_discretization_interval=1e-3)
+        found = (count * factor).epsilon("1e-5")
+        assert found.width <= 1e-6
+        assert found.lower <= theirs.self_compose(count).get_epsilon_for_delta(1e-5) <= found.upper * (1 + 1e-4)
+
+
+@pytest.mark.slow
+def test_groups_of_realistic_training_runs_have_narrow_intervals():
+    for size, rate, mu, steps in (
+        (2, "1/100", 1, 1000),
+        (8, "1/100", 1, 1000),
+        (3, "1/1000", "1/2", 100_000),
+        (16, "1/256", "1/4", 5000),
+    ):
+        found = cost(for_group(repeated(SubsampledGaussian(mu=mu, rate=rate), steps), size)).epsilon("1e-5")
+        assert 0 < found.lower <= found.upper <= found.lower + 1e-6

@@ -1,0 +1,88 @@
+"""Integer noise on a Poisson sample, against the exact sum over all outcomes of a few uses."""
+
+from fractions import Fraction
+from itertools import product
+
+import mpmath as mp
+import pytest
+
+from neartwin.accounting.usage import cost, repeated, subsample
+from neartwin.errors import ParameterError
+from neartwin.losses import DiscreteGaussian, Geometric, Laplace, Pure, SubsampledGaussian, SubsampledInteger
+from tests.oracles.sums import exact
+
+
+def laws(base, q):
+    """Masses with and without the unit, by outcome, far enough out for 1e-25."""
+    if isinstance(base, Geometric):
+        weight = lambda x: mp.exp(-exact(base.epsilon) / base.sensitivity * abs(x))  # noqa: E731
+        reach = int(60 * base.sensitivity / base.epsilon)
+    else:
+        weight = lambda x: mp.exp(-(mp.mpf(x) ** 2) / (2 * exact(base.sigma2)))  # noqa: E731
+        reach = int(11 * base.sigma2 + 3)
+    at = range(-reach, reach + base.sensitivity + 1)
+    total = mp.fsum(weight(x) for x in range(-3 * reach, 3 * reach + 1))
+    without = [weight(x) / total for x in at]
+    joined = [(1 - q) * mass + q * weight(x - base.sensitivity) / total for x, mass in zip(at, without, strict=True)]
+    classes = {}  # outcomes of one loss are one
+    for one, other in zip(joined, without, strict=True):
+        key = mp.nstr(one / other, 20)
+        classes[key] = tuple(map(sum, zip(classes.get(key, (0, 0)), (one, other), strict=True)))
+    return list(classes.values())
+
+
+def delta(base, q, count, eps, direction):
+    outcomes = laws(base, exact(q))
+    order = (0, 1) if direction == "remove" else (1, 0)
+    terms = []
+    for draw in product(outcomes, repeat=count):
+        first, second = (mp.fprod(pair[k] for pair in draw) for k in order)
+        terms.append(max(first - mp.exp(eps) * second, 0))
+    return mp.fsum(terms)
+
+
+@pytest.mark.parametrize(
+    ("base", "count"),
+    [
+        (Geometric(epsilon=1), 5),
+        (Geometric(epsilon="1.5", sensitivity=3), 3),
+        (DiscreteGaussian(sigma2="0.5", sensitivity=2), 2),
+        (DiscreteGaussian(sigma2="0.05"), 3),
+    ],
+    ids=["response", "geometric", "gaussian", "narrow"],
+)
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_few_uses_cost_the_sum_over_all_their_outcomes(base, count, direction):
+    rate = Fraction(1, 5)
+    found = (count * SubsampledInteger(base=base, rate=rate)).epsilon("1e-2", direction=direction)
+    assert 0 < found.lower <= found.upper <= found.lower + 1e-6
+    with mp.workdps(25):
+        slack = mp.mpf(10) ** -15
+        assert delta(base, rate, count, mp.mpf(found.upper), direction) <= mp.mpf("0.01") + slack
+        assert delta(base, rate, count, mp.mpf(found.lower), direction) >= mp.mpf("0.01") - slack
+
+
+@pytest.mark.slow
+def test_many_uses_of_wide_noise_cost_as_the_continuous_mechanism():
+    discrete = cost(repeated(subsample(DiscreteGaussian(sigma2=36, sensitivity=6), "0.01"), 1000)).epsilon("1e-6")
+    assert discrete.width <= 1e-6
+    smooth = (1000 * SubsampledGaussian(mu=1, rate="0.01")).epsilon("1e-6").upper
+    assert discrete.upper == pytest.approx(smooth, rel=1e-8)
+    geometric = cost(repeated(subsample(Geometric(epsilon=1, sensitivity=50), "0.05"), 200)).epsilon("1e-6")
+    assert geometric.upper == pytest.approx(
+        cost(repeated(subsample(Laplace(epsilon=1), "0.05"), 200)).epsilon("1e-6").upper, rel=1e-3
+    )
+    assert geometric.upper < 0.9 * cost(repeated(subsample(Pure(epsilon=1), "0.05"), 200)).epsilon("1e-6").upper
+
+
+def test_samples_of_samples_are_one_and_other_mechanisms_are_refused():
+    once = SubsampledInteger(base=Geometric(epsilon=1), rate="0.02")
+    assert cost(subsample(subsample(Geometric(epsilon=1), "0.2"), "0.1")).cases == cost(once).cases
+    for wrong in (
+        lambda: SubsampledInteger(base=Laplace(epsilon=1), rate="0.1"),
+        lambda: SubsampledInteger(base=Geometric(epsilon=1), rate=1),
+        lambda: SubsampledInteger(base=DiscreteGaussian(sigma2=10**8), rate="0.1"),
+        lambda: (1 * once).epsilon("1e-6", direction="replace"),
+    ):
+        with pytest.raises(ParameterError):
+            wrong()
