@@ -4,17 +4,23 @@ Each refusal names what was written, and shows what to write in the language of 
 here, and no refusal spends.
 """
 
+import json
 import re
+import shlex
 from datetime import date
 from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
 import neartwin as nt
+from neartwin.cli import main
 from neartwin.errors import NeartwinError
+from neartwin.queries.wire.parse import question_of
 
 SIZE = 200
 PURCHASES = pa.table(
@@ -27,6 +33,12 @@ PURCHASES = pa.table(
         "day": [date(2024, 1 + place % 12, 1) for place in range(SIZE)],
     }
 )
+QUESTION = "SELECT COUNT(*) FROM purchases"
+WORDS = {
+    "QUESTION": f'"{QUESTION}"',
+    "TOWNS": '"SELECT town, COUNT(*) FROM purchases GROUP BY town"',
+    "ASKED": "--unit customer_id --ledger t.db --spend epsilon=0.01",
+}
 KEYS = {"town": ["Bonn", "Ulm"], "m": [date(2024, 1, 1)]}
 
 
@@ -35,6 +47,7 @@ class Desk:
 
     def __init__(self, folder):
         pq.write_table(PURCHASES, folder / "purchases.parquet")
+        pacsv.write_csv(PURCHASES, folder / "purchases.csv")
         rows = nt.table(
             "purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200), "cds": nt.bounds(1, 5)}
         )
@@ -50,6 +63,16 @@ class Desk:
         self.names = {name: value for name, value in locals().items() if name not in {"self", "folder"}}
         self.names |= {"nt": nt, "pa": pa, "pyarrow": pa}
         self.account = account
+
+        assert self.command("query purchases.parquet QUESTION ASKED --budget epsilon=1.5").exit_code == 0
+
+    def command(self, line):
+        for word, text in WORDS.items():
+            line = line.replace(word, text)
+        return CliRunner().invoke(main, shlex.split(line))
+
+    def spent_at_terminal(self):
+        return [account["pools"] for account in json.loads(self.command("ledger show t.db --json").output)]
 
     def sql(self, text):
         found = re.search(r"GROUP BY (\w+)", text)
@@ -101,6 +124,26 @@ def test_refused_sql_shows_the_sql_that_works(desk, asked, shown, line):
     assert_shown(refused.value, shown, line)
     assert desk.account.spent == before
     desk.sql(line)
+
+
+@pytest.mark.parametrize(("asked", "shown", "line"), read("json"))
+def test_refused_json_shows_the_json_that_works(desk, asked, shown, line):
+    with pytest.raises(NeartwinError) as refused:
+        question_of(json.loads(asked), desk.names["rows"])
+    assert_shown(refused.value, shown, line)
+    question = question_of(json.loads(line), desk.names["rows"])
+    desk.account.plan(question, spend=nt.pure("0.005"), limits=nt.limits(rows=2))
+
+
+@pytest.mark.parametrize(("asked", "shown", "line"), read("terminal"))
+def test_refused_command_shows_the_command_that_works(desk, asked, shown, line):
+    before = desk.spent_at_terminal()
+    refused = desk.command(asked)
+    assert refused.exit_code == 2, refused.output
+    assert_shown(refused.output, shown, line)
+    assert desk.spent_at_terminal() == before
+    done = desk.command(line)
+    assert done.exit_code == 0, done.output
 
 
 def test_names_that_python_looks_for_are_still_not_there(desk):

@@ -48,7 +48,7 @@ def suggested(name: str, known: Iterable[str]) -> str:
     'amount'
     """
     spelled = {one.lower(): one for one in known}
-    near = get_close_matches(name.lower(), spelled, n=1, cutoff=0.7)
+    near = get_close_matches(name.lower(), spelled, n=1)
     return spelled[near[0]] if near else ""
 
 

@@ -98,7 +98,8 @@ def test_expressions_groups_of_them_and_moments_are_asked_from_a_terminal(purcha
     )
     code, out, err = neartwin(
         "query", "purchases.parquet", text, "--unit", "customer", "--bounds", "amount=0:200", "--keys", "size=1:4",
-        "--max-rows-per-group", "5", "--max-groups", "4", "--ledger", "sizes.db", "--spend", "epsilon=5", "--json",
+        "--max-rows-per-group", "5", "--max-groups", "4", "--ledger", "sizes.db",
+        "--spend", "epsilon=5", "--budget", "epsilon=5", "--json",
         where=purchases,
     )  # fmt: skip
     assert code == 0, err
@@ -116,7 +117,7 @@ SERIES = (
 
 
 def test_several_statements_on_a_command_line_or_in_a_file_are_one_series(purchases):
-    asked = (ASK[0], SERIES, *ASK[2:], "--spend", "epsilon=1")
+    asked = (ASK[0], SERIES, *ASK[2:], "--spend", "epsilon=1", "--budget", "epsilon=1")
     code, out, err = neartwin("plan", *asked, where=purchases)
     assert code == 0, err
     assert out.startswith("series of 3 questions")
@@ -141,7 +142,7 @@ def test_several_statements_on_a_command_line_or_in_a_file_are_one_series(purcha
 
 def test_a_large_answer_goes_to_a_file_some_groups_at_a_time(purchases):
     text = "SELECT cds, count(*) AS n, percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) AS typical FROM purchases GROUP BY cds"
-    ask = (*ASK[:1], text, *ASK[2:], "--spend", "epsilon=90", "--table-out", "t.parquet")
+    ask = (*ASK[:1], text, *ASK[2:], "--spend", "epsilon=90", "--budget", "epsilon=90", "--table-out", "t.parquet")
     code, out, err = neartwin("query", *ask, "--json", where=purchases)
     assert code == 0, err
     table = pq.read_table(purchases / "t.parquet")
@@ -179,7 +180,7 @@ def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
     ],
 )
 def test_a_wrong_call_is_exit_code_2_and_spends_nothing(purchases, change, says):
-    code, out, err = neartwin("query", *ASK, *change, where=purchases)
+    code, out, err = neartwin("query", *ASK, "--budget", "epsilon=1", *change, where=purchases)
     assert (code, out) == (2, "")
     assert says in err
 
@@ -192,6 +193,7 @@ def test_release_runs_a_toml_file_and_writes_a_page(purchases):
         unit = "customer"
         sql = "SELECT cds, COUNT(*) FROM purchases GROUP BY cds"
         spend = "epsilon=0.5"
+        budget = "epsilon=1"
         max_rows_per_group = 5
         max_groups = 5
         [keys]
@@ -221,6 +223,7 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
         "purchases.parquet", "--unit", "customer", "--bounds", "amount=0:200", "--keys", "region=north,south,west",
         "--public", "regions=regions.csv", "--types", "regions.cds=integer", "--types", "regions.region=text",
         "--max-rows-per-group", "5", "--max-groups", "3", "--ledger", "budget.db", "--spend", "epsilon=1",
+        "--budget", "epsilon=1",
     )  # fmt: skip
     text = (
         "SELECT region, COUNT(*) AS n FROM purchases JOIN regions USING (cds) GROUP BY region ORDER BY n DESC LIMIT 2"
@@ -241,7 +244,7 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
 
 
 def test_a_cap_on_all_rows_of_a_unit_is_asked_in_a_terminal(purchases):
-    told = [*ASK, "--spend", "epsilon=1", "--rows", "7"]
+    told = [*ASK, "--spend", "epsilon=1", "--budget", "epsilon=1", "--rows", "7"]
     for option in ("--max-rows-per-group", "--max-groups"):
         place = told.index(option)
         del told[place : place + 2]
@@ -255,7 +258,7 @@ def test_a_cap_on_all_rows_of_a_unit_is_asked_in_a_terminal(purchases):
 
 def test_weights_share_the_spend_as_in_python(purchases):
     text = "SELECT cds, COUNT(*) AS n, SUM(amount) AS total FROM purchases GROUP BY cds"
-    told = [ASK[0], text, *ASK[2:], "--spend", "epsilon=1"]
+    told = [ASK[0], text, *ASK[2:], "--spend", "epsilon=1", "--budget", "epsilon=1"]
     shares = []
     for weights in ((), ("--importance", "total=1000", "--importance", "n=1/2")):
         code, out, err = neartwin("plan", *told, *weights, where=purchases)

@@ -152,7 +152,7 @@ def test_open_account_keeps_its_terms_if_opened_without_a_budget(ledger, account
     assert (again.caps, again.spent) == ({"epsilon": Fraction(3, 2)}, {"epsilon": Fraction(1, 4)})
     with pytest.raises(LedgerError, match="registered with unit"):
         ledger.open(Population(name="purchases", unit="order_id", relation="add_remove", source=PEOPLE.source))
-    with pytest.raises(LedgerError, match="has no account 'orders': give its whole budget"):
+    with pytest.raises(LedgerError, match="has no account 'orders': give the whole budget"):
         ledger.open(Population(name="orders", unit="customer_id", relation="add_remove"))
 
 

@@ -58,7 +58,7 @@ def test_file_of_a_release_is_checked_before_it_is_paid(tmp_path, monkeypatch, o
     monkeypatch.chdir(tmp_path)
     pq.write_table(TABLE, "v.parquet")
     asked = ["query", "v.parquet", "SELECT COUNT(DISTINCT who) AS n FROM v", "--unit", "who", "--ledger", "b.db",
-             "--spend", "epsilon=1", "--out"]  # fmt: skip
+             "--spend", "epsilon=1", "--budget", "epsilon=1", "--out"]  # fmt: skip
     refused = CliRunner().invoke(main, [*asked, out])
     assert refused.exit_code == 2
     assert not (tmp_path / "b.db").exists()

@@ -6,6 +6,7 @@ currency is the probability that everything may be revealed: the pool of failure
 In options, files and requests a budget is written `epsilon=0.5,delta=1e-6`, or as a table of these parts.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -13,6 +14,7 @@ from fractions import Fraction
 from neartwin.checks import non_negative, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
+from neartwin.interactive import suggested
 
 
 class _Budget:
@@ -278,12 +280,13 @@ def budget_of(written: Mapping[str, object], name: str, shown: str = "") -> Budg
     parts = dict(written)
     make = _MAKERS.get(frozenset(parts)) or _MAKERS.get(frozenset(parts) - {"delta"})
     if make is None or (make is pure and "delta" in parts):
+        near = {suggested(one, {name for names in _MAKERS for name in names}) or "epsilon": parts[one] for one in parts}
         raise ParameterError(
             name,
             shown or parts,
             "must be epsilon=..., epsilon=...,delta=..., rho=..., mu=..., order=...,epsilon=..., epsilon=...,mu=... or "
-            "advantage=...",
-            remedy="all but the first may have a delta=...",
+            "advantage=...; all but the first may have a delta=...",
+            remedy="write " + ",".join(f"{one}={value}" for one, value in near.items()),
         )
     if "advantage" in parts:
         parts["value"] = parts.pop("advantage")
@@ -310,7 +313,9 @@ def budget_in(text: str, name: str) -> Budget:
     for part in text.split(","):
         key, sign, value = part.partition("=")
         if not sign or not key.strip() or not value.strip() or key.strip() in parts:
-            raise ParameterError(name, text, "must be name=value, with commas between", remedy="such as epsilon=0.5")
+            number = re.search(r"[\d./]+", text)
+            remedy = f"write epsilon={number[0] if number else 0.5}"
+            raise ParameterError(name, text, "must be name=value, with commas between", remedy=remedy)
         parts[key.strip()] = value.strip()
     return budget_of(parts, name, text)
 

@@ -13,6 +13,7 @@ from neartwin import losses
 from neartwin.accounting.usage import Usage, for_group, parallel, repeated, sequential, subsample, use
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
+from neartwin.interactive import suggested
 from neartwin.losses.composition import PrivacyLoss
 
 LONGEST = 10_000
@@ -103,7 +104,7 @@ def parse(text: str) -> Usage:
     return usage
 
 
-_EXAMPLE = 'write for instance "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10"'
+_EXAMPLE = 'write "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10"'
 
 
 class _Reader:
@@ -151,7 +152,10 @@ class _Reader:
 
     def _call(self, node: ast.Call, name: str) -> Usage:
         if name not in NAMES:
-            raise self._refused(node, f"calls {name!r}; known are " + ", ".join(NAMES))
+            near = suggested(name, NAMES)
+            raise self._refused(
+                node, f"calls {name!r}; " + (f"write {near}" if near else f"known are {', '.join(NAMES)}")
+            )
         arguments: Given = {}
         for keyword in node.keywords:
             value = self.read(keyword.value)

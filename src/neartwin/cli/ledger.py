@@ -8,7 +8,8 @@ from typing import Any
 import click
 from rich.console import Console
 
-from neartwin.cli.options import json_option
+from neartwin.accounting.budgets import budget_in
+from neartwin.cli.options import Sample, json_option
 from neartwin.cli.output import report_errors, show_table, stderr
 from neartwin.ledger import Account, Book, Fault, Head
 
@@ -80,6 +81,23 @@ def verify(*, path: str, heads: tuple[str, ...], as_json: bool) -> None:
         click.echo("\n".join(map(str, faults)) or str(verdict))
     if faults:
         sys.exit(NOT_WHOLE)
+
+
+@ledger.command("raise")
+@click.argument("path", type=click.Path())
+@click.argument("name")
+@click.option("--budget", required=True, type=Sample("epsilon=2"), help="The new whole budget, of the same kind.")
+@click.option("--reason", default="", help="Why, for the record.")
+@report_errors
+def raise_cap(path: str, name: str, budget: str, reason: str) -> None:
+    """Raise the whole budget of an account, for ever and on record. The promise to its people weakens to the new one.
+
+    NAME is the account's, as `show` lists it. No budget is ever lowered.
+    """
+    with Book.existing(path) as book:
+        account = book.raise_cap(name, budget_in(budget, "budget"), reason)
+        left = account.remaining
+    click.echo(", ".join(f"{pool} {float(amount):.6g} left" for pool, amount in left.items()))
 
 
 @ledger.command("export")

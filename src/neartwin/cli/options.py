@@ -26,6 +26,23 @@ _ENDINGS = (".html", ".json", ".csv", ".parquet")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+class Sample(click.types.StringParamType):
+    """Text, with a sample for the refusal of a command that lacks it."""
+
+    def __init__(self, sample: str) -> None:
+        """The sample is what a first question would have."""
+        self.sample = sample
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002
+        """What to write."""
+        return f"write {' '.join([*param.opts[:1] * (param.param_type_name == 'option'), self.sample])}"
+
+
+def _spend_of_habit(_context: click.Context, option: click.Parameter, given: str | None) -> None:
+    if given is not None:
+        raise click.BadParameter(f"is a part of --spend; write --spend {option.name}={given}")
+
+
 def together(*options: Decorator) -> Decorator:
     """Several options as one decorator, in their order."""
 
@@ -40,9 +57,11 @@ def together(*options: Decorator) -> Decorator:
 def _writable(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
     """The file of a release, before anything is paid."""
     if place is not None and Path(place).suffix not in _ENDINGS:
-        raise click.BadParameter(f"{place!r} must end in {', '.join(_ENDINGS)}")
+        line = f"write {Path(place).with_suffix('.csv')}"
+        raise click.BadParameter(f"{place!r} must end in {', '.join(_ENDINGS)}; {line}")
     if place is not None and not os.access(Path(place).absolute().parent, os.W_OK):
-        raise click.BadParameter(f"the folder of {place!r} is not there, or nothing can be written to it")
+        line = f"write {Path(place).name}"
+        raise click.BadParameter(f"the folder of {place!r} is not there, or nothing can be written to it; {line}")
     return place
 
 
@@ -57,7 +76,12 @@ into_option = click.option(
     "--into", default="", help="The folder of typed copies; by default .neartwin beside the file."
 )
 table_options = together(
-    click.option("--unit", required=True, help="Who is protected: a column, 'each row', or 'who in one week of at'."),
+    click.option(
+        "--unit",
+        required=True,
+        type=Sample("customer_id"),
+        help="Who is protected: a column, 'each row', or 'who in one week of at'.",
+    ),
     click.option("--name", default="", help="The name of these people; by default the file's or table's name."),
     click.option("--table", default="", help="The table of a database, or the sheet of Excel."),
     click.option("--neighbours", default="add_remove", show_default=True, help="add_remove or replace_one."),
@@ -77,7 +101,13 @@ table_options = together(
     ),
 )
 spend_options = together(
-    click.option("--spend", required=True, help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7."),
+    click.option(
+        "--spend",
+        required=True,
+        type=Sample("epsilon=0.5"),
+        help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7.",
+    ),
+    click.option("--epsilon", hidden=True, expose_value=False, callback=_spend_of_habit),
     click.option(
         "--limits",
         help="Limits of one unit together: rows=20,max-groups=3. Without any, the plan chooses them. Or one by one:",
@@ -148,7 +178,10 @@ def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
     for column, text in pairs(texts, "bounds").items():
         ends = text.split(":")
         if len(ends) not in (2, 3):
-            raise ParameterError("bounds", f"{column}={text}", "must be column=low:high or column=low:high:step")
+            line = f"write {column}={':'.join(re.findall(r'[0-9.]+', text)[:3]) or '0:100'}"
+            raise ParameterError(
+                "bounds", f"{column}={text}", "must be column=low:high or column=low:high:step", remedy=line
+            )
         found[column] = as_bounds(*ends)
     return found
 
@@ -196,6 +229,9 @@ def keys(texts: tuple[str, ...], schema: Mapping[str, ColumnType]) -> Any:
     if not texts:
         return None
     if len(texts) == 1 and "=" not in texts[0]:
+        if "." not in texts[0]:
+            column = next((name for name, kind in schema.items() if kind is ColumnType.TEXT), "column")
+            raise ParameterError("keys", texts[0], "must name a file or a column", remedy=f"write {column}={texts[0]}")
         return texts[0]
     return {column: keys_in(text, schema.get(column)) for column, text in pairs(texts, "keys").items()}
 
@@ -221,6 +257,8 @@ def pairs(texts: tuple[str, ...] | list[str], name: str) -> dict[str, str]:
     for text in texts:
         key, sign, value = text.partition("=")
         if not sign or not key.strip() or not value.strip():
-            raise ParameterError(name, text, "must be name=value")
+            raise ParameterError(
+                name, text, "must be name=value", remedy=f"write {text.replace(':', '=', 1)}" * (":" in text)
+            )
         found[key.strip()] = value.strip()
     return found

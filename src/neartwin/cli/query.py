@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from neartwin.accounting.budgets import Budget, budget_in
+from neartwin.accounting.budgets import budget_in
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
@@ -26,11 +26,13 @@ from neartwin.web.datasets import KINDS
 
 Options = Mapping[str, Any]
 _question_options = options.together(
-    click.argument("data"),
-    click.argument("sql"),
-    click.option("--ledger", required=True, help="The ledger's file; made if it is missing."),
+    click.argument("data", type=options.Sample("purchases.parquet")),
+    click.argument("sql", type=options.Sample("'SELECT COUNT(*) FROM purchases'")),
     click.option(
-        "--budget", default="", help="The whole budget of a new account; by default what this question spends."
+        "--ledger", required=True, type=options.Sample("budget.db"), help="The ledger's file; made if it is missing."
+    ),
+    click.option(
+        "--budget", default="", help="The whole budget of these people, which the first question opens: epsilon=1."
     ),
     options.table_options,
     options.into_option,
@@ -132,6 +134,9 @@ def release(context: click.Context, *, file: str, as_json: bool, out: str | None
 
 def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
     names = [name for kind in KINDS for name in options.pairs(arguments[kind], kind)]
+    if arguments["data"].lower().startswith("select"):
+        line = f"write {arguments['sql']} {arguments['data']!r}"
+        raise ParameterError("data", arguments["data"], "is the question, which comes behind the data", remedy=line)
     rows = open_table(
         arguments["data"],
         unit=options.unit(arguments["unit"]),
@@ -140,7 +145,8 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
         **{name: arguments[name] for name in ("name", "table", "neighbours", "into")},
     )
     plan_arguments = options.arguments_of_plan(arguments)
-    account = book.open(rows, _whole_budget(book, rows.table.name, arguments["budget"], plan_arguments["spend"]))
+    budget = budget_in(arguments["budget"], "budget") if arguments["budget"] else None
+    account = book.open(rows, budget)
     joinable = options.joinable(arguments, str(rows.table.unit))
     tables = {other.name: other.opened(rows) for other in joinable}
     parsed = series_from_sql(
@@ -153,13 +159,6 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
         if len(queries) > 1
         else account.plan(queries[0], **plan_arguments)
     )
-
-
-def _whole_budget(book: Ledger, name: str, given: str, spend: Budget) -> Budget | None:
-    """The given budget; else None for an account that is open already, and the spend for a new one."""
-    if given:
-        return budget_in(given, "budget")
-    return None if name in {account.name for account in book.books.accounts()} else spend
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -243,7 +243,8 @@ class Book:
             if opened is None:
                 if terms is None:
                     raise LedgerError(
-                        f"the ledger has no account {population.name!r}: give its whole budget to open it"
+                        f"the ledger has no account {population.name!r}: give the whole budget of its people, for all "
+                        "questions together; write nt.pure(epsilon=1), or --budget epsilon=1 in a terminal"
                     )
                 for place in places:
                     refuse_taken(page, population.name, place)

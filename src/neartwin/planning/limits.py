@@ -8,7 +8,7 @@ from typing import Any, Self
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.interactive import explained_call
+from neartwin.interactive import explained_call, suggested
 from neartwin.statistics.clipping import check_share
 
 
@@ -161,7 +161,10 @@ class Limits:
         for word, value in form.items():
             name = word.strip().replace("-", "_")
             if name not in known:
-                raise ParameterError("limits", word, f"must name {', '.join(known_names())}")
+                near = suggested(name, known_names()) or "rows"
+                raise ParameterError(
+                    "limits", word, f"must name {', '.join(known_names())}", remedy=f"write {near}={value}"
+                )
             if value is not None:
                 values[name] = _read(name, value)
         return cls(**values)
@@ -190,7 +193,8 @@ class Limits:
             if name.strip() in {"groups", "share"} and form:  # belongs to the private limit before it
                 form[next(reversed(form))] += f",{part}"
             elif not sign or not value.strip():
-                raise ParameterError("limits", text, "must be name=value pairs, as in rows=20,max-groups=3")
+                line = f"write {text.replace(':', '=')}" if ":" in text else "write rows=20,max-groups=3"
+                raise ParameterError("limits", text, "must be name=value pairs", remedy=line)
             else:
                 form[name] = value
         return cls.from_dict(form)

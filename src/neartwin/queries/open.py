@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.interactive import variable
+from neartwin.interactive import suggested, variable
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.groups import Grouping
 from neartwin.queries.query import Rows
@@ -145,7 +145,8 @@ def table(
         return owned_table(source, unit, chosen, declared, columns)
     schema, cast = typed_schema(source, declared)
     if neighbours not in set(Neighbours):
-        raise ParameterError("neighbours", neighbours, "must be 'add_remove' or 'replace_one'")
+        near = suggested(neighbours, Neighbours) or Neighbours.ADD_REMOVE
+        raise ParameterError("neighbours", neighbours, "must be 'add_remove' or 'replace_one'", remedy=f"write {near}")
     column, period = unit if isinstance(unit, tuple) else (unit, None)
     opened = Table(
         source=source,

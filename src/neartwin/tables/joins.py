@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, assert_never
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
+from neartwin.interactive import instead
 from neartwin.tables.ingestion import Terms
 from neartwin.tables.postgres import PostgresTable, check_declared
 from neartwin.tables.sources import (
@@ -206,7 +207,8 @@ def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Ma
 def _declared(column: str, kind: str) -> ColumnType:
     choices = sorted(set(ColumnType) - {ColumnType.OTHER})
     if kind not in choices:
-        raise ParameterError(f"types[{column!r}]", kind, "must be one of " + ", ".join(choices))
+        remedy = instead("types", str(kind).lower())
+        raise ParameterError(f"types[{column!r}]", kind, "must be one of " + ", ".join(choices), remedy=remedy)
     return ColumnType(kind)
 
 

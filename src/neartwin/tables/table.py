@@ -385,7 +385,8 @@ class Table:
         """
         kind = self.has(column, asked_by)
         if kind not in NUMERIC:
-            raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; declare its type with types=")
+            line = f"write types={{{column!r}: 'number'}}, or --types {column}=number in a terminal"
+            raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line} if it holds numbers")
         return kind
 
     def has(self, column: str, asked_by: str) -> ColumnType:

@@ -344,7 +344,8 @@ def keys_in(text: str, kind: ColumnType | None) -> list[object]:
             case ColumnType.DATE:
                 return list(map(date.fromisoformat, parts))
     except (ValueError, KeyError):
-        raise ParameterError("keys", text, f"must be values of a column of type {kind}") from None
+        remedy = f"write {text.replace('-', ':')}" if kind is ColumnType.INTEGER and "-" in text else ""
+        raise ParameterError("keys", text, f"must be values of a column of type {kind}", remedy=remedy) from None
     return list(parts)
 
 

@@ -6,6 +6,7 @@ import sqlglot
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
+from neartwin.interactive import suggested
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import Keys, from_sql, grouped_rows
@@ -58,7 +59,8 @@ def series_from_sql(
         selects.append((statement, columns, keys(grouped.table.schema) if callable(keys) else keys))
     key_names = {name for _, _, chosen in selects if isinstance(chosen, Mapping) for name in chosen}
     if spare := key_names.difference(*(columns for _, columns, _ in selects)):
-        raise QueryError(f"keys: no statement groups by {min(spare)!r}")
+        near = suggested(min(spare), {name for _, columns, _ in selects for name in columns})
+        raise QueryError(f"keys: no statement groups by {min(spare)!r}" + (f"; write {near}" if near else ""))
     return tuple(
         from_sql(statement, rows, keys=_own(chosen, columns), tables=tables) for statement, columns, chosen in selects
     )

@@ -23,6 +23,8 @@ part of the form names a file.
 """
 
 import inspect
+import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
@@ -30,6 +32,7 @@ from fractions import Fraction
 from typing import Any
 
 from neartwin.errors import QueryError
+from neartwin.interactive import instead, suggested
 from neartwin.queries.query import NOTHING, Groups, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import from_sql, grouped_rows
@@ -222,10 +225,12 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
     """
     fields = {name: value for name, value in form.items() if value is not None}
     if unknown := sorted(set(fields) - _FIELDS):
-        raise QueryError(f"question: {unknown[0]!r} is unknown; known are {', '.join(sorted(_FIELDS))}")
+        line = f'; write "{near}"' if (near := suggested(unknown[0], _FIELDS)) else ""
+        raise QueryError(f"question: {unknown[0]!r} is unknown; known are {', '.join(sorted(_FIELDS))}{line}")
     kinds = [name for name in ("statistics", "most_common", "sql") if name in fields]
     if len(kinds) != 1:
-        raise QueryError("question: give one of statistics, most_common or sql")
+        line = '{"statistics": {"orders": {"ask": "count"}}}'
+        raise QueryError(f"question: give one of statistics, most_common or sql; write {line}")
     try:
         if kinds[0] == "sql":
             return _from_text(fields, rows, tables or {})
@@ -290,8 +295,11 @@ def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
 def _from_parts(fields: Form, rows: Rows) -> Query:
     where, columns, statistics = fields.get("where", []), fields.get("group_by", []), fields["statistics"]
     rows = _computed(fields, rows)
-    if not _texts(where) or not _texts(columns):
-        raise QueryError("question: where and group_by must be lists of texts")
+    for part in (where, columns):
+        if not _texts(part):
+            raise QueryError(
+                f"question: where and group_by must be lists of texts; write {json.dumps([part], default=str)}"
+            )
     if not isinstance(statistics, Mapping):
         raise QueryError("question: statistics must have a statistic for each name, as in {'orders': {'ask': 'count'}}")
     for condition in where:
@@ -359,10 +367,11 @@ _READERS: dict[str, Callable[[Form, Rows], Query | TopK]] = {
 
 
 def _statistic(name: str, part: object) -> Statistic:
-    if not isinstance(part, Mapping) or part.get("ask") not in CONSTRUCTORS:
-        raise QueryError(
-            f"question: {name!r} must ask one of {', '.join(sorted(CONSTRUCTORS))}, as in {{'ask': 'count'}}"
-        )
+    asked = part.get("ask") if isinstance(part, Mapping) else part
+    if not isinstance(part, Mapping) or asked not in CONSTRUCTORS:
+        habit = re.search(r"nt\.(\w+)\(", instead("nt", str(asked)))
+        line = f'{{"ask": "{habit[1] if habit else suggested(str(asked), CONSTRUCTORS) or "count"}"'
+        raise QueryError(f"question: {name!r} must ask one of {', '.join(sorted(CONSTRUCTORS))}; write {line}, ...}}")
     make = CONSTRUCTORS[part["ask"]]
     keywords = {str(key): value for key, value in part.items() if key != "ask"}
     if "clip" in keywords:
@@ -376,8 +385,11 @@ def _statistic(name: str, part: object) -> Statistic:
     try:
         inspect.signature(make).bind(**keywords)
     except TypeError:
-        known = ", ".join(inspect.signature(make).parameters) or "nothing else"
-        raise QueryError(f"question: {part['ask']} of {name!r} takes {known}") from None
+        parameters = inspect.signature(make).parameters
+        spare = [suggested(key, parameters) for key in keywords if key not in parameters]
+        line = f'"{spare[0]}"' if any(spare) else '"low": 0, "high": 100' if "bounds" in keywords else "no other"
+        known = ", ".join(parameters) or "nothing else"
+        raise QueryError(f"question: {part['ask']} of {name!r} takes {known}; write {line}") from None
     if not isinstance(keywords.get("column", ""), str):
         raise QueryError(f"question: column of {name!r} must be text")
     return make(**keywords)
@@ -425,7 +437,8 @@ def _plain(value: object) -> object:
 
 def _listed(value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise QueryError(f"question: keys and computed must be lists, and {value!r} is not a list")
+        line = json.dumps([value], default=str)
+        raise QueryError(f"question: keys and computed must be lists, and {value!r} is not a list; write {line}")
     return value
 
 
