@@ -431,14 +431,18 @@ class QueryPlan(Plan):
         bars = f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
+            if any(one.clip_bounds(table) for one in self.outputs.values()):
+                rows += " The bias of clipping is not in the bars, and unknown."
             return (bars, rows, *self._notes_of_answers())
         unknown = ", and unknown" if self.loss is None else ""
         words = f"Bounded: {self.bounding}. The bias of this and of clipping is not in the bars{unknown}."
-        lowered = [name for name, one in self.outputs.items() if one.only_lowered]
+        clips = {name: one.clip_bounds(table).values() for name, one in self.outputs.items() if one.only_lowered}
+        lowered = [name for name, bounds in clips.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:
             words = f"Bounded: {self.bounding}. That takes nothing."
         elif lowered and self.query.groups.linear_workload is None:  # whose answers may be differences
-            words += f" Limits only take: the lower ends of {' and '.join(lowered)} hold for all rows too."
+            words += f" Limits only take: the lower ends of {' and '.join(lowered)} hold for all rows too"
+            words += ", if no value is below 0, but for rounding." if any(clips[name] for name in lowered) else "."
         if table.period is None:
             return (bars, words, *self._notes_of_answers())
         period = f"Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."

@@ -126,7 +126,7 @@ def facts(release: Release) -> dict[str, Any]:
         "groups": len(body),
         "budget": budget(release),
         "risk": risk_facts(release.guarantee),
-        "best_guess": min(100.0, math.ceil(release.guarantee.best_guess * 1000) / 10),  # upward: it is a bound
+        "best_guess": min(100.0, math.ceil(release.guarantee.best_guess * 10_000) / 100),  # upward: it is a bound
     }
 
 

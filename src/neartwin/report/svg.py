@@ -356,7 +356,7 @@ def bars(
     parts = []
     for tick in axis.ticks():
         parts.append(_line("grid", (axis.at(tick), 6), (axis.at(tick), bottom)))
-        parts.append(_text("tick", axis.at(tick), bottom + 16, f"{tick:,.6g}", "middle"))
+        parts.append(_text("tick", axis.at(tick), bottom + 16, f"{tick:,.10g}", "middle"))
     for place, one in enumerate(values):
         y = top + row * (place + 0.5)
         start, end = sorted((axis.at(0), axis.at(one.value)))

@@ -276,7 +276,7 @@ class Statistic(ABC):
         is_value: Whether its answer is a value of its column, or lies between values.
         lost_row: The bias from a row that limits take, beside that of a count. A ratio is off by as much as these rows
             differ from the others. That is unknown, and taken to be the geometric middle of all and a thousandth.
-        only_lowered: Whether limits can only make it less: a number of rows or units.
+        only_lowered: Whether limits can only make it less: a number of rows or units, or a sum of values from 0 on.
     """
 
     __slots__ = ()

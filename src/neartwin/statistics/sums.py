@@ -90,6 +90,7 @@ class _Totalled(OneColumn):
 class Sum(_Totalled):
     """The sum of a column's values, each clipped to its public bounds."""
 
+    only_lowered = True
     verb = "sum"
     is_linear = True
 
