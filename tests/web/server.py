@@ -11,6 +11,7 @@ from unittest.mock import patch
 import uvicorn
 
 from neartwin.web.app import create_app
+from neartwin.web.connections import HeadLimit
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.service import Settings
 from neartwin.web.tasks import outcome
@@ -49,7 +50,8 @@ def serving(directory, settings=FREE):
         listening.bind(("127.0.0.1", 0))
         listening.listen(128)
         app = create_app(directory, settings)
-        server = uvicorn.Server(uvicorn.Config(app, access_log=False, log_level="error", server_header=False))
+        config = uvicorn.Config(app, http=HeadLimit, access_log=False, log_level="error", server_header=False)
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:

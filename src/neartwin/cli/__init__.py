@@ -28,6 +28,7 @@ _MODULES = {  # of the commands; a command imports its own alone, which saves a 
     "explain-risk": "risk",
     "serve": "service",
     "register": "service",
+    "refresh": "service",
     "token": "service",
     "ask": "ask",
 }

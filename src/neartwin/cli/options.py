@@ -34,7 +34,7 @@ class Sample(click.types.StringParamType):
         self.sample = sample
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None) -> str:  # noqa: ARG002
-        """What to write."""
+        """The line to write."""
         return f"write {' '.join([*param.opts[:1] * (param.param_type_name == 'option'), self.sample])}"
 
 

@@ -1,10 +1,14 @@
 """`neartwin serve`, `register` and `token`: a budgeted data set for many analysts, from this machine's terminal."""
 
 import json
+import os
+import signal
+import sys
 import tomllib
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -19,7 +23,13 @@ from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, schema_of
 _DATA = click.option(
     "--data", "directory", required=True, type=click.Path(file_okay=False), help="The service's directory."
 )
-_LEDGER = click.option("--ledger", default="", help="A postgresql:// URL instead of a file in the directory.")
+_LEDGER = click.option(
+    "--ledger",
+    default="",
+    envvar="NEARTWIN_LEDGER",
+    help="A postgresql:// URL instead of a file in the directory. A password belongs in NEARTWIN_LEDGER, which no other "
+    "user of the machine can list.",
+)
 _PORT = 8417
 
 
@@ -40,9 +50,13 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     """
     _, uvicorn = needed("web", "argon2", "uvicorn")
     from neartwin.web.app import create_app
+    from neartwin.web.connections import HeadLimit, allow_many_connections
     from neartwin.web.data_directory import DataDirectory
     from neartwin.web.service import Settings
 
+    # uvicorn raises a signal again once it has stopped: without a handler the databases would not be closed
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    allow_many_connections()
     https = arguments["https"] or bool(arguments["certificate"])
     with DataDirectory(directory, ledger) as opened, opened.served_alone():
         if token_text := opened.first_token():
@@ -54,6 +68,7 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
             create_app(opened, settings),
             host=arguments["host"],
             port=arguments["port"],
+            http=HeadLimit,
             ssl_certfile=arguments["certificate"],
             ssl_keyfile=arguments["key"],
             access_log=False,  # addresses would tell who asked what, and when
@@ -119,19 +134,47 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 @click.argument("name")
 @_DATA
 @_LEDGER
-@click.option("--role", type=click.Choice(["analyst", "auditor", "curator"]), default="analyst", show_default=True)
-@click.option("--project", default="", help="The analyst's project; its allotment pays too.")
-@click.option("--days", default=90, show_default=True, help="Until it expires.")
 @report_errors
-def token(*, name: str, directory: str, ledger: str, role: str, project: str, days: int) -> None:
-    """Make a token for someone and print it, this once."""
+def refresh(*, name: str, directory: str, ledger: str) -> None:
+    """Declare that the data of a data set changed: its files are read again, and questions asked before pay anew."""
     needed("web", "argon2")
     from neartwin.web.data_directory import CONSOLE, DataDirectory
 
     with DataDirectory(directory, ledger) as opened:
+        changed = opened.refresh(name, by=CONSOLE)
+    stderr.print(f"{name!r} is asked as snapshot {changed.snapshot} from now on", markup=False)
+
+
+@click.command()
+@click.argument("name")
+@_DATA
+@_LEDGER
+@click.option("--role", type=click.Choice(["analyst", "auditor", "curator"]), default="analyst", show_default=True)
+@click.option("--project", default="", help="The analyst's project; its allotment pays too.")
+@click.option("--days", default=90, show_default=True, help="Until it expires.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False), help="A new file that you alone can read, instead of the screen."
+)
+@report_errors
+def token(*, name: str, directory: str, ledger: str, role: str, project: str, days: int, out: str | None) -> None:
+    """Make a token for someone and print it, this once."""
+    needed("web", "argon2")
+    from neartwin.web.data_directory import CONSOLE, DataDirectory
+
+    with ExitStack() as open_things:
+        written = open_things.enter_context(_new_file(out)) if out else None
+        opened = open_things.enter_context(DataDirectory(directory, ledger))
         record, token_text = opened.mint(name, role, by=CONSOLE, project=project, days=days)
-    stderr.print(f"{role} {name}, until {record.expires}; it is shown this once:", markup=False)
-    click.echo(token_text)
+        stderr.print(f"{role} {name}, until {record.expires}; it is shown this once:", markup=False)
+        click.echo(token_text, file=written)
+
+
+def _new_file(path: str) -> TextIO:
+    """A file for its owner alone. One that is there already may be open to others, and is refused."""
+    try:
+        return os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="ascii")
+    except OSError as fault:
+        raise ParameterError("out", path, f"cannot be made: {fault.strerror}", remedy="name a new file") from None
 
 
 def _absolute(place: str) -> str:

@@ -26,6 +26,8 @@ from neartwin.web.tokens import Token
 
 COOKIE = "neartwin_session"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
+_GUESSES = 10  # wrong secrets of one token from one address at once; then one a second
+_MOST_FIELDS = 500
 _SESSION_HOURS = 8
 _REMEMBERED = 10_000
 
@@ -98,7 +100,8 @@ class Authenticator:
         """Tokens and sessions are in the store. Rates belong to this process, because they protect its machine."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
         self._rates = RateLimiter(burst, per_second)
-        self._unproved = RateLimiter(burst, per_second)  # by address
+        self._unknown = RateLimiter(burst, per_second)  # by address
+        self._unproved = RateLimiter(_GUESSES, 1)  # by token and address
 
     def by_token(self, token_text: str, address: str) -> Token:
         """The live token that a text stands for.
@@ -112,11 +115,16 @@ class Authenticator:
         """
         identity, secret = tokens.parts(token_text)
         record = self._store.token(identity) if identity else None
-        if record is None or not self._memory.knows(secret, record[1]):
-            self._unproved.take(address)  # before the costly check, so that guessing cannot keep the machine busy
-            if not self._memory.right(secret, record[1] if record else None):
+        if record is None:
+            self._unknown.take(address)
+            raise unauthenticated()
+        if not self._memory.knows(secret, record[1]):
+            self._unproved.take(
+                f"{identity} {address}"
+            )  # before the costly check: guessing cannot keep the machine busy
+            if not self._memory.right(secret, record[1]):
                 raise unauthenticated()
-        if record is None or not record[0].live(datetime.now(UTC)):
+        if not record[0].live(datetime.now(UTC)):
             raise unauthenticated()
         self._rates.take(record[0].id)
         return record[0]
@@ -195,8 +203,20 @@ async def _secret_sent(request: Request) -> str:
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if header or request.method in _SAFE or kind != "application/x-www-form-urlencoded":
         return header
-    fields = parse_qs((await request.body()).decode("utf-8", "replace"), max_num_fields=200)
-    return fields.get("csrf", [""])[0]
+    return (await form_fields(request)).get("csrf", [""])[0]
+
+
+async def form_fields(request: Request) -> dict[str, list[str]]:
+    """The fields of a form, each with all its values.
+
+    Raises:
+        AccessError: Status 413, for too many fields.
+    """
+    body = (await request.body()).decode("utf-8", "replace")
+    try:
+        return parse_qs(body, keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+    except ValueError:
+        raise AccessError(413, "form", "", f"must have at most {_MOST_FIELDS} fields", remedy="send fewer") from None
 
 
 def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:

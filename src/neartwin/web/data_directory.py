@@ -11,7 +11,7 @@ from typing import Self
 
 import neartwin.ledger as records
 from neartwin.accounting.budgets import Budget
-from neartwin.errors import LedgerError, NeartwinError, ParameterError
+from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
 from neartwin.releases.certificates import Certificate, certify
@@ -103,8 +103,12 @@ class DataDirectory:
         return self.place / ("owner.key" if "://" in self.ledger_place else "budget.db.key")
 
     def first_token(self) -> str:
-        """The text of a first curator's token, to be shown once. It is "" if somebody has a token already."""
-        return "" if self.store.tokens() else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
+        """The text of a first curator's token, to be shown once. It is "" if there was a curator already."""
+        return (
+            ""
+            if any(one.role == CURATOR for one in self.store.tokens())
+            else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
+        )
 
     def mint(self, name: str, role: str, *, by: str, project: str = "", days: int = 90) -> tuple[tokens.Token, str]:
         """Make a token and store its hash.
@@ -135,7 +139,11 @@ class DataDirectory:
         return registered
 
     def rows(self, dataset: Dataset) -> Rows:
-        """The rows of a data set. Its schema is read once for each registration."""
+        """The rows of a data set. Its schema is read once for each registration.
+
+        Raises:
+            AccessError: Status 503. The table cannot be read now.
+        """
         return self._opened(dataset)[0]
 
     def tables(self, dataset: Dataset) -> Tables:
@@ -148,7 +156,11 @@ class DataDirectory:
             known = self._tables.get(dataset.name)
         if known is not None and known[0] == registration:
             return known[1:]
-        rows, tables = dataset.rows(), dataset.others()
+        try:
+            rows, tables = dataset.rows(), dataset.others()
+        except Exception:  # noqa: BLE001 - whatever it is, its text may name the place
+            rule, remedy = "cannot be read now", "tell the curator; answers that were paid for stay readable"
+            raise AccessError(503, "dataset", dataset.name, rule, remedy=remedy) from None
         with self._lock:
             self._tables[dataset.name] = (registration, rows, tables)
         return rows, tables
@@ -219,7 +231,24 @@ class DataDirectory:
             LedgerError: The data set is no longer `instead_of`.
         """
         changed = self.checked_policy(name, policy)
-        self.store.set_policy(changed, by=by, instead_of=instead_of)
+        self.store.change(changed, "policy", by=by, instead_of=instead_of)
+        return changed
+
+    def refresh(self, name: str, *, by: str) -> Dataset:
+        """Declare that a data set's tables changed: they are read again, and a question that was asked before pays anew.
+
+        Args:
+            name: The data set.
+            by: The curator who declares it, for the record.
+
+        Raises:
+            SchemaError: A table cannot be read.
+        """
+        standing = self.dataset(name)
+        changed = replace(standing, snapshot=standing.snapshot + 1)
+        changed.rows(refresh=True)
+        changed.others(refresh=True)
+        self.store.change(changed, "refresh", by=by, instead_of=standing)
         return changed
 
     def policy_columns(self, dataset: Dataset) -> list[str]:
@@ -238,7 +267,7 @@ class DataDirectory:
         """
         return self.books.account(self.dataset(name).name).allot(holder, target, by=by)
 
-    def certificate(self, account: Account, position: int, part: int = 1) -> Certificate:
+    def certificate(self, account: records.Account, position: int, part: int = 1) -> Certificate:
         """The signed certificate of a release, with the present head of the ledger.
 
         Args:
@@ -246,7 +275,7 @@ class DataDirectory:
             position: The position of the record that paid for it or settled it.
             part: The number of the question in a series, from 1.
         """
-        return certify(release_in(account.book.answer(position).document, part), self.books, key=self.owner_key)
+        return certify(release_in(account.answer(position).document, part), self.books, key=self.owner_key)
 
     def verify(self, head: records.Head | None = None) -> records.Verdict:
         """Verify all records, and compare data sets, policies and tokens with the recorded acts.

@@ -71,14 +71,15 @@ class JoinableTable:
             rule = "must name the key of owned rows" if self.kind == "owned" else "is for owned tables alone"
             raise ParameterError("on", dict(self.on), rule, remedy="for instance {'order': 'order'}")
 
-    def opened(self, rows: Rows, *, refresh: bool | None = False) -> Rows | OtherTable:
+    def opened(self, rows: Rows, *, refresh: bool | None = False, snapshot: str = "") -> Rows | OtherTable:
         """Open the table for joins.
 
         Args:
             rows: The data set that it is joined to.
             refresh: As for `nt.table`: a question asks what was read last.
+            snapshot: As for `nt.table`.
         """
-        more: dict[str, Any] = {"table": self.table, "types": self.types, "columns": self.bounds}
+        more: dict[str, Any] = {"table": self.table, "types": self.types, "columns": self.bounds, "snapshot": snapshot}
         if self.kind == "public":
             return public_table(self.place, name=self.name, **more)
         more["refresh"] = refresh
@@ -231,6 +232,8 @@ class Dataset:
         about: A sentence for analysts.
         policy: The rules, of which the first that fits decides.
         tables: The tables that questions may join.
+        snapshot: How often the curator declared that the data changed. It names the snapshot of a database's table, so
+            that every worker and host knows a question that was asked before.
     """
 
     name: str
@@ -245,6 +248,7 @@ class Dataset:
     about: str = ""
     policy: tuple[Rule, ...] = (OPEN,)
     tables: tuple[JoinableTable, ...] = ()
+    snapshot: int = 0
 
     def __post_init__(self) -> None:
         text(name=self.name, at_least=1, at_most=100)
@@ -270,7 +274,12 @@ class Dataset:
             types=self.types,
             columns=self.bounds,
             refresh=refresh,
+            snapshot=self._label,
         )
+
+    @property
+    def _label(self) -> str:
+        return f"{self.name} {self.snapshot}"
 
     def others(self, *, refresh: bool | None = False) -> dict[str, Rows | OtherTable]:
         """The tables that questions may join, by their names in SQL.
@@ -279,7 +288,11 @@ class Dataset:
             refresh: As for `rows`.
         """
         rows = self.rows(refresh=refresh) if self.tables else None
-        return {side.name: side.opened(rows, refresh=refresh) for side in self.tables if rows is not None}
+        return {
+            side.name: side.opened(rows, refresh=refresh, snapshot=self._label)
+            for side in self.tables
+            if rows is not None
+        }
 
     def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
         """The table that a column of joined rows comes from, with the column's own name there."""
@@ -303,6 +316,8 @@ class Dataset:
         body |= {"budget": parts_of(self.budget), "policy": [rule.as_dict() for rule in self.policy]}
         if self.tables:
             body["tables"] = [table.as_dict() for table in self.tables]
+        if self.snapshot:
+            body["snapshot"] = self.snapshot
         return json.dumps(body, sort_keys=True)
 
     @classmethod

@@ -25,10 +25,9 @@ def status_of(error: NeartwinError) -> int:
 
 
 def as_dict(error: NeartwinError) -> dict[str, str]:
-    """The error as data. Long values of the caller are cut."""
-    return {
-        name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in error.as_dict().items()
-    }
+    """The error as data. Long values of the caller are cut, and what no UTF-8 holds is a question mark."""
+    parts = {name: part.encode("utf-8", "replace").decode() for name, part in error.as_dict().items()}
+    return {name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in parts.items()}
 
 
 class UnexpectedError(NeartwinError):
@@ -56,6 +55,7 @@ def install(app: FastAPI) -> None:
         first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
         name = ".".join(str(part) for part in first["loc"]) or "request"
         value = str(first.get("input", ""))[:SHOWN]
+        value = "" if "nt_" in value else value  # a token, perhaps
         refusal = AccessError(422, name, value, f"is not valid: {first['msg']}", remedy="see /openapi.json")
         return JSONResponse(as_dict(refusal) | {"code": "NT-100", "error": "ParameterError"}, 422)
 

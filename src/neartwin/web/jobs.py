@@ -1,5 +1,6 @@
 """Releases under way, as analysts see them: queued, running or done. No more is shown, because speed may be data."""
 
+import json
 import secrets
 import threading
 import time
@@ -7,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from neartwin.errors import AccessError
@@ -25,9 +27,10 @@ class Job:
         id: The public name of the job.
         owner: The analyst who asked.
         state: "queued", "running" or "done".
-        outcome: The worker's outcome, once the job is done.
+        outcome: The worker's outcome, once the job is done: a refusal, or the place of the answer in the ledger.
         ended: The monotonic time of its end, in seconds.
         future: The worker's future.
+        asked: The digest of the request.
     """
 
     id: str
@@ -36,6 +39,7 @@ class Job:
     outcome: Json = field(default_factory=dict)
     ended: float = 0.0
     future: "Future[Json] | None" = None
+    asked: str = ""
 
 
 class Jobs:
@@ -57,16 +61,20 @@ class Jobs:
         """Start a release. A second request under the key of one under way gets that one's job.
 
         Raises:
-            AccessError: Status 429 where too many tasks wait.
+            AccessError: Status 429 where too many tasks wait, 422 where the key is that of another request.
         """
         owner, key = str(task["analyst"]), str(task["key"])
+        asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()
         place = (owner, str(task["dataset"]), key)
         with self._lock:
             self._forget()
             known = self._jobs.get(self._by_key.get(place, "")) if key else None
             if known is not None and known.state != "done":
+                if known.asked != asked:
+                    rule = "belongs to another request that is under way"
+                    raise AccessError(422, "Idempotency-Key", key, rule, remedy="send this one under a new key")
                 return known
-            job = Job(secrets.token_urlsafe(16), owner)
+            job = Job(secrets.token_urlsafe(16), owner, asked=asked)
             self._jobs[job.id] = job
             if key:
                 self._by_key[place] = job.id

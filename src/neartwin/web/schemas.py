@@ -514,6 +514,7 @@ class DatasetAnswer(Model):
         columns: The columns that the caller may use.
         tables: The tables that questions may join.
         allowed: The caller's rule, or None for a curator or auditor.
+        fault: Why the data set cannot be asked now, or "".
     """
 
     name: str
@@ -528,6 +529,7 @@ class DatasetAnswer(Model):
     columns: list[Column]
     tables: list[JoinableTableAnswer] = []
     allowed: RuleModel | None = None
+    fault: str = ""
 
 
 class TableRequest(RequestModel):

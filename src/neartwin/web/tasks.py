@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import neartwin.ledger as records
 from neartwin.accounting.budgets import budget_of, parts_of
 from neartwin.errors import NeartwinError, ParameterError, QueryError
 from neartwin.planning.limits import Limits
@@ -19,8 +20,8 @@ from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import grouped_rows
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
-from neartwin.releases.accounts import Account, Proposal, SeriesProposal
-from neartwin.releases.documents import release_in, releases_in
+from neartwin.releases.accounts import Proposal, SeriesProposal
+from neartwin.releases.documents import SERIES_FORMAT, release_in, releases_in
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.table import Table
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
@@ -90,10 +91,9 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
         answers = account.release_series(proposal, payers=payers, key=key)
     else:
         answers = (account.release(proposal, payers=payers, key=key),)
-    directory.store.serve(analyst, account.book.name, answers[0].provenance.position)
-    documents = [json.loads(release.to_json()) for release in answers]
-    several = {"releases": documents} if len(documents) > 1 else {}
-    return {"position": answers[0].provenance.position, "release": documents[0], "after": _after(proposal)} | several
+    position = answers[0].provenance.position
+    directory.store.serve(analyst, account.book.name, position)
+    return {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
 
 
 def _after(proposal: Proposal | SeriesProposal) -> Json:
@@ -170,7 +170,22 @@ def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table
     return probe.table, () if isinstance(probe, TopK) else probe.groups.columns
 
 
-def replayed(account: Account, position: int, part: int) -> Json:
+def stored_answer(account: records.Account, position: int) -> Json:
+    """The releases that a reservation paid for, as JSON data.
+
+    Args:
+        account: The account that paid for them.
+        position: The position of its record.
+
+    Returns:
+        The position, the first release, and all of them if they are several.
+    """
+    body = json.loads(account.answer(position).document)
+    releases = body["releases"] if body.get("format") == SERIES_FORMAT else [body]
+    return {"position": position, "release": releases[0]} | ({"releases": releases} if len(releases) > 1 else {})
+
+
+def replayed(account: records.Account, position: int, part: int) -> Json:
     """The stored release of a reservation, at no cost.
 
     Args:
@@ -181,7 +196,7 @@ def replayed(account: Account, position: int, part: int) -> Json:
     Returns:
         The position, the release, and the number of releases in the series, as JSON data.
     """
-    document = account.book.answer(position).document
+    document = account.answer(position).document
     release = release_in(document, part)
     body = {"position": release.provenance.position, "release": json.loads(release.to_json())}
     return body | {"parts": len(releases_in(document))}

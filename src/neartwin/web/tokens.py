@@ -2,8 +2,9 @@
 
 A curator makes a token. It is shown once and stored as an Argon2 hash. It expires, and can be revoked at any time.
 
-A token is `nt_ID_SECRET`. The ID finds the record. The SECRET has 256 random bits and is hashed. To verify a secret
-takes milliseconds and megabytes by design. A process remembers the right secrets for a minute, as keyed digests.
+A token is `nt_ID_SECRET`. The ID is public and finds the record: an unknown one is refused at once. The SECRET has 256
+random bits and is hashed. To verify a secret takes milliseconds and megabytes by design. A process remembers the right
+secrets for a minute, as keyed digests.
 """
 
 import hashlib
@@ -103,7 +104,6 @@ class VerifiedSecrets:
         self._key = secrets.token_bytes(32)
         self._right: OrderedDict[bytes, datetime] = OrderedDict()
         self._lock = threading.Lock()
-        self._decoy = ""
 
     def knows(self, secret: str, token_hash: str) -> bool:
         """Whether the secret was right for this hash in the last minute."""
@@ -111,9 +111,9 @@ class VerifiedSecrets:
         with self._lock:
             return self._right.get(self._digest(secret, token_hash), now) > now
 
-    def right(self, secret: str, token_hash: str | None) -> bool:
-        """Whether the secret is the one behind the hash. Without a hash the answer is no, and takes as long."""
-        if not (_verified(token_hash or self._some_hash(), secret) and token_hash is not None):
+    def right(self, secret: str, token_hash: str) -> bool:
+        """Whether the secret is the one behind the hash."""
+        if not _verified(token_hash, secret):
             return False
         with self._lock:
             self._right[self._digest(secret, token_hash)] = datetime.now(UTC) + timedelta(seconds=_MEMORY_SECONDS)
@@ -123,10 +123,6 @@ class VerifiedSecrets:
 
     def _digest(self, secret: str, token_hash: str) -> bytes:
         return hmac.new(self._key, f"{token_hash}|{secret}".encode("utf-8", "replace"), hashlib.sha256).digest()
-
-    def _some_hash(self) -> str:
-        self._decoy = self._decoy or str(_hasher().hash(secrets.token_hex(32)))
-        return self._decoy
 
 
 def _hasher() -> Any:

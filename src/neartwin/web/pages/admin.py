@@ -15,10 +15,10 @@ from neartwin.accounting.budgets import budget_in
 from neartwin.errors import NeartwinError, ParameterError
 from neartwin.ledger import Head
 from neartwin.report.svg import Drawing, Figure, Line
-from neartwin.web.auth import Caller, Curator, Overseer
+from neartwin.web.auth import Caller, Curator, Overseer, form_fields
 from neartwin.web.errors import as_dict, status_of
 from neartwin.web.pages.datasets import account_budget, entries
-from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page
+from neartwin.web.pages.layout import PageRoute, address, first, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 

@@ -35,7 +35,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 ) -> Response:
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
     account = readable(running.directory, name, position, caller)
-    stored = account.book.answer(position)
+    stored = account.answer(position)
     answer = _shaped(_part(stored.document, part), after)
     header, *body = answer.lines()
     return page(
@@ -65,7 +65,7 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 ) -> Response:
     """The released table as CSV."""
     account = readable(running.directory, name, position, caller)
-    text = _shaped(_part(account.book.answer(position).document, part), after).to_csv()
+    text = _shaped(_part(account.answer(position).document, part), after).to_csv()
     headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 

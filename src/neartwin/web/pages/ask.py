@@ -20,7 +20,7 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.errors import NeartwinError
 from neartwin.report.svg import Bar, bars
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
-from neartwin.web.auth import Analyst, Asker, Caller
+from neartwin.web.auth import Analyst, Asker, Caller, form_fields
 from neartwin.web.builder import fields, options
 from neartwin.web.builder.fields import (
     MAX_COMPUTED_GROUPS,
@@ -35,7 +35,7 @@ from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget, own_allotments, payable
-from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page, short
+from neartwin.web.pages.layout import PageRoute, address, first, page, short
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.routes.questions import task_of
 from neartwin.web.service import Running
@@ -139,9 +139,8 @@ async def job(identity: str, request: Request, caller: Analyst, running: Running
             fault=pending.outcome["refused"],
         )
     release = pending.outcome["done"]
-    population = release["release"]["provenance"]["account"]
     after = "?" + urlencode({"after": json.dumps(release["after"])}) if release["after"] else ""
-    return RedirectResponse(address("data", population, "releases", release["position"]) + after, 303)
+    return RedirectResponse(address("data", release["dataset"], "releases", release["position"]) + after, 303)
 
 
 async def _release(running: Running, caller: Caller, dataset: Dataset, form: AskFields) -> Response | dict[str, str]:

@@ -107,6 +107,7 @@ _WHAT = {
     "fail": "run failed, budget kept",
     "register": "data set registered",
     "policy": "policy changed",
+    "refresh": "data declared as changed",
     "standing": "policy as it stood when records began to hold it",
 }
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 from fastapi import Query, Request
 from fastapi.exceptions import RequestValidationError
@@ -72,11 +72,6 @@ def page(
     """
     common = {"caller": caller, "path": request.url.path, "asset": asset, "host": str(request.base_url).rstrip("/")}
     return HTMLResponse(environment().get_template(template).render(**common, **values), status)
-
-
-async def form_fields(request: Request) -> dict[str, list[str]]:
-    """The fields of a form, each with all its values."""
-    return parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=500)
 
 
 def first(form: Mapping[str, list[str]], name: str, default: str = "") -> str:

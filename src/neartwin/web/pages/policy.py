@@ -17,10 +17,10 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import records
-from neartwin.web.auth import Caller, Curator
+from neartwin.web.auth import Caller, Curator, form_fields
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import as_dict, status_of
-from neartwin.web.pages.layout import PageRoute, address, first, form_fields, page
+from neartwin.web.pages.layout import PageRoute, address, first, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 

@@ -5,8 +5,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import COOKIE, Anyone
-from neartwin.web.pages.layout import PageRoute, first, form_fields, page
+from neartwin.web.auth import COOKIE, Anyone, form_fields
+from neartwin.web.pages.layout import PageRoute, first, page
 from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
 

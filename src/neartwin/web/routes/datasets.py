@@ -7,6 +7,7 @@ from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_of
+from neartwin.errors import AccessError
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Curator, Overseer
@@ -102,13 +103,14 @@ def own_holders(caller: Caller) -> set[str]:
 
 
 def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Rule | None) -> schemas.DatasetAnswer:
-    account = directory.account(dataset)
+    account = directory.books.account(dataset.name)
     spent, remaining = account.spent, account.remaining
     if not caller.sees_all:
-        for part in account.book.allotments():
+        for part in account.allotments():
             if part.holder in own_holders(caller):
                 remaining = {pool: min(left, part.remaining[pool]) for pool, left in remaining.items()}
-    now = account.book.filter
+    now = account.filter
+    facts = _facts(directory, dataset, rule)
     return schemas.DatasetAnswer.model_validate(
         {
             "name": dataset.name,
@@ -116,15 +118,23 @@ def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Ru
             "unit": dataset.unit,
             "neighbours": dataset.neighbours,
             "rule": now.kind,
-            "budget": account.book.caps,
+            "budget": account.caps,
             "spent": spent,
             "remaining": remaining,
             "promise": str(now.promise(now.caps)),
-            "columns": _columns(directory.rows(dataset).table.schema, dataset, rule),
-            "tables": _tables(directory, dataset, rule),
             "allowed": None if rule is None else rule.as_dict(),
         }
+        | facts
     )
+
+
+def _facts(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> dict[str, Any]:
+    """The columns and tables. A data set that cannot be read has none, and says so: others are listed all the same."""
+    try:
+        schema = directory.rows(dataset).table.schema
+        return {"columns": _columns(schema, dataset, rule), "tables": _tables(directory, dataset, rule)}
+    except AccessError as refusal:
+        return {"columns": [], "fault": str(refusal)}
 
 
 def _tables(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> list[dict[str, Any]]:

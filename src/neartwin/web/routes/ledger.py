@@ -8,7 +8,6 @@ from starlette.responses import Response
 import neartwin.ledger as books
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Head
-from neartwin.releases.accounts import Account
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Overseer
 from neartwin.web.data_directory import DataDirectory
@@ -68,7 +67,7 @@ def acts(_: Overseer, running: Running) -> tuple[books.Act, ...]:
     return running.directory.books.acts()
 
 
-def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> Account:
+def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> books.Account:
     """The account of a release that the caller may read.
 
     An analyst may read releases that the analyst or the project paid for, and those that the analyst was served.
@@ -77,13 +76,13 @@ def readable(directory: DataDirectory, name: str, position: int, caller: Caller)
         AccessError: Status 404 for any other release.
     """
     registered, _ = visible(directory, name, caller)
-    account = directory.account(registered)
+    account = directory.books.account(registered.name)
     gone = AccessError(404, "release", str(position), "is not one of yours", remedy="your history lists them")
     try:
-        reserved = account.book.answer(position).reserved
+        reserved = account.answer(position).reserved
     except LedgerError:
         raise gone from None
-    if caller.sees_all or own_holders(caller) & set(account.book.payers(reserved)):
+    if caller.sees_all or own_holders(caller) & set(account.payers(reserved)):
         return account
     if not directory.store.was_served(caller.name, registered.name, reserved):
         raise gone

@@ -11,6 +11,7 @@ from neartwin.web.auth import Analyst, Asker, Caller
 from neartwin.web.jobs import Job
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import Running
+from neartwin.web.tasks import stored_answer
 
 router = APIRouter(tags=["questions"])
 Key = Annotated[
@@ -51,7 +52,7 @@ async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from 
     """Start a release as a job. It pays, asks, adds noise and answers. A stored answer is served at no cost."""
     await run_in_threadpool(visible, running.directory, name, caller)
     job = running.jobs.submit(_task("release", name, ask, caller) | {"key": key})
-    return await _state(job, min(wait, running.settings.patience), response)
+    return await _state(job, wait, running, response)
 
 
 @router.get("/jobs/{identity}")
@@ -60,7 +61,7 @@ async def job(
 ) -> schemas.JobState:
     """The state of a release: queued, running or done. No more is shown, because speed may be data."""
     submitted = running.jobs.get(identity, caller.name)
-    return await _state(submitted, min(wait, running.settings.patience), response)
+    return await _state(submitted, wait, running, response)
 
 
 def _task(do: str, name: str, ask: schemas.Ask, caller: Caller) -> dict[str, Any]:
@@ -80,9 +81,9 @@ def task_of(do: str, dataset: str, caller: Caller, body: dict[str, Any]) -> dict
     return {"do": do, "dataset": dataset, "analyst": analyst, "project": caller.project} | body
 
 
-async def _state(job: Job, wait: float, response: Response) -> schemas.JobState:
+async def _state(job: Job, wait: float, running: Running, response: Response) -> schemas.JobState:
     if wait and job.future is not None:
-        await asyncio.wait({asyncio.wrap_future(job.future)}, timeout=wait)
+        await asyncio.wait({asyncio.wrap_future(job.future)}, timeout=min(wait, running.settings.patience))
     if job.state != "done":
         response.status_code = 202
         return schemas.JobState.model_validate({"job": job.id, "state": job.state})
@@ -91,5 +92,7 @@ async def _state(job: Job, wait: float, response: Response) -> schemas.JobState:
     if "refused" in job.outcome:
         body["error"] = job.outcome["refused"]
     else:
-        body |= job.outcome["done"]
+        done = job.outcome["done"]
+        account = running.directory.books.account(done["dataset"])
+        body |= await run_in_threadpool(stored_answer, account, done["position"]) | {"after": done["after"]}
     return schemas.JobState.model_validate(body)

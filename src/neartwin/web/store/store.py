@@ -78,11 +78,12 @@ class Store:
             connection.execute(sa.insert(schema.dataset).values(name=dataset.name, body=dataset.to_json()))
             _note(page, by, "register", _registration(dataset))
 
-    def set_policy(self, dataset: Dataset, *, by: str, instead_of: Dataset | None = None) -> None:
-        """Store a data set's changed rules.
+    def change(self, dataset: Dataset, what: str, *, by: str, instead_of: Dataset | None = None) -> None:
+        """Store a changed data set.
 
         Args:
-            dataset: The data set with its new rules.
+            dataset: The data set with its new rules or snapshot.
+            what: "policy" or "refresh", for the record.
             by: The curator, for the record.
             instead_of: The data set that must still be stored, or None for any.
 
@@ -93,9 +94,9 @@ class Store:
             here = schema.dataset.c.name == dataset.name
             stands = page.connection.execute(sa.select(schema.dataset.c.body).where(here)).scalar_one_or_none()
             if instead_of is not None and stands != instead_of.to_json():
-                raise LedgerError(f"the policy of {dataset.name!r} was changed meanwhile; look at it and try again")
+                raise LedgerError(f"the {what} of {dataset.name!r} was changed meanwhile; look at it and try again")
             page.connection.execute(sa.update(schema.dataset).where(here).values(body=dataset.to_json()))
-            _note(page, by, "policy", _registration(dataset))
+            _note(page, by, what, _registration(dataset))
 
     def tokens(self) -> tuple[Token, ...]:
         """All tokens, oldest first."""
