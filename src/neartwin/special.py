@@ -9,7 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scipy.special import betainc, betaincinv, erfc, erfcx, gammaln, log_ndtr, ndtr, ndtri
+    from scipy.special import (
+        bdtr,
+        bdtrc,
+        betainc,
+        betainccinv,
+        betaincinv,
+        erfc,
+        erfcx,
+        expit,
+        gammaln,
+        log_ndtr,
+        ndtr,
+        ndtri,
+    )
 else:
 
     def _late(name: str) -> Callable[..., Any]:
@@ -23,7 +36,21 @@ else:
 
         return call
 
-    betainc, betaincinv, gammaln = map(_late, ("betainc", "betaincinv", "gammaln"))
+    bdtr, bdtrc, expit, gammaln = map(_late, ("bdtr", "bdtrc", "expit", "gammaln"))
+    betainc, betainccinv, betaincinv = map(_late, ("betainc", "betainccinv", "betaincinv"))
     erfc, erfcx, log_ndtr, ndtr, ndtri = map(_late, ("erfc", "erfcx", "log_ndtr", "ndtr", "ndtri"))
 
-__all__ = ["betainc", "betaincinv", "erfc", "erfcx", "gammaln", "log_ndtr", "ndtr", "ndtri"]
+__all__ = [
+    "bdtr",
+    "bdtrc",
+    "betainc",
+    "betainccinv",
+    "betaincinv",
+    "erfc",
+    "erfcx",
+    "expit",
+    "gammaln",
+    "log_ndtr",
+    "ndtr",
+    "ndtri",
+]

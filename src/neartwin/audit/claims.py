@@ -20,8 +20,8 @@ from typing import Protocol, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
+from neartwin import special
 from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.accounting.guarantee import Guarantee, whole_of
 from neartwin.checks import non_negative, probability

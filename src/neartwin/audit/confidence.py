@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from neartwin import special
 from neartwin.audit.claims import Claim, refutes
 from neartwin.audit.likelihood_scores import Score, seen
 from neartwin.audit.neighbouring_inputs import Twins

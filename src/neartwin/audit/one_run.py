@@ -9,8 +9,8 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
+from neartwin import special
 from neartwin.audit.claims import Claim
 from neartwin.audit.confidence import failure_of
 from neartwin.checks import integer, non_negative, probability
