@@ -441,7 +441,7 @@ class QueryPlan(Plan):
         if not self.can_cut:
             words = f"Bounded: {self.bounding}. That takes nothing."
         elif lowered and self.query.groups.linear_workload is None:  # whose answers may be differences
-            words += f" Limits only take: the lower ends of {' and '.join(lowered)} hold for all rows too"
+            words += f" As limits only take, the lower ends of {' and '.join(lowered)} hold for all rows, as drawn"
             words += ", if no value is below 0, but for rounding." if any(clips[name] for name in lowered) else "."
         if table.period is None:
             return (bars, words, *self._notes_of_answers())
