@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from neartwin.releases.certificates import certify as certify
     from neartwin.releases.consistency import make_consistent as make_consistent
     from neartwin.releases.documents import WrittenRelease as WrittenRelease
+    from neartwin.releases.owner_check import check as check
     from neartwin.releases.release import Release as Release
     from neartwin.report.page import plot as plot
     from neartwin.report.page import save as save
@@ -58,6 +59,7 @@ _HOME = {
     "bins": "neartwin.queries.groups",
     "bounds": "neartwin.tables.table",
     "certify": "neartwin.releases.certificates",
+    "check": "neartwin.releases.owner_check",
     "connect": "neartwin.client",
     "from_sql": "neartwin.queries.sql.parse",
     "series_from_sql": "neartwin.queries.sql.series",

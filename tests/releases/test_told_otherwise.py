@@ -43,6 +43,26 @@ def test_a_folder_of_parquet_is_its_files_and_another_machine_is_named(place, mo
             nt.table(remote, unit="who", name="visits")
 
 
+def test_a_hard_link_is_its_file_and_a_copy_is_another(place):
+    (place / "links").mkdir()
+    (place / "links" / "l.parquet").hardlink_to(place / "v_may.parquet")
+    (place / "copy.parquet").write_bytes((place / "v_may.parquet").read_bytes())
+    people = nt.table(pa.table({"town": ["Ulm"], "id": [7]}), unit="id", name="people")
+    asked = people.join(nt.public_table(place / "links" / "l.parquet", name="l"), on="town").agg(n=nt.count())
+    with nt.open_ledger(place / "budget.db") as book:
+        book.open(nt.table(place / "v_*.parquet", unit="who", name="visits"), nt.pure(1))
+        for others in ("links", "links/l.parquet"):
+            with pytest.raises(LedgerError, match="belongs to population 'visits'"):
+                book.open(nt.table(place / others, unit="who", name="others"), nt.pure(1))
+        account = book.open(people, nt.pure(1))
+        proposal = account.plan(asked, spend=nt.pure("0.5"), limits=nt.limits(max_rows_per_group=1))
+        with pytest.raises(PrivacyError, match="holds private rows of this ledger"):
+            account.release(proposal)
+        book.open(nt.table(place / "links", unit="who", name="visits"))  # the same people
+        book.open(nt.table(place / "copy.parquet", unit="who", name="others"), nt.pure(1))  # out of scope
+        assert book.books.verify().whole
+
+
 def test_a_private_file_is_no_public_table_of_another_account(place):
     people = nt.table(pa.table({"town": ["Ulm"], "id": [7]}), unit="id", name="people")
     with nt.open_ledger(place / "budget.db") as book:

@@ -8,12 +8,13 @@ from rich.markup import escape
 
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, stderr
-from neartwin.engines.duckdb import unreadable
 from neartwin.errors import SchemaError
+from neartwin.queries.open import table as open_table
+from neartwin.releases.owner_check import check as owner_check
 from neartwin.tables.files import matched
 from neartwin.tables.ingestion import Terms, fitting_types, imported
 from neartwin.tables.joins import declared_types
-from neartwin.tables.sources import LocalSource, source_of
+from neartwin.tables.table import ROW
 
 _TYPES = click.option("--types", multiple=True, help="A declared type: amount=number. Other columns are text.")
 
@@ -57,23 +58,22 @@ def import_(
 
 @click.command()
 @click.argument("data")
-@click.option("--table", default="", help="The table of a database.")
+@click.option("--table", default="", help="The table of a database, or the sheet of Excel.")
 @_TYPES
+@click.option("--unit", default="", help="With --key: the column of the people.")
+@click.option("--key", default="", help="Columns that must belong to one unit each, as nt.owned_by says: visit,day.")
 @report_errors
-def check(*, data: str, table: str, types: tuple[str, ...]) -> None:
-    """Read each value of a table once, and name columns that a value makes unreadable.
+def check(*, data: str, table: str, types: tuple[str, ...], unit: str, key: str) -> None:
+    """Read each value of a table once, and name columns that a value makes unreadable, and keys of several units.
 
-    Such a value would make releases fail. This is the owner's own reading, and no release.
+    Such a value would make releases fail, and only one of the units would own the rows of such a key. This is the
+    owner's own reading, and no release.
     """
-    declared = declared_types(options.pairs(types, "types"))
-    source = source_of(data, table=table, types=declared)
-    if not isinstance(source, LocalSource):
-        raise SchemaError(
-            "check reads files, DuckDB databases and frames; the types of a server's table are checked there"
-        )
-    faults = unreadable(source, {**source.schema(), **declared})
-    for column, why in faults.items():
-        stderr.print(f"{column}: {why}", markup=False)
+    declared = options.pairs(types, "types")
+    rows = open_table(data, unit=unit or ROW, name="check", table=table, types=declared)
+    faults = owner_check(rows, key=[one for one in key.split(",") if one])
+    for line in faults:
+        stderr.print(line, markup=False)
     if faults:
-        raise SchemaError(f"{len(faults)} columns cannot be read whole; mend them, or make a copy without them")
-    click.echo("every value can be read")
+        raise SchemaError(f"{len(faults):,} faults; mend them, or make a copy without these values")
+    click.echo("every value can be read" + (", and each key belongs to one unit" if key else ""))

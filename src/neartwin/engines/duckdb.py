@@ -24,7 +24,7 @@ from neartwin.engines.sql.joins import Place
 from neartwin.engines.sql.rendering import translated
 from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
 from neartwin.planning.stage import Aggregates, Stage
-from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, DuckdbTable, LocalSource
+from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, DuckdbTable
 from neartwin.tables.table import Join, Table
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
@@ -255,30 +255,6 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
         text = exp.select(*columns).from_(rows).sql(dialect="duckdb")
         answer: pa.Table = connection.sql(text).to_arrow_table()
     return answer
-
-
-def unreadable(source: LocalSource, schema: Mapping[str, ColumnType]) -> dict[str, str]:
-    """Read each value of a table once, as questions do. It is the owner's own reading.
-
-    Args:
-        source: The table.
-        schema: The type of each column.
-
-    Returns:
-        The columns that cannot be read whole, with DuckDB's reason.
-    """
-    faults = {}
-    for name, kind in schema.items():
-        if kind is ColumnType.OTHER:
-            continue
-        try:
-            with opened([source], [(name,)], {}) as (connection, (rows,)):
-                value = DuckdbDialect().column(name, kind, declared=True)
-                text = exp.select(exp.func("bit_xor", exp.func("hash", value))).from_(rows).sql(dialect="duckdb")
-                connection.execute(text).fetchall()
-        except duckdb.Error as fault:
-            faults[name] = str(fault).partition("\n")[0]
-    return faults
 
 
 def places_where(condition: Term, columns: Mapping[str, tuple[ColumnType, Sequence[object]]], rows: int) -> list[int]:

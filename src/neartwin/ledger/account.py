@@ -14,6 +14,7 @@ from neartwin.ledger import records
 from neartwin.ledger.records import Record
 from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow, Writing, ask_digest
 from neartwin.ledger.values import Allotment, Entry, Population, Rule, Stored, Ticket, vector
+from neartwin.tables.files import linked
 
 _OWNED = ", owned by "
 
@@ -173,7 +174,7 @@ class Account:
         """
         for place in places:
             with self.database.read() as page:
-                private = page.owner_of(place) is not None
+                private = _owner(page, place) is not None
             if private:
                 raise PrivacyError(
                     f"{place!r} holds private rows of this ledger, and is no public table; give public rows"
@@ -555,9 +556,17 @@ def refuse_taken(page: Writing, name: str, source: str) -> None:
     Raises:
         LedgerError: The source belongs to another population.
     """
-    owner = page.owner_of(source)
+    owner = _owner(page, source)
     if owner not in (None, name):
         raise LedgerError(
             f"the source {source!r} belongs to population {owner!r}; its people have one budget, so open population "
             f"{owner!r} and not {name!r}"
         )
+
+
+def _owner(page: Reading, source: str) -> str | None:
+    """The account of a source, or of a file that is the same by another hard link."""
+    if (owner := page.owner_of(source)) is not None or not (same := linked(source)):
+        return owner
+    events = ((name, record.event) for name in page.account_names() for record, _ in page.records(name))
+    return next((name for name, event in events if linked(getattr(event, "source", "")) == same), None)

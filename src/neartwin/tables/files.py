@@ -7,6 +7,7 @@ import glob
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any
 
 from neartwin.errors import SchemaError
@@ -159,3 +160,20 @@ def binary(path: str) -> Any:
         OSError: It cannot be opened.
     """
     return filesystem(path).open(path, "rb") if is_remote(path) else Path(path).open("rb")
+
+
+def linked(place: str) -> tuple[object, ...]:
+    """The facts that all hard links of a file share.
+
+    Args:
+        place: The name of a source in a ledger.
+
+    Returns:
+        Disk, number and table; empty for a file with one name, and for anything else.
+    """
+    path, _, table = place.partition(":")[2].partition("#")
+    try:
+        stat = Path(path).stat()
+    except (OSError, ValueError):
+        return ()
+    return (stat.st_dev, stat.st_ino, table) if stat.st_nlink > 1 and S_ISREG(stat.st_mode) else ()

@@ -1,0 +1,63 @@
+"""The owner's own reading of a table before anybody asks it. It is no release, and what it finds is for the owner alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from neartwin.accounting.budgets import approx, pure
+from neartwin.engines.engine_for import engine_for
+from neartwin.planning.limits import Limits
+from neartwin.planning.planner import plan
+from neartwin.planning.stage import Aggregates
+from neartwin.queries.query import Query, Rows
+from neartwin.statistics import count, count_distinct_units
+from neartwin.tables.table import ROW
+from neartwin.tables.types import ColumnType
+
+_MOST = 10**9  # groups of one unit
+_LISTED = 1000
+
+
+def check(rows: Rows, *, key: str | Sequence[str] = ()) -> tuple[str, ...]:
+    """Read each value of a table once, on its own engine, as questions do.
+
+    A value that cannot be read would make releases fail. If a key has several units, one alone owns its rows in `nt.owned_by`.
+
+    Args:
+        rows: The rows of a table.
+        key: Columns whose values must belong to one unit each. A key with NULL belongs to nobody.
+
+    Returns:
+        The columns that cannot be read whole, with the engine's reason, and the first 1,000 keys of several units.
+
+    Raises:
+        SchemaError: A column is missing.
+
+    >>> import neartwin as nt, pyarrow as pa
+    >>> orders = nt.table(pa.table({"customer": [1, 2, 3], "order": [7, 8, 8]}), unit="customer", name="orders")
+    >>> nt.check(orders), nt.check(orders, key="order")
+    ((), ('key (8,) belongs to 2 units',))
+    """
+    faults = []
+    each_row = Rows(replace(rows.table, unit=ROW, period=None))
+    for name, kind in rows.table.schema.items():
+        try:
+            if kind is not ColumnType.OTHER:
+                _answer(each_row.agg(n=count(name)), Limits(max_rows_per_group=1))
+        except Exception as fault:  # noqa: BLE001 - of any engine
+            faults.append(f"{name}: {str(fault).strip().partition(chr(10))[0] or type(fault).__name__}")
+    columns = [key] if isinstance(key, str) else list(key)
+    if columns and not faults:
+        query = Rows(rows.table).group_by(*columns).agg(units=count_distinct_units())
+        found = _answer(query, Limits(max_groups=_MOST))
+        units = found.values["units"]
+        keys = ((found.keys[place], int(units[place])) for place in np.flatnonzero(units > 1)[:_LISTED].tolist())
+        faults += [f"key {values} belongs to {number} units" for values, number in keys if None not in values]
+    return tuple(faults)
+
+
+def _answer(query: Query, limits: Limits) -> Aggregates:
+    spend = approx(1, "1e-6") if limits.max_groups else pure(1)
+    stage = plan(query, spend=spend, limits=limits).stage
+    return engine_for(stage.table.source).aggregate(stage, salt=0)
