@@ -179,3 +179,17 @@ def shown_as_text(kind: type[T]) -> type[T]:
     kind.__repr__ = kind.__str__  # type: ignore[method-assign]
     kind._repr_html_ = lambda self: f"<pre>{escape(str(self))}</pre>"  # type: ignore[attr-defined]
     return kind
+
+
+class Amounts(dict[str, Any]):
+    """Exact amounts by name, shown as people write them.
+
+    >>> from fractions import Fraction
+    >>> Amounts(epsilon=Fraction(1, 3))
+    {'epsilon': 1/3}
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{name!r}: {amount}' for name, amount in self.items())}}}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError
+from neartwin.interactive import shown_as_text
 
 if TYPE_CHECKING:
     from neartwin.losses import Composition
@@ -22,6 +23,7 @@ _KINDS: dict[str, type[Budget]] = {
 }
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
     """An upper bound on what anyone can tell apart.

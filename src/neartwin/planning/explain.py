@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
+from neartwin.interactive import shown_as_text
 
+
+@shown_as_text
 @dataclass(frozen=True, slots=True)
 class Explained:
     """A node: one line, and the nodes under it. `str` draws the tree."""

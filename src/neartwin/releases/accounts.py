@@ -13,7 +13,7 @@ from neartwin.checks import made_of
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError, ParameterError
 from neartwin.exact import Number
-from neartwin.interactive import at_a_prompt, variable
+from neartwin.interactive import Amounts, at_a_prompt, variable
 from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilot_ranges import with_private_range
@@ -141,12 +141,12 @@ class Account:
     @property
     def remaining(self) -> dict[str, Fraction]:
         """The budget left, by pool, exact."""
-        return self.book.remaining
+        return Amounts(self.book.remaining)
 
     @property
     def spent(self) -> dict[str, Fraction]:
         """The budget spent, by pool, exact."""
-        return self.book.spent
+        return Amounts(self.book.spent)
 
     def plan(
         self,
@@ -357,6 +357,10 @@ class Ledger:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        names = ", ".join(repr(account.name) for account in self._books.accounts()) or "no one yet: open(rows, budget)"
+        return f"<Ledger with accounts of {names}>"
+
     def close(self) -> None:
         """Close the database."""
         self._books.close()
@@ -403,7 +407,7 @@ def open_ledger(where: str | PathLike[str]) -> Ledger:
     >>> rows = nt.table(pa.table({"who": [1, 2]}), unit="who", name="visits")
     >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as ledger:
     ...     ledger.open(rows, nt.pure(1)).remaining
-    {'epsilon': Fraction(1, 1)}
+    {'epsilon': 1}
     """
     return Ledger(where)
 

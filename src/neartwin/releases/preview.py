@@ -6,9 +6,11 @@ from fractions import Fraction
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
+from neartwin.interactive import shown_as_text
 from neartwin.statistics.base import ExpectedError
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preview:
     """The cost and the expected errors of a plan. It follows from the plan and the account, not from rows, so it is free.

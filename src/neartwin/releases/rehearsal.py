@@ -22,6 +22,7 @@ from neartwin.accounting.budgets import Pure
 from neartwin.checks import integer
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import PrivacyError, QueryError, SchemaError
+from neartwin.interactive import shown_as_text
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import Plan
@@ -61,6 +62,7 @@ class StandInError:
     total: float
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandInPreview:
     """The errors of a release on a stand-in.

@@ -1,6 +1,7 @@
 """A release for people: its charts, and one self-contained HTML page with its promise and method."""
 
 import math
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from textwrap import shorten
@@ -15,7 +16,8 @@ from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release
 from neartwin.report.figures import risk_figure
-from neartwin.report.svg import Bar, Drawing, bars, stacked
+from neartwin.report.svg import Bar, Drawing, bars, over_time, stacked
+from neartwin.tables.types import Key
 
 
 def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
@@ -36,13 +38,15 @@ def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
 
 MOST_ROWS = 200  # of a table on a page; the files hold all
 MOST_GROUPS = 30  # that one chart can show and a person can read
+MOST_SERIES = 12  # charts over time of one statistic
 
 
 def plot(release: Release) -> Drawing:
     """The charts of a release as one. A notebook shows it, and `save` writes .svg, .png or .pdf.
 
-    There is one chart a statistic, and one row a group with its error bar. With more than 30 groups the charts show the
-    30 largest by the first statistic. The released values alone decide which those are.
+    There is one chart a statistic, and one row a group with its error bar, in the order of the release. Days are an axis
+    of time, with one chart for each group of the other columns. With more than 30 groups other charts show the 30
+    largest by the first statistic. The released values alone decide which those are.
 
     Args:
         release: The release.
@@ -64,38 +68,66 @@ def plot(release: Release) -> Drawing:
     drawings = charts(release)
     if not drawings:
         raise ParameterError("release", release.group_columns, "has no numbers to draw")
-    return stacked(drawings, release.headline)
+    return stacked(drawings, f"{release.provenance.population}: {question(release)}", release.headline)
 
 
 def charts(release: Release) -> list[Drawing]:
     """One chart a statistic, of the groups of `shown_groups`; none for a release without numbers."""
-    places = shown_groups(release)
-    if not places:
-        return []
-    labels = [", ".join("(none)" if part is None else str(part) for part in release.keys[i]) or "all" for i in places]
-    drawings = []
-    for number, one in enumerate(release.statistics):
+    places, time = shown_groups(release), _time(release)
+    series: dict[str, list[int]] = {}  # one chart for each group of the columns beside time
+    for place in places:
+        series.setdefault("" if time is None else _label(release.keys[place], without=time), []).append(place)
+    drawings: list[Drawing] = []
+    alike = len({one.what for one in release.statistics}) < len(release.statistics)
+    for one in release.statistics:
+        ends = [end for i in places for end in (one.values[i], one.lower[i], one.upper[i]) if end is not None]
         column = one.what.startswith("histogram(")
-        values = [
-            Bar(label, one.values[i], one.lower[i], one.upper[i], column=column)
-            for label, i in zip(labels, places, strict=True)
-        ]
-        spoken = (
-            f"{one.name}, {one.what}: {len(places)} of {len(release.keys)} groups with their error bars; "
-            "the table has the numbers"
-        )
-        title = shorten(f"{one.name} ({one.what})", 44, placeholder=" ...")
-        drawings.append(bars(values, name=f"chart-{number}", title=title, spoken=spoken))
+        for group, shown in series.items():
+            title = shorten(one.name if alike else f"{one.name} ({one.what})", 44, placeholder=" ...")
+            title += f", {group}" * (len(series) > 1)
+            spoken = (
+                f"{title}: {len(shown)} groups of {len(release.keys)} with their error bars; the table has the numbers"
+            )
+            name = f"chart-{len(drawings)}"
+            values = [Bar(_label(release.keys[i]), one.values[i], one.lower[i], one.upper[i], column) for i in shown]
+            if time is None:
+                drawings.append(bars(values, name=name, title=title, spoken=spoken))
+                continue
+            days: list[Any] = [release.keys[i][time] for i in shown]
+            reach = min(0.0, *ends), max(0.0, *ends)
+            drawings.append(over_time(days, values, reach=reach, name=name, title=title, spoken=spoken))
     return drawings
 
 
+def _label(key: Key, without: int | None = None) -> str:
+    return ", ".join("(none)" if part is None else str(part) for i, part in enumerate(key) if i != without) or "all"
+
+
+def _time(release: Release) -> int | None:
+    """The group column of days or times that a chart has as its axis."""
+    for place in range(len(release.group_columns)):
+        days = {key[place] for key in release.keys}
+        others = {_label(key, without=place) for key in release.keys}
+        if len(days) > 2 and all(isinstance(day, date) for day in days) and len(others) <= MOST_SERIES:
+            return place
+    return None
+
+
 def shown_groups(release: Release) -> list[int]:
-    """The groups that a chart shows, in its order: all of them, or the largest by the first statistic."""
+    """The groups that a chart shows, in their own order: all over time, else at most the 30 largest by the first
+    statistic.
+    """
     places = list(range(len(release.keys))) if release.statistics else []
-    if len(places) <= MOST_GROUPS:
+    if len(places) <= MOST_GROUPS or _time(release) is not None:
         return places
     values = release.statistics[0].values
-    return sorted(places, key=lambda place: -values[place])[:MOST_GROUPS]
+    return sorted(sorted(places, key=lambda place: -values[place])[:MOST_GROUPS])
+
+
+def question(release: Release) -> str:
+    """The question: the statistics and the group columns."""
+    asked = ", ".join(dict.fromkeys(one.what for one in release.statistics)) or "the most common values"
+    return asked + (f" by {', '.join(release.group_columns)}" if release.group_columns else "")
 
 
 def page(release: Release, *, title: str = "") -> str:
@@ -127,6 +159,7 @@ def facts(release: Release) -> dict[str, Any]:
         "budget": budget(release),
         "risk": risk_facts(release.guarantee),
         "best_guess": min(100.0, math.ceil(release.guarantee.best_guess * 10_000) / 100),  # upward: it is a bound
+        "question": question(release),
     }
 
 

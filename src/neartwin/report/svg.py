@@ -8,6 +8,7 @@ readers.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -98,30 +99,34 @@ class Drawing:
         return target
 
 
-def stacked(drawings: Sequence[Drawing], words: str = "") -> Drawing:
+def stacked(drawings: Sequence[Drawing], title: str, words: str = "") -> Drawing:
     """Charts one below the other, each with its title, as one.
 
     Args:
         drawings: The charts.
+        title: The title of all.
         words: A sentence below them.
 
     Returns:
         The chart.
     """
-    parts, top = [], 0.0
+    width = max(drawing.width for drawing in drawings)
+    first, *others = wrap(title, round(width / 7)) or [""]
+    parts, top = [], 24.0 + 15 * len(others)
+    for number, line in enumerate(others):
+        parts.append(_text("heading", 10, 7 + 15 * number, line))
     for drawing in drawings:
-        parts.append(f'<g transform="translate(0 {top:g})">')
-        if drawing is not drawings[0]:
-            parts.append(f'<text class="heading" x="10" y="-8">{escape(drawing.title)}</text>')
+        parts.append(
+            f'<g transform="translate(0 {top:g})"><text class="label" x="10" y="-4">{escape(drawing.title)}</text>'
+        )
         parts += [*drawing.parts, "</g>"]
         top += drawing.height + 24
-    width = max(drawing.width for drawing in drawings)
     for line in wrap(words, round(width / 6)):
         parts.append(_text("label", 10, top - 12, line))
         top += 15
     top += 6 * bool(words)
     spoken = "; ".join([*(drawing.spoken for drawing in drawings), *filter(None, [words])])
-    return Drawing(drawings[0].name, drawings[0].title, spoken, width, top - 24, parts)
+    return Drawing(drawings[0].name, first, spoken, width, top - 24, parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,6 +383,39 @@ def bars(
             parts += [_line("bar", (tip, y), (tip - math.copysign(6, tip - edge), y + rise)) for rise in (-5, 5)]
         parts.append(f'<circle class="dot" cx="{axis.at(one.value):.1f}" cy="{y:.1f}" r="4.5"/>')
     return Drawing(name, title, spoken, left + width + 20, bottom + 26, parts)
+
+
+def over_time(
+    days: Sequence[date], values: Sequence[Bar], *, reach: tuple[float, float], name: str, title: str, spoken: str
+) -> Drawing:
+    """Values over time, each a dot with its error bar. An open end is dashed to the edge.
+
+    Args:
+        days: The day or time of each value.
+        values: The values.
+        reach: The lowest and highest value of the axis, which charts side by side share.
+        name: An id, unlike any other of the page.
+        title: The title.
+        spoken: The text for screen readers.
+
+    Returns:
+        The chart.
+    """
+    places = [day.toordinal() + (day.hour / 24 if isinstance(day, datetime) else 0) for day in days]
+    x, y = Axis(min(places), max(places), 62, 376), Axis(reach[0], max(reach[1], reach[0] + 1e-9), 160, 12)
+    parts = []
+    for tick in y.ticks():
+        parts.append(_line("grid", (x.start - 8, y.at(tick)), (x.end + 8, y.at(tick))))
+        parts.append(_text("tick", x.start - 14, y.at(tick) + 4, f"{tick:,.6g}", "end"))
+    shown = sorted({round(place * (len(days) - 1) / 3) for place in range(4)})
+    parts += [_text("tick", x.at(places[tick]), 180, days[tick].isoformat()[:10], "middle") for tick in shown]
+    for place, one in zip(places, values, strict=True):
+        at = x.at(place)
+        for end, edge in ((one.lower, y.start), (one.upper, y.end)):
+            tip = (at, edge if end is None else y.at(end))
+            parts.append(_line("bar open" if end is None else "bar", (at, y.at(one.value)), tip))
+        parts.append(f'<circle class="dot" cx="{at:.1f}" cy="{y.at(one.value):.1f}" r="3"/>')
+    return Drawing(name, title, spoken, 412, 188, parts)
 
 
 def dial(*, spent: float, plan: float, name: str, title: str) -> Drawing:

@@ -117,12 +117,12 @@ def short(amount: object) -> str:
 
 
 def percent_up(share: float) -> str:
-    """An upper bound of a share as a percentage, rounded up to a tenth.
+    """An upper bound of a share as a percentage, rounded up to a hundredth, as `Guarantee.describe` has it.
 
     >>> percent_up(0.73106), percent_up(0.5)
-    ('73.2 %', '50 %')
+    ('73.11 %', '50 %')
     """
-    return f"{min(100.0, math.ceil(share * 1000 - 1e-9) / 10):g} %"
+    return f"{min(100.0, math.ceil(share * 10_000 - 1e-9) / 100):g} %"
 
 
 def digits_up(value: str) -> str:
