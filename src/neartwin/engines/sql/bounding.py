@@ -37,7 +37,7 @@ sized    one row a unit: its size
 ```
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import floor
 
@@ -86,6 +86,40 @@ def roots(source: str, norm: Fraction, names: Sequence[str], dialect: Dialect) -
             columns.append(named(exp.case().when(beyond, step(end, dialect)).else_(exp.null()), f"{letter}{end}"))
         found[part] = selected(source, exp.Star(), *columns)
         source = part
+    return found
+
+
+def over_units(source: str, sums: Mapping[str, exp.Expr], dialect: Dialect, norm: Fraction | None = None) -> Parts:
+    """The parts that end in the source with sums over all rows of a unit, or with the roots of sums of squares.
+
+    An engine that computes the source once joins it with one row a unit. Any other has windows, which take twice the
+    time, but would weigh rows right if they were read twice and had changed.
+
+    Args:
+        source: The part, which must be computed once where the engine can.
+        sums: The aggregates, by the name of their column.
+        dialect: The engine's spelling.
+        norm: L, beyond which a column k has the root of each sum w; None for the sums.
+
+    Returns:
+        The parts, by name.
+    """
+    columns = []
+    for name, value in sums.items():
+        over = value if dialect.reads_once else windowed(value, "u")
+        columns.append(named(over if norm is None else over * integer(FINE**2), name))
+    if dialect.reads_once:
+        found = {"summed": grouped(selected(source, "u", *columns), "u")}
+    else:
+        found = {"summed": selected(source, exp.Star(), *columns)}
+    if norm is not None:
+        found |= roots("summed", norm, [name[1:] for name in sums], dialect)
+    if dialect.reads_once:
+        last = next(reversed(found))
+        added = [exp.column(name if norm is None else f"k{name[1:]}", table=last) for name in sums]
+        same = exp.EQ(this=exp.column("u", table=source), expression=exp.column("u", table=last))
+        every = exp.Column(this=exp.Star(), table=exp.to_identifier(source))
+        found["joined"] = selected(source, every, *added).join(part_named(last), on=same, copy=False)
     return found
 
 

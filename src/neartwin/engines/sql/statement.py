@@ -28,7 +28,7 @@ from neartwin.engines.sql.bounding import (
     can_thin,
     contribution_sizes,
     in_parts,
-    roots,
+    over_units,
     thinned,
     weighed_by_norm,
 )
@@ -50,7 +50,7 @@ from neartwin.engines.sql.dialect import (
 from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
 from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, ranking
-from neartwin.planning.stage import FINE, ContributionSizes, Stage
+from neartwin.planning.stage import ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
@@ -74,10 +74,9 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, dialect = group_names(stage), places[0].dialect
-    parts, once = _row_parts(stage, places, keys), ""
+    parts = _row_parts(stage, places, keys)
     if dialect.thins and can_thin(stage):
         parts |= thinned(parts.pop("kept"), _order(stage, dialect, salt)[0], stage.groups_per_unit or 0)
-        once = "hashed"
     if stage.split is not None:
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.moments:
@@ -95,7 +94,8 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
     last = grouped(last, *groups)
     if stage.discovery_groups is not None:
         last = last.having(_finders(stage.discovery_groups) > integer(0), copy=False)
-    return with_parts(last, parts, once=once)
+    once = {"hashed", "chosen", *(() if stage.norm is None else ("units" if stage.length_by is None else "coarse",))}
+    return with_parts(last, parts, once=once if dialect.reads_once else ())
 
 
 def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -> Parts:
@@ -142,11 +142,12 @@ def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[e
     if stage.rows_per_unit is None:
         return few
     parts["chosen"] = selected(source).where(*few, copy=False)
-    parts["within"] = _within(stage, dialect)
+    parts |= over_units("chosen", {"w": dialect.summed(exp.column("b"))}, dialect)
+    parts["within"] = _within(stage, dialect, next(reversed(parts)))
     return []
 
 
-def _within(stage: Stage, dialect: Dialect) -> exp.Select:
+def _within(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     """Entries of a unit with more than T rows over its groups, weighted down to T."""
     most = min(stage.rows_per_unit or 0, _MOST_ROWS)
     total, columns = exp.column("w"), list[exp.Expr]()
@@ -155,9 +156,8 @@ def _within(stage: Stage, dialect: Dialect) -> exp.Select:
         weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
         found = exp.case().when(total > integer(most), weighted).else_(in_parts(entry, parts, dialect))
         columns.append(named(found, name))
-    inner = selected("chosen", exp.Star(), named(windowed(dialect.summed(exp.column("b")), "u"), "w"))
     place = ["place"] if stage.groups_per_unit is not None else []
-    return exp.select(*map(exp.column, [*group_names(stage), *place]), *columns).from_(inner.subquery("counted"))
+    return selected(source, *group_names(stage), *place, *columns)
 
 
 def _entries(stage: Stage) -> dict[str, str]:
@@ -177,12 +177,10 @@ def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
         added = windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
         found["coarse"], source = selected(source, exp.Star(), named(added, "together")), "coarse"
         together = exp.column("together")
-    squares = {"": exp.Sum(this=rows * together)}
+    squares: dict[str, exp.Expr] = {"w": exp.Sum(this=rows * together)}
     if "units" in stage.parts:
-        squares["g"] = exp.Sum(this=dialect.wide(integer(1)))
-    columns = [named(windowed(square, "u") * integer(FINE**2), f"w{end}") for end, square in squares.items()]
-    found["lengths"] = selected(source, exp.Star(), *columns)
-    return {**found, **roots("lengths", norm, list(squares), dialect)}
+        squares["wg"] = exp.Sum(this=dialect.wide(integer(1)))
+    return {**found, **over_units(source, squares, dialect, norm)}
 
 
 def _coarse(stage: Stage) -> list[str]:

@@ -19,7 +19,7 @@ other engines count by unit, group and cell first, and get sizes by windows over
 
 from sqlglot import exp
 
-from neartwin.engines.sql.bounding import roots, weighed_by_norm
+from neartwin.engines.sql.bounding import over_units, weighed_by_norm
 from neartwin.engines.sql.dialect import (
     Dialect,
     Parts,
@@ -33,7 +33,7 @@ from neartwin.engines.sql.dialect import (
     windowed,
     with_parts,
 )
-from neartwin.planning.stage import FINE, Stage
+from neartwin.planning.stage import Stage
 
 CELL = "b"
 _MOST_ROWS = 2**31  # the largest cap: times the parts of a row it has at most 62 bits
@@ -67,6 +67,7 @@ def _by_rows(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     """Rows joined with the weight of their unit in their group."""
     sizes = grouped(selected("kept", "u", *groups, named(exp.Count(this=exp.Star()), "n")), "u", *groups)
     parts = {**parts, "sizes": sizes, **_placed(stage, exp.RowNumber(), ranked_by)}
+    once = {"kept", next(reversed(parts))}
     parts |= _lengths(stage, exp.column("n") * exp.column("n"), next(reversed(parts)), dialect)
     parts |= _limited(stage, _counted(stage, exp.column("n")), next(reversed(parts)), dialect)
     parts["weighed"] = selected(next(reversed(parts)), "u", *groups, named(_weight(stage, dialect), "w"))
@@ -81,7 +82,7 @@ def _by_rows(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
         part_named("weighed"), on=exp.and_(*same)
     )
     by_cell = last.where(_present("x0")).group_by(*(own[name].copy() for name in groups), exp.column("x0"))
-    return with_parts(by_cell, parts, once="kept")
+    return with_parts(by_cell, parts, once=once)
 
 
 def _by_cells(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
@@ -130,16 +131,14 @@ def _lengths(stage: Stage, square: exp.Expr, source: str, dialect: Dialect) -> P
     """The source with the root of the unit's length, where a norm is bounded. square: what adds up to the length squared."""
     if stage.norm is None:
         return {}
-    length = windowed(exp.Sum(this=dialect.wide(square)), "u") * integer(FINE**2)
-    measured = selected(source, exp.Star(), named(length, "w"))
-    return {"lengths": measured, **roots("lengths", stage.norm, [""], dialect)}
+    return over_units(source, {"w": exp.Sum(this=dialect.wide(square))}, dialect, stage.norm)
 
 
 def _limited(stage: Stage, rows: exp.Expr, source: str, dialect: Dialect) -> Parts:
     """The source with the rows that a unit counts for in all, where those are bounded."""
     if stage.rows_per_unit is None:
         return {}
-    return {"limited": selected(source, exp.Star(), named(windowed(dialect.summed(rows), "u"), "t"))}
+    return over_units(source, {"t": dialect.summed(rows)}, dialect)
 
 
 def _present(column: str) -> exp.Expr:
