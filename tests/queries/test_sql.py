@@ -43,6 +43,32 @@ def test_an_expression_is_one_question_however_python_spells_it(visits):
 
 
 @pytest.mark.parametrize(
+    ("spelled", "plain"),
+    [
+        ("AVG((paid))", "AVG(paid)"),
+        ('SUM((("paid")))', "SUM(paid)"),
+        ("AVG(((paid) + (1)))", "AVG(paid + 1)"),
+        ("COUNT_IF(((paid > 3)))", "COUNT_IF(paid > 3)"),
+        ("SHARE((open))", "SHARE(open)"),
+    ],
+)
+def test_parentheses_that_change_nothing_are_no_other_question(visits, spelled, plain):
+    one, other = (nt.from_sql(f"SELECT {text} AS y FROM visits", visits) for text in (spelled, plain))
+    assert one == other
+    assert other.aggregates["y"].spelled(visits.table) == other.aggregates["y"]
+    grouped, loose = (nt.from_sql(f"SELECT SUM({t}) AS y FROM visits", visits) for t in ("(paid+1)*2", "paid+1*2"))
+    assert grouped != loose  # near miss: these do change something
+
+
+def test_a_condition_where_a_number_is_needed_is_counted_instead(visits):
+    for text in ("SUM(open)", "SUM(paid > 3)", "MEDIAN((open))"):
+        with pytest.raises(SchemaError, match=r"is boolean.*COUNT_IF\(.*SHARE\("):
+            nt.from_sql(f"SELECT {text} AS y FROM visits", visits)
+    with pytest.raises(SchemaError, match="is text, but must be a number; write types="):
+        nt.from_sql("SELECT SUM(town) AS y FROM visits", visits)
+
+
+@pytest.mark.parametrize(
     ("filtered", "cased"),
     [
         ("COUNT(*) FILTER (WHERE open)", "COUNT(CASE WHEN open THEN 1 END)"),

@@ -161,7 +161,8 @@ def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend:
         PrivacyError: The spend cannot pay for this at all.
         ParameterError: The noise is too wide to draw.
     """
-    _with_delta(discovery, spend)
+    if discovery is not None:
+        require_delta(spend)
     ways: list[_Way[Noise]]
     match spend:
         case Pure(epsilon=epsilon):
@@ -199,7 +200,8 @@ def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None,
         PrivacyError: The spend cannot pay for normal noise, or for the discovery.
         ParameterError: The noise is too wide to draw.
     """
-    _with_delta(discovery, spend)
+    if discovery is not None:
+        require_delta(spend)
     match spend:
         case Approx():
             way = _normal(gdp_of(spend, discovers=discovery is not None), Gaussian, spend)
@@ -223,8 +225,16 @@ def _drawable(allocation: Allocation[N]) -> Allocation[N]:
     return allocation
 
 
-def _with_delta(discovery: Discovery | None, spend: Budget) -> None:
-    if discovery is not None and not delta_of(spend):
+def require_delta(spend: Budget) -> None:
+    """Refuse a spend that cannot pay for unknown groups.
+
+    Args:
+        spend: The spend.
+
+    Raises:
+        PrivacyError: It has no delta.
+    """
+    if not delta_of(spend):
         raise PrivacyError(
             f"discovering unknown groups cannot be paid with {spend} alone: the existence of a group is private, and "
             "discovering it needs a delta; give public keys=, or spend a delta too, such as approx(epsilon, delta)"

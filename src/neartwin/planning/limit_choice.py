@@ -37,7 +37,7 @@ from neartwin.losses import Composition, compose
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.noise import Source
-from neartwin.planning.allocation import largest
+from neartwin.planning.allocation import largest, require_delta
 from neartwin.planning.bounding_loss import LossStage
 from neartwin.planning.contribution_bounds import contribution_bounds
 from neartwin.planning.digests import target_record
@@ -376,6 +376,8 @@ def _choosing(
 ) -> tuple[float, P]:
     """The plan with the stage that chooses its limits, and the noise of an answer for each row of the limit."""
     private = limits.private
+    if query.groups.keys is None:
+        require_delta(spend)  # before the rest of it is named
     if query.groups.keys is None and not {"max_groups", "max_discovered_groups"} & set(limits.given):
         limits = replace(limits, max_discovered_groups=DISCOVERED)
     share = max(limit.share or SHARES[name] for name, limit in private.items())

@@ -518,6 +518,29 @@ class RowExpression:
         return RowExpression(tree.sql(dialect="duckdb", comments=False), self.type, self.term.renamed(names))
 
 
+def bare_of(text: str) -> exp.Expr:
+    """A text without parentheses around all of it, around names and numbers, or around a branch of CASE.
+
+    Args:
+        text: A SQL expression.
+
+    Returns:
+        The tree, of the same term.
+    """
+
+    def without(node: exp.Expr) -> exp.Expr:
+        if not isinstance(node, exp.Paren):
+            return node
+        inner = node.unnest()
+        return (
+            inner
+            if isinstance(inner, exp.Column | exp.Literal) or isinstance(node.parent, exp.If)
+            else exp.paren(inner)
+        )
+
+    return parsed(text).unnest().transform(without)
+
+
 def parsed(text: str) -> exp.Expr:
     """Parse a text to a tree.
 

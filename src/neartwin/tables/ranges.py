@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 
+from sqlglot import exp
+
 from neartwin.errors import QueryError, SchemaError
 from neartwin.exact import rational
-from neartwin.tables.expressions import RowExpression
-from neartwin.tables.table import Bounds, Table, bounds
+from neartwin.tables.expressions import RowExpression, bare_of
+from neartwin.tables.table import Bounds, Table, bounds, counted_instead
 from neartwin.tables.terms import COMPARISONS, Term, as_kind
 from neartwin.tables.types import NUMERIC, ColumnType
 
@@ -397,7 +399,10 @@ def spelled(table: Table, column: str) -> str:
     Returns:
         The canonical text.
     """
-    return column if is_name(table, column) else table.expression(column).text
+    if is_name(table, column):
+        return column
+    bare = bare_of(table.expression(column).text)
+    return bare.name if isinstance(bare, exp.Column) else bare.sql(dialect="duckdb", comments=False)
 
 
 def as_value(table: Table, column: str) -> str:
@@ -423,7 +428,9 @@ def _expression(table: Table, column: str) -> RowExpression | None:
     else:
         expression = table.expression(column)
     if expression.type not in NUMERIC:
-        raise SchemaError(f"{column!r} is {expression.type}, but must be a number; declare its type with types=")
+        boolean = expression.type is ColumnType.BOOLEAN
+        line = counted_instead(column) if boolean else "declare its type with types="
+        raise SchemaError(f"{column!r} is {expression.type}, but must be a number; {line}")
     return expression
 
 

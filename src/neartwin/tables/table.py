@@ -385,8 +385,11 @@ class Table:
         """
         kind = self.has(column, asked_by)
         if kind not in NUMERIC:
-            line = f"write types={{{column!r}: 'number'}}, or --types {column}=number in a terminal"
-            raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line} if it holds numbers")
+            line = (
+                f"write types={{{column!r}: 'number'}}, or --types {column}=number in a terminal, if it holds numbers"
+            )
+            line = counted_instead(column) if kind is ColumnType.BOOLEAN else line
+            raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line}")
         return kind
 
     def has(self, column: str, asked_by: str) -> ColumnType:
@@ -407,3 +410,12 @@ class Table:
             remedy = f"; write {near}" if near else ""
             raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}{remedy}")
         return self.schema[column]
+
+
+def counted_instead(condition: str) -> str:
+    """What to ask of a condition where a number is needed.
+
+    Args:
+        condition: The condition.
+    """
+    return f"write COUNT_IF({condition}) for the rows where it is true, SHARE({condition}) for their share"
