@@ -14,11 +14,35 @@ from typing import Any, Literal
 
 import numpy as np
 
-from neartwin.accounting.usage import AnyUsage, Cost, Usage, cost, repeated, sequential, subsample, use
+from neartwin import losses
+from neartwin.accounting.training import fixed_batches, repeat_and_select, tree_with_restarts, without_replacement
+from neartwin.accounting.usage import (
+    AnyUsage,
+    Cost,
+    Repeated,
+    Sampled,
+    Sequential,
+    Usage,
+    Use,
+    cost,
+    repeated,
+    sequential,
+    subsample,
+    use,
+)
 from neartwin.checks import integer, positive
 from neartwin.errors import NeartwinError, ParameterError, PrivacyError
-from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses import Approx, Composition, FinitePair, Gaussian, Geometric, Laplace, ZeroConcentrated
+from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.losses import (
+    Approx,
+    Composition,
+    FinitePair,
+    Gaussian,
+    GaussianMixture,
+    Geometric,
+    Laplace,
+    ZeroConcentrated,
+)
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
@@ -31,8 +55,8 @@ NOTHING = Approx(epsilon=0, delta=0)
 def from_event(event: Any) -> Usage:
     """The spend that a `DpEvent` tree describes.
 
-    Events by Gaussian, Laplace, discrete Laplace, randomized response, zCDP (xi = 0), trees of one epoch, composition and Poisson
-    sampling. Errors: `PrivacyError` for one without a theorem here, with the reason: such as sampling of fixed-size batches.
+    Kinds of dp_accounting 0.6 and of its newest source are read, for add/remove neighbours. Errors: `PrivacyError` for an event
+    that promises nothing, or that no theorem here covers, with the reason.
     """
     kind = type(event).__name__
     read = _EVENTS.get(kind)
@@ -54,9 +78,64 @@ def _randomized_response(event: Any) -> Usage:
 
 
 def _zcdp(event: Any) -> Usage:
-    if event.xi:
-        raise PrivacyError("zCDP with an additive xi has no curve here; state its (epsilon, delta) as Approx instead")
-    return use(ZeroConcentrated(rho=rational(rho=event.rho)) if event.rho else NOTHING)
+    """D_a <= xi + rho a, with an xi known at orders 1 + 2^(k/8), between which a chord bounds it."""
+    rho, xi = rational(rho=event.rho), rational(xi=event.xi)
+    if xi:
+        orders = [1 + Fraction(2.0 ** (k / 8)) for k in range(-80, 161)]
+        return use(losses.Renyi(curve=tuple((order, xi + rho * order) for order in orders)))
+    return use(ZeroConcentrated(rho=rho) if rho else NOTHING)
+
+
+def _discrete_gaussian(event: Any) -> Usage:
+    """Tight for one answer; of several, or of an unknown number, by rho = sensitivity^2 / (2 sigma^2)."""
+    sigma2, moved = rational(sigma=event.sigma) ** 2, rational(sensitivity=event.sensitivity)
+    if event.dimension == 1:
+        return (
+            use(losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved))) if moved >= 1 else use(NOTHING)
+        )
+    return use(ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2)))) if moved else use(NOTHING)
+
+
+def _mixture(event: Any) -> Usage:
+    deviation = positive(standard_deviation=rational(standard_deviation=event.standard_deviation))
+    distances = [rational(sensitivities=one) / deviation for one in event.sensitivities]
+    if not any(distances):
+        return use(NOTHING)
+    weights = [rational(sampling_probs=one) for one in event.sampling_probs]
+    whole = sum(weights, Fraction(0))
+    if abs(whole - 1) > Fraction(1, 10**9):
+        raise ParameterError("sampling_probs", event.sampling_probs, "must sum to 1")
+    return use(GaussianMixture(distances=distances, weights=[weight / whole for weight in weights]))  # floats, nearly 1
+
+
+def _fixed(event: Any) -> Usage:
+    """Batches of a fixed size without replacement: one use of one mechanism each (T1)."""
+    inner = from_event(event.event)
+    if not isinstance(inner, Use):
+        raise PrivacyError(
+            "several uses of one batch of a fixed size have no theorem here; state their (epsilon, delta) as Approx instead"
+        )
+    return use(without_replacement(inner.factor, batch=int(event.sample_size), records=int(event.source_dataset_size)))
+
+
+def _with_replacement(event: Any) -> Usage:
+    """Batches of a fixed size with replacement, by Gaussians (T2)."""
+    if type(event.event).__name__ != "GaussianDpEvent":
+        raise PrivacyError(
+            "batches with replacement are covered for Gaussian noise alone; state their (epsilon, delta) as Approx instead"
+        )
+    return fixed_batches(
+        noise_multiplier=event.event.noise_multiplier,
+        batch=int(event.sample_size),
+        records=int(event.source_dataset_size),
+        steps=1,
+        replacement=True,
+    )
+
+
+def _selected(event: Any) -> Usage:
+    poisson = math.isinf(event.shape)
+    return use(repeat_and_select(from_event(event.event), mean=event.mean, shape=None if poisson else event.shape))
 
 
 def _sampled(event: Any) -> Usage:
@@ -71,7 +150,7 @@ def _trees(event: Any) -> Usage:
     """A record is in one tree, in one node of each of its full levels: floor(log2 steps) + 1 Gaussian answers at most."""
     steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
     most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
-    return repeated(Gaussian(mu=_inverse(event)), most.bit_length()) if most else use(NOTHING)
+    return tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most) if most else use(NOTHING)
 
 
 def _inverse(event: Any) -> Fraction:
@@ -91,6 +170,14 @@ _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
     "ComposedDpEvent": lambda e: sequential(*map(from_event, e.events)) if e.events else use(NOTHING),
     "PoissonSampledDpEvent": _sampled,
     "SingleEpochTreeAggregationDpEvent": _trees,
+    "SampledWithoutReplacementDpEvent": _fixed,
+    "SampledWithReplacementDpEvent": _with_replacement,
+    "RepeatAndSelectDpEvent": _selected,
+    "MixtureOfGaussiansDpEvent": _mixture,
+    "EpsilonDeltaDpEvent": lambda e: use(Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta))),
+    "DiscreteGaussianDpEvent": _discrete_gaussian,
+    "ExponentialMechanismDpEvent": lambda e: use(losses.BoundedRange(epsilon=rational(epsilon=e.epsilon))),
+    "PermuteAndFlipDpEvent": lambda e: use(losses.Pure(epsilon=rational(epsilon=e.epsilon))),
 }
 
 
@@ -99,11 +186,87 @@ _REFUSED: Mapping[str, str] = {
     "DpEvent": "says nothing",
     "UnsupportedDpEvent": "says nothing",
     "NonPrivateDpEvent": "reveals everything, and no epsilon covers it",
-    "SampledWithoutReplacementDpEvent": "samples batches of a fixed size, which Poisson sampling does not cover",
-    "SampledWithReplacementDpEvent": "samples batches of a fixed size, which Poisson sampling does not cover",
     "TruncatedSubsampledGaussianDpEvent": "drops records of large batches, which Poisson sampling does not cover",
-    "RepeatAndSelectDpEvent": "chooses among a random number of runs, for which there is no certified loss here",
-    "MixtureOfGaussiansDpEvent": "is a mixture of Gaussians, whose losses are not here",
+}
+
+
+def to_event(done: AnyUsage) -> Any:
+    """The `DpEvent` tree of a usage, for code that takes events.
+
+    Noise is rounded down to floats, and rates, epsilons and deltas up, so that the event promises no more than the usage.
+
+    Args:
+        done: A usage, one mechanism or a composition. It may hold no disjoint parts and no group.
+
+    Raises:
+        NeartwinError: dp_accounting is not installed.
+        PrivacyError: The installed version has no event for a mechanism.
+
+    >>> to_event(10 * losses.SubsampledGaussian(mu="0.5", rate="0.1")).event.sampling_probability
+    0.1
+    """
+    try:
+        from dp_accounting import dp_event as events
+    except ImportError as missing:
+        raise NeartwinError("writing events needs dp_accounting: install neartwin[interop]") from missing
+
+    match done:
+        case Use(factor):
+            return _written(events, factor)
+        case Repeated(each, count):
+            return events.SelfComposedDpEvent(to_event(each), count)
+        case Sequential(parts):
+            return events.ComposedDpEvent([to_event(part) for part in parts])
+        case Sampled(inner, rate):
+            return events.PoissonSampledDpEvent(float_above(rate), to_event(inner))
+        case PrivacyLoss():
+            return to_event(use(done))
+        case Composition():
+            uses = [events.SelfComposedDpEvent(to_event(factor), count) for factor, count in done.uses.items()]
+            return uses[0] if len(uses) == 1 else events.ComposedDpEvent(uses)
+    raise PrivacyError("events have no disjoint parts and no groups; write the cost with to_pld instead")
+
+
+def _written(events: Any, factor: PrivacyLoss) -> Any:
+    """One mechanism as the event of its kind."""
+    match factor:
+        case Gaussian(mu=mu):
+            return events.GaussianDpEvent(float_below(1 / mu))
+        case Laplace(rate=epsilon):
+            return events.LaplaceDpEvent(float_below(1 / epsilon))
+        case Geometric(epsilon=epsilon, sensitivity=sensitivity):
+            return events.DiscreteLaplaceDpEvent(float_above(epsilon / sensitivity), sensitivity)
+        case ZeroConcentrated(rho=rho):
+            return events.ZCDpEvent(float_above(rho))
+        case losses.SubsampledGaussian(mu=mu, rate=rate):
+            return _sampled_event(events, Gaussian(mu=mu), rate)
+        case losses.SubsampledLaplace(epsilon=epsilon, rate=rate):
+            return _sampled_event(events, Laplace(epsilon=epsilon), rate)
+        case losses.SubsampledInteger(base=base, rate=rate):
+            return _sampled_event(events, base, rate)
+        case GaussianMixture(law=law):
+            distances, weights = zip(*law, strict=True)
+            above = [float_above(weight) for weight in weights[1:]]
+            return events.MixtureOfGaussiansDpEvent(
+                1.0, list(map(float_above, distances)), [1 - math.fsum(above), *above]
+            )
+    name, values = _BY_NAME.get(type(factor).__name__, ("", ()))
+    if not hasattr(events, name):
+        raise PrivacyError(
+            f"the installed dp_accounting has no event for {type(factor).__name__}; write the cost with to_pld instead"
+        )
+    return getattr(events, name)(*(float_above(getattr(factor, value)) for value in values))
+
+
+def _sampled_event(events: Any, factor: PrivacyLoss, rate: Fraction) -> Any:
+    inner = _written(events, factor)
+    return inner if rate == 1 else events.PoissonSampledDpEvent(float_above(rate), inner)
+
+
+# events of newer versions, by the kind of loss: their name, and the parameters that they take
+_BY_NAME: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "Approx": ("EpsilonDeltaDpEvent", ("epsilon", "delta")),
+    "BoundedRange": ("ExponentialMechanismDpEvent", ("epsilon",)),
 }
 
 

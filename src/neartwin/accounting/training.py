@@ -1,0 +1,202 @@
+"""Training runs as usages: what one record costs under each way of making batches. Proofs: docs/proofs/training.md.
+
+Noise multipliers are the noise's standard deviation over the norm that gradients are clipped to. All usages are stated for
+add/remove neighbours; `cost(usage).epsilon(delta)` answers.
+"""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from neartwin.accounting.renyi import DEFAULT_ORDERS
+from neartwin.accounting.usage import AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential, use
+from neartwin.balls import ball, root
+from neartwin.checks import integer, open_probability, positive
+from neartwin.errors import ParameterError, PrivacyError
+from neartwin.exact import Number, float_above, rational, root_above
+from neartwin.losses import Gaussian, GaussianMixture, Leak, Renyi, SubsampledGaussian
+from neartwin.losses.composition import PrivacyLoss
+
+MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
+NEGLIGIBLE = Fraction(1, 10**20)  # the probability of more draws in one step that counts likewise
+
+
+def poisson_batches(*, noise_multiplier: Number, rate: Number, steps: int, accumulated: int = 1) -> Usage:
+    """DP-SGD on Poisson batches.
+
+    Args:
+        noise_multiplier: Above 0.
+        rate: The probability with which each record is in a batch.
+        steps: Steps of the optimizer.
+        accumulated: Poisson batches whose clipped gradients one step sums. A record may be in several (T3).
+
+    >>> round(cost(poisson_batches(noise_multiplier=1, rate="0.01", steps=10_000)).epsilon("1e-5").upper, 6)
+    6.187712
+    """
+    mu, share = _inverse(noise_multiplier), rational(rate=rate)
+    if integer(at_least=1, accumulated=accumulated) == 1:
+        return repeated(SubsampledGaussian(mu=mu, rate=share), steps)
+    return _drawn(mu, share, accumulated, steps)
+
+
+def fixed_batches(
+    *, noise_multiplier: Number, batch: int, records: int, steps: int, replacement: bool = False
+) -> Usage:
+    """DP-SGD on batches of a fixed size, drawn afresh at each step (T1, T2).
+
+    Args:
+        noise_multiplier: Above 0.
+        batch: Records a batch.
+        records: Records of the larger data set, more than a batch.
+        steps: Steps of the optimizer.
+        replacement: Whether a batch may hold a record more than once.
+
+    >>> run = fixed_batches(noise_multiplier=2, batch=100, records=10_000, steps=1000)
+    >>> cost(run).epsilon("1e-5") == cost(poisson_batches(noise_multiplier=1, rate="0.01", steps=1000)).epsilon("1e-5")
+    True
+    """
+    mu, size = 2 * _inverse(noise_multiplier), integer(at_least=1, batch=batch)
+    if replacement:
+        return _drawn(mu, Fraction(1, integer(at_least=2, records=records)), size, steps)
+    return repeated(without_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps)
+
+
+def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> PrivacyLoss:
+    """A mechanism on a batch of a fixed size, drawn without replacement (T1).
+
+    Args:
+        factor: The mechanism's loss for one record that joins or leaves.
+        batch: Records a batch.
+        records: Records of the larger data set, more than a batch.
+
+    Raises:
+        PrivacyError: No theorem covers the mechanism.
+    """
+    size, whole = integer(at_least=1, batch=batch), integer(at_least=2, records=records)
+    if size >= whole:
+        raise ParameterError("batch", batch, f"must be below the number of records, {whole}")
+    return sample_loss(group_loss(factor, 2), Fraction(size, whole))
+
+
+def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, steps: int) -> Usage:
+    """Matrix factorization with a banded encoder: DP-BandMF, or b-min-sep participation by blocks (T4).
+
+    Args:
+        noise_multiplier: The noise's standard deviation over clipping norm times the largest column norm of the encoder.
+        rate: Expected batch over number of records.
+        bands: b, bands of the encoder. The loader splits the records into b blocks of equal size, once. Step i samples block
+            i mod b by Poisson, at rate b times `rate`.
+        steps: Steps of the optimizer.
+    """
+    wide, share = integer(at_least=1, bands=bands), rational(rate=rate)
+    if wide * share > 1:
+        raise ParameterError("bands", bands, f"times the rate {float(share):g} must be at most 1")
+    rounds = -(-integer(at_least=1, steps=steps) // wide)
+    return repeated(SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share), rounds)
+
+
+def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 1) -> Usage:
+    """DP-FTRL by tree aggregation, each record at most once between restarts (T5).
+
+    Args:
+        noise_multiplier: The noise's standard deviation at each node over the clipping norm.
+        steps: Steps between restarts.
+        restarts: Trees, the first one counted.
+    """
+    depth = integer(at_least=1, steps=steps).bit_length()
+    return repeated(Gaussian(mu=_inverse(noise_multiplier)), depth * integer(at_least=1, restarts=restarts))
+
+
+def toeplitz_factorization(
+    *, noise_multiplier: Number, coefficients: Sequence[Number], participations: int, separation: int
+) -> Usage:
+    """Matrix factorization with a Toeplitz encoder, such as a BLT, without sampling (T6).
+
+    Args:
+        noise_multiplier: The noise's standard deviation over the clipping norm.
+        coefficients: The encoder's first column, one number a step: not negative, and never rising.
+        participations: Steps that one record is in, at most.
+        separation: Steps from one of them to the next, at least.
+
+    Raises:
+        ParameterError: A coefficient is negative or above the one before.
+    """
+    mu, column = _inverse(noise_multiplier), [rational(coefficients=one) for one in coefficients]
+    if not column or column[0] <= 0 or any(x < y for x, y in zip(column, [*column[1:], Fraction(0)], strict=True)):
+        raise ParameterError("coefficients", coefficients, "must begin above 0, never rise, and never be negative")
+    every = integer(at_least=1, separation=separation)
+    starts = range(0, len(column), every)[: integer(at_least=1, participations=participations)]
+    moved = [sum((column[t - start] for start in starts if start <= t), Fraction(0)) for t in range(len(column))]
+    return use(Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))))
+
+
+def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1) -> PrivacyLoss:
+    """Private selection: the best of a random number of runs, such as a search for hyperparameters (T7).
+
+    Args:
+        usage: One run.
+        mean: The expected number of runs, above 1.
+        shape: eta of the truncated negative binomial law: 1 is geometric, 0 logarithmic. None is Poisson.
+
+    Returns:
+        A Renyi curve, which is an upper bound.
+
+    Raises:
+        PrivacyError: One run has no finite Renyi divergence.
+    """
+    runs, total = positive(mean=rational(mean=mean)), cost(usage)
+    if runs <= 1:
+        raise ParameterError("mean", mean, "must be above 1")
+    known = [(order, float(total.renyi(order).upper)) for order in DEFAULT_ORDERS]
+    known = [(order, rdp) for order, rdp in known if math.isfinite(rdp)]
+    if not known:
+        raise PrivacyError("one run has no finite Renyi divergence, so that its selection has none here")
+    more = math.log(float_above(runs)) * (1 + 1e-12)
+    if shape is None:
+        fixed = [
+            float_above(runs) * float(total.delta(math.log1p(1 / (order - 1)) * (1 - 1e-12)).upper)
+            for order, _ in known
+        ]
+    else:
+        eta = rational(shape=shape)
+        if eta < 0:
+            raise ParameterError("shape", shape, "must not be negative")
+        grown = _log_inverse_gamma(runs, eta)
+        best = min((1 - 1 / order) * rdp + grown / order for order, rdp in known)
+        fixed = [(1 + float(eta)) * best] * len(known)
+    curve = [
+        (order, (rdp + more / (order - 1) + extra) * (1 + 1e-12))
+        for (order, rdp), extra in zip(known, fixed, strict=True)
+    ]
+    return Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve))
+
+
+def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:
+    """An upper bound on log(1/gamma) of the truncated negative binomial law of this mean: x with mean = f(x), which rises.
+
+    f(x) = eta (e^x - 1)/(1 - e^{-eta x}), and (e^x - 1)/x for eta = 0.
+    """
+
+    def missed(x: float) -> Any:
+        y = ball(x)
+        return ball(mean) - y.expm1() * (ball(eta) / -(-ball(eta) * y).expm1() if eta else 1 / y)
+
+    return root(missed, 1e-12, 2 * math.log(float(mean)) + 1)[1]
+
+
+def _drawn(mu: Fraction, rate: Fraction, draws: int, steps: int) -> Usage:
+    """Steps that meet one record as often as `draws` independent draws of this rate do, each time by mu."""
+    open_probability(rate=rate)
+    weights, beyond = [(1 - rate) ** draws], 1 - (1 - rate) ** draws
+    while beyond > NEGLIGIBLE and len(weights) <= min(draws, MOST_DRAWS):
+        k = len(weights)
+        weights.append(math.comb(draws, k) * rate**k * (1 - rate) ** (draws - k))
+        beyond -= weights[-1]
+    scaled = [weight / (1 - beyond) for weight in weights]
+    mixture = GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=scaled)
+    return repeated(sequential(mixture, Leak(delta=beyond)) if beyond else mixture, steps)
+
+
+def _inverse(noise_multiplier: Number) -> Fraction:
+    return 1 / positive(noise_multiplier=rational(noise_multiplier=noise_multiplier))

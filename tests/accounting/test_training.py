@@ -1,0 +1,148 @@
+"""What ways of making batches cost: sums over all batches of small data sets, all participations, and another library."""
+
+import math
+from fractions import Fraction
+from itertools import combinations, pairwise, product
+
+import numpy as np
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from neartwin.accounting import training
+from neartwin.accounting.usage import cost
+from neartwin.errors import ParameterError, PrivacyError
+from neartwin.losses import Gaussian, Laplace, Leak, Pure, Renyi, SubsampledGaussian
+
+
+def hockey_stick(first, second, eps, sigma):
+    """Delta of two mixtures of normal laws on a line, each a mapping from centre to weight: the tails between sign changes."""
+
+    def excess(x, kernel):
+        return sum(w * kernel(x, c, sigma) for c, w in first.items()) - math.exp(eps) * sum(
+            w * kernel(x, c, sigma) for c, w in second.items()
+        )
+
+    grid = np.linspace(-50, 50, 801)
+    signs = np.sign(excess(grid, norm.pdf))
+    changes = [
+        brentq(excess, grid[k], grid[k + 1], (norm.pdf,), xtol=1e-14)
+        for k in np.flatnonzero(signs[1:] * signs[:-1] < 0)
+    ]
+    above = [excess(x, norm.sf) for x in (-np.inf, *changes, np.inf)]
+    return sum(max(a - b, 0.0) for a, b in pairwise(above))
+
+
+def averaged(laws):
+    """The mixture of laws that are equally likely, from sums of gradients."""
+    laws, mixed = list(laws), {}
+    for total in laws:
+        mixed[total] = mixed.get(total, 0) + 1 / len(laws)
+    return mixed
+
+
+WITHOUT = lambda people, size: map(sum, combinations(people, size))  # noqa: E731
+WITH = lambda people, size: map(sum, product(people, repeat=size))  # noqa: E731
+
+
+@pytest.mark.parametrize(("batches", "replacement"), [(WITHOUT, False), (WITH, True)], ids=["without", "with"])
+def test_a_fixed_batch_costs_the_worst_over_data_sets_of_five(batches, replacement):
+    """All batches of two of five records with gradients -1, 0 or 1, and of the four without one of them."""
+    run = training.fixed_batches(noise_multiplier=2, batch=2, records=5, steps=1, replacement=replacement)
+    eps = 0.4
+    claimed, worst = cost(run).delta(eps), 0.0
+    for people in product((-1, 0, 1), repeat=5):
+        *others, last = people
+        if list(others) == sorted(others) and last == 1:
+            larger, smaller = averaged(batches(people, 2)), averaged(batches(others, 2))
+            worst = max(worst, hockey_stick(larger, smaller, eps, 2), hockey_stick(smaller, larger, eps, 2))
+    assert worst == pytest.approx(claimed.upper, rel=1e-9)  # never above, and some data set attains it
+    poisson = cost(training.poisson_batches(noise_multiplier=2, rate=Fraction(2, 5), steps=1)).delta(eps).upper
+    assert claimed.lower > 1.5 * poisson  # the near miss: a fixed batch is not a Poisson batch
+
+
+def test_a_step_of_two_poisson_batches_is_the_sum_over_what_both_draw():
+    run = cost(training.poisson_batches(noise_multiplier=2, rate="0.3", steps=1, accumulated=2))
+    draws = {}
+    for first, second in product((0, 1), repeat=2):
+        weight = math.prod(0.3 if one else 0.7 for one in (first, second))
+        draws[first + second] = draws.get(first + second, 0) + weight
+    worst = max(hockey_stick(draws, {0: 1}, 0.4, 2), hockey_stick({0: 1}, draws, 0.4, 2))
+    assert worst == pytest.approx(run.delta(0.4).upper, rel=1e-9)
+    one_of_twice_the_rate = cost(training.poisson_batches(noise_multiplier=2, rate="0.6", steps=1)).delta(0.4)
+    assert run.delta(0.4).lower > one_of_twice_the_rate.upper  # what counting one batch would promise is too little
+    many = cost(training.poisson_batches(noise_multiplier=4, rate="0.9", steps=2, accumulated=100))
+    assert any(isinstance(factor, Leak) for factor in many.cases[0].uses)  # 64 draws of one record are likely
+
+
+def test_toeplitz_participation_is_the_worst_of_all_allowed():
+    column, sigma = ("1", "0.5", "0.375", "0.3125", "0.1", "0.1", "0"), 3
+    n = len(column)
+    encoder = np.array([[float(column[i - j]) if i >= j else 0.0 for j in range(n)] for i in range(n)])
+    for k, b in ((1, 1), (2, 3), (3, 2), (7, 1)):
+        allowed = (
+            steps
+            for size in range(1, k + 1)
+            for steps in combinations(range(n), size)
+            if all(y - x >= b for x, y in pairwise(steps))
+        )
+        worst = max(np.linalg.norm(encoder[:, list(steps)].sum(axis=1)) for steps in allowed)
+        run = training.toeplitz_factorization(
+            noise_multiplier=sigma, coefficients=column, participations=k, separation=b
+        )
+        assert float(run.factor.mu) == pytest.approx(worst / sigma, rel=1e-12)
+    for wrong in (("0.5", "0.6"), ("1", "-0.1"), (), ("0",)):
+        with pytest.raises(ParameterError, match="coefficients"):
+            training.toeplitz_factorization(noise_multiplier=1, coefficients=wrong, participations=1, separation=1)
+
+
+def test_bands_and_trees_are_rounds_of_gaussians():
+    banded = cost(training.banded_factorization(noise_multiplier=2, rate="0.01", bands=8, steps=1001))
+    assert banded.cases == cost(126 * SubsampledGaussian(mu="0.5", rate="0.08")).cases
+    with pytest.raises(ParameterError, match="bands"):
+        training.banded_factorization(noise_multiplier=2, rate="0.01", bands=101, steps=1000)
+    trees = cost(training.tree_with_restarts(noise_multiplier=10, steps=100, restarts=3))
+    assert trees.cases == cost(21 * Gaussian(mu="0.1")).cases
+
+
+def test_private_selection_costs_at_most_what_is_proved_for_pure_runs():
+    for shape in (1, 0, "0.5"):
+        curve = training.repeat_and_select(Pure(epsilon="0.1"), mean=10, shape=shape)
+        highest = float(curve.values[-1])  # at a great order (2 + eta) epsilon, Papernot and Steinke's corollary 3
+        assert (2 + float(Fraction(shape))) * 0.1 <= highest <= (2 + float(Fraction(shape))) * 0.1 + 0.01
+    once = training.repeat_and_select(Gaussian(mu=1), mean="1.0001").values[50]
+    assert float(once) > float(cost(Gaussian(mu=1)).renyi(6.1).upper)
+    for wrong in ({"mean": 1}, {"mean": 0}, {"mean": 2, "shape": -1}):
+        with pytest.raises(ParameterError):
+            training.repeat_and_select(Gaussian(mu=1), **wrong)
+    with pytest.raises(PrivacyError):
+        training.repeat_and_select(Leak(delta="0.1"), mean=2)
+
+
+@pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 3.0, math.inf])
+def test_private_selection_agrees_with_another_library(shape):
+    rdp = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
+    orders = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64))
+    theirs = rdp._compute_rdp_repeat_and_select(orders, [order * 0.125 for order in orders], 8.0, shape)
+    ours = training.repeat_and_select(Gaussian(mu="0.5"), mean=8, shape=None if math.isinf(shape) else shape)
+    assert isinstance(ours, Renyi)
+    for order, value in zip(orders, theirs, strict=True):
+        found = dict(zip(map(float, ours.orders), map(float, ours.values), strict=True))[order]
+        assert found <= value * (1 + 1e-9) if math.isinf(shape) else found >= value * (1 - 1e-9)
+
+
+def test_runs_that_make_no_sense_are_refused_by_name():
+    for name, wrong in (
+        ("batch", lambda: training.fixed_batches(noise_multiplier=1, batch=10, records=10, steps=1)),
+        ("noise_multiplier", lambda: training.poisson_batches(noise_multiplier=0, rate="0.1", steps=1)),
+        ("rate", lambda: training.poisson_batches(noise_multiplier=1, rate=1, steps=1, accumulated=2)),
+        ("steps", lambda: training.tree_with_restarts(noise_multiplier=1, steps=0)),
+    ):
+        with pytest.raises(ParameterError, match=name):
+            wrong()
+    with pytest.raises(PrivacyError, match="no theorem"):
+        training.without_replacement(
+            SubsampledGaussian(mu=1, rate="0.1") and Renyi(curve=((2, "0.1"),)), batch=1, records=9
+        )
+    doubled = cost(training.without_replacement(Laplace(epsilon="0.5"), batch=1, records=10)).pure().upper
+    assert doubled == pytest.approx(math.log1p(0.1 * math.expm1(1)), rel=1e-9)
