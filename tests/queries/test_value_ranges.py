@@ -226,6 +226,8 @@ def test_the_terminal_tunes_values_too(tmp_path):
         str(tmp_path / "b.db"),
         "--spend",
         "mu=1",
+        "--budget",
+        "mu=2",
         "--bounds",
         "paid=0:100000",
         "--max-rows-per-group",

@@ -413,7 +413,7 @@ class Table:
 
 
 def counted_instead(condition: str) -> str:
-    """What to ask of a condition where a number is needed.
+    """The counts that a condition has in place of a sum.
 
     Args:
         condition: The condition.
