@@ -6,9 +6,10 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from neartwin.losses import FinitePair, Laplace, SubsampledLaplace
+from neartwin.losses import Approx, FinitePair, Laplace, SubsampledLaplace
 from tests.oracles import compositions as truth
 from tests.oracles import sums
+from tests.oracles import truth as oracle
 
 
 def sampled_twice(e, q, order, eps):
@@ -89,3 +90,15 @@ def test_the_lower_end_rests_on_the_least_that_the_largest_loss_may_be():
     assert largest.least <= true <= largest.loss
     # at the rounded largest loss itself the bound of the atom would be wrong
     assert sums.enumerated(law, 17, largest.loss + math.log1p(-float(delta) / largest.mass)) < float(delta)
+
+
+def test_losses_that_are_all_negative_unless_all_is_revealed_have_answers():
+    """What is not revealed then speaks against P, and its moments fall below every float."""
+    whole = 2 * FinitePair(p=("2/3", "1/3"), q=(0, 1)) + 1 * Approx(epsilon="6.65083", delta="0.0000379033")
+    uses = [(("pair", (Fraction(2, 3), Fraction(1, 3)), (Fraction(0), Fraction(1))), 2)]
+    uses.append((("approx", Fraction("6.65083"), Fraction("0.0000379033")), 1))
+    for eps in (-1.0, 0.0, 4.14157e-09, 0.5, 4.0):
+        found = whole.delta(eps, direction="remove")
+        (exact,) = oracle.delta(uses, "remove", [Fraction(eps)])
+        assert found.lower <= exact <= found.upper, eps
+        assert found.width <= 1e-9

@@ -63,18 +63,19 @@ class Tilted:
     """`Weighted` at one tilt: K(tilt) and its error; as far as they are asked for, weights and the constants of a line's error.
 
     rho_j is the relative error of a weight. It has the errors of p_j, of the exponent (tilt loss_error + 3U tilt|l_j|),
-    of exp and of the sum that normalises. That sum is an average of the same errors. While it cannot overflow, K is
-    log1p(sum p expm1(tilt l)), with an error relative to |e^{tilt l} - 1|. Beyond, it is the usual shifted sum.
+    of exp and of the sum that normalises. That sum is an average of the same errors. While it cannot overflow, and M is above
+    1/2, K is log1p(sum p expm1(tilt l)), with an error relative to |e^{tilt l} - 1|. Beyond, it is the usual shifted sum.
     """
 
     def __init__(self, w: Weighted, tilt: float) -> None:
         """w: the law; tilt: at least 0."""
         self.weighted, self.tilt = w, tilt
         exponent = tilt * w.losses
+        value = math.inf
         if float(exponent.max()) < 600:  # a mass below e^-745 then adds less than e^-140 to M
-            part = np.expm1(exponent)
-            moment = w.masses * part
+            moment = w.masses * np.expm1(exponent)
             value = total(moment)
+        if -0.5 < value < math.inf:
             moved = float(np.abs(moment) @ w.own_error) + 1e-60 * len(moment)
             moved += tilt * float((w.masses + np.maximum(moment, 0.0)) @ w.exponent_error)
             self.log_mgf = math.log1p(value)

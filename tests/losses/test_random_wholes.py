@@ -1,0 +1,116 @@
+"""No truth lies outside of our intervals: random wholes at hostile parameters against an oracle that shares nothing with them.
+
+`make slow` asks fresh ones; `bench/bench_oracle.py` asks 5,000. The oracle sees an interval that is moved by its own width.
+"""
+
+import secrets
+from collections import Counter
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from tests.losses.wholes import NoTruthError, Question, fault, moved, question
+from tests.oracles import compositions, sums, truth
+
+F = Fraction
+REVEALS = (("pair", (F(1, 2), F(1, 2)), (F(1), F(0))), 2)
+FAR = [(("sampled gaussian", F(20), F(1, 10**9)), 1)]
+RARE = [(("sampled gaussian", F(1), F(5, 10**17)), 1)]
+OFTEN = [(("sampled gaussian", F("1.72"), 1 - F("2.21e-7")), 1)]
+# questions at which caps beside the engine were once wrong, and the wrong intervals
+CAPS = (
+    (Question(FAR, None, "epsilon", F("9.9999998e-10")), (0.0, 7.8e-10)),
+    (Question(RARE, None, "delta", 0.0), (0.0, 0.0)),
+    (Question([REVEALS], "remove", "delta", -2.0), (0.966, 0.9661)),
+    (Question([(("sampled gaussian", F(1), F(1, 100)), 1)], None, "delta", 30.0), (0.0, 0.0)),
+    (Question(OFTEN, "add", "delta", 11.321), (1.07811161790e-9, 1.0782e-9)),
+)
+
+
+@dataclass
+class Findings:
+    """Counts of answers, of truths known, of near misses and of those that were found; and every fault."""
+
+    counts: Counter = field(default_factory=Counter)
+    faults: list = field(default_factory=list)
+
+    def __str__(self):
+        kinds = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+        return f"{kinds}; faults {len(self.faults)}"
+
+
+def swept(seed, count):
+    """Ask random questions, and the oracle about each answer and about its near misses."""
+    rng, found = np.random.default_rng(seed), Findings()
+    for _ in range(count):
+        asked = question(rng)
+        answer = asked.answer()
+        found.counts[asked.asked] += 1
+        try:
+            wrong = fault(asked, answer.lower, answer.upper)
+        except NoTruthError:
+            found.counts["without a truth"] += 1
+            continue
+        if wrong:
+            found.faults.append((seed, wrong, asked, answer))
+        if asked.asked != "tradeoff" and asked.uses[0][0][0] != "range":
+            near = list(moved(asked, answer.lower, answer.upper))
+            found.counts["near misses"] += len(near)
+            found.counts["near misses found"] += sum(bool(fault(asked, *ends)) for ends in near)
+    return found
+
+
+def test_answers_where_caps_were_wrong_hold_the_truth_and_the_caps_do_not():
+    for asked, cap in CAPS:
+        answer = asked.answer()
+        assert fault(asked, answer.lower, answer.upper) == "", asked
+        assert fault(asked, *cap), asked
+
+
+@pytest.mark.parametrize("seed", [5, 7, 10, 11])
+def test_a_few_seeded_wholes_hold_their_truth(seed):
+    found = swept(seed, 8)
+    assert found.faults == []
+    assert found.counts["near misses found"] == found.counts["near misses"] > 8
+
+
+@pytest.mark.slow
+def test_a_pair_that_reveals_has_levels():
+    asked = Question([REVEALS], "remove", "tradeoff", 0.5)
+    answer = asked.answer()
+    assert fault(asked, answer.lower, answer.upper) == ""
+    assert fault(asked, 0.126, 0.2) == "below"
+
+
+@pytest.mark.slow
+def test_fresh_wholes_hold_their_truth_and_near_misses_are_found():
+    seed = secrets.randbits(32)
+    found = swept(seed, 500)
+    print(f"seed {seed}: {found}")
+    assert found.faults == []
+    assert found.counts["without a truth"] <= 0.03 * 500
+    assert found.counts["near misses found"] >= 0.98 * found.counts["near misses"]
+
+
+def test_the_oracle_agrees_with_others_that_share_nothing_with_it():
+    e, eps = F(2, 5), F(3, 2)
+    with mp.workdps(40):
+        pairs = [
+            (
+                truth.delta([(("laplace", e), 12)], "add", [eps])[0],
+                compositions.laplace(mp.mpf(2) / 5, 12, mp.mpf("1.5")),
+            ),
+            (
+                truth.delta([(("response", e, 5), 9)], "add", [eps])[0],
+                sums.on_lattice(*sums.answers(e, 5), 9, mp.mpf("1.5")),
+            ),
+            (
+                truth.delta([(("staircase", e, 5, 4), 9)], "add", [eps])[0],
+                sums.on_lattice(*sums.stairs(e, 5, 4), 9, mp.mpf("1.5")),
+            ),
+        ]
+    for ours, theirs in pairs:
+        assert abs(mp.mpf(float(ours)) / theirs - 1) < 1e-15
