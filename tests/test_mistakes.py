@@ -57,6 +57,8 @@ class Desk:
         query = groups.agg(orders=nt.count())
         proposal = account.plan(query, spend=nt.pure(epsilon="0.01"), limits=nt.limits(rows=2))
         release = account.release(proposal)
+        pq.write_table(PURCHASES.slice(0, 20), folder / "others.parquet")
+        others = nt.table("others.parquet", unit="customer_id")
         towns = pa.table({"town": ["Bonn", "Ulm"], "people": [330_000, 127_000]})
         frame = pd.DataFrame({"customer_id": [1, 2], "amount": [3.0, 4.0]})
         dataframe = frame.set_index("customer_id")

@@ -53,7 +53,7 @@ def test_bounds_and_statistics_without_their_names_show_the_line_to_write():
             asked.agg(nt.count())
 
 
-@pytest.mark.parametrize("out", ["x.xlsx", "nowhere/x.html", "x"])
+@pytest.mark.parametrize("out", ["x.png", "nowhere/x.html", "x"])
 def test_file_of_a_release_is_checked_before_it_is_paid(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)
     pq.write_table(TABLE, "v.parquet")

@@ -178,7 +178,7 @@ def test_an_account_answers_for_its_own_people_only(account, unreadable):
     connection = duckdb.connect()
     connection.execute("CREATE TABLE others (who BIGINT)")
     others = nt.table(connection, table="others", unit="who")
-    with pytest.raises(LedgerError, match="belongs to"):
+    with pytest.raises(LedgerError, match="this account is of"):
         account.plan(others.agg(n=nt.count_distinct_units()), spend=nt.pure(1))
 
 

@@ -7,6 +7,7 @@ from html import escape
 
 import duckdb
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -51,7 +52,7 @@ def test_json_csv_and_parquet_keep_it_whole(release, tmp_path):
     assert release.write(tmp_path / "r.csv").read_text().count("\n") == 4
     assert json.loads(release.write(tmp_path / "r.json").read_text())["guarantee"]["epsilon"] == "1/2"
     with pytest.raises(ParameterError, match=r"must end in"):
-        release.write(tmp_path / "r.xlsx")
+        release.write(tmp_path / "r.png")
     newer = json.dumps(json.loads(release.to_json()) | {"format": 99})
     with pytest.raises(ParameterError, match="newer neartwin"):
         nt.Release.from_json(newer)
@@ -117,6 +118,18 @@ def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release
 def test_symmetric_bar_prints_as_one_number(value, low, high, told):
     one = Statistic(name="n", what="", values=(value,), lower=(low,), upper=(high,))
     assert shown(one, 0) == told
+
+
+def test_excel_file_has_the_numbers_the_notes_and_no_formula(release, tmp_path):
+    formula = ("=1+1",)
+    keys = (formula, *release.keys[1:]) if len(release.group_columns) == 1 else release.keys
+    book = openpyxl.load_workbook(dataclasses.replace(release, keys=keys).write(tmp_path / "x.xlsx"))
+    header, *rows = book["release"].iter_rows(values_only=True)
+    assert list(header) == release.to_arrow().column_names
+    wanted = [tuple(row.values())[1:] for row in release.to_arrow().to_pylist()]
+    assert np.allclose([row[1:] for row in rows], wanted, rtol=1e-12)  # Excel keeps 15 digits
+    assert book["release"]["A2"].data_type == "s"
+    assert [row[0] for row in book["notes"].iter_rows(values_only=True)][-1] == release.notes[-1]
 
 
 def test_a_histogram_is_drawn_as_bars_and_long_titles_are_cut(tmp_path):

@@ -22,7 +22,7 @@ from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import KINDS, JoinableTable, keys_in
 
 T = TypeVar("T")
-_ENDINGS = (".html", ".json", ".csv", ".parquet")
+_ENDINGS = (".html", ".json", ".csv", ".parquet", ".xlsx")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -67,7 +67,10 @@ def _writable(_context: click.Context, _option: click.Parameter, place: str | No
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 out_option = click.option(
-    "--out", type=click.Path(dir_okay=False), callback=_writable, help="Also write .html, .json, .csv or .parquet."
+    "--out",
+    type=click.Path(dir_okay=False),
+    callback=_writable,
+    help="Also write .html, .json, .csv, .parquet or .xlsx.",
 )
 picture_option = click.option(
     "--picture", type=click.Path(dir_okay=False), help="Draw the result to this .svg, .png or .pdf file."

@@ -335,9 +335,11 @@ class Account:
 
     def _same_population(self, table: Table) -> None:
         if _population(table) != _population(self.table):
+            own, other = (f"{one.name!r} (unit {one.unit_name}, {one.neighbours})" for one in (self.table, table))
+            line = f"name={self.table.name!r} in nt.table" if table.name != self.table.name else "ledger.open(rows)"
             raise LedgerError(
-                f"this account belongs to {_population(self.table)}, and the question is about {_population(table)}; "
-                "open that table's own account"
+                f"this account is of {own}, and the question is about {other}, in another place or of other people; if they "
+                f"are the same people, tables have one name and are opened each; write {line}"
             )
 
 

@@ -17,6 +17,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from neartwin.accounting.guarantee import Guarantee
+from neartwin.checks import needed
 from neartwin.errors import ParameterError
 from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
@@ -262,7 +263,7 @@ class Release(StatisticsTable):
         return buffer.getvalue().decode()
 
     def write(self, path: str | Path) -> Path:
-        """Write to a file, in the format of its ending: .json, .csv or .parquet (with the guarantee in its metadata).
+        """Write to a file, in the format of its ending: .json, .csv, .parquet (with the guarantee in its metadata) or .xlsx.
 
         Beside a .csv stands a file of metadata, NAME.csv-metadata.json as in W3C's CSV on the Web, with what the limits took.
 
@@ -287,8 +288,15 @@ class Release(StatisticsTable):
             case ".parquet":
                 metadata = {"neartwin.guarantee": str(self.guarantee), "neartwin.release": self.to_json()}
                 pq.write_table(self.to_arrow().replace_schema_metadata(metadata), target)
+            case ".xlsx":
+                _write_excel(target, self)
+            case ".html":
+                raise ParameterError("path", str(path), "is a page", remedy=f"write nt.save(release, {str(path)!r})")
             case _:
-                raise ParameterError("path", str(path), "must end in .json, .csv, .parquet or .html")
+                remedy = f"write {str(target.with_suffix('.csv'))!r}"
+                raise ParameterError(
+                    "path", str(path), "must end in .json, .csv, .parquet, .xlsx or .html", remedy=remedy
+                )
         return target
 
     def lines(self, most: int | None = None) -> list[list[str]]:
@@ -369,6 +377,22 @@ def _digits(width: float) -> int | None:
 
 def _number(value: float, digits: int | None) -> str:
     return f"{value:,.4g}" if digits is None else f"{value:,.{digits}f}"
+
+
+def _write_excel(target: Path, release: "Release") -> None:
+    """A sheet of `to_arrow`, and one of the guarantee and the notes. Text is never a formula."""
+    (openpyxl,) = needed("excel", "openpyxl")
+    book = openpyxl.Workbook(write_only=True)
+    numbers, words = book.create_sheet("release"), book.create_sheet("notes")
+    table = release.to_arrow()
+    for row in (table.column_names, *(record.values() for record in table.to_pylist())):
+        cells = [openpyxl.cell.WriteOnlyCell(numbers, value) for value in row]
+        for cell in cells:
+            cell.data_type = "s" if isinstance(cell.value, str) else cell.data_type
+        numbers.append(cells)
+    for line in (str(release.guarantee), release.guarantee.describe(), release.headline, *release.notes):
+        words.append([line])
+    book.save(target)
 
 
 _OPEN = sys.float_info.max  # the end of an open bar in documents older than null

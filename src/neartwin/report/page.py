@@ -207,7 +207,7 @@ def render(template: str, **values: Any) -> str:
 
 
 def save(release: Release, path: str | Path) -> Path:
-    """Write a release to a file: a self-contained page for .html, its data for .json, .csv and .parquet.
+    """Write a release to a file: a self-contained page for .html, its data for .json, .csv, .parquet and .xlsx.
 
     Args:
         release: The release.
