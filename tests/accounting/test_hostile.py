@@ -114,6 +114,7 @@ GOOD = {
     "theorem": "",
     "divergence": PAIR.renyi,
     "range": "0.5",
+    "options": (Laplace(epsilon=1), Gaussian(mu=1)),
     "distances": (0, 1, 2),
     "weights": ("0.8", "0.1", "0.1"),
 }
@@ -121,6 +122,7 @@ OWN = {  # where one name means another thing
     ("least_noise", "spend"): lambda s: Gaussian(mu=1 / s),
     ("largest_rate", "spend"): lambda q: losses.SubsampledGaussian(mu=1, rate=q),
     ("true_positives", "rate"): "0.03",
+    ("PublicChoice", "weights"): ("0.5", "0.5"),
     ("SubsampledInteger", "base"): losses.DiscreteGaussian(sigma2=4),
     ("Renyi", "curve"): ((2, "0.5"), (4, "0.7")),
     ("Composed.tradeoff", "alpha"): 0.1,

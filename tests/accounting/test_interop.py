@@ -190,6 +190,18 @@ def test_events_of_sampling_and_selection_are_what_they_describe(dp):
         assert least <= cost(selected).epsilon("1e-6").upper <= 1.001 * theirs
 
 
+@pytest.mark.slow
+def test_a_truncated_event_costs_at_most_their_looser_pair(dp):
+    from dp_accounting.pld import PLDAccountant
+
+    event = dp.SelfComposedDpEvent(dp.dp_event.TruncatedSubsampledGaussianDpEvent(10_000, 0.01, 110, 1.0), 100)
+    theirs = PLDAccountant(value_discretization_interval=1e-3).compose(event).get_epsilon(1e-5)
+    ours = cost(from_event(event)).epsilon("1e-5")
+    assert 0.9 * theirs <= ours.upper <= 1.0001 * theirs
+    nothing = dp.dp_event.TruncatedSubsampledGaussianDpEvent(10_000, 0.0, 110, 1.0)
+    assert cost(from_event(nothing)).epsilon("1e-5").upper == 0
+
+
 def test_events_of_the_newest_source_are_read():
     discrete = newer("DiscreteGaussianDpEvent", sigma=2.0, sensitivity=1.0, dimension=1)
     assert cost(from_event(discrete)).cases == cost(DiscreteGaussian(sigma2=4)).cases

@@ -75,6 +75,49 @@ def test_a_step_of_two_poisson_batches_is_the_sum_over_what_both_draw():
     assert any(isinstance(factor, Leak) for factor in many.cases[0].uses)  # 64 draws of one record are likely
 
 
+@pytest.mark.parametrize(("rate", "largest"), [(0.4, 2), (0.7, 1), (0.1, 3)])
+def test_a_truncated_batch_costs_at_most_the_worst_over_data_sets_of_five(rate, largest):
+    """All draws of five records with gradients -1, 0 or 1, and of four, each cut in every way to the largest size."""
+    eps = 0.1
+    run = cost(
+        training.truncated_batches(noise_multiplier=2, rate=str(rate), largest=largest, records=5, steps=1)
+    ).delta(eps)
+
+    def law(people):
+        mixed = {}
+        for size in range(len(people) + 1):
+            for drawn in combinations(people, size):
+                for total, share in averaged(WITHOUT(drawn, min(size, largest))).items():
+                    weight = rate**size * (1 - rate) ** (len(people) - size) * share
+                    mixed[total] = mixed.get(total, 0) + weight
+        return mixed
+
+    worst = 0.0
+    for people in product((-1, 0, 1), repeat=4):
+        if list(people) == sorted(people):
+            larger, smaller = law((*people, 1)), law(people)
+            worst = max(worst, hockey_stick(larger, smaller, eps, 2), hockey_stick(smaller, larger, eps, 2))
+    assert worst <= run.upper + 1e-12
+    assert run.upper <= 1.1 * worst  # the published coin costs something on so few records
+    poisson = cost(training.poisson_batches(noise_multiplier=2, rate=str(rate), steps=1)).delta(eps).upper
+    assert (worst > 1.1 * poisson) == (
+        largest == 2
+    )  # the near miss: to drop records can cost more than Poisson sampling
+
+
+def test_truncation_that_never_happens_costs_as_if_there_were_none():
+    rare = training.truncated_batches(noise_multiplier=1, rate="0.01", largest=400, records=10_000, steps=1000)
+    plain = cost(training.poisson_batches(noise_multiplier=1, rate="0.01", steps=1000)).epsilon("1e-5")
+    assert cost(rare).epsilon("1e-5").upper == pytest.approx(plain.upper, rel=1e-9)
+    never = training.truncated_batches(noise_multiplier=1, rate="0.01", largest=10_000, records=10_000, steps=1000)
+    assert cost(never).epsilon("1e-5").upper == plain.upper
+    often = training.truncated_batches(noise_multiplier=1, rate="0.01", largest=110, records=10_000, steps=1000)
+    found = cost(often).epsilon("1e-5")
+    assert found.width <= 1e-6
+    doubled = cost(training.fixed_batches(noise_multiplier=1, batch=100, records=10_000, steps=1000)).epsilon("1e-5")
+    assert plain.upper < found.lower < doubled.upper
+
+
 def test_toeplitz_participation_is_the_worst_of_all_allowed():
     column, sigma = ("1", "0.5", "0.375", "0.3125", "0.1", "0.1", "0"), 3
     n = len(column)

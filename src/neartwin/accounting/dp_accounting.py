@@ -15,7 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from neartwin import losses
-from neartwin.accounting.training import fixed_batches, repeat_and_select, tree_with_restarts, without_replacement
+from neartwin.accounting.training import (
+    fixed_batches,
+    repeat_and_select,
+    tree_with_restarts,
+    truncated_batches,
+    without_replacement,
+)
 from neartwin.accounting.usage import (
     AnyUsage,
     Cost,
@@ -133,6 +139,18 @@ def _with_replacement(event: Any) -> Usage:
     )
 
 
+def _truncated(event: Any) -> Usage:
+    if not (event.sampling_probability and event.truncated_batch_size and event.dataset_size):
+        return use(NOTHING)
+    return truncated_batches(
+        noise_multiplier=event.noise_multiplier,
+        rate=event.sampling_probability,
+        largest=int(event.truncated_batch_size),
+        records=int(event.dataset_size),
+        steps=1,
+    )
+
+
 def _selected(event: Any) -> Usage:
     poisson = math.isinf(event.shape)
     return use(repeat_and_select(from_event(event.event), mean=event.mean, shape=None if poisson else event.shape))
@@ -172,6 +190,7 @@ _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
     "SingleEpochTreeAggregationDpEvent": _trees,
     "SampledWithoutReplacementDpEvent": _fixed,
     "SampledWithReplacementDpEvent": _with_replacement,
+    "TruncatedSubsampledGaussianDpEvent": _truncated,
     "RepeatAndSelectDpEvent": _selected,
     "MixtureOfGaussiansDpEvent": _mixture,
     "EpsilonDeltaDpEvent": lambda e: use(Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta))),
@@ -186,7 +205,6 @@ _REFUSED: Mapping[str, str] = {
     "DpEvent": "says nothing",
     "UnsupportedDpEvent": "says nothing",
     "NonPrivateDpEvent": "reveals everything, and no epsilon covers it",
-    "TruncatedSubsampledGaussianDpEvent": "drops records of large batches, which Poisson sampling does not cover",
 }
 
 

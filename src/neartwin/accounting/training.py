@@ -11,11 +11,11 @@ from typing import Any
 
 from neartwin.accounting.renyi import DEFAULT_ORDERS
 from neartwin.accounting.usage import AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential, use
-from neartwin.balls import ball, root
+from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational, root_above
-from neartwin.losses import Gaussian, GaussianMixture, Leak, Renyi, SubsampledGaussian
+from neartwin.losses import Gaussian, GaussianMixture, Leak, PublicChoice, Renyi, SubsampledGaussian
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
@@ -60,6 +60,32 @@ def fixed_batches(
     if replacement:
         return _drawn(mu, Fraction(1, integer(at_least=2, records=records)), size, steps)
     return repeated(without_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps)
+
+
+def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, records: int, steps: int) -> Usage:
+    """DP-SGD on Poisson batches, each cut to a size by dropping records at random (T8).
+
+    Args:
+        noise_multiplier: Above 0.
+        rate: The probability with which each record is drawn, below 1.
+        largest: Records that a batch keeps, at most.
+        records: Records of the larger data set.
+        steps: Steps of the optimizer.
+    """
+    mu, share = _inverse(noise_multiplier), open_probability(rate=rational(rate=rate))
+    size, whole = integer(at_least=1, largest=largest), integer(at_least=1, records=records)
+    drawn = SubsampledGaussian(mu=mu, rate=share)
+    if size >= whole:
+        return repeated(drawn, steps)
+    low, high = map(Fraction, bounds(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share))))
+    if low <= NEGLIGIBLE:
+        return repeated(sequential(drawn, Leak(delta=high)), steps)
+    more = bounds(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
+    kept = min(Fraction(more) * size / whole / low, share)
+    options = (drawn, SubsampledGaussian(mu=2 * mu, rate=kept))
+    known = 1 - high + low
+    one = PublicChoice(options=options, weights=((1 - high) / known, low / known))
+    return repeated(sequential(one, Leak(delta=1 - known)) if known < 1 else one, steps)
 
 
 def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> PrivacyLoss:

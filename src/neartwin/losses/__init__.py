@@ -10,6 +10,7 @@ from neartwin.losses.families.finite import FinitePair, PiecewiseLinear, Subsamp
 from neartwin.losses.families.gaussian import Gaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture
 from neartwin.losses.families.laplace import Laplace
+from neartwin.losses.families.public_choice import PublicChoice
 from neartwin.losses.families.randomized_response import Approx, Leak, Pure, RandomizedResponse, SilentResponse
 from neartwin.losses.families.renyi import Renyi, ZeroConcentrated
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian
@@ -30,6 +31,7 @@ __all__ = [
     "Laplace",
     "Leak",
     "PiecewiseLinear",
+    "PublicChoice",
     "Pure",
     "RandomizedResponse",
     "Renyi",

@@ -1,0 +1,64 @@
+"""A public choice among mechanisms, against the sum over how often each was chosen."""
+
+from math import comb
+
+import pytest
+
+from neartwin.errors import ParameterError
+from neartwin.losses import (
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    Leak,
+    PublicChoice,
+    SubsampledGaussian,
+    ZeroConcentrated,
+    compose,
+)
+
+OPTIONS = (SubsampledGaussian(mu=1, rate="0.5"), Gaussian(mu="0.5"))
+CHOICE = PublicChoice(options=OPTIONS, weights=("0.2", "0.8"))
+
+
+@pytest.mark.parametrize("count", [1, 5])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_uses_cost_the_mean_over_how_often_each_was_chosen(count, direction):
+    for eps in (0.1, 2.0):
+        low = high = 0.0
+        for first in range(count + 1):
+            uses = {one: times for one, times in zip(OPTIONS, (first, count - first), strict=True) if times}
+            known, weight = (
+                compose(uses).delta(eps, direction=direction),
+                comb(count, first) * 0.2**first * 0.8 ** (count - first),
+            )
+            low, high = low + weight * known.lower, high + weight * known.upper
+        found = (count * CHOICE).delta(eps, direction=direction)
+        assert found.lower <= high * (1 + 1e-12)
+        assert found.upper >= low * (1 - 1e-12)
+        assert found.width <= 1e-5 * found.upper
+
+
+def test_a_choice_among_equals_is_no_choice_and_has_their_renyi():
+    same = PublicChoice(options=(Gaussian(mu=1), Gaussian(mu=1)), weights=("0.3", "0.7"))
+    assert (9 * same).epsilon("1e-6").upper == pytest.approx((9 * Gaussian(mu=1)).epsilon("1e-6").upper, rel=1e-9)
+    assert 2.0 in (4 * same).renyi(1.0).outward(10**6)
+    assert (4 * same).renyi(3.0).upper == pytest.approx(6.0, rel=1e-9)
+    bounded = 3 * PublicChoice(options=(BoundedRange(epsilon=1), Laplace(epsilon=2)), weights=("1/2", "1/2"))
+    assert 6 in bounded.pure().outward(10)
+
+
+@pytest.mark.parametrize(
+    ("options", "weights"),
+    [
+        (OPTIONS, ("0.2", "0.9")),
+        (OPTIONS, ("1", "0")),
+        (OPTIONS, ("1",)),
+        ((), ()),
+        ((Leak(delta="0.1"), Gaussian(mu=1)), ("1/2", "1/2")),
+        ((ZeroConcentrated(rho=1), Gaussian(mu=1)), ("1/2", "1/2")),
+        (("Gaussian",), (1,)),
+    ],
+)
+def test_what_is_no_public_choice_is_refused(options, weights):
+    with pytest.raises(ParameterError):
+        PublicChoice(options=options, weights=weights)
