@@ -312,7 +312,7 @@ def words(data, asked, where, book):
         return "#".join(where(name).values())
 
     line = ["query", where(data.table)["data"], asked.sql, "--unit", data.said, "--name", data.table, "--ledger", str(book),
-            "--spend", asked.spend[0], "--json"]  # fmt: skip
+            "--budget", asked.spend[0], "--spend", asked.spend[0], "--json"]  # fmt: skip
     line += ["--table", where(data.table)["table"]] if "table" in where(data.table) else []
     line += [part for name, text in data.bounds.items() for part in ("--bounds", f"{name}={text}")]
     for name, values in (data.keys_of(asked) or {}).items():

@@ -131,7 +131,18 @@ def test_the_terminal_takes_it_too(tmp_path):
     rows, _ = people()
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "visits.parquet")
     asked = ["query", str(tmp_path / "visits.parquet"), "SELECT COUNT(*) AS n FROM visits", "--unit", "who", "--json"]
-    asked += ["--ledger", str(tmp_path / "b.db"), "--spend", "mu=1", "--norm", "3", "--group-size", "2"]
+    asked += [
+        "--ledger",
+        str(tmp_path / "b.db"),
+        "--budget",
+        "mu=1",
+        "--spend",
+        "mu=1",
+        "--norm",
+        "3",
+        "--group-size",
+        "2",
+    ]
     found = CliRunner().invoke(main, asked)
     assert found.exit_code == 0, found.output
     told = json.loads(found.output)

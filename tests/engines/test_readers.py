@@ -194,6 +194,8 @@ def test_owner_imports_every_format_from_a_terminal(tmp_path):
     asked += [
         "--unit",
         "who",
+        "--budget",
+        "epsilon=1000000",
         "--spend",
         "epsilon=1000000",
         "--ledger",

@@ -185,7 +185,9 @@ def test_margins_are_asked_from_a_terminal(tmp_path):
     import pyarrow.parquet as pq
 
     pq.write_table(people(200), tmp_path / "people.parquet")
-    asked = ["query", str(tmp_path / "people.parquet"), SQL, "--unit", "who", "--ledger", str(tmp_path / "b.db"), "--spend",
+    asked = ["query", str(tmp_path / "people.parquet"), SQL, "--unit", "who", "--ledger", str(tmp_path / "b.db"), "--budget",
+             "mu=1",
+             "--spend",
              "mu=1", "--max-rows-per-group", "1", "--max-groups", "1", "--keys", "sex=f,m", "--keys", "age=1:4",
              "--keys", "town=Ulm,Bonn,Hof"]  # fmt: skip
     done = CliRunner().invoke(main, asked)

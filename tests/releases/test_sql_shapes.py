@@ -77,6 +77,8 @@ def test_ratios_without_noise_equal_the_rows(tmp_path, place):
         "who",
         "--ledger",
         str(tmp_path / "cli.db"),
+        "--budget",
+        "epsilon=1000000000000",
         "--spend",
         "epsilon=1000000000000",
         "--bounds",

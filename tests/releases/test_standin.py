@@ -130,7 +130,8 @@ def test_the_private_table_itself_and_other_columns_are_refused(place):
 def test_a_terminal_tries_a_question_on_a_stand_in(place):
     pq.write_table(visits(2000, 200, 5), place / "public.parquet")
     asked = ["plan", str(place / "visits.parquet"), "SELECT town, COUNT(*) AS n FROM visits GROUP BY town", "--unit", "who",
-             "--ledger", str(place / "b.db"), "--spend", "epsilon=1,delta=1e-6", "--max-rows-per-group", "2",
+             "--ledger", str(place / "b.db"), "--budget", "epsilon=1,delta=1e-6", "--spend", "epsilon=1,delta=1e-6",
+             "--max-rows-per-group", "2",
              "--max-groups", "2", "--standin", str(place / "public.parquet")]  # fmt: skip
     shown = CliRunner().invoke(main, asked)
     assert shown.exit_code == 0, shown.output

@@ -195,7 +195,9 @@ def test_workload_is_asked_and_certified_from_sql_and_a_terminal(people, tmp_pat
     ]
     assert "int64, sha256 " in certified["mechanisms"][1]["parameters"]["table"]
     assert certified["question"]["workload"] == "prefixes"
-    asked = ["query", str(tmp_path / "people.parquet"), text, "--unit", "who", "--ledger", str(tmp_path / "b.db"), "--spend",
+    asked = ["query", str(tmp_path / "people.parquet"), text, "--unit", "who", "--ledger", str(tmp_path / "b.db"), "--budget",
+             "mu=1",
+             "--spend",
              "mu=1", "--max-rows-per-group", "3", "--max-groups", "3", "--keys", "age=18:29"]  # fmt: skip
     done = CliRunner().invoke(main, asked)
     assert done.exit_code == 0, done.output

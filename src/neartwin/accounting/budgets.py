@@ -11,10 +11,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 
-from neartwin.checks import in_floats, non_negative, open_probability, probability
+from neartwin.checks import non_negative, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
 from neartwin.interactive import suggested
+
+_MOST = Fraction(10**100)
 
 
 class _Budget:
@@ -96,6 +98,15 @@ class Advantage(_Budget):
 Budget = Pure | Approx | Zcdp | Rdp | Gdp | Mixed | Advantage
 
 
+def _amount(**named: Number) -> Fraction:
+    """A positive amount that floats can say."""
+    ((name, value),) = named.items()
+    amount = positive(**{name: rational(**{name: value})})
+    if amount > _MOST:
+        raise ParameterError(name, "a number", f"must be at most {float(_MOST):g}")
+    return amount
+
+
 def pure(epsilon: Number) -> Pure:
     """Pure differential privacy.
 
@@ -111,7 +122,7 @@ def pure(epsilon: Number) -> Pure:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: epsilon=0 must be positive
     """
-    return Pure(in_floats(epsilon=rational(epsilon=epsilon)))
+    return Pure(_amount(epsilon=epsilon))
 
 
 def approx(epsilon: Number, delta: Number) -> Approx:
@@ -127,7 +138,7 @@ def approx(epsilon: Number, delta: Number) -> Approx:
     >>> approx(1, "1e-6")
     Approx(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000))
     """
-    return Approx(in_floats(epsilon=rational(epsilon=epsilon)), open_probability(delta=rational(delta=delta)))
+    return Approx(_amount(epsilon=epsilon), open_probability(delta=rational(delta=delta)))
 
 
 def zcdp(rho: Number, delta: Number = 0) -> Zcdp:
@@ -146,7 +157,7 @@ def zcdp(rho: Number, delta: Number = 0) -> Zcdp:
     >>> str(zcdp("0.5", "1e-6"))
     'rho=0.5, delta=1e-06'
     """
-    return Zcdp(in_floats(rho=rational(rho=rho)), _pool(delta))
+    return Zcdp(_amount(rho=rho), _pool(delta))
 
 
 def rdp(order: Number, epsilon: Number, delta: Number = 0) -> Rdp:
@@ -172,7 +183,7 @@ def rdp(order: Number, epsilon: Number, delta: Number = 0) -> Rdp:
     """
     if not (fixed := rational(order=order)) > 1:
         raise ParameterError("order", fixed, "must be above 1")
-    return Rdp(fixed, in_floats(epsilon=rational(epsilon=epsilon)), _pool(delta))
+    return Rdp(fixed, _amount(epsilon=epsilon), _pool(delta))
 
 
 def gdp(mu: Number, delta: Number = 0) -> Gdp:
@@ -191,7 +202,7 @@ def gdp(mu: Number, delta: Number = 0) -> Gdp:
     >>> str(gdp(1))
     'mu=1'
     """
-    return Gdp(in_floats(mu=rational(mu=mu)), _pool(delta))
+    return Gdp(_amount(mu=mu), _pool(delta))
 
 
 def mixed(epsilon: Number, mu: Number, delta: Number = 0) -> Mixed:
@@ -214,7 +225,7 @@ def mixed(epsilon: Number, mu: Number, delta: Number = 0) -> Mixed:
     e, m = non_negative(epsilon=rational(epsilon=epsilon)), non_negative(mu=rational(mu=mu))
     if e == 0 and m == 0:
         raise ParameterError("epsilon", e, "must be positive where mu is 0 too")
-    return Mixed(e and in_floats(epsilon=e), m and in_floats(mu=m), _pool(delta))
+    return Mixed(e and _amount(epsilon=e), m and _amount(mu=m), _pool(delta))
 
 
 def advantage(value: Number, delta: Number = 0) -> Advantage:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
 from types import NoneType, TracebackType
-from typing import Never, Self, get_args
+from typing import Never, Self, cast, get_args
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
-from neartwin.checks import made_of
+from neartwin.checks import in_floats, made_of
 from neartwin.engines.engine_for import engine_for
 from neartwin.errors import LedgerError, ParameterError
 from neartwin.exact import Number
@@ -417,6 +417,9 @@ def open_ledger(where: str | PathLike[str]) -> Ledger:
 def _require_budget(name: str, budget: object) -> None:
     amount = budget if isinstance(budget, int | float) else str(budget).rpartition("=")[2]
     made_of(get_args(Budget), f"a budget of a kind of privacy; write nt.pure(epsilon={amount!r})", **{name: budget})
+    for part, value in cast("Budget", budget).parts.items():
+        if value and part != "delta":
+            in_floats(**{part: value})
 
 
 def _require_limits(limits: object) -> None:
