@@ -42,7 +42,7 @@ def test_each_value_of_a_csv_is_cast_alone(tmp_path):
 def test_an_undeclared_column_of_a_csv_is_text(tmp_path):
     (tmp_path / "v.csv").write_text("who,paid\n1,2\n")
     rows = nt.table(tmp_path / "v.csv", unit="who", types={"who": "integer"})
-    with pytest.raises(SchemaError, match="declare its type with types="):
+    with pytest.raises(SchemaError, match="write types="):
         rows.agg(total=nt.sum("paid", 0, 1))
 
 

@@ -21,6 +21,7 @@ from typing import Any, assert_never
 import duckdb
 from sqlglot import exp
 
+from neartwin.tables.ingestion import quoted
 from neartwin.tables.lakes import LakeTable, Stream, batches_of, remote_parquet
 from neartwin.tables.sources import (
     DuckdbConnection,
@@ -108,15 +109,15 @@ def _register(
         case DuckdbTable(path=path, table=table):
             return _of_database(connection, path, table, name, undone)
         case ParquetFiles(paths=paths) if "://" in paths[0]:
-            files = remote_parquet(paths, folder_columns(paths[0]))
-            connection.register(name, Stream(partial(batches_of, files), columns or files.schema.names[:1]))
+            remote = remote_parquet(paths, folder_columns(paths[0]))
+            connection.register(name, Stream(partial(batches_of, remote), columns or remote.schema.names[:1]))
             undone.callback(_forgotten, connection, name)
         case ParquetFiles(paths=paths):
-            quoted = ", ".join(map(_quoted, paths))
+            files = ", ".join(map(quoted, paths))
             options = "hive_partitioning = true, hive_types_autocast = false"
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{quoted}], {options})")
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{files}], {options})")
         case ImportedFiles(copy=copy):
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({_quoted(copy)})")
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({quoted(copy)})")
         case DuckdbQuery(text=text):
             connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
         case LakeTable(columns=held, read=read):
@@ -134,7 +135,7 @@ def _of_database(connection: Any, path: str, table: str, name: str, undone: cont
     """A table of a database file: of the connection's own, or of one that is attached for reading."""
     known = connection.execute("SELECT database_name FROM duckdb_databases() WHERE path = ?", [path]).fetchall()
     if not known:
-        connection.execute(f"ATTACH {_quoted(path)} AS {name} (READ_ONLY)")
+        connection.execute(f"ATTACH {quoted(path)} AS {name} (READ_ONLY)")
         undone.callback(connection.execute, f"DETACH {name}")
     return exp.table_(table, db="main", catalog=known[0][0] if known else name, quoted=True)
 
@@ -142,10 +143,6 @@ def _of_database(connection: Any, path: str, table: str, name: str, undone: cont
 def _forgotten(connection: Any, name: str) -> None:
     with contextlib.suppress(duckdb.Error):
         connection.unregister(name)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 _FORGETFUL = {"enable_external_file_cache": False}

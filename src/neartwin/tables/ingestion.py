@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
 from neartwin.tables.files import files_state, is_remote
-from neartwin.tables.readers import Odd, Reader, reader_of
+from neartwin.tables.readers import Odd, Reader, identifier, reader_of
 from neartwin.tables.types import ColumnType, require_told_apart
 
 FOLDER = ".neartwin"
@@ -171,12 +171,14 @@ def fitting_types(found: Imported, declared: Mapping[str, ColumnType]) -> dict[s
     kinds = [kind for kind in _SQL if kind is not ColumnType.TEXT]
     columns = [one.name for one in pq.read_schema(found.copy) if one.name not in declared and one.type == pa.string()]
     tests = [
-        f"bool_and({_name(name)} IS NULL OR {_lenient(name, kind)} IS NOT NULL)" for name in columns for kind in kinds
+        f"bool_and({identifier(name)} IS NULL OR {_lenient(name, kind)} IS NOT NULL)"
+        for name in columns
+        for kind in kinds
     ]
     if not tests:
         return {}
     with duckdb.connect() as connection:
-        row = connection.execute(f"SELECT {', '.join(tests)} FROM read_parquet({_quoted(found.copy)})").fetchone() or ()
+        row = connection.execute(f"SELECT {', '.join(tests)} FROM read_parquet({quoted(found.copy)})").fetchone() or ()
     fits = [row[place : place + len(kinds)] for place in range(0, len(row), len(kinds))]
     return {name: kinds[fit.index(True)] for name, fit in zip(columns, fits, strict=True) if True in fit}
 
@@ -236,16 +238,18 @@ def _written(
 
 def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path) -> str:
     """The statement that copies files in which every line is in order; it fails on any other."""
-    casts = ", ".join(f"{_cast('CAST', _name(name), kind)} AS {_name(name)}" for name, kind in columns.items())
-    inside = ", ".join(_checked(_name(name), kind) for name, kind in columns.items())
+    casts = ", ".join(
+        f"{_cast('CAST', identifier(name), kind)} AS {identifier(name)}" for name, kind in columns.items()
+    )
+    inside = ", ".join(_checked(identifier(name), kind) for name, kind in columns.items())
     parts = []
     for file in files:
         unnamed = max(file.names, key=len) + "_"
-        kinds = ", ".join(f"{_quoted(name or unnamed)}: 'VARCHAR'" for name in file.names)
-        options = f"auto_detect = false, header = true, delim = {_quoted(file.delimiter)}, quote = '\"', escape = '\"'"
-        rows = f"read_csv({_quoted(file.path)}, columns = {{{kinds}}}, {options}, strict_mode = true)"
+        kinds = ", ".join(f"{quoted(name or unnamed)}: 'VARCHAR'" for name in file.names)
+        options = f"auto_detect = false, header = true, delim = {quoted(file.delimiter)}, quote = '\"', escape = '\"'"
+        rows = f"read_csv({quoted(file.path)}, columns = {{{kinds}}}, {options}, strict_mode = true)"
         parts.append(f"SELECT {inside} FROM (SELECT {casts} FROM {rows})")
-    return f"COPY ({' UNION ALL '.join(parts)}) TO {_quoted(str(copy))} (FORMAT parquet)"
+    return f"COPY ({' UNION ALL '.join(parts)}) TO {quoted(str(copy))} (FORMAT parquet)"
 
 
 def _cast(cast: str, column: str, kind: ColumnType) -> str:
@@ -265,7 +269,7 @@ def _checked(column: str, kind: ColumnType) -> str:
 
 def _lenient(name: str, kind: ColumnType) -> str:
     """A text as a type, NULL where it does not fit. DuckDB's reader takes a space before a quote away, so it fits no text."""
-    column = _name(name)
+    column = identifier(name)
     if kind is ColumnType.TEXT:
         return f"CASE WHEN NOT ({column} LIKE ' %' AND ltrim({column}, ' ') LIKE '\"%') THEN {column} END"
     value = _cast("TRY_CAST", column, kind)
@@ -284,7 +288,7 @@ def _row_by_row(
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     rows, odd, listed = 0, 0, list[str]()
-    casts = ", ".join(f"{_lenient(name, kind)} AS {_name(name)}" for name, kind in columns.items())
+    casts = ", ".join(f"{_lenient(name, kind)} AS {identifier(name)}" for name, kind in columns.items())
     nothing = pa.table(dict.fromkeys(columns, pa.array([], pa.string())))
     schema = connection.from_arrow(nothing).project(casts).to_arrow_table().schema
     with pq.ParquetWriter(copy, schema) as writer:
@@ -359,11 +363,8 @@ def _short(text: str) -> str:
     return repr(text if len(text) <= 30 else f"{text[:27]}...")
 
 
-def _name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """A text in SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -267,7 +267,7 @@ def _queried(path: str, text: str, *values: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _sqlite_rows(path: str, table: str, names: tuple[str, ...]) -> Iterator[Row]:
-    columns, name = ", ".join(map(_identifier, names)), _identifier(table)
+    columns, name = ", ".join(map(identifier, names)), identifier(table)
     try:
         for number, row in enumerate(_queried(path, f"SELECT {columns} FROM {name}"), 1):
             yield number, [Odd("is a blob") if isinstance(value, bytes) else value for value in row], ""
@@ -275,7 +275,8 @@ def _sqlite_rows(path: str, table: str, names: tuple[str, ...]) -> Iterator[Row]
         raise SchemaError(f"path={path!r}: {table!r} cannot be read: {fault}") from None
 
 
-def _identifier(name: str) -> str:
+def identifier(name: str) -> str:
+    """A name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -26,7 +26,7 @@ from neartwin.tables.files import binary, files_state, filesystem, matched
 from neartwin.tables.ingestion import NO_TERMS, Terms, framed, imported
 from neartwin.tables.lakes import LakeTable, is_lake, lake_table
 from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
-from neartwin.tables.readers import format_of
+from neartwin.tables.readers import format_of, identifier
 from neartwin.tables.types import ColumnType, column_type, require_told_apart
 
 
@@ -43,22 +43,6 @@ class _Labelled:
     def snapshot(self) -> str:
         """The label."""
         return self.label
-
-
-class _Files:
-    """Files of one format, identified by their paths and by the file system's facts about them."""
-
-    __slots__ = ()
-    paths: tuple[str, ...]
-    format: ClassVar[str]
-
-    def location(self) -> str:
-        """The name of the place in the ledger."""
-        return f"{self.format}:" + "|".join(self.paths)
-
-    def snapshot(self) -> str:
-        """A digest that changes when a file is written."""
-        return files_state(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +183,7 @@ _KNOWN = 64  # files' schemas, by their state
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetFiles(_Files):
+class ParquetFiles:
     """One or more Parquet files of one schema. Folders such as `month=05` give each file's rows a column of text."""
 
     paths: tuple[str, ...]
@@ -208,6 +192,14 @@ class ParquetFiles(_Files):
     def schema(self) -> dict[str, ColumnType]:
         """The first file's column names and types, and its folders' columns. All others must have these, and may have more."""
         return dict(_of_parquet(self.paths, self.snapshot()))
+
+    def location(self) -> str:
+        """The name of the place in the ledger."""
+        return f"{self.format}:" + "|".join(self.paths)
+
+    def snapshot(self) -> str:
+        """A digest that changes when a file is written."""
+        return files_state(self.paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,9 +503,8 @@ def _of_database(path: str, table: str, _state: str) -> Mapping[str, ColumnType]
 
 
 def _described(connection: Any, table: str) -> dict[str, ColumnType]:
-    name = '"' + table.replace('"', '""') + '"'
     try:
-        rows = connection.execute(f"DESCRIBE {name}").fetchall()
+        rows = connection.execute(f"DESCRIBE {identifier(table)}").fetchall()
     except duckdb.Error:
         raise SchemaError(f"table={table!r} is not a table or view of this database") from None
     return {row[0]: column_type(row[1]) for row in rows}
