@@ -123,7 +123,6 @@ OWN = {  # where one name means another thing
     ("largest_rate", "spend"): lambda q: losses.SubsampledGaussian(mu=1, rate=q),
     ("true_positives", "rate"): "0.03",
     ("PublicChoice", "weights"): ("0.5", "0.5"),
-    ("SubsampledInteger", "base"): losses.DiscreteGaussian(sigma2=4),
     ("Renyi", "curve"): ((2, "0.5"), (4, "0.7")),
     ("Composed.tradeoff", "alpha"): 0.1,
     ("Composed.delta", "eps"): 1.0,

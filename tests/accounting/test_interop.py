@@ -25,8 +25,8 @@ from neartwin.losses import (
     Laplace,
     Leak,
     Pure,
+    SubsampledFinite,
     SubsampledGaussian,
-    SubsampledInteger,
     SubsampledLaplace,
     ZeroConcentrated,
 )
@@ -228,7 +228,7 @@ def test_a_written_event_reads_back_as_no_less(dp):
         ZeroConcentrated(rho="1/7"),
         SubsampledGaussian(mu=3, rate="1/7"),
         SubsampledLaplace(epsilon="0.3", rate="1/7"),
-        SubsampledInteger(base=Geometric(epsilon=1), rate="1/7"),
+        SubsampledFinite(base=Geometric(epsilon=1), rate="1/7"),
         GaussianMixture(distances=(0, 1, 2), weights=("1/3", "1/3", "1/3")),
     ):
         again, once = (cost(one).epsilon("1e-5") for one in (from_event(to_event(3 * factor)), 3 * factor))

@@ -218,7 +218,7 @@ def to_event(done: AnyUsage) -> Any:
 
     Raises:
         NeartwinError: dp_accounting is not installed.
-        PrivacyError: The installed version has no event for a mechanism.
+        PrivacyError: dp_accounting has no event for a mechanism.
 
     >>> to_event(10 * losses.SubsampledGaussian(mu="0.5", rate="0.1")).event.sampling_probability
     0.1
@@ -228,21 +228,17 @@ def to_event(done: AnyUsage) -> Any:
     except ImportError as missing:
         raise NeartwinError("writing events needs dp_accounting: install neartwin[interop]") from missing
 
-    match done:
+    match usage := repeated(done, 1).each:
         case Use(factor):
             return _written(events, factor)
         case Repeated(each, count):
             return events.SelfComposedDpEvent(to_event(each), count)
         case Sequential(parts):
-            return events.ComposedDpEvent([to_event(part) for part in parts])
+            made = [to_event(part) for part in parts]
+            return made[0] if len(made) == 1 else events.ComposedDpEvent(made)
         case Sampled(inner, rate):
             return events.PoissonSampledDpEvent(float_above(rate), to_event(inner))
-        case PrivacyLoss():
-            return to_event(use(done))
-        case Composition():
-            uses = [events.SelfComposedDpEvent(to_event(factor), count) for factor, count in done.uses.items()]
-            return uses[0] if len(uses) == 1 else events.ComposedDpEvent(uses)
-    raise PrivacyError("events have no disjoint parts and no groups; write the cost with to_pld instead")
+    raise PrivacyError(f"events have no {type(usage).__name__.lower()} usages; write the cost with to_pld instead")
 
 
 def _written(events: Any, factor: PrivacyLoss) -> Any:
@@ -256,36 +252,23 @@ def _written(events: Any, factor: PrivacyLoss) -> Any:
             return events.DiscreteLaplaceDpEvent(float_above(epsilon / sensitivity), sensitivity)
         case ZeroConcentrated(rho=rho):
             return events.ZCDpEvent(float_above(rho))
-        case losses.SubsampledGaussian(mu=mu, rate=rate):
-            return _sampled_event(events, Gaussian(mu=mu), rate)
-        case losses.SubsampledLaplace(epsilon=epsilon, rate=rate):
-            return _sampled_event(events, Laplace(epsilon=epsilon), rate)
-        case losses.SubsampledInteger(base=base, rate=rate):
-            return _sampled_event(events, base, rate)
         case GaussianMixture(law=law):
             distances, weights = zip(*law, strict=True)
             above = [float_above(weight) for weight in weights[1:]]
             return events.MixtureOfGaussiansDpEvent(
                 1.0, list(map(float_above, distances)), [1 - math.fsum(above), *above]
             )
-    name, values = _BY_NAME.get(type(factor).__name__, ("", ()))
-    if not hasattr(events, name):
-        raise PrivacyError(
-            f"the installed dp_accounting has no event for {type(factor).__name__}; write the cost with to_pld instead"
-        )
-    return getattr(events, name)(*(float_above(getattr(factor, value)) for value in values))
-
-
-def _sampled_event(events: Any, factor: PrivacyLoss, rate: Fraction) -> Any:
-    inner = _written(events, factor)
-    return inner if rate == 1 else events.PoissonSampledDpEvent(float_above(rate), inner)
-
-
-# events of newer versions, by the kind of loss: their name, and the parameters that they take
-_BY_NAME: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "Approx": ("EpsilonDeltaDpEvent", ("epsilon", "delta")),
-    "BoundedRange": ("ExponentialMechanismDpEvent", ("epsilon",)),
-}
+        case losses.SubsampledGaussian(mu=mu, rate=rate):
+            base: PrivacyLoss = Gaussian(mu=mu)
+        case losses.SubsampledLaplace(epsilon=epsilon, rate=rate):
+            base = Laplace(epsilon=epsilon)
+        case losses.SubsampledFinite(base=base, rate=rate):
+            pass
+        case _:
+            raise PrivacyError(
+                f"dp_accounting has no event for {type(factor).__name__}; write the cost with to_pld instead"
+            )
+    return events.PoissonSampledDpEvent(float_above(rate), _written(events, base))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any
 
 from neartwin.accounting.usage import cost
 from neartwin.checks import integer, open_probability
-from neartwin.errors import NeartwinError, ParameterError, PrivacyError
+from neartwin.errors import NeartwinError, PrivacyError
 from neartwin.exact import Interval, Number, rational
 from neartwin.losses import SubsampledGaussian, compose
 from neartwin.losses.composition import PrivacyLoss
@@ -74,8 +74,6 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc] # Opacus has no ty
         uses: Counter[PrivacyLoss] = Counter()
         for noise_multiplier, sample_rate, steps in self.history:
             noise, rate = rational(noise_multiplier=noise_multiplier), rational(sample_rate=sample_rate)
-            if noise < 0:
-                raise ParameterError("noise_multiplier", noise_multiplier, "must not be negative")
             if not integer(at_least=0, steps=steps) or rate == 0:
                 continue
             if noise == 0:

@@ -388,20 +388,17 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
             return losses.SubsampledGaussian(mu=mu, rate=rate)
         case losses.Laplace(rate=epsilon):
             return losses.SubsampledLaplace(epsilon=epsilon, rate=rate)
-        case losses.FinitePair() | losses.PiecewiseLinear():
-            return losses.SubsampledFinite(base=factor, rate=rate)
         case (
             losses.SubsampledGaussian(rate=before)
             | losses.SubsampledLaplace(rate=before)
-            | losses.SubsampledInteger(rate=before)
             | losses.SubsampledFinite(rate=before)
         ):
             kept = {field.name: getattr(factor, field.name) for field in fields(factor)}
             return type(factor)(**kept | {"rate": before * rate})
         case losses.GaussianMixture():
             return factor.sampled(rate)
-        case losses.Geometric() | losses.DiscreteGaussian():
-            return losses.SubsampledInteger(base=factor, rate=rate)
+        case losses.FinitePair() | losses.PiecewiseLinear() | losses.Geometric() | losses.DiscreteGaussian():
+            return losses.SubsampledFinite(base=factor, rate=rate)
         case losses.Approx(epsilon=epsilon, delta=delta):
             return losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate)
         case losses.Leak(delta=delta):

@@ -6,15 +6,15 @@ from neartwin.losses.estimates import central_limit, edgeworth, saddle_point
 from neartwin.losses.families.bounded_range import BoundedRange
 from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
 from neartwin.losses.families.discrete_laplace import Geometric, Staircase
-from neartwin.losses.families.finite import FinitePair, PiecewiseLinear, SubsampledFinite
+from neartwin.losses.families.finite import FinitePair, PiecewiseLinear
 from neartwin.losses.families.gaussian import Gaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture
 from neartwin.losses.families.laplace import Laplace
 from neartwin.losses.families.public_choice import PublicChoice
 from neartwin.losses.families.randomized_response import Approx, Leak, Pure, RandomizedResponse, SilentResponse
 from neartwin.losses.families.renyi import Renyi, ZeroConcentrated
+from neartwin.losses.families.subsampled_finite import SubsampledFinite
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian
-from neartwin.losses.families.subsampled_integer import SubsampledInteger
 from neartwin.losses.families.subsampled_laplace import SubsampledLaplace
 
 __all__ = [
@@ -39,7 +39,6 @@ __all__ = [
     "Staircase",
     "SubsampledFinite",
     "SubsampledGaussian",
-    "SubsampledInteger",
     "SubsampledLaplace",
     "ZeroConcentrated",
     "central_limit",

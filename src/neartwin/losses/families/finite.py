@@ -1,8 +1,6 @@
-"""Any finite pair of laws, any piecewise-linear trade-off function, and either of them on a Poisson sample.
+"""Any finite pair of laws, and any piecewise-linear trade-off function.
 
-Sampling at rate q (Zhu, Dong, Wang 2022, theorem 11): remove ((1-q)Q + qP, Q) from the pair (P, Q) of `remove`; add
-(P, (1-q)P + qQ) from the pair (P, Q) of `add`. Losses are logarithms of exact ratios, masses exact fractions, both
-rounded once.
+Losses are logarithms of exact ratios, masses exact fractions, both rounded once.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from neartwin.checks import open_probability, sampling_rate, several
+from neartwin.checks import several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
@@ -148,37 +146,3 @@ class PiecewiseLinear(PrivacyLoss):
         p = (1 - self.beta[0], *(x - y for x, y in pairwise(self.beta)))
         q = (Fraction(0), *(y - x for x, y in pairwise(self.alpha)))
         return FinitePairLaw(p, q) if direction in ("remove", "replace") else FinitePairLaw(q, p)
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class SubsampledFinite(PrivacyLoss):
-    """A finite pair on a Poisson sample of rate q, add/remove; replace-one needs the mechanism's three laws.
-
-    Errors: `ParameterError` unless 0 < rate < 1, and for a question under replace-one.
-
-    >>> response = FinitePair(p=("3/4", "1/4"), q=("1/4", "3/4"))
-    >>> sampled = SubsampledFinite(base=response, rate="0.1")
-    >>> 0.05 in (1 * sampled).delta(0.0).outward()
-    True
-    """
-
-    base: FinitePair | PiecewiseLinear
-    rate: Fraction
-
-    def __init__(self, *, base: FinitePair | PiecewiseLinear, rate: Number) -> None:
-        """base: the mechanism on the sample; rate: how likely each unit is in it."""
-        if not isinstance(base, FinitePair | PiecewiseLinear):
-            raise ParameterError("base", base, "must be a FinitePair or a PiecewiseLinear")
-        object.__setattr__(self, "base", base)
-        object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
-
-    def dominating_pair(self, direction: Direction) -> Pair:
-        """Theorem 11 of Zhu, Dong, Wang in each direction."""
-        law = self.base.dominating_pair(direction)
-        assert isinstance(law, FinitePairLaw)  # noqa: S101 - both bases make this pair
-        p, q, r = law.p, law.q, self.rate
-        if direction == "remove":
-            return FinitePairLaw(tuple((1 - r) * y + r * x for x, y in zip(p, q, strict=True)), q)
-        if direction == "add":
-            return FinitePairLaw(p, tuple((1 - r) * x + r * y for x, y in zip(p, q, strict=True)))
-        raise ParameterError("direction", "replace", "is not defined for a sampled pair of add/remove laws")

@@ -57,13 +57,11 @@ class ChoiceSum(Summand):
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Those of a mixture, uncertified."""
         known = np.array([part.cumulants(tilt) for part in self.parts])
-        raw = np.exp(known[:, 0] - known[:, 0].max()) * self.weights
-        share = raw / raw.sum()
+        share = np.exp(known[:, 0] - known[:, 0].max()) * self.weights
+        share /= share.sum()
         mean = float(share @ known[:, 1])
         variance = float(share @ (known[:, 2] + np.square(known[:, 1] - mean)))
-        top = float(known[:, 0].max())
-        k = math.log1p(float(self.weights @ np.expm1(known[:, 0]))) if top < 1 else top + math.log(float(raw.sum()))
-        return self.count * k, self.count * mean, self.count * variance
+        return self.log_mgf(tilt)[0], self.count * mean, self.count * variance
 
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Count times one use."""
@@ -108,12 +106,12 @@ class ChoiceSum(Summand):
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One use: the mean of the parts' own."""
-        known = [part.delta(eps) for part in self.parts] if self.count == 1 else [None]
-        if any(one is None for one in known):
+        known = [one for one in (part.delta(eps) for part in self.parts) if one is not None]
+        if self.count > 1 or len(known) < len(self.parts):
             return None
-        lower = sum((w * one[0] for w, one in zip(self.weights, known, strict=True) if one), np.zeros(len(eps)))
-        upper = sum((w * one[1] for w, one in zip(self.weights, known, strict=True) if one), np.zeros(len(eps)))
-        return lower * (1 - 8 * len(known) * U), np.minimum(upper * (1 + 8 * len(known) * U), 1.0)
+        lower, upper = np.tensordot(self.weights, np.array(known), 1)
+        slack = 8 * len(known) * U
+        return lower * (1 - slack), np.minimum(upper * (1 + slack), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

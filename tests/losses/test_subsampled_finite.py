@@ -8,7 +8,7 @@ import pytest
 
 from neartwin.accounting.usage import cost, repeated, subsample
 from neartwin.errors import ParameterError
-from neartwin.losses import DiscreteGaussian, Geometric, Laplace, Pure, SubsampledGaussian, SubsampledInteger
+from neartwin.losses import DiscreteGaussian, Geometric, Laplace, Pure, SubsampledFinite, SubsampledGaussian
 from tests.oracles.sums import exact
 
 
@@ -54,7 +54,7 @@ def delta(base, q, count, eps, direction):
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_a_few_uses_cost_the_sum_over_all_their_outcomes(base, count, direction):
     rate = Fraction(1, 5)
-    found = (count * SubsampledInteger(base=base, rate=rate)).epsilon("1e-2", direction=direction)
+    found = (count * SubsampledFinite(base=base, rate=rate)).epsilon("1e-2", direction=direction)
     assert 0 < found.lower <= found.upper <= found.lower + 1e-6
     with mp.workdps(25):
         slack = mp.mpf(10) ** -15
@@ -76,12 +76,12 @@ def test_many_uses_of_wide_noise_cost_as_the_continuous_mechanism():
 
 
 def test_samples_of_samples_are_one_and_other_mechanisms_are_refused():
-    once = SubsampledInteger(base=Geometric(epsilon=1), rate="0.02")
+    once = SubsampledFinite(base=Geometric(epsilon=1), rate="0.02")
     assert cost(subsample(subsample(Geometric(epsilon=1), "0.2"), "0.1")).cases == cost(once).cases
     for wrong in (
-        lambda: SubsampledInteger(base=Laplace(epsilon=1), rate="0.1"),
-        lambda: SubsampledInteger(base=Geometric(epsilon=1), rate=1),
-        lambda: SubsampledInteger(base=DiscreteGaussian(sigma2=10**8), rate="0.1"),
+        lambda: SubsampledFinite(base=Laplace(epsilon=1), rate="0.1"),
+        lambda: SubsampledFinite(base=Geometric(epsilon=1), rate=1),
+        lambda: SubsampledFinite(base=DiscreteGaussian(sigma2=10**8), rate="0.1"),
         lambda: (1 * once).epsilon("1e-6", direction="replace"),
     ):
         with pytest.raises(ParameterError):

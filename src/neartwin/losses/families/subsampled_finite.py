@@ -1,4 +1,4 @@
-"""Integer noise on a Poisson sample: the geometric and the discrete Gaussian mechanism.
+"""Finitely many outcomes on a Poisson sample, and integer noise: the geometric and the discrete Gaussian mechanism.
 
 Let l = log P/Q at an outcome of the mechanism on the sample, and r = 1 - q + q e^l. The sampled pair has the
 masses r Q against Q under remove, and Q against r Q under add. Both are attained, so the bounds are tight.
@@ -19,6 +19,7 @@ from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
 from neartwin.losses.families.discrete_laplace import Geometric
+from neartwin.losses.families.finite import FinitePair, FinitePairLaw, PiecewiseLinear
 from neartwin.losses.families.subsampled_gaussian import log_mixed
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
@@ -85,18 +86,24 @@ def _discrete_gaussian(base: DiscreteGaussian) -> Outcomes:
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SubsampledInteger(PrivacyLoss):
-    """The geometric or the discrete Gaussian mechanism on a Poisson sample, add/remove. Zhu, Dong, Wang 2022, theorem 11.
+class SubsampledFinite(PrivacyLoss):
+    """A mechanism of finitely many outcomes, or of integer noise, on a Poisson sample, add/remove.
 
-    >>> sampled = SubsampledInteger(base=DiscreteGaussian(sigma2=4), rate="0.1")
-    >>> round((100 * sampled).epsilon(1e-6).upper, 6)
+    Source:
+        Zhu, Dong, Wang 2022, theorem 11: remove ((1-q)Q + qP, Q) from the pair (P, Q) of `remove`, add (P, (1-q)P + qQ) from that
+        of `add`.
+
+    >>> response = FinitePair(p=("3/4", "1/4"), q=("1/4", "3/4"))
+    >>> 0.05 in (1 * SubsampledFinite(base=response, rate="0.1")).delta(0.0).outward()
+    True
+    >>> round((100 * SubsampledFinite(base=DiscreteGaussian(sigma2=4), rate="0.1")).epsilon(1e-6).upper, 6)
     2.675035
     """
 
-    base: Geometric | DiscreteGaussian
+    base: FinitePair | PiecewiseLinear | Geometric | DiscreteGaussian
     rate: Fraction
 
-    def __init__(self, *, base: Geometric | DiscreteGaussian, rate: Number) -> None:
+    def __init__(self, *, base: FinitePair | PiecewiseLinear | Geometric | DiscreteGaussian, rate: Number) -> None:
         """One sampled use.
 
         Args:
@@ -106,18 +113,30 @@ class SubsampledInteger(PrivacyLoss):
         Raises:
             ParameterError: The rate is out of bounds, or the noise has more than 200,000 outcomes that matter.
         """
-        if not isinstance(base, Geometric | DiscreteGaussian):
-            raise ParameterError("base", base, "must be a Geometric or a DiscreteGaussian")
-        wide = (
-            base.sensitivity if isinstance(base, Geometric) else 2 * (FAR * math.sqrt(base.sigma2) + base.sensitivity)
-        )
+        match base:
+            case FinitePair() | PiecewiseLinear():
+                wide = 0.0
+            case Geometric(sensitivity=sensitivity):
+                wide = float(sensitivity)
+            case DiscreteGaussian(sigma2=sigma2, sensitivity=sensitivity):
+                wide = 2 * (FAR * math.sqrt(sigma2) + sensitivity)
+            case _:
+                raise ParameterError(
+                    "base", base, "must be a FinitePair, a PiecewiseLinear, a Geometric or a DiscreteGaussian"
+                )
         if wide > MOST_OUTCOMES:
             raise ParameterError("base", base, f"has more than {MOST_OUTCOMES:,} outcomes that matter")
         object.__setattr__(self, "base", base)
         object.__setattr__(self, "rate", open_probability(rate=sampling_rate(rate=rational(rate=rate))))
 
     def dominating_pair(self, direction: Direction) -> Pair:
-        """The pair of this direction."""
+        """The pair of this direction; replace-one needs the mechanism's three laws."""
         if direction.startswith("replace"):
             raise ParameterError("direction", "replace", "is not defined for a sampled pair of add/remove laws")
-        return SubsampledIntegerPair(self.base, self.rate, direction)
+        if isinstance(self.base, Geometric | DiscreteGaussian):
+            return SubsampledIntegerPair(self.base, self.rate, direction)
+        law, r = self.base.dominating_pair(direction), self.rate
+        assert isinstance(law, FinitePairLaw)  # noqa: S101 - both bases make this pair
+        one, other = (law.p, law.q) if direction == "remove" else (law.q, law.p)
+        mixed = tuple((1 - r) * y + r * x for x, y in zip(one, other, strict=True))
+        return FinitePairLaw(mixed, law.q) if direction == "remove" else FinitePairLaw(law.p, mixed)
