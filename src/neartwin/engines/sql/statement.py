@@ -8,7 +8,7 @@ kept     rows with a unit that meet the conditions, their group, their grid valu
          if a unit is in far too many groups, those that may be kept: see `bounding`
 products and products of grid values, if moments are needed
 units    one row a (unit, group): numbers of rows and values, totals
-lengths  and the lengths of units over their groups, if a norm is bounded: see `bounding`
+joined   and the root of the unit's length over its groups, if a norm is bounded: see `bounding`
 bounded  numbers and totals in parts, weighted down to C rows or to the norm
 ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
 within   the kept ones, weighted down to T rows of a unit in all, if there is a T

@@ -4,8 +4,7 @@
 kept     as in `sql`, with the cell as x0
 sizes    one row a (unit, group): its number of rows
 placed   and the group's place among the unit's, if a unit may be in too many
-rooted   or the unit's length in rows, if a norm is bounded
-limited  and the unit's rows over its kept groups, if there is a T
+joined   and the root of the unit's length in rows, if a norm is bounded, or its rows over its kept groups, if there is a T
 weighed  and the weight of each value of the unit in the group
          sums by group and cell
 ```
