@@ -20,6 +20,7 @@ from neartwin.accounting.budgets import Budget, budget_of, parts_of
 from neartwin.client.http import HttpClient, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
+from neartwin.interactive import at_a_prompt
 from neartwin.ledger import Entry
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import Explained
@@ -113,6 +114,7 @@ class ServedProposal:
         )
 
 
+@at_a_prompt("account")
 @dataclass(frozen=True, slots=True)
 class ServedAccount:
     """The budget of a data set that a service keeps.

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.checks import needed
 from neartwin.errors import ParameterError
+from neartwin.interactive import at_a_prompt
 from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.types import Key
@@ -27,6 +28,7 @@ MOST_LINES = 60  # the most groups that the text shows
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
 
 
+@at_a_prompt("release")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release(StatisticsTable):
     """Noisy statistics with their guarantee and origin. It holds nothing exact.
