@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Gaussian, Laplace, SubsampledLaplace
+from neartwin.losses import Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
 from neartwin.losses.families.gaussian import GaussianSum
 from neartwin.losses.families.randomized_response import ResponsePair
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
@@ -21,7 +21,7 @@ TWO = mp.mpf(2)
 
 @pytest.mark.parametrize("eps", [0.5, 3.0, 12.0])
 @pytest.mark.parametrize("longest", [1.5, 2.0, 3.0])
-def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, longest, monkeypatch):
+def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, longest):
     at = saddle.for_eps(GAUSSIAN, eps)
     full = contour.find_alias(GAUSSIAN, at, at.log_delta + math.log(1e-6))
     period = longest * at.deviation
@@ -32,13 +32,44 @@ def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, long
         far = abs(s - at.tilt) * period
         log = GAUSSIAN.log_mgf_above(s) + log_c(s)
         ends.append((s, log - far - math.log(-math.expm1(-far)) + 1e-12))
-    monkeypatch.setattr(contour, "find_alias", lambda *_: short._replace(period=period, above=ends[0], below=ends[1]))
-    line = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6)
+    aliases = short._replace(period=period, above=ends[0], below=ends[1])
+    line = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6, aliases=lambda *_: aliases)
     low, high, parts = line.bounds_with_errors(np.array([eps]))
     exact = truth.gaussian(TWO, eps)
     own = float(parts["frequency cut"][0] + parts["rounding"][0])
     assert low[0] <= exact <= high[0]
     assert high[0] - 2 * own > exact  # the sum exceeds the truth by more than its other errors: the alias saves `low`
+
+
+@pytest.mark.parametrize("longest", [0.3, 1.0])  # of a Gaussian's period
+def test_a_line_whose_aliases_are_not_bounded_bounds_from_above_alone(longest):
+    eps, at = 12.0, saddle.for_eps(GAUSSIAN, 12.0)
+
+    def aliases(*asked):
+        guess = contour.guess_alias(*asked)
+        step = guess.step * 2.0 ** round(-math.log2(longest))
+        return guess._replace(step=step, period=2 * math.pi / step)
+
+    low, high = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6, aliases=aliases).delta(np.array([eps]))
+    exact = float(truth.gaussian(TWO, eps))
+    assert low[0] == 0.0
+    assert exact <= high[0]
+    assert (high[0] <= exact * (1 + 1e-5)) == (longest == 1.0)  # a short period's aliases are seen in the bound
+
+
+@pytest.mark.parametrize("uses", [{"mu": "0.3", "rate": "0.0005"}, {"mu": 2, "rate": "0.001"}])
+def test_no_share_of_the_best_gap_gives_a_much_shorter_period(uses):
+    total = (5_000 * SubsampledGaussian(**uses)).sides("remove")[0].upper
+    at = saddle.for_delta(total, 1e-6)
+    goal = at.log_delta + math.log(1e-13)
+    found = contour.find_alias(total, at, goal).period
+    gap = math.sqrt(2 * (total.log_mgf(at.tilt)[0] - at.tilt * at.eps - goal)) / at.deviation
+    best = []
+    for sign in (1, -1):
+        places = [max(at.tilt + sign * share * gap, 0.0) for share in np.geomspace(0.01, 8.0, 60)]
+        logs = [(sum(total.log_mgf(s)) + log_c(s) if s else 0.0) - s * at.eps - goal for s in places]
+        best.append(min(log / abs(s - at.tilt) for log, s in zip(logs, places, strict=True)))
+    assert max(best) <= found <= 1.5 * max(*best, 2 * at.deviation)
 
 
 @pytest.mark.parametrize("width", [0.3, 0.05, 1e-3])

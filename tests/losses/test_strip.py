@@ -31,7 +31,7 @@ def transform(mu, q, order, s, log_shift):
 @pytest.mark.parametrize("lam", [3e4, 1.9e6])
 def test_few_nodes_give_the_transform_of_a_seldom_sampled_law(lam):
     one = SubsampledGaussianSum(MU, RATE, 1, "add")
-    assert one.size(lam, lam, 3 * lam) < 2000
+    assert one.layout(lam, lam, 3 * lam).size < 2000
     value, error = one.log_mgf(lam)
     exact_log = value + mp.log(transform(MU, RATE, "add", lam, value))
     assert abs(value - exact_log) <= error < 1e-9

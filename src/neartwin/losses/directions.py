@@ -155,7 +155,7 @@ class DirectedComposition:
             return False
         at = Saddle(slope, eps, math.sqrt(max(self.upper.cumulants(slope)[2], 1e-300)), log_delta)
         try:
-            line = contour.build(self.upper, at, 0.0, tolerance=COARSE, share=LITTLE)
+            line = contour.build(self.upper, at, 0.0, tolerance=COARSE, share=LITTLE, aliases=contour.guess_alias)
         except NoCertificateError:
             return False
         return float(line.delta(np.array([eps]))[1][0]) <= delta

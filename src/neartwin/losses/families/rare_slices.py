@@ -19,8 +19,8 @@ from neartwin.exact import FloatArray
 from neartwin.losses.summands import atoms
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Direction
-from neartwin.losses.summands.quadrature import REACH, QuadratureSum
-from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
+from neartwin.losses.summands.quadrature import Layout, QuadratureSum
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, gamma
 from neartwin.special import log_ndtr
 
 LEFT = -16.0  # where panels begin
@@ -260,7 +260,7 @@ class SlicedSum(QuadratureSum):
         self._law = law.law
         self._goal = math.log(2.0**-58 / count)
         self._rules = {}
-        self._found: dict[tuple[float, float], tuple[float, float, float]] = {}
+        self._found: dict[tuple[float, float], Layout] = {}
         self._weights: dict[float, tuple[FloatArray, FloatArray, float, float]] = {}
         self._share = panels.share(slice_.above)
         self._lower = panels.share(slice_.below) if slice_.below > -math.inf else None
@@ -359,8 +359,10 @@ class SlicedSum(QuadratureSum):
         result = result + 0.5 * np.square(self.panels.angles / self.panels.mu) * (1 + SLACK)
         return np.where(np.isnan(result), np.inf, result)
 
-    def _rule_of(self, tilt: float, reach: float) -> tuple[float, float, float]:
-        """The step, of few bits so that nodes are exact, and the ends of the nodes."""
+    def layout(self, low: float, high: float, reach: float) -> Layout:
+        """Equal steps, of few bits so that nodes are exact; low and high are one tilt."""
+        del low
+        tilt = high
         if (tilt, reach) not in self._found:
             panels = self.panels
             cost = self.turned(tilt, -reach) + math.log(2) - self._goal + 0.01
@@ -369,33 +371,22 @@ class SlicedSum(QuadratureSum):
                 raise NoCertificateError
             mantissa, exponent = math.frexp(min(wide, panels.width))
             step = math.ldexp(math.floor(mantissa * 64) / 64, exponent)
-            _, high, least, _ = self._masses(tilt)
+            _, masses, least, _ = self._masses(tilt)
             below, above = (float(one[0]) for one in self._outside(tilt, 0.0))
             goal = least + self._goal - math.log(2)  # a panel has at most 1 + width/step nodes, step <= width
-            left = np.flatnonzero(_running(below, high) <= goal)
-            right = np.flatnonzero(_running(above, high[::-1]) <= goal)
+            left = np.flatnonzero(_running(below, masses) <= goal)
+            right = np.flatnonzero(_running(above, masses[::-1]) <= goal)
             if not (len(left) and len(right)):
                 raise NoCertificateError
             u = panels.edges
-            self._found[tilt, reach] = step, float(u[left[-1]]), float(u[len(u) - 1 - right[-1]])
+            ends = float(u[left[-1]]), float(u[len(u) - 1 - right[-1]])
+            size = math.ceil((ends[1] - ends[0]) / step)
+            self._found[tilt, reach] = Layout(tilt, tilt, reach, size, step, ends, self._goal)
         return self._found[tilt, reach]
 
-    def size(self, low: float, high: float, reach: float) -> int:
-        """The number of nodes of the rule."""
-        del low
-        step, left, right = self._rule_of(high, reach)
-        return math.ceil((right - left) / step)
-
-    def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """The work, from products of turns over the nodes of a rule that reaches so far or up to twice."""
-        size = self.size(tilt, tilt, 2.0 ** math.ceil(math.log2(max(t, REACH))))
-        return atoms.relative_work(size, frequencies)
-
-    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Equal steps between the ends; low and high are one tilt."""
-        del low
-        step, left, right = self._rule_of(high, reach)
-        u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
+    def nodes(self, layout: Layout) -> tuple[FloatArray, Weighted]:
+        """Equal steps between the ends."""
+        u, step = layout.places(), layout.step
         law = self._law(u, step)
         log, error = self.log_share(u)
         part = law.log_masses + log
@@ -407,7 +398,7 @@ class SlicedSum(QuadratureSum):
             part[significant] - share,
             own + 2 * U * abs(share) + share_error,
             law.loss_error[significant],
-            outside=4 * math.exp(self._goal),
+            outside=4 * math.exp(layout.log_error),
             log_share=(share, share_error),
         )
 
@@ -431,12 +422,6 @@ class SlicedSum(QuadratureSum):
         masses = np.exp(part - share)
         error_of_sum = float(masses @ own) * 1.01 + gamma(len(u)) + 4 * ELEMENTARY
         return share, error_of_sum + 2 * U * float(masses @ np.abs(part))
-
-    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """The ratio by products of turns. There are few nodes beside the turns, and many copies need all their digits."""
-        rule, n = self.rule(tilt, float(t.max(initial=0.0))), self.count
-        one, error = atoms.line(rule.weighted, rule.tilted_law, t, n, relative=True)
-        return n * one, n * error + 2 * U * n * np.abs(one)
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """On nodes that prove more."""

@@ -23,7 +23,7 @@ from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
-from neartwin.losses.summands.quadrature import SHARED, QuadratureSum, Rule
+from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum, Rule
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, U, gamma
 from neartwin.special import log_ndtr
 
@@ -182,17 +182,16 @@ class NormalRatioSum(QuadratureSum):
             plus_error + minus_error,
         )
 
-    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
+    def layout(self, low: float, high: float, reach: float) -> Layout:
         """Equal steps over the range that matters; the strip's bound grows with tilt."""
         left, right = self.ends(low, high)
         step = self.strip.step(low, high, reach, self.goal)
-        u: FloatArray = step * np.arange(math.floor(left / step), math.ceil(right / step) + 1, dtype=float)
-        return u, replace(self.law(u, step), outside=4 * math.exp(self.goal))
+        return Layout(low, high, reach, math.ceil((right - left) / step), step, (left, right), self.goal)
 
-    def size(self, low: float, high: float, reach: float) -> int:
-        """The nodes of the rule that reaches so far."""
-        left, right = self.ends(low, high)
-        return math.ceil((right - left) / self.strip.step(low, high, reach, self.goal))
+    def nodes(self, layout: Layout) -> tuple[FloatArray, Weighted]:
+        """All of them."""
+        u = layout.places()
+        return u, replace(self.law(u, layout.step), outside=4 * math.exp(layout.log_error))
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Count log (B(t)/M(tilt)) of (S3), the best of a few shifts."""

@@ -24,7 +24,7 @@ from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
-from neartwin.losses.summands.quadrature import QuadratureSum
+from neartwin.losses.summands.quadrature import Layout, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
 
 POINTS = 16
@@ -52,7 +52,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         self._goal = math.log(2.0**-58 / count)
         self.variation = min(count * self.q * (1 + 4 * U), 1.0)  # P and Q are equal unless the unit takes part
         self._rules = {}
-        self._known_panels: dict[float, dict[float, int]] = {}  # tilt, reach
+        self._found = Layout(-1.0, -1.0, 0.0, 0, 0.0, (0.0, 0.0), 0.0)  # the last
         values, errors = self.log_r(np.array([self.e, -self.e]))
         (high, low), (high_error, low_error) = self._ends = values.tolist(), errors.tolist()  # of log r
         end, error = {
@@ -130,31 +130,25 @@ class SubsampledLaplaceSum(QuadratureSum):
             total = np.logaddexp(total, log.max(axis=0) + math.log(panels))
         return float(total.min(initial=math.inf)) - self._log_floor(tilt)
 
-    def _panels(self, tilt: float, reach: float) -> int:
-        """A power of two; half as many prove too little, at this reach as at any longer one."""
-        known = self._known_panels.setdefault(tilt, {})
-        panels = max([1, *(result for far, result in known.items() if far <= reach)])
-        if panels in [result for far, result in known.items() if far >= reach]:
-            return panels
-        while self._panel_error(tilt, reach, panels) > self._goal:
+    def layout(self, low: float, high: float, reach: float) -> Layout:
+        """A power of two of panels; half as many prove too little, at this reach as at any longer one."""
+        if self._found.high == high and self._found.reach == reach:
+            return self._found
+        panels = 1
+        if self._found.high == high and self._found.reach < reach:
+            panels = round(2 * self.e / self._found.step)
+        while (error := self._panel_error(high, reach, panels)) > self._goal:
             panels *= 2
             if panels > MOST_PANELS:
                 raise NoCertificateError
-        known[reach] = panels
-        return panels
+        ends = (-self.e, self.e)
+        size = POINTS * panels * len(self._ramps) + 2
+        self._found = Layout(low, high, reach, size, 2 * self.e / panels, ends, error)
+        return self._found
 
-    def size(self, low: float, high: float, reach: float) -> int:
-        """The nodes of the rule that reaches so far; more than may be when no rule does."""
-        tilt = max(low, high)
-        try:
-            return POINTS * self._panels(tilt, reach) * len(self._ramps) + 2
-        except NoCertificateError:
-            return 1 << 30
-
-    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
+    def nodes(self, layout: Layout) -> tuple[FloatArray, Weighted]:
         """Both atoms and the panels."""
-        tilt = max(low, high)
-        panels = self._panels(tilt, reach)
+        panels = round(2 * self.e / layout.step)
         points, weights = legendre()
         w = self.e / (2 * panels)
         y = (w * (2 * np.arange(panels)[:, None] + 1) + w * points).ravel()
@@ -175,7 +169,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         errors = np.concatenate([[low_error + top_error] * 2, np.tile(error, copies)]) + low_error * (copies - 1)
         mass_error = 256 * U + 6 * ELEMENTARY + errors + 4 * U * (np.abs(log_masses) + self.e)
         law_here = Weighted(losses, log_masses, mass_error, errors)
-        return losses, replace(law_here, outside=4 * math.exp(self._panel_error(tilt, reach, panels)))
+        return losses, replace(law_here, outside=4 * math.exp(layout.log_error))
 
     def apart(self, tilt: float) -> tuple[float, float]:
         """(a, c): on the line of tilt the atoms have a transform of at most a M(tilt), the ramps of at most c M(tilt)/t."""

@@ -157,7 +157,7 @@ def _rest(law: RampLaw, tilt: float, t: FloatArray) -> tuple[ComplexArray, Float
     n = law.count
     rule = law.rule(tilt, float(t[-1]))
     w, tilted = rule.weighted, rule.tilted_law
-    one, one_error = atoms.line(w, tilted, t, n)
+    one, one_error = atoms.line(w, tilted, t)
     power, whole = np.exp(n * one), np.exp(one)
     slack = np.abs(power) * (np.expm1(np.minimum(n * one_error, 700.0)) + 2 * ELEMENTARY + 4 * U * n * np.abs(one))
     whole_error = np.abs(whole) * (np.expm1(np.minimum(one_error, 700.0)) + 2 * ELEMENTARY + 4 * U * np.abs(one))

@@ -2,14 +2,13 @@
 
 The loss is never discretised (K1). Two smooth kernels enclose (1 - e^{-x})_+ (K2). The true delta lies in
 [S_lower - alias - cut - rounding, S_upper + cut + rounding] (K3): aliases (K4), cut (K5) and rounding (K6) are bounded, and
-terms too small to matter are never computed (K8). Equations (K1) to (K13): docs/proofs/losses-contour.md.
+terms too small to matter are never computed (K8). Equations (K1) to (K14): docs/proofs/losses-contour.md.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from neartwin.losses.summands import primitives  # noqa: F401 - measured before 
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
 from neartwin.special import ndtr
 
-SHARES = (0.5, 0.25, 0.1, 0.03, 2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
+SMALLER, LARGER = (0.5, 0.25, 0.1, 0.03), (2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
 GENEROUS = 1.4  # a period so much longer than a Gaussian's is good enough
 MANY = 1024  # nodes from which a quick look pays
 TURNS = (1.2, 0.4, 0.0)  # how far the fastest atoms may turn between nodes that are judged together, ever fewer
@@ -56,25 +55,38 @@ class Alias(NamedTuple):
 
 
 def _shortest(
-    total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, others: Iterable[float]
+    total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, enough: float
 ) -> tuple[float, float, float]:
-    """The shortest period (K7) over a few gaps (signed), with its s and log c(s) M(s); the first that is good enough."""
-    tilt, best = saddle.tilt, (math.inf, saddle.tilt, 0.0)
-    enough, tried = GENEROUS * abs(gap) * saddle.deviation**2, [tilt]
-    for one in itertools.chain((gap,), others):
-        s = max(tilt + one, 0.0)
-        if s in tried:
-            continue
-        tried.append(s)
-        log = sum(total.log_mgf(s)) + log_c(s) if s > 0 else 0.0  # c(s) M(s), rounded up
-        if not math.isfinite(log):
-            continue
-        period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - tilt)
-        if period < best[0]:
-            best = (period, s, log)
-        if period <= enough:
-            break
+    """The shortest period (K7) found over gaps of one sign, with its s and log c(s) M(s); the first that is good enough.
+
+    The period is a convex function of the gap over the gap: it falls, then rises. So a search ends where it rises.
+    """
+    tilt = saddle.tilt
+    best = (math.inf, tilt, 0.0)
+
+    def falls(shares: tuple[float, ...]) -> bool:
+        nonlocal best
+        for i, share in enumerate(shares):
+            s = max(tilt + share * gap, 0.0)
+            log = sum(total.log_mgf(s)) + log_c(s) if s > 0 else 0.0  # c(s) M(s), rounded up
+            period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - tilt)
+            if not (period < best[0] or best[0] == math.inf):
+                return i > 0
+            if math.isfinite(period):
+                best = (period, s, log)
+            if best[0] <= enough:
+                break
+        return True
+
+    if not falls((1.0,)) or best[0] > enough:
+        _ = falls(SMALLER) or falls(LARGER)
     return best
+
+
+def _short(step: float) -> float:
+    """The step rounded down to 24 bits, so that its multiples are exact."""
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.floor(mantissa * 2**24), exponent - 24)
 
 
 def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
@@ -91,10 +103,9 @@ def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
     if not math.isfinite(gap):
         raise NoCertificateError
     room = (total.top.loss - eps) * (1 + 1e-6)
-    right, above, log_above = _shortest(total, saddle, log_goal, gap, (share * gap for share in SHARES))
-    left, below, log_below = _shortest(
-        total, saddle, log_goal, -gap, itertools.chain((-tilt,), (-share * gap for share in SHARES))
-    )
+    enough = GENEROUS * gap * deviation**2
+    left, below, log_below = _shortest(total, saddle, log_goal, -min(gap, 0.9 * tilt), enough)
+    right, above, log_above = _shortest(total, saddle, log_goal, gap, max(left, enough))
     period = max(min(right, room), left, 2 * deviation) * (1 + 1e-9)
     if not 0 < period < math.inf:
         raise NoCertificateError
@@ -103,9 +114,21 @@ def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
         far = abs(s - tilt) * period
         over = log - far - math.log(-math.expm1(-far)) + 1e-13 * (1 + abs(log) + far) if far > 0 else math.inf
         bounds.append((s, over))
-    mantissa, exponent = math.frexp(2 * math.pi / period)
-    step = math.ldexp(math.floor(mantissa * 2**24), exponent - 24)
+    step = _short(2 * math.pi / period)
     return Alias(tilt, step, 2 * math.pi / step * (1 - 4 * U), total.top.loss, bounds[0], bounds[1])
+
+
+def guess_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
+    """A Gaussian's period, with no bound on what aliases add. They only add, so the line still bounds delta from above (K4).
+
+    Args:
+        total: The sum.
+        saddle: Its saddle.
+        log_goal: Logarithm of what they may add to delta.
+    """
+    need = max(total.log_mgf(saddle.tilt)[0] - saddle.tilt * saddle.eps - log_goal, 2.0)
+    step = _short(2 * math.pi / (math.sqrt(2 * need) * saddle.deviation))
+    return Alias(saddle.tilt, step, 2 * math.pi / step, math.inf, (saddle.tilt, math.inf), (saddle.tilt, math.inf))
 
 
 def significant_frequencies(
@@ -354,6 +377,7 @@ def build(
     *,
     tolerance: float = TOLERANCE,
     share: float = 1,
+    aliases: Callable[[SumOfLosses, Saddle, float], Alias] = find_alias,
 ) -> Contour:
     """A certified line, alias and cut within the tolerance.
 
@@ -363,6 +387,7 @@ def build(
         width: The smooth kernels' width; 0 for the plain one.
         tolerance: Relative to delta.
         share: How many times the usual budget a plain line may take.
+        aliases: How the period is found, with the bound on the aliases.
 
     Raises:
         NoCertificateError: The line would be longer.
@@ -373,7 +398,7 @@ def build(
         raise NoCertificateError
     log_goal = saddle.log_delta + math.log(tolerance)
     relative_goal = log_goal - scale + tilt * saddle.eps  # of a term over e^{K - tilt eps}
-    alias = find_alias(total, saddle, log_goal)
+    alias = aliases(total, saddle, log_goal)
     step = alias.step
     mu2, ratio = width * width, 1.0
     if width:

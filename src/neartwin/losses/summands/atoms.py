@@ -1,13 +1,15 @@
 """Finitely many losses: every finite pair, and the nodes of a quadrature.
 
 A law of finitely many losses is kept with the bounds on its errors, and with its tilted moments. Its transform errs
-relative to e^{itl} - 1 (K12). Many atoms at many equally spaced frequencies go through one real FFT (K13).
+relative to e^{itl} - 1 (K12). Many atoms at many equally spaced frequencies go through one real FFT (K13, K14).
 Equations: docs/proofs/losses-contour.md.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -136,49 +138,51 @@ REACH = 15  # P of (K13)
 HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
 ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
-FOURIER_BLOCK = 1 << 17  # atoms of one grid at most
-MOST_GRIDS = 32  # dealt to at least
+FEW_ATOMS = 256  # whose sums, as they come, lose few digits
+FOURIER_BLOCK = 1 << 9  # atoms spread at once, a multiple of GROUP
+GROUP = 64  # atoms of one place that are summed one after the other
 
 
 def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, float]:
-    """The sums at 0, step, ..., count * step, and a bound on the absolute error of each.
+    """The sums at 0, step, ..., count * step, and a bound on the absolute error of each (K13).
 
     Args:
         losses: The l, (atoms,).
-        weights: Not negative, (atoms,).
+        weights: Their signs may differ, (atoms,).
         step: Between frequencies.
         count: The number of frequencies above 0.
     """
     size = 1 << max(8, math.ceil(math.log2(8 * max(count, 1))))
     offsets = np.arange(1 - REACH, REACH + 1)
-    hands = max(1, min(MOST_GRIDS, len(losses) // 256), -(-len(losses) // FOURIER_BLOCK))
-    grid, crowd = np.zeros(size), 0.0
-    for hand in range(hands):
-        y = losses[hand::hands] * (step * size / (2 * math.pi))
-        base = np.floor(y)
-        near = ((base.astype(np.int64)[:, None] + offsets) % size).ravel()
-        x = offsets - (y - base)[:, None]
-        spread = (np.exp(-SHARPNESS * x * x) * weights[hand::hands, None]).ravel()
-        one = np.bincount(near, weights=spread, minlength=size)
-        crowd += float(one @ np.bincount(near, minlength=size))
-        grid += one
-    crowd = crowd / max(float(grid.sum()), 1e-300) + hands + 2
+    y = losses * (step * size / (2 * math.pi))
+    base = np.floor(y)
+    # neighbours of one place are summed before all that meet there
+    starts = np.flatnonzero((np.arange(len(y)) % GROUP == 0) | np.append(True, base[1:] != base[:-1]))
+    together = np.empty((len(starts), len(offsets)))
+    groups = np.searchsorted(starts, np.arange(0, len(y) + FOURIER_BLOCK, FOURIER_BLOCK))
+    for i, (first, last) in enumerate(itertools.pairwise(groups.tolist())):
+        some = slice(i * FOURIER_BLOCK, (i + 1) * FOURIER_BLOCK)
+        x = offsets - (y[some] - base[some])[:, None]
+        x *= x
+        spread = np.exp(-SHARPNESS * x) * weights[some, None]
+        np.add.reduceat(spread, starts[first:last] - some.start, out=together[first:last])
+    near = ((base[starts].astype(np.int64)[:, None] + offsets) % size).ravel()
+    grid = np.bincount(near, weights=together.ravel(), minlength=size)
+    crowd = int(np.bincount(near).max())
     result = np.conj(np.fft.rfft(grid)[: count + 1])
     ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
     result *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
-    rounding = (8 * math.log2(size) + crowd + 20 + 24) * U + 2 * ELEMENTARY
-    error = (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * float(weights.sum()) * (1 + 1e-9)
+    rounding = (6 * math.log2(size) + crowd + GROUP + 20 + 24) * U + 2 * ELEMENTARY
+    error = (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * float(np.abs(weights).sum()) * (1 + 1e-9)
     return result, error
 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
-MANY = 12  # frequencies from which products of turns are fewer
-LONG = 1 << 19  # exponentials of products of turns from which the fast transform pays
-MOST = 1 << 24  # or pays where the error shall be relative
-LOOSE, EXACT = 1e-11, 1 << 24  # the copies' error from which products do if there are no more than these
-ONE_THREAD = (
-    1 << 15
-)  # products in one matrix up to which OpenBLAS starts no threads: their waiting costs more than the products
+# products in one matrix up to which OpenBLAS starts no threads: their waiting costs more than the products
+ONE_THREAD = 1 << 15
+FEW_TURNS = 8.0  # a mean turn of the last frequency up to which differences err less than the sums themselves
+RUN = 16  # numbers summed one after the other
+OVERHEAD = 2500  # exponentials that a fast transform costs in any case
 
 
 def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, count: int) -> tuple[float, float, float]:
@@ -205,114 +209,140 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, cou
     return count * k, count * mean, count * variance
 
 
-def line(
-    w: Weighted, tilted_law: Tilted, t: FloatArray, count: int, *, relative: bool = False
-) -> tuple[ComplexArray, FloatArray]:
-    """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0; blocks keep the memory small.
+def line(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    """Log of 1 + sum w (e^{itl} - 1), and its error E, at equally spaced t from 0.
 
     Error of the sum: |delta w_j| |e^{itl_j} - 1| with |e^{ix} - 1| <= min(2, |x|). The angle errs by |t| loss_error,
-    and by 8U|t l| from the rounding of t, l and their product. Rho's `2 blocked` covers products and the sum, blocks of
-    atoms before the sums of blocks. Many atoms at many frequencies go through one fast transform, whose error is absolute.
+    and by 8U|t l| from the rounding of t, l and their product. Many atoms at many frequencies go through a fast transform.
 
     Args:
         w: The law.
         tilted_law: The law, tilted.
         t: Frequencies, (frequencies,).
-        count: The number of copies that the result will be multiplied by.
-        relative: Whether the error shall be relative to the small numbers e^{itl} - 1, as far as products are not too many.
     """
     # what the stated errors of masses and losses, and what is outside, may move the sum by
     error = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
-    if len(t) >= MANY and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t)):
-        if work_by_products(len(w.losses), len(t)) > (MOST if relative else LONG):
-            result, slack = transform(w.losses, tilted_law.weights, float(t[1]), len(t) - 1)
-            if 2 * count * slack <= LOOSE or len(w.losses) * len(t) > EXACT:
-                return log_one_plus(result.real - result[0].real, result.imag - result[0].imag, error + 2 * slack)
-        x, y, own = by_products(w, tilted_law, t)
-        return log_one_plus(x, y, error + own)
-    x, y = np.zeros((2, len(t)))
-    width = block(len(w.losses))
-    rows = max(1, BLOCK // width)
-    for start in range(0, len(t), rows):
-        part = slice(start, start + rows)
-        for first in range(0, len(w.losses), width):
-            some = slice(first, first + width)
-            half = np.multiply.outer(0.5 * t[part], w.losses[some])
-            sine = np.sin(half)
-            x[part] -= 2 * (np.square(sine) @ tilted_law.weights[some])
-            y[part] += 2 * ((sine * np.cos(half)) @ tilted_law.weights[some])
-    # sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|)
-    return log_one_plus(x, y, error + 3 * ELEMENTARY * np.minimum(2.0, t * tilted_law.size))
+    atoms, frequencies = len(w.losses), len(t)
+    costs = {turned: 2 * atoms * frequencies}
+    if frequencies > 1 and bool(np.all(np.abs(t - t[1] * np.arange(frequencies)) <= 2 * U * t)):
+        costs |= {by_products: work_by_products(atoms, frequencies), transformed: by_transform(atoms, frequencies)}
+    x, y, own = min(costs, key=costs.__getitem__)(w, tilted_law, t)
+    return log_one_plus(x, y, error + own)
+
+
+def turned(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Real and imaginary part of sum w (e^{itl} - 1), atom by atom, and what computing them so may add to the error.
+
+    Sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|). Rho's `2 blocked`
+    covers the sum, blocks of atoms before the sums of blocks. Atoms that fill up the last block have no weight.
+
+    Args:
+        w: The law.
+        tilted_law: The law, tilted.
+        t: Frequencies, (frequencies,).
+    """
+    x, y = np.empty((2, len(t)))
+    width = min(block(len(w.losses)), len(w.losses))
+    spare = np.zeros(-len(w.losses) % width)
+    losses, weights = np.append(0.5 * w.losses, spare), np.append(2 * tilted_law.weights, spare)
+    together = max(1, BLOCK // len(losses))
+    for start in range(0, len(t), together):
+        some = slice(start, start + together)
+        half = np.multiply.outer(losses, t[some])
+        sine = np.sin(half)
+        both = np.array([-sine, np.cos(half)]) * (sine * weights[:, None])
+        x[some], y[some] = both.reshape(2, -1, width, half.shape[1]).sum(axis=2).sum(axis=1)
+    return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * tilted_law.size)
 
 
 def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Real and imaginary part of sum w (e^{itl} - 1) at t = 0, d, 2d, ..., and what computing them so may add to the
-    error.
+    """Both parts at t = 0, d, 2d, ..., by products of turns.
 
     Let t = x + y, x a multiple of d and y one of md. The sum is that of w (u + v + uv), u = e^{ixl} - 1, v =
     e^{iyl} - 1. It takes about 2 sqrt(len(t)) turns for each atom, and products of matrices. Each of u, v errs by
-    2.2 ELEMENTARY of itself, and 1 + u, 1 + v have modulus 1. The three sums, in blocks, err by twice `blocked` and
-    8U of sum w (|u| + |v| + |uv|). |u| + |v| is at most min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more. Atoms
-    that fill up the last block have neither weight nor turn.
+    2.2 ELEMENTARY of itself, and 1 + u, 1 + v have modulus 1. The three sums err by gamma and 8U of
+    sum w (|u| + |v| + |uv|). |u| + |v| is at most min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more.
 
     Args:
         w: The law.
         tilted_law: The law, tilted.
         t: Frequencies 0, d, 2d, ...
     """
-    many, width = len(t), block(len(w.losses))
-    few, spare = math.isqrt(many), -len(w.losses) % width
-    losses, weights = np.append(w.losses, np.zeros(spare)), np.append(tilted_law.weights, np.zeros(spare))
-    coarse = -(-many // few)
-    steps = np.append(np.arange(float(few)), few * np.arange(float(coarse)))
-    rows, together = max(1, ONE_THREAD // (few * width)), max(1, BLOCK // (len(steps) * width)) * width
-    alone, both = np.zeros(few + coarse, dtype=complex), np.zeros((coarse, few), dtype=complex)
-    for first in range(0, len(losses), together):
-        some = slice(first, first + together)
-        half = np.multiply.outer((0.5 * t[1]) * steps, losses[some])
-        sine = np.sin(half)
-        turned = np.empty(half.shape, dtype=complex)
-        turned.real, turned.imag = -2 * sine * sine, 2 * sine * np.cos(half)
-        weighted = (turned * weights[some]).reshape(few + coarse, -1, width)
-        alone += weighted.sum(axis=2).sum(axis=1)
-        fine = turned[:few].reshape(few, -1, width).transpose(1, 2, 0)
-        for start in range(0, coarse, rows):
-            part = weighted[few:][start : start + rows].transpose(1, 0, 2)
-            both[start : start + rows] += np.matmul(part, fine).sum(axis=0)
-    result = (alone[few:, None] + alone[:few] + both).ravel()[:many]
+    atoms, few = len(w.losses), math.isqrt(len(t))
+    coarse = -(-len(t) // few)
+    half = np.multiply.outer((0.5 * t[1]) * np.append(np.arange(float(few)), few * np.arange(float(coarse))), w.losses)
+    sine = np.sin(half)
+    turns = -2 * sine * sine + 2j * (sine * np.cos(half))
+    weighted = turns * tilted_law.weights
+    alone, rows = weighted.sum(axis=1), max(1, ONE_THREAD // (few * atoms))
+    both = [weighted[i : i + rows] @ turns[:few].T for i in range(few, few + coarse, rows)]
+    result = (alone[few:, None] + alone[:few] + np.concatenate(both)).ravel()[: len(t)]
     most = np.minimum(4.0, t * tilted_law.size)
-    return result.real, result.imag, most * (2.2 * ELEMENTARY + 4 * (blocked(len(losses)) + 8 * U))
+    return result.real, result.imag, most * (2.2 * ELEMENTARY + 4 * (gamma(atoms) + 8 * U))
 
 
-def work(atoms: int, frequencies: int) -> int:
-    """The cost of a line, in exponentials; that of the fast transform is about 60 an atom and 30 a frequency.
+def transformed(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Both parts at t = 0, d, 2d, ..., by a fast transform: of the sums themselves, or of their differences (K14).
+
+    Args:
+        w: The law.
+        tilted_law: The law, tilted.
+        t: Frequencies 0, d, 2d, ...
+    """
+    step, last = float(t[1]), len(t) - 1
+    if float(t[-1]) * tilted_law.size > FEW_TURNS:
+        result, slack = transform(w.losses, tilted_law.weights, step, last)
+        return result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
+    rises = 2 * np.sin((0.5 * step) * w.losses) * tilted_law.weights
+    result, slack = transform(w.losses, rises, 0.5 * step, 2 * last - 1)
+    sums, added = running(result[1::2])
+    sums = np.append(0.0, sums)
+    own = slack + (2 * ELEMENTARY + gamma(added)) * float(np.abs(rises).sum()) + 4 * U * step * tilted_law.size
+    return -sums.imag, sums.real, np.arange(float(len(t))) * (own * 1.01)
+
+
+def running(x: ComplexArray) -> tuple[ComplexArray, int]:
+    """Running sums in blocks, blocks of blocks and so on, and the most additions that one goes through.
+
+    Args:
+        x: The numbers, (n,).
+    """
+    if len(x) <= RUN:
+        return x.cumsum(), RUN
+    rows: ComplexArray = np.append(x, np.zeros(-len(x) % RUN)).reshape(-1, RUN).cumsum(axis=1)
+    before, added = running(rows[:-1, -1])
+    rows[1:] += before[:, None]
+    return rows.ravel()[: len(x)], added + RUN
+
+
+def by_transform(atoms: int, frequencies: int) -> int:
+    """The cost of a fast transform and of all else that a line does at its frequencies, in exponentials.
 
     Args:
         atoms: Their number.
         frequencies: Their number.
     """
-    return min(work_by_products(atoms, frequencies), 60 * atoms + 30 * frequencies + LONG)
-
-
-def relative_work(atoms: int, frequencies: int) -> int:
-    """The cost of a line whose error is relative, as far as products are not too many.
-
-    Args:
-        atoms: Their number.
-        frequencies: Their number.
-    """
-    products = work_by_products(atoms, frequencies)
-    return products if products <= MOST else work(atoms, frequencies)
+    return OVERHEAD + 20 * atoms + 10 * frequencies
 
 
 def work_by_products(atoms: int, frequencies: int) -> int:
-    """The cost of a line whose error is relative: two functions a turn, and each product a part of one.
+    """The cost of products of turns, in exponentials; for many atoms their sums lose too many digits.
 
     Args:
         atoms: Their number.
         frequencies: Their number.
     """
-    return atoms * (4 * math.isqrt(frequencies) + frequencies // 32)
+    return atoms * (4 * math.isqrt(frequencies) + frequencies // 6 + 4) if atoms <= FEW_ATOMS else sys.maxsize
+
+
+def work(atoms: int, frequencies: int) -> int:
+    """The cost of a line, in exponentials.
+
+    Args:
+        atoms: Their number.
+        frequencies: Their number.
+    """
+    return min(work_by_products(atoms, frequencies), 3 * by_transform(atoms, frequencies))
 
 
 class AtomicSum(Summand):
@@ -361,7 +391,7 @@ class AtomicSum(Summand):
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy; the product rounds."""
-        one, error = line(self.weighted, self._tilted_law(tilt), t, self.count)
+        one, error = line(self.weighted, self._tilted_law(tilt), t)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:

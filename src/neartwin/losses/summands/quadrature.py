@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,33 @@ SHARED = 16.0  # tilts below it share one set of nodes
 REACH = 12.0  # |t| that the first nodes reach
 WIDE = 8.0  # and one set of rough ones
 KEPT = 64
+
+
+class Layout(NamedTuple):
+    """Where the nodes of a rule lie that is good for all tilt in [low, high] and all |t| up to `reach`.
+
+    Attributes:
+        low: The least tilt.
+        high: The greatest tilt.
+        reach: The greatest |t|.
+        size: The number of nodes.
+        step: The distance of neighbours, or the width of a panel.
+        ends: No node lies further out.
+        log_error: Logarithm of what quadrature and cut leave out, each relative to M(tilt).
+    """
+
+    low: float
+    high: float
+    reach: float
+    size: int
+    step: float
+    ends: tuple[float, float]
+    log_error: float
+
+    def places(self) -> FloatArray:
+        """The multiples of the step between the ends and around them."""
+        left, right = self.ends
+        return self.step * np.arange(math.floor(left / self.step), math.ceil(right / self.step) + 1, dtype=float)
 
 
 @dataclass(frozen=True)
@@ -57,30 +85,29 @@ class QuadratureSum(Summand):
     shared: float = SHARED  # the first such range
 
     @abstractmethod
-    def nodes(self, low: float, high: float, reach: float) -> tuple[FloatArray, Weighted]:
-        """Nodes and the law on them, good for a range of tilts.
-
-        `outside` of the law bounds what quadrature and cut leave out for |t| <= reach, relative to M(tilt).
+    def layout(self, low: float, high: float, reach: float) -> Layout:
+        """Where the nodes would lie.
 
         Args:
             low: The least tilt.
             high: The greatest tilt; equal to low unless `shares`.
             reach: The greatest |t|.
+
+        Raises:
+            NoCertificateError: No number of nodes proves enough.
         """
 
     @abstractmethod
-    def size(self, low: float, high: float, reach: float) -> int:
-        """How many nodes that takes.
+    def nodes(self, layout: Layout) -> tuple[FloatArray, Weighted]:
+        """Nodes and the law on them; its `outside` bounds what quadrature and cut leave out.
 
         Args:
-            low: The least tilt.
-            high: The greatest tilt.
-            reach: The greatest |t|.
+            layout: Where they lie.
         """
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The cost of a line, from the nodes."""
-        return atoms.work(self.size(tilt, tilt, max(1.2 * t, REACH)), frequencies)
+        return atoms.work(self.layout(tilt, tilt, max(1.2 * t, REACH)).size, frequencies)
 
     def _nodes(self, tilt: float, t: float) -> Nodes:
         """Kept nodes that reach t, or new ones; where they may be shared, by all tilts that one question asks about."""
@@ -94,11 +121,12 @@ class QuadratureSum(Summand):
             most = self.shared
             high = most * 4.0 ** math.ceil(math.log(2 * tilt / most, 4)) if tilt > most else most
             low = 0.0 if high == most else high / 16
-        if low == high or self.size(low, high, reach) > FEW_NODES:
-            low = high = tilt
-            if self.size(low, high, reach) > MOST_NODES:
-                raise NoCertificateError
-        result = Nodes(low, high, reach, *self.nodes(low, high, reach))
+        layout = self.layout(low, high, reach)
+        if low < high and layout.size > FEW_NODES:
+            layout = self.layout(tilt, tilt, reach)
+        if layout.size > MOST_NODES:
+            raise NoCertificateError
+        result = Nodes(layout.low, layout.high, reach, *self.nodes(layout))
         self._kept = [result, *self._kept[: KEPT - 1]]
         return result
 
@@ -129,9 +157,10 @@ class QuadratureSum(Summand):
                     law = shared.weighted
                     return atoms.rough_cumulants(law.losses, law.log_masses, tilt, self.count)
                 most = max(2 * tilt, WIDE)
-                if self.size(most, most, REACH) > MOST_ROUGH:
+                layout = self.layout(most, most, REACH)
+                if layout.size > MOST_ROUGH:
                     return math.inf, math.inf, math.inf
-                law = self.nodes(most, most, REACH)[1]
+                law = self.nodes(layout)[1]
             except NoCertificateError:
                 return math.inf, math.inf, math.inf
             self._rough = (most, law)
@@ -152,5 +181,5 @@ class QuadratureSum(Summand):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
         rule = self.rule(tilt, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilted_law, t, self.count)
+        one, error = atoms.line(rule.weighted, rule.tilted_law, t)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
