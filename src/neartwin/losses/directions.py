@@ -22,7 +22,7 @@ from neartwin.losses.inversion.methods import Lines, Names
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U, up
+from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U, ordered, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
 
 UNKNOWN = "unknown"
@@ -204,7 +204,8 @@ class DirectedComposition:
             by_curve = np.minimum((self._infinity + (1 - self._infinity) * by_curve) * (1 + 8 * U), 1.0)
             method = np.where(by_curve < upper, FLOOR, method)
             upper = np.minimum(upper, by_curve)
-        return lower, np.maximum(upper, lower), method
+        ordered(float(np.max(lower - upper, initial=0.0)), 0.0)
+        return lower, upper, method
 
     def _by_curve(self, eps: FloatArray) -> FloatArray:
         """The finite part of delta by the Renyi bounds alone: Chernoff's, and total variation by the divergence of order 1.
@@ -231,12 +232,12 @@ class DirectedComposition:
             result = Answer(lower, math.inf, UNKNOWN)
             if self.complete and self.upper is not None:
                 above = methods.epsilon(self.upper, low_delta, high_delta)
-                result = Answer(lower, max(above.upper, lower), above.method, above.errors)
+                result = Answer(lower, ordered(lower, above.upper), above.method, above.errors)
         if self.curves and self._infinity < low_delta:
             target = (low_delta - self._infinity) / (1 - self._infinity) * (1 - 16 * U)
             upper = chernoff.epsilon_above(self.log_mgf_above, target)
             if upper < result.upper:
-                result = Answer(result.lower, max(upper, result.lower), FLOOR)
+                result = Answer(result.lower, ordered(result.lower, upper), FLOOR)
         return result
 
     def pure(self) -> Answer:
@@ -264,7 +265,7 @@ class DirectedComposition:
         if self.lower is not None:
             value, slack = self.lower.log_mgf(s)
             lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
-        return Answer(lower, max(up(upper), lower), CLOSED)
+        return Answer(lower, ordered(lower, up(upper)), CLOSED)
 
     def _kl(self) -> Answer:
         """The divergence of order 1, at most that of any higher order."""
@@ -275,7 +276,7 @@ class DirectedComposition:
             upper = min(exact, by_curve)
         if self.lower is not None:
             lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
-        return Answer(lower, max(up(upper), lower), CLOSED)
+        return Answer(lower, ordered(lower, up(upper)), CLOSED)
 
     @np.errstate(all="ignore")
     def tradeoff(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -373,4 +374,4 @@ def zcdp(sides: Sequence[DirectedComposition]) -> tuple[float, float]:
             value, error = total.log_mgf(s)
             if math.isfinite(value):
                 lower = max(lower, (value - error) / (s * (s + 1)) * (1 - 8 * U))
-    return lower, max(upper, lower)
+    return lower, ordered(lower, upper)

@@ -23,7 +23,6 @@ from neartwin.losses.summands.rounding import NoCertificateError
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
 NARROW = 1e-8  # relative width in eps that a contour promises; a wider answer is named so
 FINE = 1e-4  # relative width from which one more line is enough
-NO_LINE = (NoCertificateError, OverflowError, ValueError, ZeroDivisionError)
 WIDTHS = np.array([1e-14, 1e-13, 1e-12, 1e-11])  # relative half-widths that lines often reach
 TIGHT = 16  # one of them so much wider than the line's own error is taken
 RESOLUTIONS = (0.2, 0.4, 0.7, 0.9)  # shares of the width aimed at that smooth kernels try
@@ -300,7 +299,7 @@ def by_line(
         try:
             name, line = look(total, here, aim)
             result, middle = _at_line(name, line, here, (low_target, high_target), rtol)
-        except NO_LINE:
+        except NoCertificateError:
             factor, look = factor + (look is build), build
             continue
         best = result if best is None else common(best, result)
@@ -322,7 +321,7 @@ def by_line(
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError
     if left == tries and build is line_at and not narrow(best.lower, best.upper, rtol):  # the last level was never met
-        with contextlib.suppress(*NO_LINE):
+        with contextlib.suppress(NoCertificateError):
             _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
             best = common(best, _at_line(CONTOUR, line, at, (low_target, high_target), rtol)[0])
     return best

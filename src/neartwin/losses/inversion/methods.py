@@ -24,7 +24,6 @@ from neartwin.losses.inversion.contour_search import (
     FLOOR,
     FURTHER,
     NARROW,
-    NO_LINE,
     Answer,
     ContourRule,
     by_line,
@@ -37,7 +36,7 @@ from neartwin.losses.inversion.contour_search import (
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import SpecialMethod
-from neartwin.losses.summands.rounding import U
+from neartwin.losses.summands.rounding import NoCertificateError, U, ordered
 
 KEPT = 24  # lines kept for the next epsilons of a question
 BLOCK, FEWEST = 1 << 19, 16  # numbers a temporary matrix may hold, but no fewer rows of it than this
@@ -143,14 +142,14 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
                 if narrow(result.lower, result.upper, rtol):
                     break
                 continue
-            with contextlib.suppress(*NO_LINE):
+            with contextlib.suppress(NoCertificateError):
                 more = method.epsilon(low_target, high_target)
                 result = more if result is NOTHING else common(result, more)
     if high_target > 0 and (result is NOTHING or not math.isfinite(result.lower)):
         upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, high_target))
     name = CLOSED if result is NOTHING and lower > 0 else result.method
     lower = max(lower, result.lower, 0.0)
-    return result._replace(lower=lower, upper=max(min(upper, result.upper), lower), method=name)
+    return result._replace(lower=lower, upper=ordered(lower, max(min(upper, result.upper), 0.0)), method=name)
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ def delta(
                 break
             centre = places[len(places) // 2]
             left[centre] = False
-            with contextlib.suppress(*NO_LINE):
+            with contextlib.suppress(NoCertificateError):
                 before = result.wide.copy()
                 for finer, (name, line, at) in enumerate(candidate.lines(float(eps[centre]))):
                     low, high = line.delta(np.array([at.eps]))
@@ -255,7 +254,8 @@ def delta(
         upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.log_mgf_above, eps[rest]))
     # what underflows is not 0: that would be a promise of pure privacy
     upper = np.maximum(upper, np.where(eps < total.top.loss, math.ulp(0.0), lower))
-    return *with_infinity(total, lower, np.maximum(upper, lower)), method
+    ordered(float(np.max(lower - upper, initial=0.0)), 0.0)
+    return *with_infinity(total, lower, upper), method
 
 
 def with_infinity(total: SumOfLosses, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -30,6 +30,25 @@ class NoCertificateError(Exception):
     """This route cannot prove an answer here; the caller takes the next route. Never leaves the room."""
 
 
+class ContradictionError(AssertionError):
+    """Two proved bounds exclude each other, so that one proof is wrong. No route catches it."""
+
+
+def ordered(lower: float, upper: float) -> float:
+    """The upper bound.
+
+    Args:
+        lower: Another proof's lower bound on the same number.
+        upper: The upper bound.
+
+    Raises:
+        ContradictionError: The lower bound is greater.
+    """
+    if lower > upper:
+        raise ContradictionError(f"one proof says at least {lower!r}, another at most {upper!r}")
+    return upper
+
+
 def gamma(terms: int) -> float:
     """Relative error of a sum of so many terms against the sum of absolute values, two spare operations included."""
     return (terms + 2) * U * 1.01
