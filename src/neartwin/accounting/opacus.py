@@ -96,7 +96,7 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc] # Opacus has no ty
             if (batches := optimizer.accumulated_iterations) != 1:
                 raise PrivacyError(
                     f"one step sums {batches} Poisson batches, so a record may count up to {batches} times; "
-                    "use BatchMemoryManager, which splits one batch, or account with MixtureOfGaussians"
+                    "use BatchMemoryManager, which splits one batch, or training.poisson_batches(..., accumulated=...)"
                 )
             self.step(noise_multiplier=optimizer.noise_multiplier, sample_rate=sample_rate)
 
