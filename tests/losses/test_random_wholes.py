@@ -20,6 +20,10 @@ REVEALS = (("pair", (F(1, 2), F(1, 2)), (F(1), F(0))), 2)
 FAR = [(("sampled gaussian", F(20), F(1, 10**9)), 1)]
 RARE = [(("sampled gaussian", F(1), F(5, 10**17)), 1)]
 OFTEN = [(("sampled gaussian", F("1.72"), 1 - F("2.21e-7")), 1)]
+STEEP = [
+    (("approx", F(80081, 500000000), F(193161, 2 * 10**14)), 3),
+    (("sampled gaussian", F(105543, 5000), 1 - F("2.21989e-10")), 1),
+]
 # questions at which caps beside the engine were once wrong, and the wrong intervals
 CAPS = (
     (Question(FAR, None, "epsilon", F("9.9999998e-10")), (0.0, 7.8e-10)),
@@ -27,6 +31,7 @@ CAPS = (
     (Question([REVEALS], "remove", "delta", -2.0), (0.966, 0.9661)),
     (Question([(("sampled gaussian", F(1), F(1, 100)), 1)], None, "delta", 30.0), (0.0, 0.0)),
     (Question(OFTEN, "add", "delta", 11.321), (1.07811161790e-9, 1.0782e-9)),
+    (Question(STEEP, "add", "epsilon", F("9.20722199929e-9")), (22.22887376847615, 22.228873848533443)),
 )
 
 

@@ -254,7 +254,7 @@ class Contour:
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         upper = (s_upper + rounding + self.cut) * scale * (1 + np.expm1(scale_error))
         low = s_upper + np.minimum(dip, 0.0) - rounding_below - self.cut
-        lower = np.maximum(low * scale * (1 - scale_error) - alias, 0.0)
+        lower = np.maximum(np.maximum(low, 0.0) * scale * (1 - scale_error) - alias, 0.0)  # the error may be above 1
         parts = {
             "aliasing": alias,
             "frequency cut": self.cut * scale,

@@ -105,7 +105,7 @@ class Periodic:
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         value = high - low
         upper = (value + error + cut) * scale * (1 + np.expm1(scale_error))
-        lower = np.maximum((value - error - cut) * scale * (1 - scale_error) - alias, 0.0)
+        lower = np.maximum(np.maximum(value - error - cut, 0.0) * scale * (1 - scale_error) - alias, 0.0)
         parts = {
             "aliasing": alias,
             "frequency cut": cut * scale,
