@@ -82,6 +82,7 @@ def test_delta_is_read_at_its_version_with_deleted_rows_gone(tmp_path):
             opened(one)
 
 
+@pytest.mark.slow
 def test_iceberg_is_read_at_its_snapshot(tmp_path):
     catalog = InMemoryCatalog("here", warehouse=str(tmp_path))
     catalog.create_namespace("clinic")
@@ -137,6 +138,7 @@ def test_tables_of_an_s3_store_are_read_where_they_are(s3, tmp_path, monkeypatch
             opened(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ranges", [True, False])
 def test_files_of_a_web_server_are_read_and_its_absence_is_told(tmp_path, ranges):
     pq.write_table(ROWS, tmp_path / "v.parquet")
