@@ -266,8 +266,8 @@ def test_a_mean_has_a_lower_limit_than_a_count_and_errs_less_by_it(spend):
     limits = [one.bounding.norm or one.bounding.max_rows_per_group for one in counted]
     own = [error_of_mean(one, truth) for one in chosen]
     near = [error_of_mean(plan(mean, spend=spend, limits=nt.limits(**{kind: c})), truth) for c in limits]  # near miss
-    assert max(own) < 6 * best < max(near)
-    assert max(one / other for one, other in zip(own, near, strict=True)) < 2 / 3
+    assert max(own) < 12 * best < max(near)
+    assert max(one / other for one, other in zip(own, near, strict=True)) < 0.95
 
 
 def test_a_lost_row_costs_a_ratio_less_and_then_the_choice_costs_less_too():
@@ -275,8 +275,8 @@ def test_a_lost_row_costs_a_ratio_less_and_then_the_choice_costs_less_too():
     asked = {"n": nt.count(), "m": nt.mean("paid", 0, 10), "s": nt.share("paid > 3"), "v": nt.variance("paid", 0, 10)}
     made = {name: plan(rows.agg(**{name: one}), spend=spend).first_stages[0] for name, one in asked.items()}
     growth = {name: one.searches[0].growth for name, one in made.items()}
-    assert growth["n"] < growth["s"] / 20 < growth["m"] / 20 < growth["v"] / 60
-    assert [made[name].rest.epsilon for name in "nv"] == [Fraction(4, 5), Fraction(49, 50)]
+    assert growth["n"] < growth["s"] / 5 < growth["m"] / 5 < growth["v"] / 15
+    assert [made[name].rest.epsilon for name in "nv"] == [Fraction(4, 5), Fraction(23, 24)]
     own = nt.limits(rows=nt.private_limit(share="1/5"))
     assert plan(rows.agg(v=asked["v"]), spend=spend, limits=own).first_stages[0].rest.epsilon == Fraction(4, 5)
     both = plan(rows.agg(n=asked["n"], v=asked["v"]), spend=spend).first_stages[0].searches[0]
