@@ -21,7 +21,7 @@ from typing import Any, assert_never
 import duckdb
 from sqlglot import exp
 
-from neartwin.tables.ingestion import quoted
+from neartwin.tables.files import quoted
 from neartwin.tables.lakes import LakeTable, Stream, batches_of, remote_parquet
 from neartwin.tables.sources import (
     DuckdbConnection,

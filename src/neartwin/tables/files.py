@@ -22,6 +22,11 @@ def is_remote(path: str) -> bool:
     return "://" in path
 
 
+def quoted(text: str) -> str:
+    """A path or name as a text in SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def filesystem(url: str) -> Any:
     """The file system of a URL, by fsspec.
 

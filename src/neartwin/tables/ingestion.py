@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
-from neartwin.tables.files import files_state, is_remote
+from neartwin.tables.files import files_state, is_remote, quoted
 from neartwin.tables.readers import Odd, Reader, identifier, reader_of
 from neartwin.tables.types import ColumnType, require_told_apart
 
@@ -361,11 +361,6 @@ def _text(value: object) -> tuple[str | None, str]:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= 30 else f"{text[:27]}...")
-
-
-def quoted(text: str) -> str:
-    """A text in SQL."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 _labels: dict[bytes, str] = {}  # of this process: the same frame opened again is the same snapshot
