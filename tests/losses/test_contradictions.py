@@ -38,11 +38,12 @@ def test_two_routes_must_have_an_epsilon_in_common(second, fits, monkeypatch):
             methods.epsilon(side.upper, 1e-6, 1e-6)
 
 
-@pytest.mark.parametrize("fault", [ValueError("math domain error"), OverflowError(), ZeroDivisionError(), TypeError()])
+@pytest.mark.parametrize("fault", [ValueError("math domain error"), TypeError()])
 def test_a_route_may_say_that_it_cannot_and_nothing_else(fault, monkeypatch):
     (side,) = WHOLE.sides(None)
-    planted(monkeypatch, NoCertificateError(), (2.0, 2.1))
-    assert methods.epsilon(side.upper, 1e-6, 1e-6)[:2] == (2.0, 2.1)
+    for said in (NoCertificateError(), OverflowError(), ZeroDivisionError()):
+        planted(monkeypatch, said, (2.0, 2.1))
+        assert methods.epsilon(side.upper, 1e-6, 1e-6)[:2] == (2.0, 2.1)
     planted(monkeypatch, fault, (2.0, 2.1))
     with pytest.raises(type(fault)):
         methods.epsilon(side.upper, 1e-6, 1e-6)

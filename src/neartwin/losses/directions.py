@@ -17,12 +17,12 @@ import numpy as np
 
 from neartwin.exact import FloatArray, float_above
 from neartwin.losses.inversion import chernoff, contour, methods
-from neartwin.losses.inversion.contour_search import CLOSED, FLOOR, NARROW, Answer
+from neartwin.losses.inversion.contour_search import CLOSED, FLOOR, NARROW, NO_LINE, Answer
 from neartwin.losses.inversion.methods import Lines, Names
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U, ordered, up
+from neartwin.losses.summands.rounding import ELEMENTARY, U, ordered, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
 
 UNKNOWN = "unknown"
@@ -156,7 +156,7 @@ class DirectedComposition:
         at = Saddle(slope, eps, math.sqrt(max(self.upper.cumulants(slope)[2], 1e-300)), log_delta)
         try:
             line = contour.build(self.upper, at, 0.0, tolerance=COARSE, share=LITTLE, aliases=contour.guess_alias)
-        except NoCertificateError:
+        except NO_LINE:
             return False
         return float(line.delta(np.array([eps]))[1][0]) <= delta
 

@@ -30,7 +30,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height
 from neartwin.losses.inversion import contour, saddle
 from neartwin.losses.inversion.contour import Contour
-from neartwin.losses.inversion.contour_search import CONTOUR, NARROW, WIDE, Answer, invert, narrow
+from neartwin.losses.inversion.contour_search import CONTOUR, NARROW, NO_LINE, WIDE, Answer, invert, narrow
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import SpecialMethod, Summand
@@ -522,7 +522,7 @@ class Ladder:
             ((j, SHORT) for j in range(highest, -1, -1)), ((highest, SHARE), (0, SHARE))
         ):
             result = self.slight(first, first, eps)
-            with contextlib.suppress(NoCertificateError):
+            with contextlib.suppress(*NO_LINE):
                 if result is None:
                     parts.append(self.contour(first, first, eps, share))
                 else:

@@ -22,6 +22,7 @@ from neartwin.losses.summands.rounding import NoCertificateError
 
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
 NARROW = 1e-8  # relative width in eps that a contour promises; a wider answer is named so
+NO_LINE = (NoCertificateError, OverflowError, ZeroDivisionError)  # what leaves the range of floats proves nothing
 FINE = 1e-4  # relative width from which one more line is enough
 WIDTHS = np.array([1e-14, 1e-13, 1e-12, 1e-11])  # relative half-widths that lines often reach
 TIGHT = 16  # one of them so much wider than the line's own error is taken
@@ -299,7 +300,7 @@ def by_line(
         try:
             name, line = look(total, here, aim)
             result, middle = _at_line(name, line, here, (low_target, high_target), rtol)
-        except NoCertificateError:
+        except NO_LINE:
             factor, look = factor + (look is build), build
             continue
         best = result if best is None else common(best, result)
@@ -321,7 +322,7 @@ def by_line(
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError
     if left == tries and build is line_at and not narrow(best.lower, best.upper, rtol):  # the last level was never met
-        with contextlib.suppress(NoCertificateError):
+        with contextlib.suppress(*NO_LINE):
             _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
             best = common(best, _at_line(CONTOUR, line, at, (low_target, high_target), rtol)[0])
     return best

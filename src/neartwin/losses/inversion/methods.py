@@ -24,6 +24,7 @@ from neartwin.losses.inversion.contour_search import (
     FLOOR,
     FURTHER,
     NARROW,
+    NO_LINE,
     Answer,
     ContourRule,
     by_line,
@@ -36,7 +37,7 @@ from neartwin.losses.inversion.contour_search import (
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import SpecialMethod
-from neartwin.losses.summands.rounding import NoCertificateError, U, ordered
+from neartwin.losses.summands.rounding import U, ordered
 
 KEPT = 24  # lines kept for the next epsilons of a question
 BLOCK, FEWEST = 1 << 19, 16  # numbers a temporary matrix may hold, but no fewer rows of it than this
@@ -142,7 +143,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
                 if narrow(result.lower, result.upper, rtol):
                     break
                 continue
-            with contextlib.suppress(NoCertificateError):
+            with contextlib.suppress(*NO_LINE):
                 more = method.epsilon(low_target, high_target)
                 result = more if result is NOTHING else common(result, more)
     if high_target > 0 and (result is NOTHING or not math.isfinite(result.lower)):
@@ -237,7 +238,7 @@ def delta(
                 break
             centre = places[len(places) // 2]
             left[centre] = False
-            with contextlib.suppress(NoCertificateError):
+            with contextlib.suppress(*NO_LINE):
                 before = result.wide.copy()
                 for finer, (name, line, at) in enumerate(candidate.lines(float(eps[centre]))):
                     low, high = line.delta(np.array([at.eps]))
