@@ -24,7 +24,7 @@ from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
 from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum, Rule
-from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, U, gamma
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, gamma
 from neartwin.special import log_ndtr
 
 ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
@@ -98,6 +98,8 @@ class Strip:
         theta = np.minimum(theta, 40 * self.mu)
         cost = math.log(2) - log_goal + 0.01
         wide = float((2 * math.pi * theta / self.mu / (cost + self.log_grown(low, high, theta, t))).max())
+        if not 0 < wide < math.inf:
+            raise NoCertificateError
         mantissa, exponent = math.frexp(wide)
         return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
 

@@ -128,6 +128,8 @@ def guess_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
     """
     need = max(total.log_mgf(saddle.tilt)[0] - saddle.tilt * saddle.eps - log_goal, 2.0)
     step = _short(2 * math.pi / (math.sqrt(2 * need) * saddle.deviation))
+    if not 0 < step < math.inf:  # no period serves
+        raise NoCertificateError
     return Alias(saddle.tilt, step, 2 * math.pi / step, math.inf, (saddle.tilt, math.inf), (saddle.tilt, math.inf))
 
 

@@ -203,7 +203,7 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, cou
     variance = float(weights @ np.square(losses - mean))
     k = (
         math.log1p(float(np.exp(log_masses) @ np.expm1(np.minimum(tilt * losses, 700.0))))
-        if top < 1
+        if -1 < top < 1  # below, 1 + the sum loses its digits
         else top + math.log(total)
     )
     return count * k, count * mean, count * variance
