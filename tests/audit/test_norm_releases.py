@@ -54,7 +54,9 @@ def added_up(one):
     return lambda rows, runs: np.asarray(one(rows, runs)).sum(axis=1)
 
 
-@pytest.mark.parametrize("ask", [counts, both_signs, pytest.param(three, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "ask", [counts, *(pytest.param(asked, marks=pytest.mark.slow) for asked in (both_signs, three))]
+)
 def test_a_release_withstands_units_as_long_as_the_norm_allows_and_longer(ask):
     assert withstands(game(ask=ask), claim_gdp(1), [*LONG, pairs()[2]], runs=400, search_runs=50)
 

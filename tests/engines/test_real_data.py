@@ -44,7 +44,11 @@ def in_spark(real_tables, spark):
         frame.unpersist()
 
 
-@pytest.mark.parametrize(("data", "number"), CASES, ids=lambda it: getattr(it, "label", str(it)))
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [pytest.param(data, number, marks=pytest.mark.slow if number else ()) for data, number in CASES],
+    ids=lambda it: getattr(it, "label", str(it)),
+)
 def test_postgres_gives_the_true_answer_in_python_sql_and_a_terminal(real_tables, tmp_path, in_postgres, data, number):
     asked = data.asked[number]
     with nt.open_ledger(tmp_path / "budget.db") as book:

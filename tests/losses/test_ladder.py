@@ -115,6 +115,7 @@ def test_shares_of_all_slices_add_up_to_the_last():
     assert not np.allclose(sum(shares) - shares[2], whole, rtol=1e-3, atol=1e-300)
 
 
+@pytest.mark.slow
 def test_what_reached_a_rung_is_the_difference_of_two_powers():
     edges, n, lam = (Edges(-math.inf, 3.0), Edges(3.0, 4.0)), 7, 1e7
     found = Reached([(n, sliced("remove", edges[0], n), sliced("remove", edges[1]))])

@@ -163,6 +163,7 @@ def test_other_laws_take_other_lines():
         assert whole.sides("remove")[0].upper.ladder is None
 
 
+@pytest.mark.slow
 def test_a_mix_with_seldom_sampled_gaussians_takes_their_ladder():
     whole = 1000 * SubsampledGaussian(mu=1, rate="1e-5") + 3 * SubsampledLaplace(epsilon=1, rate="0.1")
     alone = (3 * SubsampledLaplace(epsilon=1, rate="0.1")).epsilon(1e-6)

@@ -1,7 +1,6 @@
 """The OpenAPI document is complete, and requests made from it by the hundred meet no fault of ours."""
 
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from starlette.testclient import TestClient
 
@@ -75,6 +74,8 @@ def tried(operation, tokens, seen, examples):
 
 def fuzz(whole, examples):
     """Requests made from the document, by every role: none may end in a fault of ours or in an answer of another shape."""
+    import schemathesis  # it takes a second, which each worker that only collects need not spend
+
     app, tokens, directory = whole
     schema = schemathesis.openapi.from_asgi("/openapi.json", app)
     seen = set()

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import sys
+import threading
 import tomllib
 from contextlib import ExitStack
 from dataclasses import replace
@@ -55,7 +56,8 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     from neartwin.web.service import Settings
 
     # uvicorn raises a signal again once it has stopped: without a handler the databases would not be closed
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     allow_many_connections()
     https = arguments["https"] or bool(arguments["certificate"])
     with DataDirectory(directory, ledger) as opened, opened.served_alone():
