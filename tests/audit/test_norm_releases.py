@@ -98,8 +98,9 @@ def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
 
     def alone(*arguments):
         parts = honest(*arguments)
-        for window in parts["lengths"].find_all(exp.Window):
-            window.args["partition_by"].append(exp.column("p"))
+        parts["summed"] = parts["summed"].select("p").group_by("p")
+        (join,) = parts["joined"].args["joins"]
+        join.set("on", exp.and_(join.args["on"], "units.p = rooted.p"))
         return parts
 
     wide = added_up(game(keys=WIDE))
