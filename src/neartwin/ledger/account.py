@@ -138,7 +138,7 @@ class Account:
         """
         text(source=source, at_least=1, at_most=4000)
         with self.database.write() as page:
-            claimed(page, self.population.name, source)
+            claimed(page, self.name, source)
 
     def own(self, rows: str, owner: str) -> None:
         """Remember the owner of rows without a unit, like a place of its own. It stays for good.
@@ -154,14 +154,14 @@ class Account:
         with self.database.write() as page:
             if page.owner_of(words) is not None:
                 return
-            for record, _ in page.records(self.population.name):
+            for record, _ in page.records(self.name):
                 if isinstance(record.event, records.Sourced) and record.event.source.startswith(f"{rows}{_OWNED}"):
                     known = record.event.source.partition(_OWNED)[2]
                     raise LedgerError(
                         f"the rows of {rows!r} belong to the units of {known}, and not of {owner}; a second owner would tell "
                         "one person's rows twice"
                     )
-            page.append(records.Sourced(account=self.population.name, source=words))
+            page.append(records.Sourced(account=self.name, source=words))
 
     def require_public(self, places: Iterable[str]) -> None:
         """Refuse places that the ledger knows as private.
@@ -236,7 +236,7 @@ class Account:
         """
         owned = tuple(dict.fromkeys(payers))
         request = records.Reserved(
-            account=self.population.name,
+            account=self.name,
             plan_digest=text(plan_digest=plan_digest, at_least=1, at_most=200),
             snapshot=text(snapshot=snapshot, at_least=1, at_most=4000),
             description=text(description=" ".join(description.split()), at_least=0, at_most=4000),
@@ -248,7 +248,7 @@ class Account:
             done = self._answer(page, request)
             if done is not None:
                 return done
-            row = page.account(self.population.name)
+            row = page.account(self.name)
             refusal = self._refusal(page, row, request)
             if refusal is None:
                 record, hash_ = page.append(request)
@@ -283,10 +283,7 @@ class Account:
         with self.database.write() as page:
             request = self._reserved(page, ticket)
             event = records.Settled(
-                account=self.population.name,
-                reserved=ticket.position,
-                digest=records.digest(content),
-                size=len(content),
+                account=self.name, reserved=ticket.position, digest=records.digest(content), size=len(content)
             )
             record, hash_ = page.append(event)
             page.store(record.position, content)
@@ -303,7 +300,7 @@ class Account:
         """
         with self.database.write() as page:
             self._reserved(page, ticket)
-            page.append(records.Failed(account=self.population.name, reserved=ticket.position))
+            page.append(records.Failed(account=self.name, reserved=ticket.position))
 
     def answer(self, position: int) -> Stored:
         """The release of the reservation at a position, or of the record that settled it.
@@ -319,10 +316,8 @@ class Account:
         """
         with self.database.read() as page:
             row = page.reservation(position) or page.closed_by(position)
-            if row is None or row.account != self.population.name or row.state != "settled":
-                raise LedgerError(
-                    f"account {self.population.name!r} has no release at record {position}; its history lists them"
-                )
+            if row is None or row.account != self.name or row.state != "settled":
+                raise LedgerError(f"account {self.name!r} has no release at record {position}; its history lists them")
             return self._read_stored(page, row)
 
     def payers(self, position: int) -> tuple[str, ...]:
@@ -339,15 +334,15 @@ class Account:
         """
         with self.database.read() as page:
             row = page.reservation(position)
-            event = page.record(position)[0].event if row is not None and row.account == self.population.name else None
+            event = page.record(position)[0].event if row is not None and row.account == self.name else None
         if not isinstance(event, records.Reserved):
-            raise LedgerError(f"account {self.population.name!r} has no reservation {position}; its history lists them")
+            raise LedgerError(f"account {self.name!r} has no reservation {position}; its history lists them")
         return event.holders
 
     def open_tickets(self) -> tuple[Ticket, ...]:
         """Reservations neither settled nor failed: runs under way, or lost to a crash."""
         with self.database.read() as page:
-            reserved = [page.record(position) for position in page.open_reservations(self.population.name)]
+            reserved = [page.record(position) for position in page.open_reservations(self.name)]
         return tuple(
             self._ticket(record.position, hash_, record.event)
             for record, hash_ in reserved
@@ -371,39 +366,37 @@ class Account:
         text(holder=holder, at_least=1, at_most=200)
         caps = self.rule.caps(target)
         with self.database.write() as page:
-            row = page.allotment(self.population.name, holder)
+            row = page.allotment(self.name, holder)
             if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
                 used_up = self.rule.written(row.spent)
                 raise LedgerError(
                     f"{holder!r} has spent {used_up} already; allot at least that amount, which stops further spending"
                 )
-            page.append(records.Allotted(account=self.population.name, holder=holder, caps=caps))
+            page.append(records.Allotted(account=self.name, holder=holder, caps=caps))
             if by:
-                body = records.canonical({"dataset": self.population.name, "holder": holder, "target": str(target)})
-                page.append(records.Acted(account=self.population.name, who=by, what="allot", body=body))
+                body = records.canonical({"dataset": self.name, "holder": holder, "target": str(target)})
+                page.append(records.Acted(account=self.name, who=by, what="allot", body=body))
             spent = row.spent if row is not None else self.rule.named((0,) * len(caps))
         return self._allotment(holder, AccountRow(caps=caps, spent=spent))
 
     def allotments(self) -> tuple[Allotment, ...]:
         """All allotments, in the order of their holders."""
         with self.database.read() as page:
-            return tuple(starmap(self._allotment, page.allotments(self.population.name).items()))
+            return tuple(starmap(self._allotment, page.allotments(self.name).items()))
 
     def history(self) -> tuple[Entry, ...]:
         """Every record of this account, oldest first."""
         with self.database.read() as page:
-            states = {position: row.state for position, row in page.reservations(self.population.name).items()}
-            return tuple(
-                entry(record, hash_, self.rule, states) for record, hash_ in page.records(self.population.name)
-            )
+            states = {position: row.state for position, row in page.reservations(self.name).items()}
+            return tuple(entry(record, hash_, self.rule, states) for record, hash_ in page.records(self.name))
 
     def _row(self) -> AccountRow:
         with self.database.read() as page:
-            return page.account(self.population.name)
+            return page.account(self.name)
 
     def _answer(self, page: Reading, request: records.Reserved) -> Stored | None:
         """What was paid for already, or None when this must be paid; `LedgerError` for a key that cannot be used."""
-        row = page.reservation_with_key(self.population.name, request.key) if request.key else None
+        row = page.reservation_with_key(self.name, request.key) if request.key else None
         if row is not None:
             if page.record(row.position)[0].event != request:
                 raise LedgerError(f"key {request.key!r} was used for another request; use a new key for a new request")
@@ -417,7 +410,7 @@ class Account:
                     f"the request with key {request.key!r} failed and its budget stays spent; pay again under a new key"
                 )
         else:
-            row = page.answered(ask_digest(self.population.name, request.plan_digest, request.snapshot))
+            row = page.answered(ask_digest(self.name, request.plan_digest, request.snapshot))
         return None if row is None else self._read_stored(page, row)
 
     def _refusal(self, page: Writing, row: AccountRow, request: records.Reserved) -> BudgetError | None:
@@ -427,16 +420,14 @@ class Account:
         try:
             self.rule.filter(row.caps).check(vector(row.spent), price)
             for holder in request.holders:
-                allotted = page.allotment(self.population.name, holder)
+                allotted = page.allotment(self.name, holder)
                 if allotted is None:
-                    raise LedgerError(
-                        f"{holder!r} has no allotment of account {self.population.name!r}; ask the curator for one"
-                    )
+                    raise LedgerError(f"{holder!r} has no allotment of account {self.name!r}; ask the curator for one")
                 self.rule.filter(allotted.caps).check(vector(allotted.spent), price)
         except BudgetError as refusal:
             page.append(
                 records.Refused(
-                    account=self.population.name,
+                    account=self.name,
                     plan_digest=request.plan_digest,
                     snapshot=request.snapshot,
                     description=request.description,
@@ -452,10 +443,8 @@ class Account:
     def _reserved(self, page: Reading, ticket: Ticket) -> records.Reserved:
         """The open reservation a ticket stands for."""
         row = page.reservation(ticket.position)
-        if row is None or row.account != self.population.name or ticket.account != self.population.name:
-            raise LedgerError(
-                f"account {self.population.name!r} has no reservation {ticket.position}; reserve before you settle"
-            )
+        if row is None or row.account != self.name or ticket.account != self.name:
+            raise LedgerError(f"account {self.name!r} has no reservation {ticket.position}; reserve before you settle")
         record, hash_ = page.record(ticket.position)
         request = record.event
         if not isinstance(request, records.Reserved) or ticket != self._ticket(ticket.position, hash_, request):
@@ -469,7 +458,7 @@ class Account:
 
     def _ticket(self, position: int, hash_: str, request: records.Reserved) -> Ticket:
         return Ticket(
-            account=self.population.name,
+            account=self.name,
             position=position,
             hash=hash_,
             plan_digest=request.plan_digest,
@@ -496,7 +485,7 @@ class Account:
         content: bytes,
     ) -> Stored:
         return Stored(
-            account=self.population.name,
+            account=self.name,
             position=record.position,
             hash=hash_,
             reserved=event.reserved,
@@ -510,10 +499,7 @@ class Account:
 
     def _allotment(self, holder: str, row: AccountRow) -> Allotment:
         return Allotment(
-            account=self.population.name,
-            holder=holder,
-            caps=self.rule.amounts(row.caps),
-            spent=self.rule.amounts(row.spent),
+            account=self.name, holder=holder, caps=self.rule.amounts(row.caps), spent=self.rule.amounts(row.spent)
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
-from types import NoneType, TracebackType
+from types import TracebackType
 from typing import Never, Self, cast, get_args
 
 import neartwin.ledger as books
@@ -423,12 +423,16 @@ def _require_budget(name: str, budget: object) -> None:
 
 
 def _require_limits(limits: object) -> None:
+    if limits is None or isinstance(limits, Limits):
+        return
     named = limits.items() if isinstance(limits, Mapping) else [("rows", limits)]
     line = ", ".join(f"{name}={value!r}" for name, value in named)
-    made_of((Limits, NoneType), f"limits by name; write limits=nt.limits({line})", limits=limits)
+    made_of(Limits, f"limits by name; write limits=nt.limits({line})", limits=limits)
 
 
 def _require_question(query: object) -> None:
+    if isinstance(query, Query | TopK):
+        return
     line = f"nt.from_sql({query!r}, rows)" if isinstance(query, str) else f"{variable(query)}.agg(orders=nt.count())"
     made_of((Query, TopK), f"a question that asks a statistic; write {line}", query=query)
 

@@ -71,7 +71,7 @@ def run(
     ticket = reserve(account, [prepared], prepared.digest, payer, source)
     if isinstance(ticket, Stored):
         return _stored(ticket)
-    (release,) = answer(account, ticket, [prepared], _document, engine, source)
+    (release,) = answer(account, ticket, [prepared], lambda made: made[0].to_json().encode(), engine, source)
     return release
 
 
@@ -167,10 +167,6 @@ def _recorded(record: Callable[[], object]) -> bool:
     return True
 
 
-def _document(releases: Sequence[Release]) -> bytes:
-    return releases[0].to_json().encode()
-
-
 def _stored(stored: Stored) -> Release:
     if is_written(stored.document):
         raise LedgerError(
@@ -225,7 +221,7 @@ def provenance_of(account: Account, ticket: Ticket, prepared: PreparedRelease, d
         explanation=description.explanation,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         version=prepared.version,
-        account=account.population.name,
+        account=account.name,
         position=ticket.position,
         budget_before=_as_text(ticket.before),
         budget_after=_as_text(after),

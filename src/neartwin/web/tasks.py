@@ -21,7 +21,7 @@ from neartwin.queries.sql.parse import grouped_rows
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
-from neartwin.releases.documents import SERIES_FORMAT, release_in, releases_in
+from neartwin.releases.documents import release_in, releases_in
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.table import Table
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
@@ -180,8 +180,7 @@ def stored_answer(account: records.Account, position: int) -> Json:
     Returns:
         The position, the first release, and all of them if they are several.
     """
-    body = json.loads(account.answer(position).document)
-    releases = body["releases"] if body.get("format") == SERIES_FORMAT else [body]
+    releases = [json.loads(one.to_json()) for one in releases_in(account.answer(position).document)]
     return {"position": position, "release": releases[0]} | ({"releases": releases} if len(releases) > 1 else {})
 
 
