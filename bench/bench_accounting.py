@@ -108,15 +108,15 @@ def child(code, compiled):
 
 STARTS = {
     "import numpy, scipy.special": "import numpy, scipy.special",
-    "import the accountant": "from neartwin.accounting import numerical_accountant",
+    "import the accountant": "from neartwin.accounting.usage import cost",
     "make a Gaussian": "from neartwin.losses import Gaussian; Gaussian(mu=1)",
     "first epsilon, Gaussian": (
-        "from neartwin.accounting import numerical_accountant, repeated; from neartwin.losses import Gaussian; "
-        "numerical_accountant(repeated(Gaussian(mu='0.1'), 10)).epsilon('1e-6')"
+        "from neartwin.accounting.usage import cost, repeated; from neartwin.losses import Gaussian; "
+        "cost(repeated(Gaussian(mu='0.1'), 10)).epsilon('1e-6')"
     ),
     "first epsilon, DP-SGD": (
-        "from neartwin.accounting import numerical_accountant, repeated; from neartwin.losses import SubsampledGaussian; "
-        "numerical_accountant(repeated(SubsampledGaussian(mu=1, rate='0.01'), 10_000)).epsilon('1e-5')"
+        "from neartwin.accounting.usage import cost, repeated; from neartwin.losses import SubsampledGaussian; "
+        "cost(repeated(SubsampledGaussian(mu=1, rate='0.01'), 10_000)).epsilon('1e-5')"
     ),
 }
 

@@ -158,7 +158,7 @@ def other_rows(peers: dict[str, Callable[..., object]]) -> list[Row]:
         ("RDP to delta", lambda: a.rdp_to_delta(rdp=MANY, order=8, epsilon=EPSILONS), *NOBODY),
         ("zCDP to epsilon, best order", lambda: a.zcdp_to_epsilon(rho=MANY, delta="1e-6"), "255 orders", *each(best_order, MANY)),
         ("pure DP to zCDP", lambda: a.zcdp_of_pure(MANY), *NOBODY),
-        ("amplification by sampling", lambda: a.amplified_pure(epsilon=MANY, rate="0.01"), *NOBODY),
+        ("amplification by sampling", lambda: c.amplified_epsilon(epsilon=MANY, rate="0.01"), *NOBODY),
     ]  # fmt: skip
 
 

@@ -11,23 +11,17 @@ from hypothesis import strategies as st
 from neartwin.accounting import (
     advanced_composition,
     advanced_composition_classical,
-    advanced_composition_mixed,
     advanced_epsilon_each,
-    amplified_approximate,
-    amplified_pure,
     basic_composition,
-    best_composition,
     each_share,
-    epsilon_before_sampling,
     filter_bound,
     group_approximate,
     group_privacy,
-    group_rdp,
     group_zcdp,
-    rdp_curve,
 )
 from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.errors import ParameterError
+from neartwin.tradeoff import amplified_epsilon
 from tests.oracles.kov import kov_epsilon
 
 
@@ -67,13 +61,6 @@ def test_group_bounds_cover_the_shift_by_k():
     for k in (1, 2, 4):
         assert gaussian_pair(distance=k).kl().upper <= float(group_zcdp(rho="0.5", size=k)) + 1e-12
         assert laplace_pair(distance=k).max_divergence().upper <= group_privacy(epsilon=1, size=k)
-    curve = rdp_curve(gaussian_pair(distance=1).renyi, orders=(2.0, 4.0, 8.0, 16.0, 64.0))
-    group = group_rdp(curve, doublings=2)
-    assert group.orders == (2.0, 4.0, 16.0)
-    true = gaussian_pair(distance=4).renyi(np.array(group.orders)).upper
-    assert np.all(true <= group.rdp.upper * (1 + 1e-12))
-    with pytest.raises(ParameterError):
-        group_rdp(curve, doublings=7)
 
 
 def test_theorem_3_20_in_many_digits_and_in_order():
@@ -106,20 +93,7 @@ def test_the_inverse_of_advanced_composition_spends_no_more(count, total):
     assert more.epsilon.lower > total
 
 
-def test_mixed_equals_equal_and_the_smaller_of_two_theorems_is_chosen():
-    same = advanced_composition_mixed(epsilons=["0.1"] * 50, slack="1e-6").epsilon
-    equal = advanced_composition(epsilon="0.1", count=50, slack="1e-6").epsilon
-    assert same.upper == pytest.approx(equal.upper, rel=1e-14)
-    few, many = (
-        best_composition(epsilons=["0.1"] * 3, slack="1e-6"),
-        best_composition(epsilons=["0.1"] * 400, slack="1e-6"),
-    )
-    assert few.epsilon.upper == pytest.approx(0.3)
-    assert few.delta.upper == 0
-    assert "advanced" in many.theorem
-    assert many.epsilon.upper < 40
-    with pytest.raises(ParameterError):
-        advanced_composition_mixed(epsilons=[], slack="1e-6")
+def test_advanced_composition_refuses_a_slack_of_nothing_and_of_all():
     for slack in (0, 1):
         with pytest.raises(ParameterError):
             advanced_composition(epsilon="0.1", count=3, slack=slack)
@@ -138,23 +112,20 @@ def test_amplification_by_sampling_is_exact_for_randomized_response():
     base = randomized_response_pair(1)
     P, Q = (law.upper for law in base.probabilities())
     mixed = finite_pair(q * P + (1 - q) * Q, Q)
-    found = amplified_pure(epsilon=1, rate="0.2")
+    found = amplified_epsilon(epsilon=1, rate="0.2")
     assert mixed.max_divergence().upper == pytest.approx(found.upper, rel=1e-14)
-    assert amplified_pure(epsilon=1, rate="0.19").upper < mixed.max_divergence().lower
-    back = epsilon_before_sampling(epsilon=np.asarray(found.upper), rate="0.2")
-    assert back.upper == pytest.approx(1, rel=1e-13)
-    assert amplified_approximate(epsilon=1, delta="1e-6", rate="0.2").delta.upper == pytest.approx(2e-7)
-    assert amplified_pure(epsilon=1, rate=1).upper == pytest.approx(1)
+    assert amplified_epsilon(epsilon=1, rate="0.19").upper < mixed.max_divergence().lower
+    assert amplified_epsilon(epsilon=1, rate=1).upper == pytest.approx(1)
     for rate in (-1, 2):
         with pytest.raises(ParameterError):
-            amplified_pure(epsilon=1, rate=rate)
+            amplified_epsilon(epsilon=1, rate=rate)
 
 
 def test_conversions_of_an_array_equal_single_ones():
     epsilons = np.linspace(0, 5, 10_000)
-    found = amplified_pure(epsilon=epsilons, rate="0.01")
+    found = amplified_epsilon(epsilon=epsilons, rate="0.01")
     assert found.upper.shape == epsilons.shape
     assert np.allclose(found.upper, np.log1p(0.01 * np.expm1(epsilons)), rtol=1e-15, atol=0)
     for place in (0, 17, 9_999):
-        alone = amplified_pure(epsilon=Fraction(float(epsilons[place])), rate="0.01")
+        alone = amplified_epsilon(epsilon=Fraction(float(epsilons[place])), rate="0.01")
         assert (found.lower[place], found.upper[place]) == (alone.lower, alone.upper)

@@ -16,7 +16,6 @@ from neartwin.accounting import (
     bounded_range_delta,
     bounded_range_rdp,
     compose_rdp,
-    compose_zcdp,
     rdp_curve,
     rdp_to_delta,
     rdp_to_epsilon,
@@ -24,12 +23,10 @@ from neartwin.accounting import (
     worst_steps,
     zcdp_for_epsilon,
     zcdp_of_bounded_range,
-    zcdp_of_gaussian,
     zcdp_of_laplace,
     zcdp_of_pure,
     zcdp_to_epsilon,
     zcdp_to_epsilon_bun_steinke,
-    zcdp_to_rdp,
 )
 from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.bounded_range import bounded_range_delta_at
@@ -144,8 +141,7 @@ def test_conversions_cover_the_exact_gaussian_and_stand_in_order(delta):
     better, first = curve.epsilon(delta), curve.epsilon_mironov(delta)
     assert exact < better.epsilon.lower < first.epsilon.lower
     assert not better.at_edge
-    rho = zcdp_of_gaussian(distance="0.8", sigma=1)
-    continuous = zcdp_to_epsilon(rho=np.asarray(rho.upper), delta=delta)
+    continuous = zcdp_to_epsilon(rho="0.32", delta=delta)
     classic = zcdp_to_epsilon_bun_steinke(rho="0.32", delta=delta)
     assert exact < continuous.lower <= better.epsilon.upper
     assert continuous.upper < classic.lower
@@ -186,12 +182,10 @@ def test_the_optimal_zcdp_order_beats_a_grid_of_orders(rho, power):
     assert found.width <= 1e-10 * max(found.upper, 1e-3)
 
 
-def test_zcdp_inverse_and_sums():
+def test_the_inverse_of_zcdp_spends_no_more():
     rho = zcdp_for_epsilon(epsilon=1, delta="1e-6")
     assert zcdp_to_epsilon(rho=np.asarray(rho.lower), delta="1e-6").upper <= 1 + 1e-12
     assert zcdp_to_epsilon(rho=np.asarray(rho.upper * 1.0001), delta="1e-6").lower > 1
-    assert compose_zcdp(["0.1"] * 10) == 1
-    assert zcdp_to_rdp(rho="0.5", order=4).upper == pytest.approx(2, rel=1e-15)
 
 
 @pytest.mark.parametrize("size", ["0.1", "1", "5"])

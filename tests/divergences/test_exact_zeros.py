@@ -8,7 +8,6 @@ from neartwin.accounting import (
     adaptive_bound,
     adaptive_renyi,
     advanced_epsilon_each,
-    amplified_pure,
     bounded_range_rdp,
     filter_bound,
     zcdp_of_laplace,
@@ -25,6 +24,7 @@ from neartwin.divergences import (
     subsampled_gaussian_renyi,
 )
 from neartwin.divergences.theorems import kl_bound_dwork_roth, nearby_law, nearby_pair
+from neartwin.tradeoff import amplified_epsilon
 from tests.oracles.kov import kov_delta, kov_epsilon
 
 SAME = finite_pair(["0.3", "0.7"], ["0.3", "0.7"])
@@ -45,7 +45,7 @@ ZEROS = {
     "witness": lambda: nearby_law(SAME, 0).distance,
     "witnesses": lambda: nearby_pair(SAME, 0).distance,
     "lemma 3.18": lambda: kl_bound_dwork_roth(0),
-    "amplification": lambda: amplified_pure(epsilon=1, rate=0),
+    "amplification": lambda: amplified_epsilon(epsilon=1, rate=0),
     "bounded range": lambda: bounded_range_rdp(epsilon=0, order=1),
     "filter": lambda: filter_bound(epsilons=[0], slack="1e-6").epsilon,
     "zcdp": lambda: zcdp_to_epsilon(rho=0, delta="1e-6"),

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from neartwin.accounting.amplification import amplified_pure
 from neartwin.accounting.bounded_range import bounded_range_delta, bounded_range_rdp, zcdp_of_bounded_range
 from neartwin.accounting.renyi import (
     rdp_curve,
@@ -158,7 +157,6 @@ HANDLERS = {
     "br_rdp": lambda eps, alpha=1: number(bounded_range_rdp(epsilon=eps, order=infinite(alpha))),
     "br_zcdp": lambda eps: number(zcdp_of_bounded_range(eps)),
     "br_composition": lambda eps, eps_g, k: number(bounded_range_delta(epsilon=eps, count=int(k), epsilon_total=eps_g)),
-    "amp_pure": lambda q, eps: number(amplified_pure(epsilon=eps, rate=q)),
     "filter_whitehouse": lambda eps, dp: number(filter_bound(epsilons=eps, slack=dp).epsilon),
     "rdp_group_gauss": lambda rho, k: group_zcdp(rho=rho, size=int(k)),
 }

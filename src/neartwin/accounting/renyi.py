@@ -11,14 +11,13 @@ Bun and Steinke 2016. Composition adds rho, also when chosen adaptively.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from neartwin import domains
-from neartwin.accounting.bounds import read_all, read_epsilon
+from neartwin.accounting.bounds import read_epsilon
 from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, hull, infinite, read, root
 from neartwin.checks import finite, integer, made_of, open_probability, several
 from neartwin.divergences.gaussian import read_ratio
@@ -294,21 +293,6 @@ _NOTHING = 1e-290  # a rho below which the best order is beyond the floats
 _FAR = 1e140
 
 
-def compose_zcdp(rhos: Sequence[Number]) -> Fraction:
-    """The sum of rho, exact. Bun and Steinke 2016, Lemma 1.7.
-
-    Args:
-        rhos: The rho of each mechanism.
-
-    Returns:
-        The sum.
-
-    >>> compose_zcdp(["0.1", "0.2"])
-    Fraction(3, 10)
-    """
-    return sum(read_all(rhos, read_epsilon, "rhos"), Fraction(0))
-
-
 def zcdp_to_epsilon(*, rho: Numeric, delta: Numeric) -> Certified:
     """The least of rho a + ln((a-1)/a) - (ln delta + ln a)/(a-1) over a > 1, or 0 if that is negative.
 
@@ -456,31 +440,3 @@ def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
     domains.NOT_NEGATIVE(distance=distance)
     d = read_ratio(distance=distance, scale=scale, name="scale")
     return elementwise(laplace_kl, d, method="tight zCDP of the Laplace mechanism", least=0)
-
-
-def zcdp_of_gaussian(*, distance: Numeric, sigma: Numeric) -> Certified:
-    """distance^2 / (2 sigma^2). Bun and Steinke 2016, Proposition 1.6.
-
-    Args:
-        distance: The distance of the true answers.
-        sigma: Positive.
-
-    Returns:
-        The rho, certified.
-    """
-    mu = read_ratio(distance=distance, scale=sigma, name="sigma")
-    return elementwise(lambda mu: mu**2 / 2, mu, method="zCDP of the Gaussian mechanism")
-
-
-def zcdp_to_rdp(*, rho: Numeric, order: Numeric) -> Certified:
-    """The Renyi divergence of rho-zCDP: rho times the order.
-
-    Args:
-        rho: The zCDP parameter.
-        order: The order, above 1.
-
-    Returns:
-        The divergence.
-    """
-    r, a = domains.FINITE_NOT_NEGATIVE(rho=rho), domains.ABOVE_ONE(order=order)
-    return elementwise(lambda r, x: ball(r) * ball(x), r, a, method="zCDP to RDP")

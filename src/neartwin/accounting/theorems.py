@@ -3,7 +3,7 @@
 **Basic composition** holds for adaptively chosen mechanisms whose parameters are fixed in advance. As a filter it also holds for
 parameters chosen on the way (sums only).
 
-**Advanced composition** is Theorem 3.20, as printed and with the tight KL, for equal and for different parameters. The proof has
+**Advanced composition** is Theorem 3.20, as printed and with the tight KL, for equal parameters. The proof has
 three steps. Lemma 3.17.2 makes each step purely epsilon-close up to delta. Lemma 3.18 bounds the mean of its loss. Lemma 3.19
 bounds the deviation of the sum. Only the mean differs between the forms here. All hold for adaptively chosen mechanisms with
 parameters fixed in advance.
@@ -15,8 +15,7 @@ advance and hold for *every* earlier outcome, even one of probability 0.
 """
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neartwin.accounting.bounds import Bound, exactly, read_all, read_delta, read_epsilon
-from neartwin.accounting.renyi import RdpCurve, combined
+from neartwin.accounting.renyi import combined
 from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, read, root
 from neartwin.checks import in_floats, integer, made_of, open_probability, several
 from neartwin.divergences.finite import FinitePair, Outcome
@@ -133,38 +132,6 @@ def group_zcdp(*, rho: Number, size: int) -> Fraction:
     return read_epsilon(rho=rho) * integer(at_least=1, size=size) ** 2
 
 
-MOST_DOUBLINGS = 300
-
-
-def group_rdp(curve: RdpCurve, *, doublings: int) -> RdpCurve:
-    """(order / 2^c, 3^c epsilon) for a group of 2^c people, at the orders of at least 2^(c+1). Mironov 2017, Proposition
-    2.
-
-    Args:
-        curve: The curve of one.
-        doublings: c.
-
-    Returns:
-        The curve of the group.
-
-    Raises:
-        ParameterError: No order is large enough.
-    """
-    c, curve = integer(at_least=0, doublings=doublings), made_of(RdpCurve, "an RdpCurve", curve=curve)
-    if c > MOST_DOUBLINGS:
-        raise ParameterError(
-            "doublings", doublings, f"must not exceed {MOST_DOUBLINGS}: no order of a grid is so large"
-        )
-    keep = np.asarray(curve.orders) >= 2.0 ** (c + 1)
-    if c == 0:
-        return curve
-    if not np.any(keep):
-        raise ParameterError("curve", curve.orders, f"must hold an order of at least {2 ** (c + 1)}")
-    orders = tuple(order / 2**c for order, held in zip(curve.orders, keep, strict=True) if held)
-    defined = Interval(curve.rdp.lower[keep], curve.rdp.upper[keep])
-    return RdpCurve(orders, combined(lambda r: 3**c * ball(r), defined, method="Mironov Proposition 2"))
-
-
 def advanced_composition(*, epsilon: Number, delta: Number = 0, count: int, slack: Number) -> Bound:
     """(epsilon sqrt(2k ln(1/slack)) + k epsilon tanh(epsilon/2), k delta + slack): with the tight KL of Lemma 3.18.
 
@@ -207,63 +174,6 @@ def advanced_composition_classical(*, epsilon: Number, delta: Number = 0, count:
     method = "Dwork-Roth Theorem 3.20"
     value = elementwise(lambda: ball(e) * (2 * k * _nats(spare)).sqrt() + k * ball(e) * ball(e).expm1(), method=method)
     return Bound(value, exactly(k * read_delta(delta=delta) + spare), method)
-
-
-def advanced_composition_mixed(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
-    """(sum e_i tanh(e_i/2) + sqrt(2 ln(1/slack) sum e_i^2), sum delta_i + slack): different parameters, tight KL.
-
-    Args:
-        epsilons: e_i.
-        deltas: delta_i; none means all 0.
-        slack: The extra delta spent on the deviation, in (0, 1).
-
-    Returns:
-        The bound.
-
-    Raises:
-        ParameterError: The numbers of epsilons and deltas differ.
-    """
-    eps = read_all(epsilons, read_epsilon, "epsilons")
-    if not eps:
-        raise ParameterError("epsilons", eps, "must hold at least one mechanism")
-    spare, method = _slack(slack), "advanced composition, mixed"
-    total = sum(read_all(deltas, read_delta, "deltas"), spare)
-    return Bound(elementwise(lambda: mixed(Counter(eps), spare), method=method), exactly(total), method)
-
-
-def mixed(counts: Mapping[Fraction, int], slack: Fraction) -> "arb":
-    """The epsilon of advanced composition: sum of n e tanh(e/2) + sqrt(2 ln(1/slack) sum n e^2). A formula of
-    `neartwin.balls`.
-
-    Args:
-        counts: The number n of mechanisms by their epsilon e.
-        slack: The added delta.
-
-    Returns:
-        The epsilon, enclosed.
-    """
-    mean = sum((count * tight_kl(e) for e, count in counts.items()), ball(0))
-    squares = sum((count * e * e for e, count in counts.items()), Fraction(0))
-    return mean + (2 * _nats(slack) * ball(squares)).sqrt()
-
-
-def best_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), slack: Number) -> Bound:
-    """The smaller epsilon of advanced and basic composition. Basic composition needs no slack and keeps its smaller delta.
-
-    Args:
-        epsilons: The epsilon of each mechanism.
-        deltas: The delta of each; none means all 0.
-        slack: The extra delta spent on the deviation, in (0, 1).
-
-    Returns:
-        The bound.
-
-    >>> best_composition(epsilons=["0.1"] * 3, slack="1e-6").theorem
-    'basic composition, Dwork-Roth Theorem 3.16'
-    """
-    advanced = advanced_composition_mixed(epsilons=epsilons, deltas=deltas, slack=slack)
-    basic = basic_composition(epsilons=epsilons, deltas=deltas)
-    return basic if basic.epsilon.upper <= advanced.epsilon.upper else advanced
 
 
 def advanced_epsilon_each(*, epsilon_total: Number, count: int, slack: Number) -> Certified:

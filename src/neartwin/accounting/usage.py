@@ -19,13 +19,13 @@ from typing import Any, Literal, assert_never
 import numpy as np
 
 from neartwin import losses
-from neartwin.accounting.amplification import amplified_pure
 from neartwin.accounting.theorems import group_approximate
 from neartwin.checks import integer, one_of, open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import End, FloatArray, Interval, Number, rational, root_above
 from neartwin.losses import Composition, compose
 from neartwin.losses.composition import PrivacyLoss
+from neartwin.tradeoff.amplification import amplified_epsilon
 
 MOST_CASES = 256
 RELATIONS = ("add_remove", "replace_one")
@@ -410,7 +410,7 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
 
 def _amplified(epsilon: Fraction, rate: Fraction) -> Fraction:
     """Rounded up; never above the epsilon without sampling."""
-    return min(Fraction(float(amplified_pure(epsilon=epsilon, rate=rate).upper)), epsilon)
+    return min(Fraction(float(amplified_epsilon(epsilon=epsilon, rate=rate).upper)), epsilon)
 
 
 def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:

@@ -232,11 +232,14 @@ def subsampled(curve: TradeOff, p: Number) -> TradeOff:
 
 
 def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]:
-    """Pure DP after sampling each unit with a probability: ln(1 + q (e^epsilon - 1)).
+    """Pure DP after a secret random sample: ln(1 + q (e^epsilon - 1)).
+
+    Poisson sampling goes with add/remove neighbours, sampling without replacement with replace-one. Neither is valid for
+    shuffled fixed batches (Lebeda et al. 2024).
 
     Args:
         epsilon: before sampling, at least 0; broadcast with rate.
-        rate: probability q of each unit to be sampled, in [0, 1].
+        rate: q in [0, 1], the probability of each unit to be sampled, or the fraction sampled without replacement.
 
     Returns:
         Epsilon after sampling, of the broadcast shape; `upper` is the safe side.
@@ -244,7 +247,7 @@ def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]
     Raises:
         ParameterError: if a parameter lies outside its range.
 
-    Source: Balle, Barthe, Gaboardi 2018, Thm 9.
+    Source: Balle, Barthe, Gaboardi 2018, Thms 8 and 9.
 
     >>> e = amplified_epsilon(1, "0.01")
     >>> bool(e.lower <= 0.017036863236176550 <= e.upper)
