@@ -17,11 +17,6 @@ T = TypeVar("T")
 _LEAST, _MOST = Fraction(1, 10**100), 10**100  # their squares and products are floats
 
 
-def _one(named: dict[str, T]) -> tuple[str, T]:
-    ((name, value),) = named.items()
-    return name, value
-
-
 def _number(name: str, value: object) -> None:
     if type(value) is Fraction or type(value) is int:  # the usual case, without a walk through the numeric tower
         return
@@ -37,7 +32,7 @@ def finite(**named: N) -> N:
     >>> finite(shift=-2.5)
     -2.5
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     _number(name, value)
     return value
 
@@ -49,7 +44,7 @@ def positive(**named: N) -> N:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: scale=0 must be positive
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     _number(name, value)
     if not value > 0:
         raise ParameterError(name, value, "must be positive")
@@ -63,7 +58,7 @@ def in_floats(**named: N) -> N:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: mu=1e-200 must lie between 1e-100 and 1e100 to be computed with
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     if type(value) in {Fraction, int} and _plain(*value.as_integer_ratio()):
         return value
     positive(**named)
@@ -84,7 +79,7 @@ def sampling_rate(**named: Fraction) -> Fraction:
     >>> sampling_rate(rate=Fraction(1))
     Fraction(1, 1)
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     if value == 1:
         return value
     open_probability(**named)
@@ -97,7 +92,7 @@ def sampling_rate(**named: Fraction) -> Fraction:
 
 def non_negative(**named: N) -> N:
     """A finite number, 0 or above."""
-    name, value = _one(named)
+    ((name, value),) = named.items()
     _number(name, value)
     if value < 0:
         raise ParameterError(name, value, "must not be negative")
@@ -106,7 +101,7 @@ def non_negative(**named: N) -> N:
 
 def probability(**named: N) -> N:
     """A number in [0, 1], ends included."""
-    name, value = _one(named)
+    ((name, value),) = named.items()
     _number(name, value)
     if not 0 <= value <= 1:
         raise ParameterError(name, value, "must lie in [0, 1]")
@@ -115,7 +110,7 @@ def probability(**named: N) -> N:
 
 def open_probability(**named: N) -> N:
     """A number in (0, 1), ends excluded."""
-    name, value = _one(named)
+    ((name, value),) = named.items()
     if type(value) is Fraction and 0 < value.numerator < value.denominator:  # without Fraction's own comparisons
         return value
     _number(name, value)
@@ -141,7 +136,7 @@ def integer(*, at_least: int, **named: int) -> int:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: rows_per_unit=0 must be a whole number, at least 1
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     if type(value) is int and value >= at_least:
         return value
     whole: object = value  # the annotation is a promise, not yet a fact
@@ -159,7 +154,7 @@ def several(**named: object) -> tuple[object, ...]:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: orders=2 must be a list of values
     """
-    name, values = _one(named)
+    ((name, values),) = named.items()
     if isinstance(values, str | bytes | Mapping | type) or not isinstance(values, Iterable):
         raise ParameterError(name, values, "must be a list of values")
     return tuple(values)
@@ -177,7 +172,7 @@ def made_of(kind: type[T] | tuple[type[T], ...], description: str, **named: obje
     Traceback (most recent call last):
     neartwin.errors.ParameterError: share=0.5 must be a fraction
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     if not isinstance(value, kind):
         raise ParameterError(name, value, f"must be {description}")
     return value
@@ -196,7 +191,7 @@ def one_of(choices: Collection[T], **named: T) -> T:
     Raises:
         ParameterError: It is none of the choices.
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     if value not in choices:
         raise ParameterError(name, value, "must be one of " + ", ".join(map(repr, choices)))
     return value
@@ -222,7 +217,7 @@ def text(*, at_least: int, at_most: int, **named: str) -> str:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: name='' must be text of 1 to 200 printable characters
     """
-    name, value = _one(named)
+    ((name, value),) = named.items()
     words: object = value  # the annotation is a promise, not yet a fact
     if not isinstance(words, str) or not at_least <= len(words) <= at_most or not words.isprintable():
         raise ParameterError(name, value, f"must be text of {at_least} to {at_most} printable characters")

@@ -67,16 +67,7 @@ def float_below(value: Fraction) -> float:
     >>> Fraction(float_below(Fraction(1, 10))) <= Fraction(1, 10) < Fraction(float_above(Fraction(1, 10)))
     True
     """
-    try:
-        nearest = float(value)
-    except OverflowError:
-        return math.nextafter(math.inf, 0) if value > 0 else -math.inf
-    if math.isinf(nearest):
-        return nearest
-    top, bottom = nearest.as_integer_ratio()
-    if top * value.denominator <= value.numerator * bottom:
-        return nearest
-    return math.nextafter(nearest, -math.inf)
+    return floats_around(value)[0]
 
 
 def float_above(value: Fraction) -> float:
@@ -86,10 +77,15 @@ def float_above(value: Fraction) -> float:
 
 def floats_around(value: Fraction) -> tuple[float, float]:
     """The pair (float_below(value), float_above(value))."""
-    below = float_below(value)
-    top, bottom = (0, 1) if math.isinf(below) else below.as_integer_ratio()
-    exact = below == math.inf or (below > -math.inf and top * value.denominator == value.numerator * bottom)
-    return below, below if exact else math.nextafter(below, math.inf)
+    try:
+        nearest = float(value)
+    except OverflowError:
+        nearest = math.inf if value > 0 else -math.inf
+        return (math.nextafter(nearest, 0), nearest) if value > 0 else (nearest, math.nextafter(nearest, 0))
+    top, bottom = nearest.as_integer_ratio()
+    off = top * value.denominator - value.numerator * bottom
+    below = math.nextafter(nearest, -math.inf) if off > 0 else nearest
+    return below, math.nextafter(nearest, math.inf) if off < 0 else nearest
 
 
 def ceil_to(value: Fraction, step: Fraction) -> int:

@@ -8,7 +8,8 @@ import pytest
 
 from neartwin.losses import Approx, Gaussian, Laplace, Pure, RandomizedResponse
 from neartwin.losses.directions import DirectedComposition
-from neartwin.losses.families.randomized_response import TwoSidedSum, fits
+from neartwin.losses.families.randomized_response import ResponsePair, TwoSidedSum
+from neartwin.losses.summands.atoms import AtomicSum
 
 JOBS = [
     (1, "0.5", "0", "1e-6"),
@@ -121,10 +122,11 @@ def test_the_sum_agrees_with_the_lattice_that_answers_for_mixtures():
 
 
 def test_what_would_under_or_overflow_takes_another_route():
-    assert fits(0.1, 200)
-    assert not fits(0.1, 901)
-    assert not fits(5.0, 200)
-    assert not fits(0.0, 5)
+    kinds = [
+        type(ResponsePair(Fraction(epsilon), Fraction(0), 0).repeated(count))
+        for epsilon, count in (("0.1", 200), ("0.1", 901), ("5", 200), ("1e-6", 5))
+    ]
+    assert kinds == [TwoSidedSum, AtomicSum, AtomicSum, AtomicSum]
     found = (200 * Pure(epsilon=5)).epsilon("1e-6")
     assert np.isfinite(found.upper)
     assert found.width < 1e-6 * found.upper

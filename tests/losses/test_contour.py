@@ -161,7 +161,7 @@ def test_long_contour_summed_by_rotations_errs_within_its_bound(width):
     turned = line.angle.astype(np.longdouble) - np.multiply.outer(eps.astype(np.longdouble), line.t)
     value = line.size * (np.cos(turned) + 1j * np.sin(turned))
     for got, exact in zip(found, (value, value * (0 if line.dip is None else line.dip)), strict=True):
-        bound = error + line.rounding.at(eps, float(line.t[-1])) + line.dip_rounding.at(eps, float(line.t[-1]))
+        bound = error + sum(one.fixed + np.abs(eps) * one.per_eps for one in (line.rounding, line.dip_rounding))
         assert np.all(np.abs(got - exact.sum(axis=1).real) <= bound)
     few, _ = line._sums(eps[:1])  # one eps is summed term by term
     assert np.all(np.abs(few[0] - found[0][:1]) <= 2 * error)

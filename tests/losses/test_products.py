@@ -41,7 +41,7 @@ def test_products_of_turns_are_the_sum_within_its_error(count, many, step):
     w = law(count, count)
     t, tilt = step * np.arange(float(many)), atoms.Tilted(w, 1.5)
     x, y, own = atoms.by_products(w, tilt, t)
-    bound = own + np.minimum(tilt.bulk, t * tilt.slope) + t * tilt.drift
+    bound = own + np.minimum(tilt.moved.bulk, t * tilt.moved.slope) + t * tilt.moved.drift
     truth = np.array(exact(w, 1.5, t))
     assert np.all(np.abs(x + 1j * y - truth) <= bound)
     assert np.all(bound[1:] <= 1e-12 * np.minimum(2, t[1:] * 3))  # small turns lose nothing
@@ -67,10 +67,12 @@ def test_fast_transform_and_products_of_turns_agree_within_their_errors(step):
     assert np.all(np.abs(fast - turned) <= own + error)
     assert np.all(np.abs(found[atoms.by_products][0] - turned) <= own + found[atoms.by_products][1])
     assert np.any(np.abs(moved - turned) > own + error)
-    small = t * tilt.size <= 1
-    assert np.all(error[small] <= 2e-13 * np.maximum(t * tilt.size, 0.0)[small]) or step == 0.01  # sums err absolutely
+    small = t * tilt.moved.size <= 1
+    assert (
+        np.all(error[small] <= 2e-13 * np.maximum(t * tilt.moved.size, 0.0)[small]) or step == 0.01
+    )  # sums err absolutely
     exactly = exact(w, 1.5, t[[1, 40, 2999]])
-    assert np.all(np.abs(fast[[1, 40, 2999]] - exactly) <= (error + tilt.bulk)[[1, 40, 2999]])
+    assert np.all(np.abs(fast[[1, 40, 2999]] - exactly) <= (error + tilt.moved.bulk)[[1, 40, 2999]])
 
 
 def test_running_sums_are_sums_within_the_additions_they_count():

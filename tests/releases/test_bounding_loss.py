@@ -87,6 +87,44 @@ def test_statements_of_loss_are_true_of_the_raw_rows_as_often_as_they_say(kind, 
         assert np.median([one["rows"][1] for one in few]) < 3 * lost.sum()
 
 
+@pytest.mark.parametrize("spend", [nt.pure(1), nt.zcdp("1/2")], ids=["pure", "zcdp"])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
+def test_noise_of_a_measured_loss_covers_what_one_unit_moves(neighbours, spend):
+    others = [("a", 1, 3), ("b", 4, 3), ("c", 30, 3)]
+
+    def exact(unit):
+        listed = others if unit is None else [*others, ("x", *unit)]
+        who, paid = (
+            [name for name, rows, _ in listed for _ in range(rows)],
+            [paid for _, n, paid in listed for _ in range(n)],
+        )
+        data = pa.table({"who": who, "town": ["Ulm"] * len(who), "paid": pa.array(paid, pa.float64())})
+        table = nt.table(data, unit="who", name="visits", neighbours=neighbours, columns={"paid": nt.bounds(0, 10)})
+        question = table.group_by("town", keys=TOWNS).agg(y=nt.sum("paid"))
+        loss = plan(question, spend=spend, limits=nt.limits(rows=2)).loss
+        stages = (loss.stage, loss.clipped.stage)
+        counts = [DuckdbEngine().aggregate(stage, salt=1).values["units"].astype(int) for stage in stages]
+        return counts, (loss.mechanism, loss.clipped.mechanism)
+
+    units = [(1, 5.0), (3, 5.0), (30, 5.0), (1, 50.0), (30, 50.0)] + [None] * (neighbours == "add_remove")
+    answers = [exact(unit) for unit in units]
+    pairs = [
+        (one, other) for one in answers for other in answers if neighbours == "replace_one" or other is answers[-1]
+    ]
+    for place, reached in (
+        (0, True),
+        (1, neighbours == "add_remove"),
+    ):  # one cell alone moves by 1 where a unit is replaced
+        moves = [one[0][place] - other[0][place] for one, other in pairs]
+        mechanism = answers[0][1][place]
+        if isinstance(spend, type(nt.pure(1))):
+            most, charged = max(np.abs(move).sum() for move in moves), mechanism.sensitivity
+        else:
+            most, charged = max((move**2).sum() for move in moves), mechanism.l2_squared
+        assert most <= charged
+        assert (most == charged) == reached
+
+
 def test_a_share_of_the_spend_measures_the_loss_in_the_same_question():
     _, _, groups = visits(50)
     asked = groups.agg(n=nt.count())

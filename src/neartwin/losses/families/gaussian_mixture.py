@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -18,7 +18,14 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
-from neartwin.losses.families.subsampled_gaussian import PLACES, QUARTER, NormalRatioSum, Strip, SubsampledGaussianPair
+from neartwin.losses.families.subsampled_gaussian import (
+    PLACES,
+    QUARTER,
+    NormalRatioSum,
+    OfAngles,
+    Strip,
+    SubsampledGaussianPair,
+)
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 from neartwin.special import log_ndtr
@@ -34,6 +41,8 @@ class MixtureStrip(Strip):
 
     shifts: tuple[float, ...]
     weights: tuple[float, ...]
+    turn: OfAngles = field(default=lambda theta: np.tan(np.minimum(theta, QUARTER)), kw_only=True)  # (S17)
+    widest: OfAngles = field(default=lambda theta: np.maximum(QUARTER - theta, 0.0), kw_only=True)  # (S18)
 
     def hidden(self, tilt: float) -> float:
         """An upper bound on -log E X of (S17); inf where the least distance is not 0."""
@@ -45,14 +54,6 @@ class MixtureStrip(Strip):
         k = np.array(self.weights[1:]) @ grown[1:] / self.weights[0]
         least = min(-tilt * math.log(self.weights[0]), float(np.min(tilt * np.log1p(k) - log_ndtr(PLACES))))
         return least * (1 + 1e-9)
-
-    def turn(self, theta: FloatArray) -> FloatArray:
-        """The argument's share of (S17)."""
-        return np.tan(np.minimum(theta, QUARTER))
-
-    def widest(self, theta: FloatArray) -> FloatArray:
-        """Strips in which the argument of r rises with the angle (S18)."""
-        return np.maximum(QUARTER - theta, 0.0) / self.mu
 
 
 class GaussianMixtureSum(NormalRatioSum):
@@ -90,11 +91,6 @@ class GaussianMixtureSum(NormalRatioSum):
         lost = each * (self.weights * np.abs(grown)).sum(axis=0) / (1 + near)
         lost = np.where(top > 1, each + 2 * U * top + ELEMENTARY * np.abs(value - top), lost)
         return value, 1.01 * ((shares * moved).sum(axis=0) + lost) + 2 * ELEMENTARY * np.abs(value)
-
-    def slope(self, u: FloatArray) -> FloatArray:
-        """The mean distance, weighed by shares of r."""
-        result: FloatArray = (self.shifts * self._parts(u)[2]).sum(axis=0)
-        return result
 
     def ends(self, low: float, high: float) -> tuple[float, float]:
         """The cut of (S16)."""

@@ -33,8 +33,9 @@ BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def _small(tilt: float, t: FloatArray, e: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The small form of `_block`: real and imaginary part of M(tilt + it) - 1, and the bound on its error.
+    """Where tilt e < 1 for every e: real and imaginary part of M(tilt + it) - 1, and the bound on its error.
 
+    M - 1 = a(e^{se} - 1) + b(e^{-(1+s)e} - 1), a + b = 1, with a = (1+s)/(1+2s) and b = s/(1+2s).
     a = 1/2 + q - ir and b = 1/2 - q + ir with q - ir = 1/(2(1+2s)). With G = e^{tilt e} - 1, F = e^{-(1+tilt)e} - 1,
     V = 1 - cos te and T = sin te, it is a(G + (1+G)(iT - V)) + b(F - (1+F)(iT + V)), whose parts are
     (G + F)/2 - (2 + G + F)V/2 + q(G - F)cos te + r(2 + G + F)T and ((G - F)/2 + q(2 + G + F))T - r(G - F)cos te.
@@ -143,28 +144,26 @@ class LaplaceSum(Summand):
         """Sum over the batch, in blocks; log M(tilt+it) - log M(tilt), each side with its own error."""
         base, base_error, small = self._mgf(tilt)
         value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
-        rows = max(1, BLOCK // len(self.e))
+        rows, near = max(1, BLOCK // len(self.e)), bool(small.all())
         for start in range(0, len(t), rows):
             part = slice(start, start + rows)
-            one, bound = self._block(tilt, t[part, None], small=bool(small.all()))
+            one, bound = (
+                log_one_plus(*_small(tilt, t[part, None], self.e)) if near else self._great(tilt, t[part, None])
+            )
             one -= base
             value[part] = one @ self.n
             size = np.abs(one.real) + np.abs(one.imag)
             error[part] = bound @ self.n + (len(self.e) + 4) * U * (size @ self.n)
         return value, error * 1.01 + float(self.n @ base_error)
 
-    def _block(self, tilt: float, t: FloatArray, *, small: bool) -> tuple[ComplexArray, FloatArray]:
-        """Log M_i(tilt + it) for a block of t (rows) and every e (columns).
+    def _great(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Log M_i(tilt + it) for a block of t (rows) and every e (columns), where tilt e is not below 1 for every e.
 
-        Small form, where tilt e < 1 for every e: M - 1 = a(e^{se} - 1) + b(e^{-(1+s)e} - 1), a + b = 1, with a =
-        (1+s)/(1+2s) and b = s/(1+2s). Every elementary factor errs by ELEMENTARY relative and every angle te by
-        8U|te|, so the sum errs by 4 ELEMENTARY (|a||e^{se} - 1| + |b||e^{-(1+s)e} - 1|) plus 8U te (|a| e^{tilt e} +
-        |b|). Otherwise M e^{-se} = a + b z with z = e^{-(1+2s)e}: error 4 ELEMENTARY (|a| + |b||z|) plus 16U te
-        |b||z|, and se is added with error 8U(tilt + t)e.
+        M e^{-se} = a + b z with z = e^{-(1+2s)e}, a = (1+s)/(1+2s), b = s/(1+2s): error 4 ELEMENTARY (|a| + |b||z|)
+        plus 16U te |b||z|, for an elementary factor errs by ELEMENTARY relative and an angle te by 8U|te|. se is added
+        with error 8U(tilt + t)e.
         """
         e = self.e
-        if small:
-            return log_one_plus(*_small(tilt, t, e))
         s = tilt + 1j * t
         b = s / (1 + 2 * s)
         a = 1 - b

@@ -27,20 +27,6 @@ MOST_COPIES, MOST_LOG = 900, 690.0
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 
 
-def fits(epsilon: float, count: int) -> bool:
-    """Whether these sums neither under- nor overflow, and their rounding is below 1e-10 of any eps but the smallest.
-
-    Args:
-        epsilon: The pure guarantee of one use.
-        count: The number of uses.
-    """
-    return (
-        epsilon >= 1e-5 * math.sqrt(count)
-        and count <= MOST_COPIES
-        and count * (epsilon + math.log1p(math.exp(-epsilon))) < MOST_LOG
-    )
-
-
 class Law(NamedTuple):
     """P_k, its partial sums A_m, the sums B_m of Q_k (S14), and the relative error (S15) of each."""
 
@@ -128,7 +114,11 @@ class ResponsePair(Pair):
         """Masses e^eps, 1 and others over their sum: errors of eps (U eps), exp and the division."""
         e = float(self.epsilon)
         infinity = (max(float_below(self.delta), 0.0), float_above(self.delta)) if self.delta else (0.0, 0.0)
-        if not self.others and fits(e, count):
+        # sums that neither under- nor overflow, and whose rounding is below 1e-10 of any eps but the smallest
+        fits = (
+            e >= 1e-5 * math.sqrt(count) and count <= MOST_COPIES and count * (e + math.log1p(math.exp(-e))) < MOST_LOG
+        )
+        if fits and not self.others:
             return TwoSidedSum(self.epsilon, count, infinity)
         small = math.exp(-e)
         whole = 1 + small + self.others * small

@@ -30,7 +30,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height
 from neartwin.losses.inversion import contour, saddle
 from neartwin.losses.inversion.contour import Contour
-from neartwin.losses.inversion.contour_search import CONTOUR, NARROW, NO_LINE, WIDE, Answer, invert, narrow
+from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands.base import SpecialMethod, Summand
@@ -566,10 +566,9 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
     eps, best = ladder.guess(), None
     for _ in range(AGAIN):
         line, at = ladder.line(eps)
-        (lower, upper, errors), middle, slope = invert(line, at, low_target, high_target)
-        result = Answer(lower, upper, CONTOUR if narrow(lower, upper, NARROW) else WIDE, errors, slope)
-        best = result if best is None or upper - lower < best.upper - best.lower else best
-        if narrow(lower, upper, ENOUGH) or not OFF < at.tilt * abs(middle - eps) < math.inf:
+        result, middle = invert(line, at, low_target, high_target)
+        best = result if best is None or result.upper - result.lower < best.upper - best.lower else best
+        if narrow(result.lower, result.upper, ENOUGH) or not OFF < at.tilt * abs(middle - eps) < math.inf:
             break
         if middle <= 0:
             line, at = ladder.line(0.0)

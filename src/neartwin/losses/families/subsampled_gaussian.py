@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -37,6 +38,7 @@ PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
+OfAngles = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,9 @@ class Strip:
     mu: float
     q: float
     direction: Direction
+    # of angles: the tilt that one unit of |t| takes (S5), and the widest strip beside (S3), a quarter turn and no zero of r
+    turn: OfAngles = field(default=np.sin, kw_only=True)
+    widest: OfAngles = field(default=lambda theta: np.minimum(0.95 * (math.pi - theta), QUARTER), kw_only=True)
 
     def hidden(self, tilt: float) -> float:
         """An upper bound on -log E X of (S5), rising in tilt."""
@@ -57,36 +62,10 @@ class Strip:
             result = min(result, float(np.min(tilt * np.log1p(k) - log_ndtr(PLACES))))
         return result * (1 + 1e-9)
 
-    def log_grown(self, low: float, high: float, theta: FloatArray, t: float) -> FloatArray:
-        """Log of what the integrand grows by at most (S4, S5); 1 - tilt'/tilt falls in tilt.
-
-        Args:
-            low: The least tilt.
-            high: The greatest tilt.
-            theta: Angles of the turn, (angles,).
-            t: The greatest |t|.
-        """
-        y = theta / self.mu
-        turned = (2 if self.direction == "replace" else 1) * t * theta
-        often = turned - high * NEGATIVE[self.direction] * np.log(np.cos(theta / 2))
-        if self.direction == "add":
-            share = 1 - np.cos(theta) + t * self.turn(theta) / max(low, SMALLEST)
-            seldom = np.where(share <= 1, share * self.hidden(high), np.inf)
-        else:
-            seldom = turned + (1 - np.cos(theta)) * self.hidden(high)
-        grown: FloatArray = np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
-        return 0.5 * y * y + grown
-
-    def turn(self, theta: FloatArray) -> FloatArray:
-        """The tilt that one unit of |t| takes in (S5)."""
-        return np.sin(theta)
-
-    def widest(self, theta: FloatArray) -> FloatArray:
-        """The widest strips eta that (S3) allows beside shifts theta: a quarter turn, and no zero of r."""
-        return np.minimum(0.95 * (math.pi - theta), QUARTER) / self.mu
-
     def step(self, low: float, high: float, t: float, log_goal: float) -> float:
         """The widest step whose error is below a goal; of so few bits that nodes are exact.
+
+        The integrand grows by (S4) or (S5), where 1 - tilt'/tilt falls in tilt.
 
         Args:
             low: The least tilt.
@@ -96,8 +75,16 @@ class Strip:
         """
         theta = np.append(ANGLES, math.atan2(low, t) * TURNS) if self.direction == "add" and low > 0 else ANGLES
         theta = np.minimum(theta, 40 * self.mu)
-        cost = math.log(2) - log_goal + 0.01
-        wide = float((2 * math.pi * theta / self.mu / (cost + self.log_grown(low, high, theta, t))).max())
+        turned = (2 if self.direction == "replace" else 1) * t * theta
+        often = turned - high * NEGATIVE[self.direction] * np.log(np.cos(theta / 2))
+        if self.direction == "add":
+            share = 1 - np.cos(theta) + t * self.turn(theta) / max(low, SMALLEST)
+            seldom = np.where(share <= 1, share * self.hidden(high), np.inf)
+        else:
+            seldom = turned + (1 - np.cos(theta)) * self.hidden(high)
+        y, cost = theta / self.mu, math.log(2) - log_goal + 0.01
+        log_grown = 0.5 * y * y + np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
+        wide = float((2 * math.pi * y / (cost + log_grown)).max())
         if not 0 < wide < math.inf:
             raise NoCertificateError
         mantissa, exponent = math.frexp(wide)
@@ -114,7 +101,7 @@ class Strip:
             theta: Angles of the shift, (angles,).
         """
         negative, hidden = tilt * NEGATIVE[self.direction], self.hidden(tilt)
-        widest = self.widest(theta)[:, None]
+        widest = self.widest(theta)[:, None] / self.mu
         falls = np.array([negative / 4, min(negative / 4, hidden)]) * self.mu**2
         best = 2 * math.pi / step / (1 + falls)  # of e^{eta^2 (1 + fall)/2 - 2 pi eta/h}, small eta
         eta = np.append(np.multiply.outer(best, STRIPS), 2 * math.pi / step)
@@ -142,10 +129,6 @@ class NormalRatioSum(QuadratureSum):
     @abstractmethod
     def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log r(u) and a bound on its error."""
-
-    @abstractmethod
-    def slope(self, u: FloatArray) -> FloatArray:
-        """About d log r/du."""
 
     @abstractmethod
     def ends(self, low: float, high: float) -> tuple[float, float]:
@@ -196,26 +179,23 @@ class NormalRatioSum(QuadratureSum):
         return u, replace(self.law(u, layout.step), outside=4 * math.exp(layout.log_error))
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """Count log (B(t)/M(tilt)) of (S3), the best of a few shifts."""
+        """Count log (B(t)/M(tilt)) of (S3), the best of a few shifts theta below pi/2, rounded up.
+
+        A term is w e^{a m - t g}, m the modulus and g the argument of `turned`. Its w errs as in `Tilted`, m and g as
+        `turned` states. The normalisation and two sums err by 4 gamma and the mean error of the weights.
+        """
         del until
         if t <= 0:
             return 0.0
         rule = self.rule(tilt, 0.0)
-        slope = 0.0  # of the tilted loss in u, for the choice of the shift only
-        for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
-            slope += float(rule.tilted_law.weights @ self.slope(sign * rule.nodes))
+        law, weights = rule.weighted, rule.tilted_law.shifted.weights
+        step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip
+        slope = (
+            abs(float(weights[1:] @ np.diff(law.losses))) / step
+        )  # of the tilted loss, for the choice of shifts only
         centre = t * slope * self.mu  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
-        return self.count * min(float(np.min(self._log_shifted(rule, tilt, t, theta))), 0.0) * (1 - 1e-12)
-
-    def _log_shifted(self, rule: Rule, tilt: float, t: float, theta: FloatArray) -> FloatArray:
-        """Log of B(t)/M(tilt) for each shift theta below pi/2, rounded up; above 0 where it proves nothing.
-
-        Errors of a term w e^{a m - t g}, m the modulus and g the argument of `turned`: w has its own (atoms.tilted), m and g
-        have those that `turned` states; the normalisation and two sums 4 gamma and the mean error of the weights.
-        """
         y = theta / self.mu
-        law, weights = rule.weighted, rule.tilted_law.weights
         exponent, moved = np.zeros((2, len(theta), len(rule.nodes)))
         for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
             modulus, argument, relative = self.turned(sign * rule.nodes, theta)
@@ -228,10 +208,11 @@ class NormalRatioSum(QuadratureSum):
         value = np.where(exponent.max(axis=1) > 700.0, np.inf, terms.sum(axis=1))
         slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
         slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
-        step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip
         outside = np.exp(np.minimum(strip.log_rule_error(step, tilt, theta), 700.0)) + law.outside
-        bound: FloatArray = 0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)
-        return bound
+        least = float(
+            np.min(0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside))
+        )  # above 0 it proves nothing
+        return self.count * min(least, 0.0) * (1 - 1e-12)
 
     def zcdp_tail(self, s: float) -> float:
         """No more than at the greatest distance: a mixture of pairs, and Renyi divergence is quasi-convex."""
@@ -278,12 +259,6 @@ class SubsampledGaussianSum(NormalRatioSum):
         """Log r(u) and a bound on its error; x errs by 4U, relative, of q and mu."""
         x = self.mu * u - 0.5 * self.mu**2
         return log_mixed(x, 6 * U * (np.abs(self.mu * u) + self.mu**2), self.q)
-
-    def slope(self, u: FloatArray) -> FloatArray:
-        """The share of r that moves, times mu."""
-        x = np.minimum(self.mu * u - 0.5 * self.mu**2, 30.0)
-        result: FloatArray = self.mu * self.q * np.exp(x) / (1 + self.q * np.expm1(x))
-        return result
 
     # -- the rule -----------------------------------------------------------------------------------------------------
     def ends(self, low: float, high: float) -> tuple[float, float]:

@@ -182,7 +182,7 @@ class SubsampledLaplaceSum(QuadratureSum):
             variation = max(first, last) * (1 - fall) + abs(last - first)
             constant = math.exp(self.e + rest + tilt * rest_tilt) / (4 * self.q)
             ramps += constant * (first + last * fall + variation)
-        atoms = float(rule.tilted_law.weights[:2].sum())
+        atoms = float(rule.tilted_law.shifted.weights[:2].sum())
         return atoms * (1 + 1e-9) + 4 * rule.weighted.outside, ramps * (1 + 1e-9)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:

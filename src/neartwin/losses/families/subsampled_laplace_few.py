@@ -161,10 +161,10 @@ def _rest(law: RampLaw, tilt: float, t: FloatArray) -> tuple[ComplexArray, Float
     power, whole = np.exp(n * one), np.exp(one)
     slack = np.abs(power) * (np.expm1(np.minimum(n * one_error, 700.0)) + 2 * ELEMENTARY + 4 * U * n * np.abs(one))
     whole_error = np.abs(whole) * (np.expm1(np.minimum(one_error, 700.0)) + 2 * ELEMENTARY + 4 * U * np.abs(one))
-    losses, weights = w.losses[:2], tilted.weights[:2]
+    losses, weights = w.losses[:2], tilted.shifted.weights[:2]
     most = abs(float((w.log_masses + tilt * w.losses).max()))
     rho = w.mass_error[:2] + tilt * w.loss_error[:2] + 3 * U * tilt * np.abs(losses) + 6 * ELEMENTARY
-    rho = rho + 2 * U * np.abs(w.log_masses[:2]) + 4 * U * most + tilted.bulk + 4 * w.outside
+    rho = rho + 2 * U * np.abs(w.log_masses[:2]) + 4 * U * most + tilted.moved.bulk + 4 * w.outside
     turn = np.multiply.outer(t, losses)
     few: ComplexArray = np.cos(turn) @ weights + 1j * (np.sin(turn) @ weights)
     few_error = 1.01 * (float(weights @ rho) + t * float(weights @ (w.loss_error[:2] + 8 * U * np.abs(losses))))

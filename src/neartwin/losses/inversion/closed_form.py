@@ -86,10 +86,10 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
         middle = 0.5 * (low + high)
         low, high = (middle, high) if line.delta(np.array([middle]))[0][0] >= low_target else (low, middle)
     at = Saddle(2 / (high - low), 0.5 * (low + high), (high - low) / 2, math.log(high_target))
-    (lower, upper, errors), _, _ = invert(line, at, low_target, high_target)
-    if not math.isfinite(upper):
-        lower, upper = low, _least_above(line, low, top, high_target)
-    return Answer(lower, upper, CLOSED, errors)
+    answer, _ = invert(line, at, low_target, high_target, name=CLOSED)
+    if math.isfinite(answer.upper):
+        return answer
+    return answer._replace(lower=low, upper=_least_above(line, low, top, high_target))
 
 
 def _least_above(line: Closed, low: float, high: float, target: float) -> float:

@@ -63,23 +63,19 @@ def _shortest(
     """
     tilt = saddle.tilt
     best = (math.inf, tilt, 0.0)
-
-    def falls(shares: tuple[float, ...]) -> bool:
-        nonlocal best
-        for i, share in enumerate(shares):
+    for shares in ((1.0,), SMALLER, LARGER):
+        for share in shares:
             s = max(tilt + share * gap, 0.0)
             log = sum(total.log_mgf(s)) + log_c(s) if s > 0 else 0.0  # c(s) M(s), rounded up
             period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - tilt)
             if not (period < best[0] or best[0] == math.inf):
-                return i > 0
+                break
             if math.isfinite(period):
                 best = (period, s, log)
             if best[0] <= enough:
-                break
-        return True
-
-    if not falls((1.0,)) or best[0] > enough:
-        _ = falls(SMALLER) or falls(LARGER)
+                return best
+        if share != shares[0]:  # it fell this way, so it rises the other way
+            break
     return best
 
 
@@ -199,18 +195,6 @@ class Rounding(NamedTuple):
             per_eps = float((size + size * grown) @ t)
             return cls(float(size @ (grown + gamma(len(t)))), per_eps * 1.72 * 2 * U * 1.01)
 
-    def at(self, eps: FloatArray, longest: float) -> FloatArray:
-        """The bound at each eps; inf where the angle of the longest frequency errs by more than 1.
-
-        Args:
-            eps: Finite, (n,).
-            longest: The longest frequency.
-        """
-        bound: FloatArray = np.where(
-            2 * U * np.abs(eps) * longest <= 1, self.fixed + np.abs(eps) * self.per_eps, np.inf
-        )
-        return bound
-
 
 NOTHING = Rounding(0.0, 0.0)
 
@@ -251,8 +235,12 @@ class Contour:
         # S of the upper kernel, and what the lower one adds to it (K2)
         (s_upper, dip), products = self._sums(eps)
         longest = float(self.t[-1])
-        rounding = self.rounding.at(eps, longest) + products
-        rounding_below = rounding if self.dip is None else rounding + self.dip_rounding.at(eps, longest)
+        # nothing is known where the angle of the longest frequency errs by more than 1
+        reach = np.where(2 * U * np.abs(eps) * longest <= 1, np.abs(eps), np.inf)
+        rounding = self.rounding.fixed + reach * self.rounding.per_eps + products
+        rounding_below = rounding
+        if self.dip is not None:
+            rounding_below = rounding + self.dip_rounding.fixed + reach * self.dip_rounding.per_eps
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         upper = (s_upper + rounding + self.cut) * scale * (1 + np.expm1(scale_error))
         low = s_upper + np.minimum(dip, 0.0) - rounding_below - self.cut

@@ -110,8 +110,10 @@ class Ends(NamedTuple):
     errors: dict[str, float]  # at the upper end
 
 
-def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float) -> tuple[Ends, float, float]:
-    """The certified ends, the estimate between them, and -d log delta / d eps there.
+def invert(
+    line: ContourRule, at: Saddle, low_target: float, high_target: float, *, name: str = CONTOUR, enough: float = NARROW
+) -> tuple[Answer, float]:
+    """The answer of one line, and where it believes eps to be.
 
     Newton inside a bracket finds where the estimate of delta is the target. The ends around it are evaluated and so
     proved.
@@ -121,6 +123,8 @@ def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float)
         at: The saddle that it was built at.
         low_target: Delta at the lower end is at least this.
         high_target: Delta at the upper end is at most this.
+        name: The method; a contour that is wider than promised is named so.
+        enough: The relative width wanted, if that is more than a contour promises.
     """
     log_target = 0.5 * (math.log(low_target) + math.log(high_target))
     e, slope, low, high = at.eps, at.tilt, -math.inf, math.inf
@@ -139,7 +143,10 @@ def invert(line: ContourRule, at: Saddle, low_target: float, high_target: float)
         e += move
         if settled:
             break
-    return ends(line, e, slope, low_target, high_target), e, slope
+    lower, upper, errors = ends(line, e, slope, low_target, high_target)
+    name = WIDE if name == CONTOUR and not narrow(lower, upper, max(enough, NARROW)) else name
+    slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.tilt
+    return Answer(lower, upper, name, errors, slope), e if math.isfinite(e) else at.eps
 
 
 def ends(line: ContourRule, e: float, slope: float, low_target: float, high_target: float) -> Ends:
@@ -299,7 +306,7 @@ def by_line(
         here = at.lower(total, NEARER[factor]) if factor else at
         try:
             name, line = look(total, here, aim)
-            result, middle = _at_line(name, line, here, (low_target, high_target), rtol)
+            result, middle = invert(line, here, low_target, high_target, name=name, enough=rtol)
         except NO_LINE:
             factor, look = factor + (look is build), build
             continue
@@ -324,7 +331,7 @@ def by_line(
     if left == tries and build is line_at and not narrow(best.lower, best.upper, rtol):  # the last level was never met
         with contextlib.suppress(*NO_LINE):
             _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
-            best = common(best, _at_line(CONTOUR, line, at, (low_target, high_target), rtol)[0])
+            best = common(best, invert(line, at, low_target, high_target, enough=rtol)[0])
     return best
 
 
@@ -338,14 +345,4 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
     """
     at = saddle.for_delta(total, high_target)
     line = contour.build(total, at, 0.0, share=BRIEF)
-    return _at_line(CONTOUR, line, at, (low_target, high_target), NARROW)[0]
-
-
-def _at_line(
-    name: str, line: ContourRule, at: Saddle, targets: tuple[float, float], rtol: float
-) -> tuple[Answer, float]:
-    """The answer of one line, and where it believes eps to be."""
-    (lower, upper, errors), middle, slope = invert(line, at, *targets)
-    name = WIDE if name == CONTOUR and not narrow(lower, upper, max(rtol, NARROW)) else name
-    slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.tilt
-    return Answer(lower, upper, name, errors, slope), middle if math.isfinite(middle) else at.eps
+    return invert(line, at, low_target, high_target)[0]

@@ -42,6 +42,7 @@ class SumOfLosses:
         self.lattice_error = sum([part.lattice_error for part in self.summands])
         # the special method of the first summand that knows one for this sum
         alone = len(self.summands) == 1
+        self.has_closed_form = alone and self.summands[0].has_closed_form  # delta is a formula
         self.ladder = next(
             (part.ladder for part in self.summands if part.ladder and (alone or part.ladder.mixes)), None
         )
@@ -55,11 +56,6 @@ class SumOfLosses:
     def fastest_frequency(self) -> float:
         """About how fast the atoms of the fastest summand turn; 0 where none is known. It decides no answer but its time."""
         return max(part.fastest_frequency for part in self.summands)
-
-    @cached_property
-    def has_closed_form(self) -> bool:
-        """One summand, whose delta is a formula."""
-        return len(self.summands) == 1 and self.summands[0].has_closed_form
 
     @property
     def lattice(self) -> Lattice | None:

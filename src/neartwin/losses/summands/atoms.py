@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,14 +44,10 @@ class Weighted:
         return np.exp(self.log_masses)
 
     @cached_property
-    def own_error(self) -> FloatArray:
-        """Relative error of p_j (e^{tilt l_j} - 1) but for that of the exponent, in a sum by blocks."""
-        return self.mass_error + (ELEMENTARY + U + blocked(len(self.losses)))
-
-    @cached_property
-    def exponent_error(self) -> FloatArray:
-        """Error of tilt l_j, per unit of tilt."""
-        return self.loss_error + U * np.abs(self.losses)
+    def moment_errors(self) -> tuple[FloatArray, FloatArray]:
+        """Relative error of p_j (e^{tilt l_j} - 1) in a sum by blocks but for the exponent's, and that per unit of tilt."""
+        own = self.mass_error + (ELEMENTARY + U + blocked(len(self.losses)))
+        return own, self.loss_error + U * np.abs(self.losses)
 
     @cached_property
     def errors(self) -> FloatArray:
@@ -59,6 +56,30 @@ class Weighted:
         own = self.mass_error + 2 * ELEMENTARY + 2 * U * np.abs(self.log_masses)
         moved = self.loss_error + 3 * U * size
         return np.array([own, moved, own * size, moved * size, size, self.loss_error + 8 * U * size])
+
+
+class Shifted(NamedTuple):
+    """A tilted law: the greatest exponent, the sum of e^{exponent} over its own, and the weights, of sum 1."""
+
+    top: float
+    whole: float
+    weights: FloatArray
+
+
+class Moved(NamedTuple):
+    """The effect of a tilted law's errors on a sum of its weights.
+
+    Attributes:
+        bulk: The most that the errors of the weights can do to a sum of them, times 2.
+        slope: The most that they can do to a sum of w (e^{itl} - 1), per unit of t.
+        size: The sum of w |l|, rounded up.
+        drift: The most that moved losses can do, per unit of t.
+    """
+
+    bulk: float
+    slope: float
+    size: float
+    drift: float
 
 
 class Tilted:
@@ -78,59 +99,37 @@ class Tilted:
             moment = w.masses * np.expm1(exponent)
             value = total(moment)
         if -0.5 < value < math.inf:
-            moved = float(np.abs(moment) @ w.own_error) + 1e-60 * len(moment)
-            moved += tilt * float((w.masses + np.maximum(moment, 0.0)) @ w.exponent_error)
+            own, per_tilt = w.moment_errors
+            moved = float(np.abs(moment) @ own) + 1e-60 * len(moment)
+            moved += tilt * float((w.masses + np.maximum(moment, 0.0)) @ per_tilt)
             self.log_mgf = math.log1p(value)
             error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(self.log_mgf)
         else:
-            top, whole, _ = self._shifted
+            top, whole, _ = self.shifted
             self.log_mgf = top + math.log(whole)
-            error = 1.01 * self._means[0] + 4 * U * (abs(top) + 20)
+            error = 0.5 * self.moved.bulk + 4 * U * (abs(top) + 20)
         self.error = error + 2 * w.outside
 
     @cached_property
-    def _shifted(self) -> tuple[float, float, FloatArray]:
-        """The greatest exponent, the sum of e^{exponent} over its own, and the weights."""
+    def shifted(self) -> Shifted:
+        """The weights, and what made them."""
         exponent = self.weighted.log_masses + self.tilt * self.weighted.losses
         top = float(exponent.max())
         raw = np.exp(exponent - top)
         whole = total(raw)
-        return top, whole, raw / whole
+        return Shifted(top, whole, raw / whole)
 
     @cached_property
-    def weights(self) -> FloatArray:
-        """The tilted weights w, of sum 1."""
-        return self._shifted[2]
-
-    @cached_property
-    def _means(self) -> tuple[float, float, float, float]:
-        """Sums of w rho, w rho |l|, w |l| and w (loss_error + 8U |l|)."""
-        own, moved, own_l, moved_l, l, drift = (self.weighted.errors @ self.weights).tolist()
+    def moved(self) -> Moved:
+        """From the sums of w rho, w rho |l|, w |l| and w (loss_error + 8U |l|)."""
+        own, moved, own_l, moved_l, l, drift = (self.weighted.errors @ self.shifted.weights).tolist()
         count = len(self.weighted.losses)
-        top = 4 * U * abs(self._shifted[0])
+        top = 4 * U * abs(self.shifted.top)
         mean = own + self.tilt * moved + top
         more = mean * (1 + gamma(count)) + 2 * blocked(count)
-        return mean + more, own_l + self.tilt * moved_l + (top + more) * l, l, drift
-
-    @property
-    def bulk(self) -> float:
-        """The most that the errors of the weights can do to a sum of them, times 2."""
-        return 2.02 * self._means[0]
-
-    @property
-    def slope(self) -> float:
-        """The most that they can do to a sum of w (e^{itl} - 1), per unit of t."""
-        return 1.01 * self._means[1]
-
-    @property
-    def size(self) -> float:
-        """The sum of w |l|, rounded up."""
-        return 1.01 * self._means[2]
-
-    @property
-    def drift(self) -> float:
-        """The most that moved losses can do, per unit of t."""
-        return 1.01 * self._means[3]
+        return Moved(
+            2.02 * (mean + more), 1.01 * (own_l + self.tilt * moved_l + (top + more) * l), 1.01 * l, 1.01 * drift
+        )
 
 
 SHARPNESS = 0.185  # b of (K13)
@@ -221,11 +220,12 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, 
         t: Frequencies, (frequencies,).
     """
     # what the stated errors of masses and losses, and what is outside, may move the sum by
-    error = np.minimum(tilted_law.bulk, t * tilted_law.slope) + t * tilted_law.drift + 4 * w.outside
+    moved = tilted_law.moved
+    error = np.minimum(moved.bulk, t * moved.slope) + t * moved.drift + 4 * w.outside
     atoms, frequencies = len(w.losses), len(t)
     costs = {turned: 2 * atoms * frequencies}
     if frequencies > 1 and bool(np.all(np.abs(t - t[1] * np.arange(frequencies)) <= 2 * U * t)):
-        costs |= {by_products: work_by_products(atoms, frequencies), transformed: by_transform(atoms, frequencies)}
+        costs |= zip((by_products, transformed), quick_work(atoms, frequencies), strict=True)
     x, y, own = min(costs, key=costs.__getitem__)(w, tilted_law, t)
     return log_one_plus(x, y, error + own)
 
@@ -244,7 +244,7 @@ def turned(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, 
     x, y = np.empty((2, len(t)))
     width = min(block(len(w.losses)), len(w.losses))
     spare = np.zeros(-len(w.losses) % width)
-    losses, weights = np.append(0.5 * w.losses, spare), np.append(2 * tilted_law.weights, spare)
+    losses, weights = np.append(0.5 * w.losses, spare), np.append(2 * tilted_law.shifted.weights, spare)
     together = max(1, BLOCK // len(losses))
     for start in range(0, len(t), together):
         some = slice(start, start + together)
@@ -252,7 +252,7 @@ def turned(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, 
         sine = np.sin(half)
         both = np.array([-sine, np.cos(half)]) * (sine * weights[:, None])
         x[some], y[some] = both.reshape(2, -1, width, half.shape[1]).sum(axis=2).sum(axis=1)
-    return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * tilted_law.size)
+    return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * tilted_law.moved.size)
 
 
 def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -273,11 +273,11 @@ def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatAr
     half = np.multiply.outer((0.5 * t[1]) * np.append(np.arange(float(few)), few * np.arange(float(coarse))), w.losses)
     sine = np.sin(half)
     turns = -2 * sine * sine + 2j * (sine * np.cos(half))
-    weighted = turns * tilted_law.weights
+    weighted = turns * tilted_law.shifted.weights
     alone, rows = weighted.sum(axis=1), max(1, ONE_THREAD // (few * atoms))
     both = [weighted[i : i + rows] @ turns[:few].T for i in range(few, few + coarse, rows)]
     result = (alone[few:, None] + alone[:few] + np.concatenate(both)).ravel()[: len(t)]
-    most = np.minimum(4.0, t * tilted_law.size)
+    most = np.minimum(4.0, t * tilted_law.moved.size)
     return result.real, result.imag, most * (2.2 * ELEMENTARY + 4 * (gamma(atoms) + 8 * U))
 
 
@@ -290,14 +290,14 @@ def transformed(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatAr
         t: Frequencies 0, d, 2d, ...
     """
     step, last = float(t[1]), len(t) - 1
-    if float(t[-1]) * tilted_law.size > FEW_TURNS:
-        result, slack = transform(w.losses, tilted_law.weights, step, last)
+    if float(t[-1]) * tilted_law.moved.size > FEW_TURNS:
+        result, slack = transform(w.losses, tilted_law.shifted.weights, step, last)
         return result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
-    rises = 2 * np.sin((0.5 * step) * w.losses) * tilted_law.weights
+    rises = 2 * np.sin((0.5 * step) * w.losses) * tilted_law.shifted.weights
     result, slack = transform(w.losses, rises, 0.5 * step, 2 * last - 1)
     sums, added = running(result[1::2])
     sums = np.append(0.0, sums)
-    own = slack + (2 * ELEMENTARY + gamma(added)) * float(np.abs(rises).sum()) + 4 * U * step * tilted_law.size
+    own = slack + (2 * ELEMENTARY + gamma(added)) * float(np.abs(rises).sum()) + 4 * U * step * tilted_law.moved.size
     return -sums.imag, sums.real, np.arange(float(len(t))) * (own * 1.01)
 
 
@@ -315,24 +315,17 @@ def running(x: ComplexArray) -> tuple[ComplexArray, int]:
     return rows.ravel()[: len(x)], added + RUN
 
 
-def by_transform(atoms: int, frequencies: int) -> int:
-    """The cost of a fast transform and of all else that a line does at its frequencies, in exponentials.
+def quick_work(atoms: int, frequencies: int) -> tuple[int, int]:
+    """The cost in exponentials of products of turns, whose sums lose too many digits for many atoms, and of a fast transform.
+
+    The latter holds all else that a line does at its frequencies.
 
     Args:
         atoms: Their number.
         frequencies: Their number.
     """
-    return OVERHEAD + 20 * atoms + 10 * frequencies
-
-
-def work_by_products(atoms: int, frequencies: int) -> int:
-    """The cost of products of turns, in exponentials; for many atoms their sums lose too many digits.
-
-    Args:
-        atoms: Their number.
-        frequencies: Their number.
-    """
-    return atoms * (4 * math.isqrt(frequencies) + frequencies // 6 + 4) if atoms <= FEW_ATOMS else sys.maxsize
+    products = atoms * (4 * math.isqrt(frequencies) + frequencies // 6 + 4) if atoms <= FEW_ATOMS else sys.maxsize
+    return products, OVERHEAD + 20 * atoms + 10 * frequencies
 
 
 def work(atoms: int, frequencies: int) -> int:
@@ -342,7 +335,8 @@ def work(atoms: int, frequencies: int) -> int:
         atoms: Their number.
         frequencies: Their number.
     """
-    return min(work_by_products(atoms, frequencies), 3 * by_transform(atoms, frequencies))
+    products, transform = quick_work(atoms, frequencies)
+    return min(products, 3 * transform)
 
 
 class AtomicSum(Summand):
@@ -408,7 +402,11 @@ class AtomicSum(Summand):
         if gap * until > math.pi * (1 + 1e-12):
             return 0.0
         one = self._tilted_law(tilt)
-        drop = 4 * float(one.weights[0] * one.weights[1]) * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
+        drop = (
+            4
+            * float(one.shifted.weights[0] * one.shifted.weights[1])
+            * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
+        )
         return 0.5 * self.count * math.log1p(-min(drop * (1 - 1e-9), 1 - 1e-16)) * (1 - 1e-12)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
