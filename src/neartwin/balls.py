@@ -376,12 +376,6 @@ def hull(low: float, high: float) -> "arb":
     return ball(low).union(ball(high))
 
 
-def legendre_rule(count: int) -> "tuple[list[float], list[arb]]":
-    """The nodes of a Gauss-Legendre rule on [-1, 1], each within 2^-53, and its weights."""
-    rule = [_flint().arb.legendre_p_root(count, k, True) for k in range(count)]
-    return [float(node) for node, _ in rule], [weight for _, weight in rule]
-
-
 def exceeds(one: Callable[[], "arb"], other: Callable[[], "arb"]) -> bool:
     """Whether one value is above another, at up to 8192 bits. The answer is yes if that does not decide.
 

@@ -14,13 +14,10 @@ from neartwin.divergences import discrete_laplace_pair, finite_pair, randomized_
 from neartwin.divergences.theorems import (
     azuma_tail,
     azuma_threshold,
-    azuma_z,
     jeffreys,
-    kl_bound_bun_steinke,
     kl_bound_dwork_roth,
     kl_bound_tight,
     kl_chain,
-    largest_log_ratio,
     nearby_law,
     nearby_pair,
     response_loss_tail,
@@ -108,7 +105,8 @@ def test_the_printed_part_two_is_refuted_and_the_corrected_one_is_not():
     assert pair.reversed().max_divergence().lower == np.inf
     assert nearby_pair(pair, "0.6931471805599454").distance.lower > 0.1
     near = nearby_pair(pair, "0.6931471805599454")
-    assert largest_log_ratio(near.second, near.first) < 0.7
+    both = near.first.lower > 0
+    assert np.log(near.second.lower[both] / near.first.upper[both]).max() < 0.7
 
 
 def test_lemma_3_17_needs_a_non_negative_epsilon():
@@ -137,8 +135,8 @@ def test_a_chain_with_too_small_an_epsilon_is_refused():
 
 @pytest.mark.parametrize("epsilon", ["0.001", "0.5", "1", "4"])
 def test_kl_bounds_stand_in_order_and_the_tight_one_is_attained(epsilon):
-    tight, middle, loose = (f(epsilon) for f in (kl_bound_tight, kl_bound_bun_steinke, kl_bound_dwork_roth))
-    assert tight.upper < middle.lower < loose.lower
+    tight, loose = kl_bound_tight(epsilon), kl_bound_dwork_roth(epsilon)
+    assert tight.upper < loose.lower
     for attained in (randomized_response_pair(epsilon).kl(), discrete_laplace_pair(epsilon=epsilon).kl()):
         assert attained.upper == pytest.approx(tight.upper, rel=1e-13)
     assert discrete_laplace_pair(epsilon=epsilon, sensitivity=3).kl().upper < tight.lower
@@ -157,9 +155,8 @@ def test_exact_tail_of_responses_is_a_binomial_sum_below_azuma(epsilon, count, z
     assert found.upper <= azuma_tail(z).lower
 
 
-def test_azuma_threshold_inverse_and_the_wrong_constant():
+def test_azuma_threshold_and_the_wrong_constant():
     assert azuma_threshold(count=100, bound="0.1", drift="0.005", z=3).upper == pytest.approx(3.5, rel=1e-14)
-    assert azuma_tail(np.asarray(azuma_z("1e-9").upper)).upper == pytest.approx(1e-9, rel=1e-12)
     # e^{-z^2/8}, from |C - E C| <= 2A in the classical form, would be far weaker than the lemma
     assert azuma_tail(3).upper < np.exp(-9 / 8)
     with pytest.raises(ParameterError):

@@ -12,15 +12,10 @@ from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.theorems import (
     chebyshev_radius,
-    count_for_radius,
-    count_for_radius_exact,
     counts_scale,
-    epsilon_for_radius,
-    epsilon_for_radius_exact,
     failure_at_union_radius,
     histogram_radius,
     laplace_failure,
-    laplace_failure_exact,
     laplace_mean_variance,
     laplace_radius,
     laplace_radius_exact,
@@ -52,29 +47,13 @@ def test_fact_3_7_and_its_missing_condition():
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 10**6), st.floats(1e-3, 100), st.floats(1e-12, 1), st.floats(0.01, 50))
-def test_every_inverse_returns(count, epsilon, beta, sensitivity):
+def test_the_failure_at_a_radius_returns_its_chance(count, epsilon, beta, sensitivity):
     e, b, s = np.asarray(epsilon), np.asarray(beta), np.asarray(sensitivity)
     radius = laplace_radius(count=count, sensitivity=s, epsilon=e, beta=b)
     exact = laplace_radius_exact(count=count, sensitivity=s, epsilon=e, beta=b)
     assert exact.lower <= radius.upper
-    r, x = np.asarray(radius.upper), np.asarray(exact.upper)
+    r = np.asarray(radius.upper)
     assert laplace_failure(count=count, radius=r, sensitivity=s, epsilon=e).upper == pytest.approx(beta, rel=1e-9)
-    assert laplace_failure_exact(count=count, radius=x, sensitivity=s, epsilon=e).lower <= beta * (1 + 1e-9)
-    assert laplace_failure_exact(count=count, radius=r, sensitivity=s, epsilon=e).lower <= beta
-    if radius.lower > 1e-6 and exact.lower > 1e-6:
-        back = epsilon_for_radius(count=count, sensitivity=s, radius=r, beta=b)
-        assert back.upper == pytest.approx(epsilon, rel=1e-12)
-        back = epsilon_for_radius_exact(count=count, sensitivity=s, radius=x, beta=b)
-        assert back.upper == pytest.approx(epsilon, rel=1e-12)
-
-
-@pytest.mark.parametrize("beta", ["0.05", "0.5", "1e-9"])
-def test_the_most_answers_for_a_radius_are_the_most(beta):
-    for ask, radius_of in ((count_for_radius, laplace_radius), (count_for_radius_exact, laplace_radius_exact)):
-        most = ask(sensitivity=1, epsilon="0.5", radius=50, beta=beta)
-        allowed, beyond = (radius_of(count=k, sensitivity=1, epsilon="0.5", beta=beta) for k in (most, most + 1))
-        assert allowed.lower <= 50 < beyond.upper
-    assert count_for_radius(sensitivity=1, epsilon=1, radius="0.001", beta="0.5") == 0
 
 
 def test_union_radius_fails_slightly_less_than_beta():

@@ -4,13 +4,7 @@ Lemmas of the texts and exact verdicts on (epsilon, delta) stand in `theorems`.
 """
 
 from neartwin.divergences.densities import BracketedPair as BracketedPair
-from neartwin.divergences.densities import ExponentialTail as ExponentialTail
-from neartwin.divergences.densities import SmoothPiece as SmoothPiece
-from neartwin.divergences.densities import estimate_kl as estimate_kl
-from neartwin.divergences.densities import estimate_renyi as estimate_renyi
 from neartwin.divergences.densities import monotone_pair as monotone_pair
-from neartwin.divergences.densities import smooth_kl as smooth_kl
-from neartwin.divergences.densities import smooth_renyi as smooth_renyi
 from neartwin.divergences.finite import FinitePair as FinitePair
 from neartwin.divergences.finite import Pair as Pair
 from neartwin.divergences.finite import discrete_laplace_pair as discrete_laplace_pair

@@ -13,7 +13,7 @@ import numpy as np
 
 from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, all_bounds, ball, binomial_cdf, bounds, elementwise, exceeds, read
-from neartwin.checks import integer, non_negative, open_probability
+from neartwin.checks import integer, non_negative
 from neartwin.divergences.finite import FinitePair, Laws, Outcome, hockey_stick_of, kl_of
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, rational
@@ -67,12 +67,6 @@ def azuma_tail(z: Numeric) -> Certified:
     )
 
 
-def azuma_z(probability: Number) -> Certified:
-    """sqrt(2 ln(1/probability)): the z at which the tail bound is this probability."""
-    share = open_probability(probability=rational(probability=probability))
-    return elementwise(lambda p: (-2 * ball(p).log()).sqrt(), share, method="Dwork-Roth Lemma 3.19, inverse")
-
-
 def response_loss_tail(*, epsilon: Number, count: int, z: Number) -> Certified:
     """The exact probability that the sum of randomized-response losses exceeds k epsilon tanh(epsilon/2) + z sqrt(k)
     epsilon.
@@ -113,12 +107,6 @@ def kl_bound_dwork_roth(epsilon: Numeric) -> Certified:
     """
     e = domains.NOT_NEGATIVE(epsilon=epsilon)
     return elementwise(lambda e: ball(e) * ball(e).expm1(), e, method="Dwork-Roth Lemma 3.18")
-
-
-def kl_bound_bun_steinke(epsilon: Numeric) -> Certified:
-    """epsilon^2 / 2. Bun and Steinke 2016, Proposition 3.3 at order 1."""
-    e = domains.NOT_NEGATIVE(epsilon=epsilon)
-    return elementwise(lambda e: ball(e) ** 2 / 2, e, method="Bun-Steinke Proposition 3.3")
 
 
 def kl_bound_tight(epsilon: Numeric) -> Certified:
@@ -296,24 +284,6 @@ def _mended(first: list["arb"], second: list["arb"], missing: "arb") -> tuple[li
     return [y + part for y, part in zip(first, moved, strict=True)], [
         z - part for z, part in zip(second, moved, strict=True)
     ]
-
-
-def largest_log_ratio(first: Certified, second: Certified) -> float:
-    """A lower bound on the max divergence of two enclosed laws, to check a witness.
-
-    Args:
-        first: The probabilities under P.
-        second: The probabilities under Q.
-
-    Returns:
-        The bound.
-
-    >>> largest_log_ratio(Interval(np.array([0.5]), np.array([0.5])), Interval(np.array([0.25]), np.array([0.25])))
-    0.69314718...
-    """
-    with np.errstate(divide="ignore"):
-        ratios = np.log(first.lower[first.lower > 0]) - np.log(second.upper[first.lower > 0])
-    return float(np.max(ratios))
 
 
 # Remark 3.1: a mechanism is (epsilon, delta)-DP iff D^delta <= epsilon for every ordered pair of neighbours. For laws given

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from neartwin import domains
-from neartwin.balls import Certified, Exact, Numeric, ball, bounds, elementwise, quotient, read
+from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, quotient, read
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational, root_above
@@ -132,26 +132,6 @@ def laplace_failure(*, count: int, radius: Numeric, sensitivity: Numeric, epsilo
     )
 
 
-def laplace_failure_exact(*, count: int, radius: Numeric, sensitivity: Numeric, epsilon: Numeric) -> Certified:
-    """The exact probability that some error reaches the radius: 1 - (1 - e^(-r/b))^k.
-
-    Args:
-        count: k, the number of answers.
-        radius: r.
-        sensitivity: The L1 sensitivity.
-        epsilon: The pure-DP parameter.
-
-    Returns:
-        The probability.
-    """
-    k, r = integer(at_least=1, count=count), domains.NOT_NEGATIVE(radius=radius)
-
-    def value(r: Exact, b: Exact) -> "arb | Exact":
-        return -(k * (-(-ball(r) / ball(b)).expm1()).log()).expm1() if r else 1
-
-    return elementwise(value, r, _scale(sensitivity, epsilon), method=EXACT, least=0, most=1)
-
-
 def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
     """The exact probability that the radius of Theorem 3.8 fails: 1 - (1 - beta/k)^k, at most beta.
 
@@ -167,82 +147,6 @@ def failure_at_union_radius(*, count: int, beta: Numeric) -> Certified:
     """
     k = integer(at_least=1, count=count)
     return elementwise(lambda p: 1 - (1 - ball(p) / k) ** k, domains.POSITIVE_SHARE(beta=beta), method=EXACT)
-
-
-def epsilon_for_radius(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
-    """The epsilon at which Theorem 3.8's radius is r: sensitivity ln(k / beta) / r. Spend at least the upper end.
-
-    Args:
-        count: k, the number of answers.
-        sensitivity: The L1 sensitivity.
-        radius: r.
-        beta: The failure probability.
-
-    Returns:
-        The epsilon.
-    """
-    return _at_quantile(_union_quantile, count, _per_radius(sensitivity, radius), beta, UNION)
-
-
-def epsilon_for_radius_exact(*, count: int, sensitivity: Numeric, radius: Numeric, beta: Numeric) -> Certified:
-    """The least epsilon whose exact radius is r.
-
-    Args:
-        count: k, the number of answers.
-        sensitivity: The L1 sensitivity.
-        radius: r.
-        beta: The failure probability.
-
-    Returns:
-        The epsilon.
-    """
-    return _at_quantile(_exact_quantile, count, _per_radius(sensitivity, radius), beta, EXACT)
-
-
-def count_for_radius(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
-    """The most answers for which Theorem 3.8 promises the radius: floor(beta e^(r/b)); 0 if not even one.
-
-    Args:
-        sensitivity: The L1 sensitivity.
-        epsilon: The pure-DP parameter.
-        radius: r.
-        beta: The failure probability.
-
-    Returns:
-        The number of answers.
-
-    >>> count_for_radius(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
-    10984
-    """
-    ratio = quotient(domains.POSITIVE(radius=radius), _scale(sensitivity, epsilon))
-    share = domains.POSITIVE_SHARE(beta=beta)
-    return _counted(bounds(lambda: ball(share) * ball(ratio).exp()), radius)
-
-
-def count_for_radius_exact(*, sensitivity: Number, epsilon: Number, radius: Number, beta: Number) -> int:
-    """The most answers whose largest error exceeds the radius with probability at most beta, by the exact law.
-
-    Args:
-        sensitivity: The L1 sensitivity.
-        epsilon: The pure-DP parameter.
-        radius: r.
-        beta: The failure probability.
-
-    Returns:
-        The number of answers.
-
-    >>> count_for_radius_exact(sensitivity=1, epsilon=1, radius="12.3", beta="0.05")
-    11268
-    """
-    ratio = quotient(domains.POSITIVE(radius=radius), _scale(sensitivity, epsilon))
-    share = domains.POSITIVE_SHARE(beta=beta)
-    return _counted(bounds(lambda: (-ball(share)).log1p() / (-(-ball(ratio)).expm1()).log()), radius)
-
-
-def _counted(most: tuple[float, float], radius: Number) -> int:
-    if not math.isfinite(most[1]):
-        raise ParameterError("radius", radius, "allows more answers than a float can count")
-    return math.floor(most[0])
 
 
 def counts_scale(*, queries: int, epsilon: Numeric) -> Certified:
@@ -384,10 +288,6 @@ def _exact_quantile(k: int, beta: Exact) -> "arb":
 
 def _scale(sensitivity: Numeric, epsilon: Numeric) -> Any:
     return quotient(domains.POSITIVE(sensitivity=sensitivity), domains.POSITIVE(epsilon=epsilon))
-
-
-def _per_radius(sensitivity: Numeric, radius: Numeric) -> Any:
-    return quotient(domains.POSITIVE(sensitivity=sensitivity), domains.POSITIVE(radius=radius))
 
 
 Record = TypeVar("Record", bound=Hashable)

@@ -13,9 +13,7 @@ from neartwin.tradeoff.amplification import shuffle_epsilon_closed_form as shuff
 from neartwin.tradeoff.amplification import subsampled as subsampled
 from neartwin.tradeoff.attackers import advantage as advantage
 from neartwin.tradeoff.attackers import bayes_success as bayes_success
-from neartwin.tradeoff.attackers import betting_posterior as betting_posterior
 from neartwin.tradeoff.attackers import mu_of_bayes_success as mu_of_bayes_success
-from neartwin.tradeoff.attackers import mu_of_reconstruction as mu_of_reconstruction
 from neartwin.tradeoff.attackers import mu_of_tpr as mu_of_tpr
 from neartwin.tradeoff.attackers import reconstruction_success as reconstruction_success
 from neartwin.tradeoff.attackers import tpr_at as tpr_at
@@ -50,7 +48,6 @@ from neartwin.tradeoff.operations import from_lines as from_lines
 from neartwin.tradeoff.operations import from_profile as from_profile
 from neartwin.tradeoff.operations import group as group
 from neartwin.tradeoff.operations import maximum as maximum
-from neartwin.tradeoff.operations import require_tradeoff as require_tradeoff
 from neartwin.tradeoff.operations import symmetrised as symmetrised
 from neartwin.tradeoff.operations import violations as violations
 from neartwin.tradeoff.operations import with_failure as with_failure

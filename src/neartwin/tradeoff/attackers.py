@@ -21,7 +21,7 @@ from neartwin.checks import probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.finite import FinitePair, exact_masses, finite_pair
-from neartwin.tradeoff.functions import Argument, TradeOff, as_floats, certified, ends, levels, mapped
+from neartwin.tradeoff.functions import Argument, TradeOff, certified, ends, mapped
 from neartwin.tradeoff.gaussian_dp import mu_between
 from neartwin.tradeoff.polygons import excess
 
@@ -75,29 +75,6 @@ def reconstruction_success(curve: TradeOff, prior: Argument) -> Interval[FloatAr
     True
     """
     return curve.power(prior)
-
-
-def betting_posterior(curve: TradeOff, fpr: Argument, prior: Argument) -> Interval[FloatArray]:
-    """The share of right bets of an attacker who bets only in a share `fpr` of the null cases.
-
-    It is pi TPR / (pi TPR + (1 - pi) FPR), increasing in TPR. At fpr = 0 it is 1 if some outcome gives the unit away. If none
-    does, the limit is not defined and [prior, 1] is returned.
-
-    Args:
-        curve: The trade-off curve of the release.
-        fpr: False positive rates, in [0, 1].
-        prior: The probability that the unit is in, in [0, 1].
-    """
-    share, level = levels(prior=prior), levels(fpr=fpr)
-
-    def posterior(power: float, chance: Exact, bets: Exact) -> Fraction:
-        right, wrong = Fraction(chance) * Fraction(power), (1 - Fraction(chance)) * Fraction(bets)
-        return right / (right + wrong) if right + wrong else Fraction(chance)
-
-    found = mapped(posterior, curve.power(fpr), share, level, method="Bayes")
-    nothing, prior_ = as_floats(level) <= 0, as_floats(share)
-    lower, upper = ends(found)
-    return certified(np.where(nothing, np.minimum(lower, prior_), lower), np.where(nothing, 1.0, upper), "Bayes")
 
 
 def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
@@ -154,19 +131,6 @@ def mu_of_tpr(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
     return elementwise(
         lambda high, low: _quantile(high) - _quantile(low), reached, level, method="normal quantiles", least=0.0
     )
-
-
-def mu_of_reconstruction(success: Argument, prior: Argument) -> Interval[FloatArray]:
-    """The largest mu that keeps reconstruction at or below `success`; `lower` is the safe side.
-
-    Args:
-        success: The largest probability of reconstruction.
-        prior: The probability of a blind guess.
-
-    Returns:
-        An interval.
-    """
-    return mu_of_tpr(success, prior)
 
 
 def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArray]:

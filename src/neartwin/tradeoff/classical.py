@@ -13,7 +13,7 @@ from neartwin.checks import open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, float_above, float_below, rational
 from neartwin.tradeoff.functions import ends
-from neartwin.tradeoff.gaussian_dp import delta_of, sigma_of
+from neartwin.tradeoff.gaussian_dp import delta_of
 
 
 def _sigma(epsilon: Number, delta: Number, sensitivity: Number) -> Interval[float]:
@@ -108,19 +108,3 @@ def classical_limit(delta: Number) -> Interval[float]:
         else:
             break
     return Interval(low, high, "signs of delta")
-
-
-def classical_waste(epsilon: Number, delta: Number) -> Interval[float]:
-    """The classical sigma over the least sufficient one: above 1 it wastes noise, below 1 it breaks the promise.
-
-    Args:
-        epsilon: The epsilon.
-        delta: The delta.
-
-    Returns:
-        The ratio.
-    """
-    formula, exact = _sigma(epsilon, delta, 1), sigma_of(epsilon, delta)
-    least, most = ends(exact)
-    low, high = Fraction(formula.lower) / Fraction(float(most)), Fraction(formula.upper) / Fraction(float(least))
-    return Interval(float_below(low), float_above(high), "ratio")

@@ -505,33 +505,11 @@ def violations(
     return tuple(broken)
 
 
-def require_tradeoff(function: Callable[[FloatArray], FloatArray]) -> None:
-    """Refuse a function that does not look like a trade-off function.
-
-    Args:
-        function: A vectorised function on [0, 1].
-
-    Raises:
-        ParameterError: It breaks a condition; the message names it.
-
-    >>> require_tradeoff(lambda a: 0.5 * a)
-    Traceback (most recent call last):
-    neartwin.errors.ParameterError: function=... must be a trade-off function, and is not: at most 1 - alpha, ...
-    """
-    broken = violations(function)
-    if broken:
-        raise ParameterError("function", function, f"must be a trade-off function, and is not: {', '.join(broken)}")
-
-
 @dataclass(frozen=True, slots=True)
 class WitnessPair:
     """P uniform on [0, 1] and Q with T(P, Q) = f: the test that rejects above 1 - alpha is best at every alpha."""
 
     curve: TradeOff
-
-    def cdf_P(self, x: FloatArray) -> FloatArray:
-        """P[X <= x]."""
-        return np.clip(np.asarray(x, dtype=np.float64), 0.0, 1.0)
 
     def cdf_Q(self, x: FloatArray) -> Interval[FloatArray]:
         """Q[X <= x]: f(1 - x) below 1, all from 1 on."""
