@@ -2,6 +2,7 @@
 
 A statement is one SELECT from a table. It may have:
 
+- WITH, and subqueries in FROM and JOIN (see `subqueries`);
 - [LEFT] JOIN ... USING, or ON equalities, with tables given beside it;
 - WHERE with a row expression;
 - GROUP BY with columns, row expressions, or names from SELECT, and GROUPING SETS, CUBE or ROLLUP for margins;
@@ -30,6 +31,7 @@ from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK
 from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, without_derived
 from neartwin.queries.sql.joins import Others, joined_by
+from neartwin.queries.sql.subqueries import without_subqueries
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
@@ -144,12 +146,8 @@ def _case(condition: exp.Expr, value: exp.Expr) -> exp.Case:
     return exp.Case(ifs=[exp.If(this=condition, true=value)])
 
 
-_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group"} | CLAUSES
-_INSTEAD = {
-    "windows": "write the window itself behind OVER",
-    "with_": "use one SELECT without WITH",
-    "with": "use one SELECT without WITH",
-}
+_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group", "with_"} | CLAUSES
+_INSTEAD = {"windows": "write the window itself behind OVER"}
 
 
 Keys = object | Callable[[Mapping[str, ColumnType]], object]
@@ -368,7 +366,7 @@ def _select(text: str, table: str) -> exp.Select:
                 else _INSTEAD.get(clause, "leave it out")
             )
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
-    return without_filters(select)
+    return without_subqueries(without_filters(select))
 
 
 def _named(select: exp.Select) -> dict[str, str]:
