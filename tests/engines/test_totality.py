@@ -348,7 +348,7 @@ def outcomes(seed, number, folder, pairs=PAIRS):
     return found
 
 
-@pytest.mark.parametrize("number", [10, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [10, pytest.param(4_400, marks=pytest.mark.slow)])
 def test_no_row_decides_whether_an_answer_comes_out(tmp_path, number):
     found = outcomes(number, number, tmp_path)
     assert set(found) <= {"answered and answered", "refused and refused"}
@@ -379,6 +379,6 @@ def spark_pair(spark):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "make", "number"), [("postgres_place", postgres_pair, 80), ("spark", spark_pair, 8)])
+@pytest.mark.parametrize(("place", "make", "number"), [("postgres_place", postgres_pair, 560), ("spark", spark_pair, 40)])
 def test_no_row_of_a_server_decides_whether_an_answer_comes_out(tmp_path, request, place, make, number):
     assert outcomes(7, number, tmp_path, [make(request.getfixturevalue(place))]) == {"answered and answered": number}

@@ -14,7 +14,7 @@ from fractions import Fraction
 from neartwin.checks import non_negative, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.interactive import suggested
+from neartwin.interactive import suggested, variable
 
 _MOST = Fraction(10**100)
 
@@ -31,18 +31,21 @@ class _Budget:
         named = {"advantage" if name == "value" else name: value for name, value in parts.items()}
         return {name: value for name, value in named.items() if value or name != "delta"}
 
+    def __repr__(self) -> str:
+        return variable(self)
+
     def __str__(self) -> str:
         return ", ".join(f"{name}={float(value):g}" for name, value in self.parts.items())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Pure(_Budget):
     """Pure differential privacy: no event's odds change by more than a factor exp(epsilon)."""
 
     epsilon: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Approx(_Budget):
     """(epsilon, delta)-differential privacy: as `Pure`, except on events of probability delta."""
 
@@ -50,7 +53,7 @@ class Approx(_Budget):
     delta: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Zcdp(_Budget):
     """delta-approximate rho-zCDP: Renyi divergences at most rho times their order. Bun, Steinke 2016, definition 8.1."""
 
@@ -58,7 +61,7 @@ class Zcdp(_Budget):
     delta: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Rdp(_Budget):
     """Renyi divergence at most epsilon at one order, but for failures of probability delta. Mironov 2017."""
 
@@ -67,7 +70,7 @@ class Rdp(_Budget):
     delta: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Gdp(_Budget):
     """T >= G_mu (x) f_{0,delta}: no easier to tell apart than N(0, 1) and N(mu, 1), but for failures."""
 
@@ -75,7 +78,7 @@ class Gdp(_Budget):
     delta: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Mixed(_Budget):
     """T >= f_{epsilon,0} (x) G_mu (x) f_{0,delta}: pure and Gaussian privacy side by side."""
 
@@ -84,7 +87,7 @@ class Mixed(_Budget):
     delta: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Advantage(_Budget):
     """A wanted bound on an attacker's true positive rate less false positive rate.
 
@@ -117,7 +120,7 @@ def pure(epsilon: Number) -> Pure:
         The budget.
 
     >>> pure(0.5)
-    Pure(epsilon=Fraction(1, 2))
+    nt.pure(epsilon='1/2')
     >>> pure(0)
     Traceback (most recent call last):
     neartwin.errors.ParameterError: epsilon=0 must be positive
@@ -136,7 +139,7 @@ def approx(epsilon: Number, delta: Number) -> Approx:
         The budget.
 
     >>> approx(1, "1e-6")
-    Approx(epsilon=Fraction(1, 1), delta=Fraction(1, 1000000))
+    nt.approx(epsilon='1', delta='1/1000000')
     """
     return Approx(_amount(epsilon=epsilon), open_probability(delta=rational(delta=delta)))
 
@@ -283,7 +286,7 @@ def budget_of(written: Mapping[str, object], name: str, shown: str = "") -> Budg
         ParameterError: The parts make no budget.
 
     >>> budget_of({"epsilon": "0.5", "delta": "1e-6"}, "spend")
-    Approx(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
+    nt.approx(epsilon='1/2', delta='1/1000000')
     >>> budget_of({"delta": "1e-6"}, "spend")
     Traceback (most recent call last):
     neartwin.errors.ParameterError: spend={'delta': '1e-6'} must be epsilon=..., epsilon=...,delta=..., rho=..., ...

@@ -21,7 +21,7 @@ def as_pure(composition: Composition | PrivacyLoss) -> Pure:
 
     >>> from neartwin.losses import Laplace
     >>> as_pure(10 * Laplace(epsilon="0.1"))
-    Pure(epsilon=Fraction(1, 1))
+    nt.pure(epsilon='1')
     """
     composition = _read(composition)
     stated = [(factor.stated_pure(), count) for factor, count in composition.uses.items()]
@@ -112,7 +112,7 @@ def as_gdp(composition: Composition | PrivacyLoss, *, delta: Number = 0) -> Gdp:
 
     >>> from neartwin.losses import Gaussian, Laplace
     >>> as_gdp(4 * Gaussian(mu="0.5"))
-    Gdp(mu=Fraction(1, 1), delta=Fraction(0, 1))
+    nt.gdp(mu='1')
     >>> fit = as_gdp(4 * Gaussian(mu="0.5") + Laplace(epsilon="0.1"), delta="1e-9")
     >>> bool(1 < fit.mu < 1.02)
     True

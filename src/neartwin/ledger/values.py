@@ -13,6 +13,7 @@ from neartwin.accounting.budgets import Budget, Rdp, Zcdp
 from neartwin.accounting.filters import Filter, Pool, filter_for
 from neartwin.checks import integer, one_of, text
 from neartwin.errors import LedgerError, ParameterError
+from neartwin.interactive import shown_as_text
 from neartwin.ledger.records import Opened, Price
 
 Amounts = Mapping[str, Fraction]
@@ -176,6 +177,7 @@ class Allotment:
         return {pool: cap - self.spent[pool] for pool, cap in self.caps.items()}
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One record as a reader sees it. Fields without a use for the kind are empty.
@@ -215,6 +217,12 @@ class Entry:
     source: str = ""
     reserved: int = 0
     who: str = ""
+
+    def __str__(self) -> str:
+        amounts = ", ".join(f"{pool} {amount}" for pool, amount in (self.price or self.caps).items())
+        what = self.description or self.source or (f"record {self.reserved}" if self.reserved else "")
+        parts = (f"record {self.position}", self.time[:19], self.kind, self.account, what, amounts, self.state)
+        return " | ".join(filter(None, parts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -132,6 +132,8 @@ class Limits:
         """
         return f"nt.limits({', '.join(f'{name}={value}' for name, value in self.given.items())})"
 
+    __repr__ = __str__
+
     def as_dict(self) -> dict[str, object]:
         """The wire form, which `from_dict` reads.
 

@@ -53,7 +53,7 @@ def share_of(spend: Budget, share: Fraction, *, delta: Fraction) -> Budget:
         PrivacyError: The currency does not add up.
 
     >>> share_of(Zcdp(Fraction(1, 2), Fraction(0)), Fraction(1, 4), delta=Fraction(0))
-    Zcdp(rho=Fraction(1, 8), delta=Fraction(0, 1))
+    nt.zcdp(rho='1/8')
     """
     match spend:
         case Pure(epsilon=epsilon):
@@ -83,7 +83,7 @@ def split_budget(spend: Budget, share: Fraction) -> tuple[Budget, Budget]:
         PrivacyError: The currency does not add up.
 
     >>> split_budget(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
-    (Pure(epsilon=Fraction(1, 4)), Approx(epsilon=Fraction(3, 4), delta=Fraction(1, 1000000)))
+    (nt.pure(epsilon='1/4'), nt.approx(epsilon='3/4', delta='1/1000000'))
     """
     return share_of(spend, share, delta=NO_DELTA), share_of(spend, 1 - share, delta=delta_of(spend))
 

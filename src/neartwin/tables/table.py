@@ -145,7 +145,7 @@ class RowUnit:
 ROW = RowUnit()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Bounds:
     """Public bounds of a column, and the step of its grid.
 
@@ -160,6 +160,9 @@ class Bounds:
     low: Fraction
     high: Fraction
     step: Fraction
+
+    def __repr__(self) -> str:
+        return f"nt.bounds({str(self.low)!r}, {str(self.high)!r}, step={str(self.step)!r})"
 
     @property
     def low_units(self) -> int:
@@ -229,7 +232,7 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
         ParameterError: The bounds are not in order, are no multiples of the step, or are more than 2**53 steps.
 
     >>> bounds(0, 200)
-    Bounds(low=Fraction(0, 1), high=Fraction(200, 1), step=Fraction(1, 100))
+    nt.bounds('0', '200', step='1/100')
     >>> bounds(5, 1)
     Traceback (most recent call last):
     neartwin.errors.ParameterError: high=1 must be above low=5; write 1, 5

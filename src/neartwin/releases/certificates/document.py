@@ -22,6 +22,7 @@ from neartwin.accounting.budgets import Budget, Pure
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import LedgerError, ParameterError, PrivacyError
 from neartwin.exact import float_above, root_above
+from neartwin.interactive import shown_as_text
 from neartwin.ledger import Head
 from neartwin.ledger.records import canonical
 from neartwin.releases.certificates.signing import PublicKey
@@ -30,6 +31,7 @@ KIND = "neartwin certificate of a release"
 VERSION = 1  # of the body's meaning; a new meaning takes a new number, and the old one stays readable
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
     """A statement about a release, signed by the owner of a ledger. Reading one proves nothing: `check` does.
@@ -43,6 +45,10 @@ class Certificate:
     body: Mapping[str, Any]
     signer: PublicKey
     signature: str
+
+    def __str__(self) -> str:
+        promise = self.body["guarantee"]["says"]
+        return f"Certificate of a release of {self.body['population']!r}, issued {self.body['issued']}: {promise}"
 
     @property
     def message(self) -> bytes:
