@@ -379,6 +379,8 @@ def spark_pair(spark):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("place", "make", "number"), [("postgres_place", postgres_pair, 560), ("spark", spark_pair, 40)])
+@pytest.mark.parametrize(
+    ("place", "make", "number"), [("postgres_place", postgres_pair, 560), ("spark", spark_pair, 40)]
+)
 def test_no_row_of_a_server_decides_whether_an_answer_comes_out(tmp_path, request, place, make, number):
     assert outcomes(7, number, tmp_path, [make(request.getfixturevalue(place))]) == {"answered and answered": number}

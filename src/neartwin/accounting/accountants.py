@@ -55,6 +55,7 @@ def rdp_epsilon(curve: RdpCurve, delta: Number) -> RdpEpsilon:
         The epsilon and its order.
 
     >>> from neartwin.accounting.usage import repeated
+    >>> from neartwin.losses import Gaussian
     >>> found = rdp_epsilon(rdp_accountant(repeated(Gaussian(mu="0.05"), 1000)), "1e-6")
     >>> bool(8.306225 < found.epsilon.upper < 8.9)
     True
