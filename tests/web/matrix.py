@@ -33,6 +33,9 @@ ROUTES = {
     ("GET", "/v1/ledger"): {"curator", "auditor"},
     ("POST", "/v1/ledger/verify"): {"curator", "auditor"},
     ("GET", "/v1/ledger/acts"): {"curator", "auditor"},
+    ("GET", "/mcp"): EVERYONE,  # each tool asks for its own roles
+    ("POST", "/mcp"): EVERYONE,
+    ("DELETE", "/mcp"): EVERYONE,
 }
 
 # pages lead a stranger to the entrance (303) and show a refusal (403) as a page

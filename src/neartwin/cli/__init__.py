@@ -31,6 +31,7 @@ _MODULES = {  # of the commands; a command imports its own alone, which saves a 
     "refresh": "service",
     "token": "service",
     "ask": "ask",
+    "mcp": "agents",
 }
 
 

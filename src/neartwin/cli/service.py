@@ -21,10 +21,10 @@ from neartwin.errors import ParameterError
 from neartwin.tables.table import ROW
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, schema_of
 
-_DATA = click.option(
+DATA = click.option(
     "--data", "directory", required=True, type=click.Path(file_okay=False), help="The service's directory."
 )
-_LEDGER = click.option(
+LEDGER = click.option(
     "--ledger",
     default="",
     envvar="NEARTWIN_LEDGER",
@@ -35,8 +35,8 @@ _PORT = 8417
 
 
 @click.command()
-@_DATA
-@_LEDGER
+@DATA
+@LEDGER
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option("--port", default=_PORT, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--workers", default=2, show_default=True, help="Processes that ask the data.")
@@ -82,8 +82,8 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 
 @click.command()
 @click.argument("place")
-@_DATA
-@_LEDGER
+@DATA
+@LEDGER
 @options.table_options
 @click.option("--budget", required=True, help="The whole budget: epsilon=1, or mu=1,delta=1e-9.")
 @click.option("--each-analyst", default="", help="What each analyst may spend: epsilon=0.5. Else a curator allots.")
@@ -134,8 +134,8 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 
 @click.command()
 @click.argument("name")
-@_DATA
-@_LEDGER
+@DATA
+@LEDGER
 @report_errors
 def refresh(*, name: str, directory: str, ledger: str) -> None:
     """Declare that the data of a data set changed: its files are read again, and questions asked before pay anew."""
@@ -149,9 +149,11 @@ def refresh(*, name: str, directory: str, ledger: str) -> None:
 
 @click.command()
 @click.argument("name")
-@_DATA
-@_LEDGER
-@click.option("--role", type=click.Choice(["analyst", "auditor", "curator"]), default="analyst", show_default=True)
+@DATA
+@LEDGER
+@click.option(
+    "--role", type=click.Choice(["analyst", "agent", "auditor", "curator"]), default="analyst", show_default=True
+)
 @click.option("--project", default="", help="The analyst's project; its allotment pays too.")
 @click.option("--days", default=90, show_default=True, help="Until it expires.")
 @click.option(

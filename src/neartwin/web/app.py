@@ -1,8 +1,9 @@
 """`create_app(directory)`: the whole service as one ASGI application."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from fastapi import FastAPI
@@ -48,7 +49,8 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     async def running(app: FastAPI) -> AsyncIterator[None]:
         app.state.service = service(directory, chosen)
         try:
-            yield
+            async with _with_agents(app):
+                yield
         finally:
             app.state.service.workers.close()
 
@@ -94,6 +96,15 @@ def service(directory: DataDirectory, settings: Settings) -> Service:
     authenticator = Authenticator(directory.store, burst=settings.burst, per_second=settings.per_second)
     jobs = Jobs(workers, seconds=settings.release_seconds)
     return Service(directory=directory, settings=settings, authenticator=authenticator, workers=workers, jobs=jobs)
+
+
+def _with_agents(app: FastAPI) -> AbstractAsyncContextManager[None]:
+    """The tools of agents at /mcp, where their extra is installed."""
+    if find_spec("mcp") is None:
+        return nullcontext()
+    from neartwin.web import agents
+
+    return agents.serving(app, app.state.service)
 
 
 def _mount_pages(app: FastAPI) -> None:

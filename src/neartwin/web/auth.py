@@ -38,7 +38,7 @@ class Caller:
 
     Attributes:
         name: The owner's name.
-        role: "curator", "analyst" or "auditor".
+        role: "curator", "analyst", "auditor" or "agent".
         project: The owner's project, or "".
         expires: The end of the token, UTC, ISO 8601.
         csrf: The session's secret, or "" for a bearer token.
@@ -59,6 +59,16 @@ class Caller:
     def sees_all(self) -> bool:
         """Curators and auditors see what every analyst asked."""
         return self.role in {"curator", "auditor"}
+
+    def require(self, *roles: str) -> None:
+        """Refuse any other role.
+
+        Raises:
+            AccessError: Status 403.
+        """
+        if self.role not in roles:
+            rule = "may not do this; it is for " + " and ".join(roles)
+            raise AccessError(403, "role", self.role, rule, remedy="ask with a token of that role")
 
 
 @dataclass(slots=True)
@@ -172,6 +182,20 @@ def _csrf(cookie: str) -> str:
     return sha256(b"neartwin csrf " + cookie.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def bearer(request: Request, authenticator: Authenticator) -> Token | None:
+    """The live token in a request's header, or None without that header.
+
+    Raises:
+        AccessError: Status 401 for a text without a live token, 429 after too many requests.
+    """
+    scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
+    if not scheme:
+        return None
+    if scheme.lower() != "bearer":
+        raise unauthenticated()
+    return authenticator.by_token(token_text.strip(), request.client.host if request.client else "")
+
+
 def caller_of(request: Request, sent: str) -> Caller:
     """The caller that sends a request.
 
@@ -184,11 +208,8 @@ def caller_of(request: Request, sent: str) -> Caller:
             requests.
     """
     authenticator: Authenticator = request.app.state.service.authenticator
-    scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
-    if scheme:
-        if scheme.lower() != "bearer":
-            raise unauthenticated()
-        return Caller.of(authenticator.by_token(token_text.strip(), request.client.host if request.client else ""))
+    if (token := bearer(request, authenticator)) is not None:
+        return Caller.of(token)
     caller = authenticator.by_cookie(request.cookies.get(COOKIE, ""))
     if request.method not in _SAFE:
         same_site = request.headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
@@ -231,9 +252,7 @@ def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
 
     async def allowed(request: Request) -> Caller:
         caller = await run_in_threadpool(caller_of, request, await _secret_sent(request))
-        if caller.role not in roles:
-            rule = "may not do this; it is for " + " and ".join(roles)
-            raise AccessError(403, "role", caller.role, rule, remedy="ask with a token of that role")
+        caller.require(*roles)
         return caller
 
     return allowed

@@ -115,7 +115,7 @@ class DataDirectory:
 
         Args:
             name: The owner's name.
-            role: "curator", "analyst" or "auditor".
+            role: "curator", "analyst", "auditor" or "agent".
             by: The curator who makes it, for the record.
             project: The owner's project, or "".
             days: The days until it expires.

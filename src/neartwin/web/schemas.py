@@ -20,7 +20,7 @@ Text = Annotated[str, Field(max_length=200)]
 Value = StrictStr | StrictInt | StrictFloat | bool | None
 Listed = Annotated[list[StrictStr | StrictInt | StrictFloat], Field(max_length=1001)]
 Parts = Annotated[dict[str, Written | StrictInt | StrictFloat], Field(max_length=4)]
-Role = Literal["curator", "analyst", "auditor"]
+Role = Literal["curator", "analyst", "auditor", "agent"]
 Exact = Annotated[str, BeforeValidator(str)]
 Amounts = dict[str, Exact]  # by pool
 
@@ -371,7 +371,7 @@ class TokenWish(RequestModel):
 
     Attributes:
         name: The owner's name.
-        role: "curator", "analyst" or "auditor".
+        role: "curator", "analyst", "auditor" or "agent".
         project: The owner's project, or "".
         days: The days until it expires.
     """

@@ -18,7 +18,7 @@ from typing import Any
 
 from neartwin.checks import integer, one_of, text
 
-ROLES = ("curator", "analyst", "auditor")
+ROLES = ("curator", "analyst", "auditor", "agent")
 _MEMORY_SECONDS = 60
 _REMEMBERED = 4096
 
@@ -30,7 +30,7 @@ class Token:
     Attributes:
         id: The public part of the token.
         name: The owner's name.
-        role: "curator", "analyst" or "auditor".
+        role: "curator", "analyst", "auditor" or "agent".
         project: The owner's project, or "".
         created: UTC, ISO 8601.
         expires: UTC, ISO 8601.

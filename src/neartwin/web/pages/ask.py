@@ -34,10 +34,10 @@ from neartwin.web.builder.fields import (
 from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
-from neartwin.web.pages.datasets import account_budget, own_allotments, payable
+from neartwin.web.pages.datasets import account_budget, own_allotments
 from neartwin.web.pages.layout import PageRoute, address, first, page, short
-from neartwin.web.routes.datasets import Named, visible
-from neartwin.web.routes.questions import task_of
+from neartwin.web.routes.datasets import Named, payable, visible
+from neartwin.web.routes.questions import fits, task_of
 from neartwin.web.service import Running
 
 router = APIRouter(route_class=PageRoute)
@@ -219,7 +219,7 @@ async def _page(
         errors=[] if plan is None else _errors(plan, dataset, form.size),
         budget=budget,
         own=own,
-        affordable=price is not None and all(amount <= left[pool] for pool, amount in price.items()),
+        affordable=plan is not None and fits(plan, left),
         refusal=None if refusal is None else _ways_out(refusal, left),
     )
 

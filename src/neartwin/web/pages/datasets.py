@@ -69,27 +69,6 @@ def own_allotments(directory: DataDirectory, dataset: Dataset, caller: Caller) -
     return [part for part in account.allotments() if part.holder in own_holders(caller)]
 
 
-def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
-    """The amount that the caller can pay now, by pool.
-
-    It is the least of the account's remaining amount and that of each allotment that pays too.
-    """
-    account = directory.books.account(dataset.name)
-    left, parts = account.remaining, {part.holder: part.remaining for part in account.allotments()}
-    if caller.role != "analyst":
-        return left
-    rule = dataset.rule_for(caller.name, caller.project)
-    first_allotment = None if rule is None else rule.allotment
-    holder = f"analyst:{caller.name}"
-    if holder not in parts and first_allotment is not None:  # what the first release will give
-        pools = zip(account.filter.pools, account.filter.price(first_allotment), strict=True)
-        parts[holder] = {pool.name: amount * pool.unit for pool, amount in pools}
-    for name in own_holders(caller):
-        limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
-        left = {pool: min(amount, limit[pool]) for pool, amount in left.items()}
-    return left
-
-
 def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
     """The records of a data set that the caller may see, in words, newest first."""
     newest_first = reversed(api_history(name, caller, running))

@@ -1,6 +1,7 @@
 """Routes of data sets: their public facts, their rules, and their allotments."""
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path
@@ -102,13 +103,29 @@ def own_holders(caller: Caller) -> set[str]:
     return {f"analyst:{caller.name}"} | ({f"project:{caller.project}"} if caller.project else set())
 
 
+def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
+    """The amount that the caller can pay now, by pool.
+
+    It is the least of the account's remaining amount and that of each allotment that pays too.
+    """
+    account = directory.books.account(dataset.name)
+    left, parts = account.remaining, {part.holder: part.remaining for part in account.allotments()}
+    if caller.sees_all:
+        return left
+    rule = dataset.rule_for(caller.name, caller.project)
+    first_allotment = None if rule is None else rule.allotment
+    holder = f"analyst:{caller.name}"
+    if holder not in parts and first_allotment is not None:  # what the first release will give
+        pools = zip(account.filter.pools, account.filter.price(first_allotment), strict=True)
+        parts[holder] = {pool.name: amount * pool.unit for pool, amount in pools}
+    for name in own_holders(caller):
+        limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
+        left = {pool: min(amount, limit[pool]) for pool, amount in left.items()}
+    return left
+
+
 def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Rule | None) -> schemas.DatasetAnswer:
     account = directory.books.account(dataset.name)
-    spent, remaining = account.spent, account.remaining
-    if not caller.sees_all:
-        for part in account.allotments():
-            if part.holder in own_holders(caller):
-                remaining = {pool: min(left, part.remaining[pool]) for pool, left in remaining.items()}
     now = account.filter
     facts = _facts(directory, dataset, rule)
     return schemas.DatasetAnswer.model_validate(
@@ -119,8 +136,8 @@ def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Ru
             "neighbours": dataset.neighbours,
             "rule": now.kind,
             "budget": account.caps,
-            "spent": spent,
-            "remaining": remaining,
+            "spent": account.spent,
+            "remaining": payable(directory, dataset, caller),
             "promise": str(now.promise(now.caps)),
             "allowed": None if rule is None else rule.as_dict(),
         }

@@ -1,6 +1,8 @@
 """Routes of questions. Plans and previews are free. Releases are paid before a row is read."""
 
 import asyncio
+from collections.abc import Mapping
+from fractions import Fraction
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Path, Query, Response
@@ -77,8 +79,20 @@ def task_of(do: str, dataset: str, caller: Caller, body: dict[str, Any]) -> dict
         caller: The caller.
         body: The question, the spend and the limits.
     """
-    analyst = caller.name if caller.role == "analyst" else ""
+    analyst = caller.name if caller.role in {"analyst", "agent"} else ""
     return {"do": do, "dataset": dataset, "analyst": analyst, "project": caller.project} | body
+
+
+def fits(plan: Mapping[str, Any], left: Mapping[str, Fraction]) -> bool:
+    """Whether amounts can pay for a plan.
+
+    Args:
+        plan: The plan, as a worker made it.
+        left: The amounts, by pool.
+    """
+    return all(
+        Fraction(before) - Fraction(plan["after"][pool]) <= left[pool] for pool, before in plan["before"].items()
+    )
 
 
 async def _state(job: Job, wait: float, running: Running, response: Response) -> schemas.JobState:

@@ -1,0 +1,43 @@
+"""`neartwin mcp`: the registered data sets as tools for an agent's program on this machine."""
+
+import click
+
+from neartwin.accounting.budgets import budget_in
+from neartwin.checks import needed
+from neartwin.cli.output import report_errors
+from neartwin.cli.service import DATA, LEDGER
+from neartwin.errors import ParameterError
+
+
+@click.command()
+@DATA
+@LEDGER
+@click.option("--name", default="agent", show_default=True, help="The name under which the agent spends.")
+@click.option(
+    "--allot", multiple=True, help="What it may spend of a data set without asking you: purchases:epsilon=0.2."
+)
+@report_errors
+def mcp(*, directory: str, ledger: str, name: str, allot: tuple[str, ...]) -> None:
+    """Let an agent ask the registered data sets: an MCP server on standard input and output.
+
+    Without --allot the agent's program asks you before each release, which your policy's allotment pays.
+    """
+    needed("mcp", "mcp", "argon2")
+    from neartwin.web.agents import server
+    from neartwin.web.app import service
+    from neartwin.web.auth import Caller
+    from neartwin.web.data_directory import CONSOLE, DataDirectory
+    from neartwin.web.service import Settings
+
+    with DataDirectory(directory, ledger) as opened:
+        for text in allot:
+            dataset, _, amount = text.rpartition(":")
+            if not dataset:
+                raise ParameterError("allot", text, "must name the data set", remedy="write purchases:epsilon=0.2")
+            opened.allot(dataset, f"analyst:{name}", budget_in(amount, "allot"), by=CONSOLE)
+        running = service(opened, Settings(workers=1, warm=True))
+        caller = Caller(name=name, role="agent" if allot else "analyst", project="", expires="")
+        try:
+            server(running, lambda _: caller).run()
+        finally:
+            running.workers.close()
