@@ -125,8 +125,8 @@ def test_both_readers_of_a_csv_agree_on_every_dialect(tmp_path):
         files = [readers.reader_of(str(place), "", "utf-8", [])]
         columns = {"who": ColumnType.INTEGER, "note": ColumnType.TEXT}
         with ingestion.duckdb.connect() as connection:
-            connection.execute(ingestion._copy(files, columns, tmp_path / "fast.parquet"))
-            ingestion._row_by_row(connection, files, columns, tmp_path / "slow.parquet", print)
+            connection.execute(ingestion._copy(files, columns, tmp_path / "fast.parquet", ()))
+            ingestion._row_by_row(connection, files, columns, tmp_path / "slow.parquet", null=(), seen=print)
         fast, slow = (pq.read_table(tmp_path / f"{name}.parquet").to_pylist() for name in ("fast", "slow"))
         assert fast == slow == [{"who": 1, "note": 'a"b'}, {"who": 2, "note": "plain"}, {"who": 3, "note": None}]
 

@@ -177,6 +177,28 @@ def test_other_encodings_are_declared_and_remembered(tmp_path):
         nt.table(place, unit="who", encoding="klingon", refresh=True)
 
 
+@pytest.mark.parametrize("last", ["4,x,3", "4,x,odd"], ids=["in order", "odd"])
+def test_texts_that_mean_no_value_are_declared_and_remembered(tmp_path, last):
+    place = tmp_path / "v.csv"
+    place.write_text(f'who,town,paid\n1,NA,2\nNA,Bonn,NA\n3,"-",\n{last}\n')
+    types = {"who": "integer", "paid": "number"}
+    with pytest.raises(SchemaError, match=r"'paid' is 'NA', and no number.*null='NA', or --null NA"):
+        nt.table(place, unit="who", types=types)
+    given = nt.table(place, unit="who", types=types, null=["NA", "-"], accept_odd=True).table.source
+    assert pq.read_table(given.copy).to_pydict() == {
+        "who": [1, None, 3, 4], "town": [None, "Bonn", None, "x"], "paid": [2, None, None, 3 if last == "4,x,3" else None]
+    }  # fmt: skip
+    assert nt.table(place, unit="who", types=types).table.source == given
+    with pytest.raises(SchemaError, match="was written since"):
+        nt.table(place, unit="who", types=types, null="NA")
+    other = tmp_path / "w.jsonl"
+    other.write_text('{"who": "NA", "n": "\\\\N"}\n{"who": "b", "n": 3}\n')
+    said = CliRunner().invoke(main, ["import", str(other), "--types", "n=integer", "--null", "NA", "--null", r"\N"])
+    assert said.exit_code == 0, said.stderr
+    source = nt.table(other, unit="who", types={"n": "integer"}).table.source
+    assert pq.read_table(source.copy).to_pydict() == {"who": [None, "b"], "n": [None, 3]}
+
+
 def test_owner_imports_every_format_from_a_terminal(tmp_path):
     place = sqlite_file(tmp_path / "v.sqlite")
     done = CliRunner().invoke(main, ["import", str(place), "--table", "visits", "--into", str(tmp_path / "kept")])

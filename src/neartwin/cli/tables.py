@@ -26,12 +26,21 @@ _TYPES = click.option("--types", multiple=True, help="A declared type: amount=nu
 @click.option(
     "--encoding", default="", help="The encoding of text, such as latin-1; by default the last one, or UTF-8."
 )
+@click.option("--null", multiple=True, help="A text that means no value: NA. By default those of the last one.")
 @options.into_option
 @click.option("--accept-odd", is_flag=True, help="Leave odd lines out, and take odd values as NULL.")
 @options.json_option
 @report_errors
 def import_(
-    *, file: str, types: tuple[str, ...], table: str, encoding: str, into: str, accept_odd: bool, as_json: bool
+    *,
+    file: str,
+    types: tuple[str, ...],
+    table: str,
+    encoding: str,
+    null: tuple[str, ...],
+    into: str,
+    accept_odd: bool,
+    as_json: bool,
 ) -> None:
     """Read CSV, TSV, JSON lines, Excel or SQLite files once into typed columns, for questions with the same --types.
 
@@ -39,7 +48,7 @@ def import_(
     another snapshot.
     """
     declared = declared_types(options.pairs(types, "types"))
-    terms = Terms(into=into, accept_odd=accept_odd, refresh=True, encoding=encoding)
+    terms = Terms(into=into, accept_odd=accept_odd, refresh=True, encoding=encoding, null=null)
     with stderr.status(f"reading {escape(file)}") as status:
         found = imported(matched(file), declared, terms, table, lambda rows: status.update(f"{rows:,} rows"))
         fits = fitting_types(found, declared)

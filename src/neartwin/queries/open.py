@@ -1,6 +1,6 @@
 """`nt.table(...)` opens a table. It reads names and types, and never a row."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from types import MappingProxyType, NoneType
@@ -62,6 +62,7 @@ def table(
     accept_odd: bool = False,
     refresh: bool | None = None,
     encoding: str = "",
+    null: str | Sequence[str] = (),
 ) -> Rows: ...
 @overload
 def table(
@@ -77,6 +78,7 @@ def table(
     accept_odd: bool = False,
     refresh: bool | None = None,
     encoding: str = "",
+    null: str | Sequence[str] = (),
 ) -> OtherTable: ...
 def table(
     data: Any,
@@ -92,6 +94,7 @@ def table(
     accept_odd: bool = False,
     refresh: bool | None = None,
     encoding: str = "",
+    null: str | Sequence[str] = (),
 ) -> Rows | OtherTable:
     """Open a table about people: a file, a database or a frame.
 
@@ -118,6 +121,7 @@ def table(
         refresh: Read a file again if it was written since, as another snapshot. False asks the last one; by default a
             file that was written since is refused.
         encoding: The encoding of CSV, TSV and JSON lines, such as "latin-1"; by default that of the last copy, or UTF-8.
+        null: Texts in a file that mean no value, such as "NA"; by default those of the last copy. An empty text always does.
 
     Returns:
         The rows of the table; of owned rows, a table for `join`.
@@ -137,7 +141,8 @@ def table(
     line = f"write columns={{{', '.join(f'{name!r}: nt.bounds(0, 200)' for name in columns or ())}}}"
     made_of((Mapping, NoneType), f"public bounds by column; {line}", columns=columns)
     declared = declared_types(types)
-    terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh, encoding=encoding)
+    nothing = (null,) if isinstance(null, str) else tuple(null)
+    terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh, encoding=encoding, null=nothing)
     source = source_of(data, table=table, snapshot=snapshot, types=declared, terms=terms)
     if not (chosen := name or table or file_name(source)):
         raise ParameterError("name", name, "must name the population", remedy="write name='purchases'")

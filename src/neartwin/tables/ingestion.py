@@ -35,6 +35,7 @@ from neartwin.tables.types import ColumnType, require_told_apart
 FOLDER = ".neartwin"
 _SHOWN, _LISTED = 5, 1000
 _BATCH = 50_000  # rows
+NOTHING = pa.scalar(None, pa.string())
 _SQL = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.NUMBER: "DOUBLE",
@@ -60,12 +61,14 @@ class Terms:
         accept_odd: Whether odd lines are left out and odd values become NULL. Else they are refused, and listed.
         refresh: Whether a file that was written since is read again. None refuses it, and False keeps the last copy.
         encoding: The encoding of text; "" for that of the last copy, or UTF-8.
+        null: Texts that mean no value; () for those of the last copy.
     """
 
     into: str = ""
     accept_odd: bool = False
     refresh: bool | None = None
     encoding: str = ""
+    null: tuple[str, ...] = ()
 
 
 NO_TERMS = Terms()
@@ -85,6 +88,7 @@ class Imported:
         listed: The first of them, with file, line and reason.
         accepted: Whether the owner accepted them.
         encoding: The encoding of text.
+        null: Texts that mean no value.
     """
 
     copy: str
@@ -96,6 +100,7 @@ class Imported:
     listed: tuple[str, ...]
     accepted: bool
     encoding: str
+    null: tuple[str, ...] = ()
 
 
 def imported(
@@ -124,7 +129,8 @@ def imported(
     journals = [f"{path}-wal" for path in paths if not is_remote(path) and Path(f"{path}-wal").exists()]
     state, known = files_state([*paths, *journals]), _known(place)
     encoding = terms.encoding or (known.encoding if known else "utf-8")
-    same = known is not None and (known.state, known.encoding) == (state, encoding)
+    null = terms.null or (known.null if known else ())
+    same = known is not None and (known.state, known.encoding, known.null) == (state, encoding, null)
     if known is not None and (same or terms.refresh is False):
         return known
     if known is not None and terms.refresh is None:
@@ -139,15 +145,15 @@ def imported(
         names = pq.read_schema(known.copy).names if known else []
         files = [reader_of(paths[0], table, encoding, names)]
         files += [reader_of(path, table, encoding, files[0].names) for path in paths[1:]]
-        rows, odd, listed = _written(files, _columns(files, types), copy, seen)
+        rows, odd, listed = _written(files, _columns(files, types), copy, null=null, seen=seen)
     except OSError as fault:
         raise SchemaError(f"the typed copy in {str(place)!r} cannot be written: {fault.strerror}; give into=") from None
     if odd and not (terms.accept_odd or (known and known.accepted)):
         copy.unlink()
-        raise _refused(odd, listed)
+        raise _refused(odd, listed, " Texts that mean no value are named by null='NA', or --null NA.")
     new = Imported(
         copy=str(copy), snapshot=f"{number} of {word}", number=number, state=state, rows=rows, odd=odd,
-        listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted), encoding=encoding,
+        listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted), encoding=encoding, null=null,
     )  # fmt: skip
     beside = place / f"{word}.json"
     beside.write_text(json.dumps(asdict(new)), encoding="utf-8")
@@ -193,17 +199,17 @@ def _place(paths: Sequence[str], table: str, types: Mapping[str, ColumnType], te
 def _known(place: Path) -> Imported | None:
     try:
         body = json.loads((place / "import.json").read_text(encoding="utf-8"))
-        found = Imported(**body | {"listed": tuple(body["listed"])})
+        found = Imported(**body | {name: tuple(body.get(name, ())) for name in ("listed", "null")})
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return found if Path(found.copy).is_file() else None
 
 
-def _refused(odd: int, listed: Sequence[str]) -> SchemaError:
+def _refused(odd: int, listed: Sequence[str], also: str = "") -> SchemaError:
     shown = "; ".join(listed[:_SHOWN]) + ("; ..." if odd > _SHOWN else "")
     return SchemaError(
         f"{odd:,} lines or values are odd: {shown}. Mend them, or accept them with nt.table(..., accept_odd=True) or "
-        "`neartwin import --accept-odd`: odd lines are then left out, and odd values become NULL"
+        f"`neartwin import --accept-odd`: odd lines are then left out, and odd values become NULL.{also}"
     )
 
 
@@ -220,33 +226,40 @@ def _columns(files: Sequence[Reader], types: Mapping[str, ColumnType]) -> dict[s
 
 
 def _written(
-    files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path, seen: Callable[[int], None]
+    files: Sequence[Reader],
+    columns: Mapping[str, ColumnType],
+    copy: Path,
+    *,
+    null: Sequence[str],
+    seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     """Write the copy. The number of rows, the number of odd rows and values, and the first of these in words."""
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
         if all(file.delimiter for file in files):
             try:
-                rows = connection.execute(_copy(files, columns, copy)).fetchall()[0][0]
+                rows = connection.execute(_copy(files, columns, copy, null)).fetchall()[0][0]
             except duckdb.Error:
                 copy.unlink(missing_ok=True)
             else:
                 copy.chmod(0o600)
                 return int(rows), 0, []
-        return _row_by_row(connection, files, columns, copy, seen)
+        return _row_by_row(connection, files, columns, copy, null=null, seen=seen)
 
 
-def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path) -> str:
+def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path, null: Sequence[str]) -> str:
     """The statement that copies files in which every line is in order; it fails on any other."""
     casts = ", ".join(
         f"{_cast('CAST', identifier(name), kind)} AS {identifier(name)}" for name, kind in columns.items()
     )
     inside = ", ".join(_checked(identifier(name), kind) for name, kind in columns.items())
+    nothing = ", ".join(map(quoted, ("", *null)))
     parts = []
     for file in files:
         unnamed = max(file.names, key=len) + "_"
         kinds = ", ".join(f"{quoted(name or unnamed)}: 'VARCHAR'" for name in file.names)
         options = f"auto_detect = false, header = true, delim = {quoted(file.delimiter)}, quote = '\"', escape = '\"'"
+        options = f"{options}, nullstr = [{nothing}]"
         rows = f"read_csv({quoted(file.path)}, columns = {{{kinds}}}, {options}, strict_mode = true)"
         parts.append(f"SELECT {inside} FROM (SELECT {casts} FROM {rows})")
     return f"COPY ({' UNION ALL '.join(parts)}) TO {quoted(str(copy))} (FORMAT parquet)"
@@ -285,6 +298,8 @@ def _row_by_row(
     files: Sequence[Reader],
     columns: Mapping[str, ColumnType],
     copy: Path,
+    *,
+    null: Sequence[str],
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     rows, odd, listed = 0, 0, list[str]()
@@ -301,7 +316,8 @@ def _row_by_row(
                 texts = {}
                 for column in columns:
                     at = file.names.index(column)
-                    texts[column], wrong = texts_of([found[at] for _, found in kept])
+                    array, wrong = texts_of([found[at] for _, found in kept])
+                    texts[column] = pc.replace_with_mask(array, pc.is_in(array, pa.array(null, pa.string())), NOTHING)
                     faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
                 given = pa.table(texts)
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
