@@ -1,6 +1,8 @@
 """A release is a frozen value that other tools can read, and reads back the same."""
 
+import csv
 import dataclasses
+import io
 import json
 import re
 from html import escape
@@ -118,6 +120,20 @@ def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release
 def test_symmetric_bar_prints_as_one_number(value, low, high, told):
     one = Statistic(name="n", what="", values=(value,), lower=(low,), upper=(high,))
     assert shown(one, 0) == told
+
+
+def test_csv_text_is_no_formula_to_a_spreadsheet(release):
+    words = ["=1+1", "+49", "-1 day", "@SUM(A1)", "\tx", "Ulm", "a=b", None]
+    keys = tuple((word,) for word in words)
+    statistics = tuple(
+        dataclasses.replace(one, **{name: (getattr(one, name) * 8)[:8] for name in ("values", "lower", "upper")})
+        for one in release.statistics
+    )
+    odd = dataclasses.replace(release, group_columns=("=town",), keys=keys, statistics=statistics)
+    header, *rows = csv.reader(io.StringIO(odd.to_csv()))
+    assert header[0] == "'=town"
+    assert [row[0] for row in rows] == ["'=1+1", "'+49", "'-1 day", "'@SUM(A1)", "'\tx", "Ulm", "a=b", ""]
+    assert float(rows[0][1]) == statistics[0].values[0]
 
 
 def test_excel_file_has_the_numbers_the_notes_and_no_formula(release, tmp_path):

@@ -1,6 +1,7 @@
 """Faults beside the core of the service: each of these was met once, and stands here as its test."""
 
 import json
+import re
 import signal
 import socket
 import sqlite3
@@ -8,21 +9,25 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from pathlib import Path
 
 import duckdb
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
 import neartwin as nt
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
+from neartwin.errors import AccessError
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
 from neartwin.web.service import Settings
+from neartwin.web.workers import FairQueue, Workers, _Task
 from tests.ledger.conftest import postgres_place  # noqa: F401 - a fixture
-from tests.web.conftest import ASK, bearer, released
+from tests.web.conftest import ASK, bearer, registered, released
 from tests.web.server import serving, without_processes
 
 
@@ -191,3 +196,124 @@ def test_a_terminated_service_leaves_its_ledger_in_one_file(tmp_path, purchases)
         assert len(copied.books.acts()) == acts + 1  # the curator's token
     with sqlite3.connect(alone) as raw:
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_release_of_another_plan_than_the_previewed_one_costs_nothing(directory, client, tokens):
+    headers = bearer(tokens["analyst"])
+    plan = client.post("/v1/datasets/purchases/plan", json=ASK, headers=headers).json()
+    other = released(client, ASK | {"spend": {"epsilon": "0.3"}, "digest": plan["digest"]}, headers)
+    assert other["error"]["name"] == "preview"
+    assert directory.books.account("purchases").spent == {"epsilon": 0}
+    assert released(client, ASK | {"digest": plan["digest"]}, headers)["release"]["statistics"]
+
+
+def test_keys_of_too_many_cells_are_refused_before_they_are_listed(client, tokens):
+    question = {"group_by": ["cds", "town"], "statistics": {"n": {"ask": "count"}}}
+    many = question | {"keys": {"cds": list(range(40_000)), "town": [f"t{i}" for i in range(40_000)]}}
+    start = time.process_time()
+    answer = client.post(
+        "/v1/datasets/purchases/plan", json=ASK | {"question": many}, headers=bearer(tokens["analyst"])
+    )
+    assert (answer.status_code, answer.json()["value"]) == (422, "'1,600,000,000 cells'")
+    assert time.process_time() - start < 5
+
+
+def waiting(owner):
+    return _Task({"analyst": owner}, 1)
+
+
+def test_analysts_take_turns_and_one_process_is_left_to_the_others():
+    line = FairQueue(most=8, processes=3)
+    for owner in ["ada", "ada", "ada", "ada", "bob", "eve"]:
+        line.put(waiting(owner))
+    with pytest.raises(AccessError, match="too many"):
+        line.put(waiting("ada"))
+    taken = [line.take() for _ in range(4)]
+    assert [task.owner for task in taken] == ["ada", "bob", "eve", "ada"]
+    line.put(waiting("bob"))
+    assert line.take().owner == "bob"  # two of ada's are running, of three processes
+    line.done(taken[0])
+    assert line.take().owner == "ada"
+    line.close()
+    assert line.take() is None
+
+
+def private_memory(workers):
+    (pid,) = workers.pids
+    return 1024 * int(re.search(r"VmData:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1])
+
+
+@pytest.mark.slow  # processes start
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_worker_without_memory_fails_its_own_question_alone(directory):
+    ask = {"dataset": "purchases", "analyst": "ada", "project": "", "key": "", "limits": {"rows": 1}}
+    ask |= {"spend": {"epsilon": "0.01"}}
+    big = {"group_by": ["cds"], "keys": {"cds": list(range(250_000))}, "statistics": {"n": {"ask": "count"}}}
+    big["statistics"]["total"] = ASK["question"]["statistics"]["total"]
+    start = {"count": 1, "place": str(directory.place), "ledger": directory.ledger_place, "waiting": 8, "warm": True}
+    small = [{"do": do, "question": ASK["question"]} for do in ("plan", "release")]
+
+    def outcomes(workers, tasks):
+        return ["done" if "done" in workers.submit(ask | one, seconds=300).result() else "lost" for one in tasks]
+
+    workers = Workers(**start, memory=2**36)
+    try:
+        assert outcomes(workers, small) == ["done", "done"]
+        most = private_memory(workers) + 32 * 2**20
+        assert outcomes(workers, [{"do": "release", "question": big, "spend": {"epsilon": "0.02"}}]) == ["done"]
+    finally:
+        workers.close()
+    workers = Workers(**start, memory=most)
+    try:
+        assert (
+            outcomes(workers, [*small, {"do": "release", "question": big}, *small])
+            == ["done"] * 2 + ["lost"] + ["done"] * 2
+        )
+    finally:
+        workers.close()
+
+
+def test_words_of_the_database_stay_with_the_service(client, tokens, monkeypatch):
+    def away(*_):
+        raise sa.exc.OperationalError("SELECT", {}, Exception('connection to "db.house" failed for user "neartwin"'))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("neartwin.ledger.store.pages.Reading.head", away)
+        answer = client.get("/v1/ledger", headers=bearer(tokens["auditor"]))
+    assert answer.status_code == 503
+    assert not any(word in answer.text for word in ("db.house", "neartwin_", "user", str(client.app), "budget.db"))
+
+
+def test_a_session_that_was_put_in_by_hand_is_found(directory, client, tokens):
+    client.post("/v1/session", json={"token": tokens["analyst"]})
+    assert directory.verify().whole
+    identity = tokens["curator"].split("_")[1]
+    with directory.store._database.connection(writes=True) as connection:
+        connection.exec_driver_sql(f"INSERT INTO neartwin_session VALUES ('{'0' * 64}', '{identity}', '2999-01-01')")
+    (fault,) = directory.verify().faults
+    assert "nobody signed in" in fault.message
+
+
+def test_a_form_of_another_site_signs_nobody_in(client, tokens):
+    sent = {"data": {"token": tokens["analyst"]}, "follow_redirects": False}
+    assert client.post("/signin", **sent).status_code == 403  # of a browser that does not say where the form is from
+    assert client.post("/signin", headers={"sec-fetch-site": "cross-site"}, **sent).status_code == 403
+    client.get("/signin")
+    assert client.post("/signin", headers={"sec-fetch-site": "cross-site"}, **sent).status_code == 403
+    assert client.post("/signin", **sent).status_code == 303
+
+
+def test_pages_and_answers_stand_budgets_far_above_any_use_and_long_forms(tmp_path, purchases):
+    with registered(tmp_path / "house", purchases, budget=pure(5000)) as directory:
+        directory.allot("purchases", "analyst:ada", pure(4000), by="console")
+        token = directory.mint("ada", "analyst", by="console")[1]
+        with without_processes(), TestClient(create_app(directory, Settings(workers=1, plan_seconds=300))) as client:
+            csrf = client.post("/v1/session", json={"token": token}).json()["csrf"]
+            done = released(client, ASK | {"spend": {"epsilon": "900"}}, bearer(token))
+            pages = ["/data", "/data/purchases", "/data/purchases/ask", "/data/purchases/history"]
+            pages.append(f"/data/purchases/releases/{done['position']}")
+            assert [client.get(page).status_code for page in pages] == [200] * len(pages)
+            form = {f"name-{number}": "x" for number in range(230)} | {"csrf": csrf, "amount": "800"}
+            assert client.post("/data/purchases/ask", data=form).status_code == 200
+            fields = {"group": ["cds"] * 300, "csrf": csrf, "amount": "1e308"}
+            assert client.post("/data/purchases/ask", data=fields).status_code < 500

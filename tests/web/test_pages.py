@@ -55,6 +55,7 @@ def signed(client, tokens):
 
     def sign(role):
         client.cookies.clear()
+        client.get("/signin")
         answer = client.post("/signin", data={"token": tokens[role]}, follow_redirects=False)
         assert (answer.status_code, answer.headers["location"]) == (303, "/data")
         assert {"httponly", "samesite=strict"} <= {

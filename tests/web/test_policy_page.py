@@ -44,6 +44,7 @@ def directory(tmp_path_factory, purchases):
 @pytest.fixture(scope="module")
 def client(directory):
     with without_processes(), TestClient(create_app(directory, FREE)) as opened:
+        opened.get("/signin")
         opened.post("/signin", data={"token": directory.mint("carol", "curator", by="console")[1]})
         yield opened
 

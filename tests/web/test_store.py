@@ -116,8 +116,8 @@ def test_a_revoked_token_that_was_made_live_again_by_hand_is_found(store):
 
 def test_session_ends_on_sign_out_expiry_or_a_newer_session(store, place):  # noqa: F811
     soon = datetime.now(UTC) + timedelta(hours=1)
-    store.start_session("over", "t", datetime.now(UTC) - timedelta(seconds=1))
-    store.start_session("open", "t", soon)
+    store.start_session("over", "t", datetime.now(UTC) - timedelta(seconds=1), by="ada")
+    store.start_session("open", "t", soon, by="ada")
     assert store.session("over") is None
     other = Store(place)  # another service on the same database
     assert other.session("open") == "t"
@@ -125,7 +125,7 @@ def test_session_ends_on_sign_out_expiry_or_a_newer_session(store, place):  # no
     other.close()
     assert store.session("open") is None
     for number in range(25):
-        store.start_session(f"{number:02}", "t", soon + timedelta(seconds=number))
+        store.start_session(f"{number:02}", "t", soon + timedelta(seconds=number), by="ada")
     assert sum(store.session(f"{number:02}") is not None for number in range(25)) == 20
     assert store.session("24") == "t"
     assert store.session("00") is None

@@ -40,6 +40,7 @@ _PORT = 8417
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option("--port", default=_PORT, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--workers", default=2, show_default=True, help="Processes that ask the data.")
+@click.option("--memory", default=4.0, show_default=True, help="Most GiB of private memory of one such process.")
 @click.option("--https", is_flag=True, help="Browsers reach it by https alone (a proxy or --certificate does that).")
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
@@ -65,7 +66,9 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
             stderr.print(f"curator's token, shown this once: {token_text}", markup=False)
         if not https and arguments["host"] not in {"127.0.0.1", "localhost", "::1"}:
             stderr.print("tokens travel unencrypted: put a proxy with https before it, or give --certificate and --key")
-        settings = Settings(workers=arguments["workers"], https=https, warm=True)
+        settings = Settings(
+            workers=arguments["workers"], https=https, warm=True, memory=int(arguments["memory"] * 2**30)
+        )
         uvicorn.run(
             create_app(opened, settings),
             host=arguments["host"],

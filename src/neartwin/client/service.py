@@ -295,7 +295,7 @@ class ServedAccount:
         return Certificate.from_json(self.http.send("GET", (*place, "certificate"), query={"part": part}))
 
     def _ask(self, proposal: ServedProposal, headers: Mapping[str, str]) -> Json:
-        body = proposal._ask  # noqa: SLF001 - of this file
+        body = proposal._ask | {"digest": proposal.digest}  # noqa: SLF001 - of this file
         job: Json = self.http.post("datasets", self.name, "releases", body=body, headers=headers, wait=_WAIT)
         return job
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
@@ -259,9 +260,13 @@ class Release(StatisticsTable):
         )
 
     def to_csv(self) -> str:
-        """The table of `to_arrow` as CSV text."""
-        buffer = io.BytesIO()
-        pacsv.write_csv(self.to_arrow(), buffer)
+        """The table of `to_arrow` as CSV text. A quotation mark goes before text that spreadsheets read as a formula."""
+        buffer, table = io.BytesIO(), self.to_arrow()
+        for place, column in enumerate(table.columns):
+            if column.type == pa.string():
+                table = table.set_column(place, table.field(place), _no_formula(column))
+        table = table.rename_columns(_no_formula(pa.array(table.column_names)).to_pylist())
+        pacsv.write_csv(table, buffer)
         return buffer.getvalue().decode()
 
     def write(self, path: str | Path) -> Path:
@@ -379,6 +384,11 @@ def _digits(width: float) -> int | None:
 
 def _number(value: float, digits: int | None) -> str:
     return f"{value:,.4g}" if digits is None else f"{value:,.{digits}f}"
+
+
+def _no_formula(texts: Any) -> Any:
+    """The texts, with a quotation mark before those that spreadsheets read as a formula (OWASP, CSV injection)."""
+    return pc.replace_substring_regex(texts, r"\A([=+\-@\t\r\n])", r"'\1")
 
 
 def _write_excel(target: Path, release: "Release") -> None:

@@ -92,6 +92,7 @@ def service(directory: DataDirectory, settings: Settings) -> Service:
         ledger=directory.ledger_place,
         waiting=settings.waiting,
         warm=settings.warm,
+        memory=settings.memory,
     )
     authenticator = Authenticator(directory.store, burst=settings.burst, per_second=settings.per_second)
     jobs = Jobs(workers, seconds=settings.release_seconds)

@@ -27,6 +27,7 @@ from neartwin.web.tokens import Token
 COOKIE = "neartwin_session"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _GUESSES = 10  # wrong secrets of one token from one address at once; then one a second
+_SIGN_INS = 100  # of one token at once; then one in ten seconds
 _MOST_FIELDS = 500
 _SESSION_HOURS = 8
 _REMEMBERED = 10_000
@@ -99,7 +100,7 @@ class RateLimiter:
             if len(self._left) > _REMEMBERED:
                 self._left.popitem(last=False)
         if left < 1:
-            rule = f"must be at most {self.per_second:g} requests a second"
+            rule = f"must be at most {self.per_second:g} a second"
             raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
 
 
@@ -111,6 +112,7 @@ class Authenticator:
         self._store, self._memory = store, tokens.VerifiedSecrets()
         self._rates = RateLimiter(burst, per_second)
         self._unknown = RateLimiter(burst, per_second)  # by address
+        self._sign_ins = RateLimiter(_SIGN_INS, 0.1)  # by token: each is a record of the ledger
         self._unproved = RateLimiter(_GUESSES, 1)  # by token and address
 
     def by_token(self, token_text: str, address: str) -> Token:
@@ -145,9 +147,10 @@ class Authenticator:
         Returns:
             The cookie's value, and the secret that must come with every request that changes something.
         """
+        self._sign_ins.take(token.id)
         cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
-        self._store.start_session(_digest(cookie), token.id, ends)
+        self._store.start_session(_digest(cookie), token.id, ends, by=token.name)
         return cookie, _csrf(cookie)
 
     def sign_out(self, cookie: str) -> None:

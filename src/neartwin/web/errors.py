@@ -6,6 +6,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
 from neartwin.errors import AccessError, BudgetError, ExecutionError, LedgerError, NeartwinError, PrivacyError
+from neartwin.ledger.store import UnavailableError
 
 SHOWN = 200  # characters of a caller's own value that are sent back
 
@@ -16,6 +17,7 @@ def status_of(error: NeartwinError) -> int:
         return error.status
     kinds: tuple[tuple[type[NeartwinError], int], ...] = (
         (BudgetError, 402),
+        (UnavailableError, 503),
         (LedgerError, 409),
         (PrivacyError, 403),
         (ExecutionError, 503),
@@ -25,7 +27,13 @@ def status_of(error: NeartwinError) -> int:
 
 
 def as_dict(error: NeartwinError) -> dict[str, str]:
-    """The error as data. Long values of the caller are cut, and what no UTF-8 holds is a question mark."""
+    """The error as data. Long values of the caller are cut, and what no UTF-8 holds is a question mark.
+
+    The words of a database name its host and user: they stay here.
+    """
+    if isinstance(error, UnavailableError):
+        remedy = "ask again in a moment, or tell the curator"
+        error = AccessError(503, "ledger", "", "cannot be used now", remedy=remedy)
     parts = {name: part.encode("utf-8", "replace").decode() for name, part in error.as_dict().items()}
     return {name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in parts.items()}
 

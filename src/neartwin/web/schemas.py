@@ -185,6 +185,7 @@ class Ask(RequestModel):
         importance: The relative importance of each statistic's error, by name. Default 1.
         group_size: The number of units that the spend protects together. Default 1.
         private_range: The private choice of clip bounds, for all sums and means of the question.
+        digest: The digest of the previewed plan. A release of another plan is refused, and costs nothing.
     """
 
     model_config = _closed(
@@ -200,6 +201,7 @@ class Ask(RequestModel):
     importance: Annotated[dict[Text, Written | StrictInt | StrictFloat], Field(max_length=100)] | None = None
     group_size: Annotated[int, Field(ge=1, le=10**6)] | None = None
     private_range: PrivateRange | None = None
+    digest: Text | None = None
 
 
 class Tree(Model):

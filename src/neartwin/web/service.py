@@ -28,6 +28,7 @@ class Settings:
         https: Whether browsers reach the service by https alone. Cookies are then marked as secure.
         patience: The most seconds that a request waits for its release.
         warm: Whether the processes start at once, instead of at their first task.
+        memory: The most bytes of private memory of one worker process.
     """
 
     workers: int = 2
@@ -41,6 +42,7 @@ class Settings:
     https: bool = False
     patience: float = 10
     warm: bool = False
+    memory: int = 4 * 2**30
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import prod
 from typing import Any
 
 import neartwin.ledger as records
@@ -31,6 +32,7 @@ from neartwin.web.policy import check, rule_for
 
 Json = dict[str, Any]
 DECLARED = "declared"  # instead of keys: the public keys of the data set
+MOST_CELLS = 250_000  # of one question: planning lists every one, and a stored answer has 64 MiB
 
 
 def outcome(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
@@ -47,6 +49,8 @@ def outcome(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
         return {"done": _DOERS[task["do"]](directory, task)}
     except NeartwinError as refusal:
         return {"refused": as_dict(refusal), "status": status_of(refusal)}
+    except MemoryError:
+        raise  # the process ends, as one that is killed for its memory: both have one end
     except Exception:  # noqa: BLE001 - unexpected, and its text may hold a value
         return {"refused": as_dict(UnexpectedError()), "status": 500}
 
@@ -142,12 +146,14 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
         QueryError: A column has no declared keys, or the form is no question.
     """
     keys = form.get("keys")
+    _few_cells(keys)
     typed = keys if isinstance(keys, Mapping) and any(isinstance(values, str) for values in keys.values()) else None
     if keys != DECLARED and typed is None:
         return question_of(form, rows, tables)
     table, columns = _grouped(form, rows, tables)
     if typed is not None:
         typed_keys = {name: keys_in(text, table.schema.get(name)) for name, text in typed.items()}
+        _few_cells(typed_keys)
         return question_of({**form, "keys": typed_keys}, rows, tables)
     if not columns:
         return question_of({**form, "keys": None}, rows, tables)
@@ -158,7 +164,17 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
     missing = [column for column in columns if column not in known]
     if missing:
         raise QueryError(f"keys='declared': {missing[0]!r} has no declared keys; give keys, or null to discover them")
-    return question_of({**form, "keys": {column: list(known[column]) for column in columns}}, rows, tables)
+    listed = {column: list(known[column]) for column in columns}
+    _few_cells(listed)
+    return question_of({**form, "keys": listed}, rows, tables)
+
+
+def _few_cells(keys: object) -> None:
+    """Refuse keys of more cells than one question may have, before anything lists them."""
+    sizes = [len(values) for values in keys.values()] if isinstance(keys, Mapping) else []
+    if (cells := prod(sizes)) > MOST_CELLS:
+        rule = f"must have at most {MOST_CELLS:,} cells"
+        raise ParameterError("keys", f"{cells:,} cells", rule, remedy="give fewer keys, or group by fewer columns")
 
 
 def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table, tuple[str, ...]]:

@@ -22,12 +22,23 @@ def main() -> None:
     first = json.loads(tasks.readline() or "null")
     if first is None:
         return
+    _limit_memory(first["memory"])
     with DataDirectory(first["place"], first["ledger"]) as directory:
         outcomes.write('"ready"\n')
         outcomes.flush()
         for line in tasks:
             outcomes.write(json.dumps(outcome(directory, json.loads(line))) + "\n")
             outcomes.flush()
+
+
+def _limit_memory(most: int) -> None:
+    """Let this process have so many bytes of private memory: asking for more fails its question, and not the machine."""
+    try:
+        import resource
+    except ImportError:  # a system without such limits
+        return
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,14 @@
-"""The pool of worker processes. A worker that dies or takes too long is replaced, and its task has one uniform end."""
+"""The pool of worker processes. A worker that dies or takes too long is replaced, and its task has one uniform end.
+
+Analysts take turns: whoever asks a thousand questions waits for them alone.
+"""
 
 import contextlib
 import json
-import queue
 import subprocess
 import sys
 import threading
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -25,11 +28,73 @@ class _Task:
     future: "Future[Json]" = field(default_factory=Future)
     started: Callable[[], None] = lambda: None
 
+    @property
+    def owner(self) -> str:
+        return str(self.body.get("analyst", ""))
+
+
+class FairQueue:
+    """Waiting tasks. Analysts take turns, and one of several processes is always left to the others."""
+
+    def __init__(self, *, most: int, processes: int) -> None:
+        """Wait for tasks.
+
+        Args:
+            most: The most tasks that may wait; of one analyst half as many.
+            processes: The number of processes that take tasks.
+        """
+        self._most, self._share = most, max(1, processes - 1)
+        self._waiting: OrderedDict[str, deque[_Task]] = OrderedDict()
+        self._running: Counter[str] = Counter()
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def put(self, task: _Task) -> None:
+        """Queue a task.
+
+        Raises:
+            AccessError: Status 429 where too many tasks wait.
+        """
+        with self._changed:
+            own = self._waiting.get(task.owner, ())
+            if sum(map(len, self._waiting.values())) >= self._most or len(own) >= max(1, self._most // 2):
+                rule, remedy = f"must be at most {self._most}, and half of that from one", "ask again in a moment"
+                raise AccessError(429, "waiting questions", "too many", rule, remedy=remedy)
+            self._waiting.setdefault(task.owner, deque()).append(task)
+            self._changed.notify()
+
+    def take(self) -> _Task | None:
+        """The next task of the analyst whose turn it is, or None once the queue is closed."""
+        with self._changed:
+            while not self._closed:
+                owner = next((one for one in self._waiting if self._running[one] < self._share), None)
+                if owner is not None:
+                    own = self._waiting.pop(owner)
+                    task = own.popleft()
+                    if own:
+                        self._waiting[owner] = own  # at the end of the line
+                    self._running[owner] += 1
+                    return task
+                self._changed.wait()
+            return None
+
+    def done(self, task: _Task) -> None:
+        """A task has ended, and its analyst may have another one run."""
+        with self._changed:
+            self._running -= Counter([task.owner])
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Give out no more tasks."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
 
 class Workers:
     """A pool of processes. Each has a thread here that feeds it one task at a time."""
 
-    def __init__(self, *, count: int, place: str, ledger: str, waiting: int, warm: bool) -> None:
+    def __init__(self, *, count: int, place: str, ledger: str, waiting: int, warm: bool, memory: int) -> None:
         """Start the threads.
 
         Args:
@@ -38,10 +103,11 @@ class Workers:
             ledger: The place of its ledger.
             waiting: The most tasks that may wait.
             warm: Whether every process starts now, instead of at its first task.
+            memory: The most bytes of private memory of one process. One that needs more fails its own question.
         """
         self._warm = warm
-        self._opening_line = json.dumps({"place": place, "ledger": ledger}) + "\n"
-        self._tasks: queue.Queue[_Task | None] = queue.Queue(maxsize=waiting)
+        self._opening_line = json.dumps({"place": place, "ledger": ledger, "memory": memory}) + "\n"
+        self._tasks = FairQueue(most=waiting, processes=count)
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._closed = False
         self._threads = [threading.Thread(target=self._serve, args=(i,), daemon=True) for i in range(count)]
@@ -70,19 +136,13 @@ class Workers:
             AccessError: Status 429 where too many tasks wait.
         """
         queued = _Task(task, seconds, started=started)
-        try:
-            self._tasks.put_nowait(queued)
-        except queue.Full:
-            rule = f"must be at most {self._tasks.maxsize}"
-            raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment") from None
+        self._tasks.put(queued)
         return queued.future
 
     def close(self) -> None:
         """End all processes. Tasks under way are lost, and their budget stays spent."""
         self._closed = True
-        for _ in self._threads:
-            with contextlib.suppress(queue.Full):
-                self._tasks.put_nowait(None)
+        self._tasks.close()
         for process in list(self._processes.values()):
             process.kill()
         for thread in self._threads:
@@ -90,8 +150,9 @@ class Workers:
 
     def _serve(self, number: int) -> None:
         process = self._start(number) if self._warm else None
-        while (task := self._tasks.get()) is not None and not self._closed:
+        while (task := self._tasks.take()) is not None:
             if not task.future.set_running_or_notify_cancel():
+                self._tasks.done(task)
                 continue  # whoever asked went away before it began
             if process is not None and process.poll() is not None:  # it died while it waited
                 _end(process)
@@ -102,6 +163,7 @@ class Workers:
             if not isinstance(answer, dict):
                 _end(process)
                 process, answer = None, lost(task.body)
+            self._tasks.done(task)
             task.future.set_result(answer)
         _end(process)
 

@@ -27,6 +27,10 @@ _WRITES = "neartwin_writes"
 _FOLDER = Path(__file__).parent / "migrations"
 
 
+class UnavailableError(LedgerError):
+    """The database did not answer, or not as asked. Its own words may name the host, the driver and the user."""
+
+
 def _address(where: str | os.PathLike[str]) -> sa.URL:
     written = os.fspath(where)
     if "://" not in written:
@@ -212,11 +216,11 @@ class Database:
         try:
             yield
         except exc.DBAPIError as fault:
-            raise LedgerError(_in_words(self.place, str(fault.orig).strip())) from None
+            raise UnavailableError(_in_words(self.place, str(fault.orig).strip())) from None
         except exc.SQLAlchemyError as fault:
-            raise LedgerError(f"the ledger {self.place} could not be used: {type(fault).__name__}") from None
+            raise UnavailableError(f"the ledger {self.place} could not be used: {type(fault).__name__}") from None
         except self._driver_error() as fault:
-            raise LedgerError(_in_words(self.place, str(fault).strip())) from None
+            raise UnavailableError(_in_words(self.place, str(fault).strip())) from None
 
     def _driver_error(self) -> type[Exception]:
         """What the driver of this kind of database raises; statements that are repeated are handed to it directly."""

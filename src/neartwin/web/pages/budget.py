@@ -15,7 +15,7 @@ from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.accounting.filters import Filter
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.errors import PrivacyError
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, root_above
 from neartwin.releases.certificates.document import NONE, above, curve
 from neartwin.report.figures import tradeoff_chart
@@ -124,7 +124,7 @@ def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
         epsilon = above(min(known)) if known else NONE
     try:
         mu = above(root_above(prices.by_mu(promised)["mu_squared"])) if any(_amounts(promised)) else "0"
-    except PrivacyError:
+    except (PrivacyError, ParameterError):  # the kind has no mu, or epsilon is above 700
         mu = NONE
     return digits_up(epsilon), digits_up(mu), percent_up(guarantee.best_guess) if any(_amounts(promised)) else "50 %"
 

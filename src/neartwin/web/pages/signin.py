@@ -11,6 +11,7 @@ from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
 
 router = APIRouter(route_class=PageRoute)
+_HERE = "neartwin_signin"  # a cookie that no other site's form brings along
 
 
 @router.get("/")
@@ -23,13 +24,16 @@ def home(_: Anyone) -> Response:
 def signin(request: Request, ended: str = "") -> Response:
     """The sign-in form. It needs no token."""
     note = "Your session ended. Sign in again with your token." if ended else ""
-    return page(request, "signin.html", title="Sign in", note=note, fault=None)
+    answer = page(request, "signin.html", title="Sign in", note=note, fault=None)
+    answer.set_cookie(_HERE, "1", httponly=True, samesite="strict")
+    return answer
 
 
 @router.post("/signin")
 async def sign_in(request: Request, running: Running) -> Response:
     """Exchange a token for a browser's session."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+    own = "same-origin" if _HERE in request.cookies else "unknown"  # a browser too old to say: its strict cookie does
+    if request.headers.get("sec-fetch-site", own) not in {"same-origin", "none"}:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
     shown = first(await form_fields(request), "token")
     try:

@@ -1,4 +1,4 @@
-"""Compares data sets, policies and tokens with the chained acts. A change of a table by hand leaves no act."""
+"""Compares data sets, policies, tokens and sessions with the chained acts. A change of a table by hand leaves no act."""
 
 import json
 from dataclasses import asdict
@@ -23,7 +23,7 @@ def faults(page: Reading) -> tuple[Fault, ...]:
     """The differences between the tables and the acts. There are none in a database without a service."""
     if not sa.inspect(page.connection).has_table(schema.dataset.name):
         return ()
-    datasets, tokens, revoked = _recorded_state(page)
+    datasets, tokens, revoked, signed_in = _recorded_state(page)
     differences = _compared(
         "data set",
         datasets,
@@ -35,25 +35,32 @@ def faults(page: Reading) -> tuple[Fault, ...]:
         if bool(row.revoked) != (name in revoked):
             words = "is live, and was revoked" if name in revoked else "is revoked, and nobody did that"
             differences.append(Fault("service", tokens.get(name, (0, ""))[0], f"token {name!r} {words}"))
+    started = {(body["digest"], body["token"], body["ends"]) for body in signed_in}
+    for row in page.connection.execute(sa.select(schema.session)):
+        if tuple(row) not in started:
+            differences.append(Fault("service", 0, f"a session of token {row.token!r} was put in: nobody signed in"))
     return tuple(differences)
 
 
 Standing = dict[str, tuple[int, str]]  # by name: the record of the newest act about it, and the digest that it left
 
 
-def _recorded_state(page: Reading) -> tuple[Standing, Standing, set[str]]:
+def _recorded_state(page: Reading) -> tuple[Standing, Standing, set[str], list[dict[str, str]]]:
     datasets: Standing = {}
     tokens: Standing = {}
     revoked: set[str] = set()
+    signed_in: list[dict[str, str]] = []
     for record, _ in page.acts():
         body: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, records.Acted) else {}
-        if "digest" in body and "dataset" in body:
+        if "ends" in body:
+            signed_in.append(body)
+        elif "digest" in body and "dataset" in body:
             datasets[body["dataset"]] = (record.position, body["digest"])
         elif "digest" in body:
             tokens[body["id"]] = (record.position, body["digest"])
         if body.get("revoked") or (isinstance(record.event, records.Acted) and record.event.what == "revoke"):
             revoked.add(body["id"])
-    return datasets, tokens, revoked
+    return datasets, tokens, revoked, signed_in
 
 
 def _compared(what: str, recorded: Standing, there: dict[str, str]) -> list[Fault]:

@@ -137,18 +137,20 @@ class Store:
         with self._database.read() as page:
             return integrity.faults(page)
 
-    def start_session(self, digest: str, token: str, ends: datetime) -> None:
-        """Remember a browser's session by the digest of its cookie."""
+    def start_session(self, digest: str, token: str, ends: datetime, *, by: str) -> None:
+        """Remember a browser's session by the digest of its cookie. It is an act of its owner, `by`."""
         table, now = schema.session, datetime.now(UTC).isoformat(timespec="seconds")
-        with self._database.connection(writes=True) as connection:
+        with self._database.write() as page:
+            connection = page.connection
             connection.execute(sa.delete(table).where(table.c.ends <= now))
             older = (
                 sa.select(table.c.digest).where(table.c.token == token).order_by(table.c.ends.desc(), table.c.digest)
             )
             for one in connection.execute(older.offset(_SESSIONS - 1)).scalars().all():
                 connection.execute(sa.delete(table).where(table.c.digest == one))
-            values = {"digest": digest, "token": token, "ends": ends.isoformat(timespec="seconds")}
+            values: dict[str, object] = {"digest": digest, "token": token, "ends": ends.isoformat(timespec="seconds")}
             connection.execute(sa.insert(table).values(values))
+            _note(page, by, "sign in", values)
 
     def end_session(self, digest: str) -> None:
         """Forget a session."""
