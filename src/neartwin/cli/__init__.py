@@ -30,6 +30,8 @@ _MODULES = {  # of the commands; a command imports its own alone, which saves a 
     "register": "service",
     "refresh": "service",
     "token": "service",
+    "backup": "service",
+    "restore": "service",
     "ask": "ask",
     "mcp": "agents",
 }

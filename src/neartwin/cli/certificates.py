@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from neartwin.cli.options import json_option
-from neartwin.cli.output import report_errors, stderr
+from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Book, Head
 from neartwin.releases.certificates import (
@@ -27,8 +27,6 @@ from neartwin.releases.certificates import (
 )
 from neartwin.releases.certificates.check import Flaw, check
 from neartwin.releases.certificates.document import read_bytes
-
-NOT_VALID = 4
 
 
 @click.group()
@@ -139,7 +137,7 @@ def verify(
     if not as_json:
         click.echo("".join(f"{line}\n" for line in opinion), nl=False)
     if not verdict.valid:
-        sys.exit(NOT_VALID)
+        sys.exit(NOT_WHOLE)
 
 
 def _second_opinion(certificate: Certificate) -> tuple[list[str], list[Flaw]]:

@@ -10,10 +10,8 @@ from rich.console import Console
 
 from neartwin.accounting.budgets import budget_in
 from neartwin.cli.options import Sample, json_option
-from neartwin.cli.output import report_errors, show_table, stderr
-from neartwin.ledger import Account, Book, Fault, Head
-
-NOT_WHOLE = 4  # the exit code of a ledger with a fault
+from neartwin.cli.output import NOT_WHOLE, report_errors, show_table, stderr
+from neartwin.ledger import Account, Book, Fault, Head, anchors
 
 
 @click.group()
@@ -59,15 +57,23 @@ def show(*, path: str, as_json: bool) -> None:
     multiple=True,
     help="A head kept elsewhere (position:hash), or the file of a certificate, which has one. Repeatable; the newest says most.",
 )
+@click.option(
+    "--anchor",
+    "places",
+    multiple=True,
+    envvar="NEARTWIN_ANCHOR",
+    help="A place that keeps a head, as for `neartwin serve`; PATH.head without being named. Repeatable.",
+)
 @json_option
 @report_errors
-def verify(*, path: str, heads: tuple[str, ...], as_json: bool) -> None:
+def verify(*, path: str, heads: tuple[str, ...], places: tuple[str, ...], as_json: bool) -> None:
     """Find changed, removed and reordered records; with a head kept elsewhere, a rollback or a restored backup.
 
     Where a service keeps its data sets and tokens beside the ledger, they are compared with the curators' recorded acts.
     Exit code 4 when anything is wrong. A certificate's signature is checked by `neartwin certificate verify`.
     """
     known_heads = [_head(text) for text in heads]
+    known_heads += [head for place in (*places, *_beside(path)) if (head := anchors.kept(place)) is not None]
     with Book.existing(path) as book:
         verdict = book.verify()
         faults = list(verdict.faults)
@@ -81,6 +87,20 @@ def verify(*, path: str, heads: tuple[str, ...], as_json: bool) -> None:
         click.echo("\n".join(map(str, faults)) or str(verdict))
     if faults:
         sys.exit(NOT_WHOLE)
+
+
+@ledger.command()
+@click.argument("path", type=click.Path())
+@click.argument("places", nargs=-1)
+@report_errors
+def anchor(*, path: str, places: tuple[str, ...]) -> None:
+    """Keep the newest head of a ledger in PLACES: files, URLs that take PUT, git:FOLDER; PATH.head without any.
+
+    A place whose head is not in this ledger keeps it, and the command fails: the ledger was rolled back.
+    """
+    with Book.existing(path) as book:
+        for place in places or _beside(path):
+            click.echo(f"{book.anchor(place)}  {place}")
 
 
 @ledger.command("raise")
@@ -128,6 +148,11 @@ def restore(archive: str, path: str, head: str) -> None:
     if not verdict.whole:
         stderr.print(str(verdict), markup=False)
         sys.exit(NOT_WHOLE)
+
+
+def _beside(path: str) -> tuple[str, ...]:
+    """The file beside a ledger's that keeps a head, where a service or `neartwin ledger anchor` writes it."""
+    return () if "://" in path else (f"{path}.head",)
 
 
 def _of_service(path: str) -> tuple[Fault, ...]:

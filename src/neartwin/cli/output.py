@@ -18,6 +18,7 @@ from neartwin.releases.release import Release
 P = ParamSpec("P")
 R = TypeVar("R")
 
+NOT_WHOLE = 4  # the exit code of a check that found a fault
 stderr = Console(stderr=True, highlight=False, soft_wrap=True)
 
 

@@ -16,8 +16,9 @@ import click
 from neartwin.accounting.budgets import budget_in
 from neartwin.checks import needed
 from neartwin.cli import options
-from neartwin.cli.output import report_errors, stderr
+from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
 from neartwin.errors import ParameterError
+from neartwin.ledger import Head
 from neartwin.tables.table import ROW
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, schema_of
 
@@ -41,6 +42,13 @@ _PORT = 8417
 @click.option("--port", default=_PORT, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--workers", default=2, show_default=True, help="Processes that ask the data.")
 @click.option("--memory", default=4.0, show_default=True, help="Most GiB of private memory of one such process.")
+@click.option(
+    "--anchor",
+    "anchors",
+    multiple=True,
+    envvar="NEARTWIN_ANCHOR",
+    help="Where the newest head of the ledger is kept too: a file, a URL that takes PUT, or git:FOLDER. Repeatable.",
+)
 @click.option("--https", is_flag=True, help="Browsers reach it by https alone (a proxy or --certificate does that).")
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
@@ -62,12 +70,18 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     allow_many_connections()
     https = arguments["https"] or bool(arguments["certificate"])
     with DataDirectory(directory, ledger) as opened, opened.served_alone():
+        for place in (opened.head_file, *arguments["anchors"]):
+            opened.books.anchor(place)  # which refuses a ledger that was rolled back
         if token_text := opened.first_token():
             stderr.print(f"curator's token, shown this once: {token_text}", markup=False)
         if not https and arguments["host"] not in {"127.0.0.1", "localhost", "::1"}:
             stderr.print("tokens travel unencrypted: put a proxy with https before it, or give --certificate and --key")
         settings = Settings(
-            workers=arguments["workers"], https=https, warm=True, memory=int(arguments["memory"] * 2**30)
+            workers=arguments["workers"],
+            https=https,
+            warm=True,
+            memory=int(arguments["memory"] * 2**30),
+            anchors=arguments["anchors"],
         )
         uvicorn.run(
             create_app(opened, settings),
@@ -174,6 +188,45 @@ def token(*, name: str, directory: str, ledger: str, role: str, project: str, da
         record, token_text = opened.mint(name, role, by=CONSOLE, project=project, days=days)
         stderr.print(f"{role} {name}, until {record.expires}; it is shown this once:", markup=False)
         click.echo(token_text, file=written)
+
+
+@click.command()
+@click.argument("path", type=click.Path(dir_okay=False))
+@DATA
+@LEDGER
+@report_errors
+def backup(*, path: str, directory: str, ledger: str) -> None:
+    """Write a whole service to a new file PATH, verified, while it runs. Prints its head: keep it elsewhere.
+
+    The file holds the ledger, data sets, policies, tokens' hashes and the signing key, and no rows of people.
+    """
+    needed("web", "argon2")
+    from neartwin.web.data_directory import DataDirectory
+
+    with DataDirectory(directory, ledger) as opened:
+        click.echo(str(opened.backup(path)))
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, dir_okay=False))
+@DATA
+@LEDGER
+@click.option("--head", default="", help="The newest head that was kept elsewhere.")
+@report_errors
+def restore(*, path: str, directory: str, ledger: str, head: str) -> None:
+    """Make a new service from the backup PATH, in another kind of database too. Prints its head.
+
+    Restore only where the old service is gone: two living copies are two budgets for the same people.
+    """
+    needed("web", "argon2")
+    from neartwin.web.data_directory import DataDirectory
+
+    with DataDirectory.restored(path, directory, ledger) as opened:
+        verdict = opened.verify(Head.parse(head) if head else None)
+    click.echo(str(verdict.head))
+    if not verdict.whole:
+        stderr.print(str(verdict), markup=False)
+        sys.exit(NOT_WHOLE)
 
 
 def _new_file(path: str) -> TextIO:

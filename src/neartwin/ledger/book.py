@@ -6,36 +6,42 @@ An archive is a whole ledger as JSON lines: records exactly as they lie, documen
 {"archive":"neartwin ledger","version":1}
 {"body":{...},"kind":"begin","position":1,...}      a record: these bytes are what its hash is made of
 {"content":"...base64...","document":4}             the release that record 4 settled
-{"head":"12:ab..."}                                 the last line: position and hash of the newest record
+{"row":{...},"table":"neartwin_token"}              in a backup of a service: a row of its own tables
+{"digest":"9f...","head":"12:ab...","rows":7}       the last line: the newest record, and the digest of all rows
 ```
+
+An archive of a ledger alone has no rows, and its last line has the head alone.
 """
 
 import base64
+import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from neartwin.accounting.budgets import Budget
 from neartwin.accounting.filters import filter_for
 from neartwin.checks import text
 from neartwin.errors import LedgerError
-from neartwin.ledger import records
+from neartwin.ledger import anchors, records
 from neartwin.ledger.account import Account, claimed, refuse_taken
 from neartwin.ledger.store import Database, Reading, Writing
 from neartwin.ledger.values import Act, Head, Population, Rule
 from neartwin.ledger.verify import Chain, Replay, Verdict, verified
 
 _FIRST = {"archive": "neartwin ledger", "version": 1}
+TableRow = dict[str, Any]  # the name of a "table", and a "row" of it, by column
 
 
-def lines(page: Reading) -> Iterator[str]:
+def lines(page: Reading, rows: Iterable[TableRow] = ()) -> Iterator[str]:
     """Yield the lines of an archive, without line ends.
 
     Args:
         page: A transaction.
+        rows: The rows of other tables in the same transaction.
 
     Yields:
         The lines in order.
@@ -53,15 +59,22 @@ def lines(page: Reading) -> Iterator[str]:
         if position in documents:
             content = base64.b64encode(page.document(position) or b"").decode("ascii")
             yield records.canonical({"document": position, "content": content})
-    yield records.canonical({"head": str(verdict.head)})
+    count, digest = 0, hashlib.sha256()
+    for count, row in enumerate(rows, start=1):  # noqa: B007 - it is needed after the last row
+        line = records.canonical(row)
+        digest.update(line.encode())
+        yield line
+    ending: dict[str, object] = {"rows": count, "digest": digest.hexdigest()} if count else {}
+    yield records.canonical(ending | {"head": str(verdict.head)})
 
 
-def save(page: Reading, path: Path) -> None:
+def save(page: Reading, path: Path, rows: Iterable[TableRow] = ()) -> None:
     """Write an archive to a new file that its owner alone can read. The file is on disk when this returns.
 
     Args:
         page: A transaction.
         path: The new file.
+        rows: The rows of other tables in the same transaction.
 
     Raises:
         LedgerError: The file exists or cannot be made, or the ledger is not whole.
@@ -74,7 +87,7 @@ def save(page: Reading, path: Path) -> None:
         raise LedgerError(f"the archive {path} cannot be made: {fault.strerror}; choose another place") from None
     try:
         with os.fdopen(handle, "w", encoding="ascii", newline="\n") as file:
-            file.writelines(f"{line}\n" for line in lines(page))
+            file.writelines(f"{line}\n" for line in lines(page, rows))
             file.flush()
             os.fsync(file.fileno())
     except BaseException:
@@ -82,17 +95,22 @@ def save(page: Reading, path: Path) -> None:
         raise
 
 
-def fill(page: Writing, archived: Iterable[str]) -> None:
+def fill(page: Writing, archived: Iterable[str]) -> list[TableRow]:
     """Put an archive's records and documents into an empty ledger.
 
     Args:
         page: A write transaction.
         archived: The lines of the archive.
 
+    Returns:
+        The rows of other tables.
+
     Raises:
         LedgerError: The archive is cut off or was changed.
     """
     chain, replay, head = Chain(), Replay(), None
+    rows: list[TableRow] = []
+    digest, ending = hashlib.sha256(), dict[str, Any]()
     numbered = enumerate(archived, start=1)
     if json.loads(next(numbered, (0, "null"))[1]) != _FIRST:
         raise LedgerError("this is not an archive of a ledger, or is from a newer neartwin; install a newer one")
@@ -102,7 +120,10 @@ def fill(page: Writing, archived: Iterable[str]) -> None:
         if head is not None:
             raise LedgerError(f"line {number} of the archive stands after its end")
         if "head" in parts:
-            head = Head.parse(parts["head"])
+            head, ending = Head.parse(parts["head"]), parts
+        elif "row" in parts:
+            rows.append(parts)
+            digest.update(text.encode())
         elif "document" in parts:
             page.store(parts["document"], base64.b64decode(parts["content"], validate=True))
         else:
@@ -111,9 +132,12 @@ def fill(page: Writing, archived: Iterable[str]) -> None:
         raise LedgerError("the archive is incomplete: its last line, with the head, is missing; copy it again")
     if head.position != chain.position:
         raise LedgerError(f"the archive must have {head.position} records, and has {chain.position}; copy it again")
+    if ending.get("rows", 0) != len(rows) or (rows and ending["digest"] != digest.hexdigest()):
+        raise LedgerError("the rows of the service were changed or cut off in the archive; copy it again")
     verdict = verified(page, head)
     if not verdict.whole:
         raise LedgerError(f"the archive fails verification: {verdict}")
+    return rows
 
 
 def _take(page: Writing, chain: Chain, replay: Replay, line: str) -> None:
@@ -167,7 +191,12 @@ class Book:
         return ledger
 
     @classmethod
-    def restored(cls, archive: str | os.PathLike[str], where: str | os.PathLike[str]) -> Self:
+    def restored(
+        cls,
+        archive: str | os.PathLike[str],
+        where: str | os.PathLike[str],
+        put: "Callable[[Writing, list[TableRow]], None] | None" = None,
+    ) -> Self:
         """A new ledger with the records and documents of an archive.
 
         `verify(head)` on it detects an archive older than the newest head kept elsewhere.
@@ -175,6 +204,7 @@ class Book:
         Args:
             archive: The file of the archive.
             where: The new place, as for `Book`.
+            put: Puts the rows of other tables into the same transaction, or None for an archive without any.
 
         Returns:
             The ledger.
@@ -186,7 +216,11 @@ class Book:
 
         def start(page: Writing) -> None:
             with Path(archive).open(encoding="ascii") as file:
-                fill(page, file)
+                rows = fill(page, file)
+            if put is not None:
+                put(page, rows)
+            elif rows:
+                raise LedgerError("this is the backup of a whole service; write neartwin restore BACKUP --data NEW")
             taken.append(Path(archive))
 
         ledger = cls.__new__(cls)
@@ -362,11 +396,14 @@ class Book:
         with self._database.read() as page:
             return verified(page, head)
 
-    def export(self, path: str | os.PathLike[str]) -> Head:
+    def export(
+        self, path: str | os.PathLike[str], rows: "Callable[[Reading], Iterable[TableRow]]" = lambda _: ()
+    ) -> Head:
         """Write the whole ledger as JSON lines to a new file, verified.
 
         Args:
             path: The new file.
+            rows: Reads the rows of other tables of the database, which go into the file, in the same transaction.
 
         Returns:
             The head, to be kept elsewhere.
@@ -375,8 +412,32 @@ class Book:
             LedgerError: The file exists or cannot be made, or the ledger is not whole.
         """
         with self._database.read() as page:
-            save(page, Path(path))
+            save(page, Path(path), rows(page))
             return page.head()
+
+    def anchor(self, place: str) -> Head:
+        """Keep the newest head elsewhere, unless the head that is kept there speaks against this ledger.
+
+        Args:
+            place: A file, the URL of a web server that takes PUT, or git: and a folder of a Git repository.
+
+        Returns:
+            The head.
+
+        Raises:
+            LedgerError: The kept head is not in this history, or the place cannot be used.
+        """
+        known = anchors.kept(place)
+        with self._database.read() as page:
+            head = page.head()
+            if known is not None and (known.position > head.position or page.record(known.position)[1] != known.hash):
+                raise LedgerError(
+                    f"the head kept at {place} is {known}, which this ledger does not have: it was rolled back or restored "
+                    "from an older backup; verify it, and remove the kept head once you accept what is lost"
+                )
+        if known != head:
+            anchors.keep(head, place)
+        return head
 
     def _account(self, opened: records.Opened, source: str) -> Account:
         population = Population(name=opened.account, unit=opened.unit, relation=opened.relation, source=source)

@@ -1,5 +1,7 @@
 """`create_app(directory)`: the whole service as one ASGI application."""
 
+import logging
+import threading
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
@@ -9,6 +11,7 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
 
+from neartwin.errors import NeartwinError
 from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
@@ -23,6 +26,8 @@ _ABOUT = """Private statistics from tables about people. Amounts are exact: deci
 
 Sign requests with `Authorization: Bearer nt_...`. Every error has one shape: code, error, message, name, value, rule, remedy.
 """
+_LOG = logging.getLogger("neartwin.web")
+_ANCHOR_SECONDS = 10
 _REFUSALS = {
     401: "no live token",
     402: "the account or an allotment cannot pay",
@@ -48,11 +53,16 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         app.state.service = service(directory, chosen)
+        stop = threading.Event()
+        anchoring = threading.Thread(target=_keep_heads, args=(directory, chosen.anchors, stop))
+        anchoring.start()
         try:
             async with _with_agents(app):
                 yield
         finally:
             app.state.service.workers.close()
+            stop.set()
+            anchoring.join()
 
     app = FastAPI(
         title="neartwin",
@@ -73,6 +83,18 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(SecurityHeaders, https=chosen.https)  # added last, so outermost
     return app
+
+
+def _keep_heads(directory: DataDirectory, places: tuple[str, ...], stop: threading.Event) -> None:
+    """Keep the newest head in every place, now and then and once more at the end."""
+    ended = False
+    while not ended:
+        ended = stop.wait(_ANCHOR_SECONDS)
+        for place in (directory.head_file, *places):
+            try:
+                directory.books.anchor(place)
+            except NeartwinError as fault:
+                _LOG.critical("the head of the ledger is not kept: %s", fault)
 
 
 def _tell_how_to_sign(app: FastAPI) -> None:

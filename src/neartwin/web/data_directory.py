@@ -12,15 +12,16 @@ from typing import Self
 import neartwin.ledger as records
 from neartwin.accounting.budgets import Budget
 from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
+from neartwin.ledger import anchors
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
-from neartwin.releases.certificates import Certificate, certify
+from neartwin.releases.certificates import Certificate, OwnerKey, certify
 from neartwin.releases.documents import release_in
 from neartwin.tables.joins import OtherTable
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
 from neartwin.web.policy import unknown
-from neartwin.web.store import Store
+from neartwin.web.store import Store, backup
 
 Tables = Mapping[str, Rows | OtherTable]
 CURATOR = "curator"
@@ -99,8 +100,53 @@ class DataDirectory:
 
     @property
     def owner_key(self) -> Path:
-        """The file of the private key that signs certificates: beside the ledger's file, else in the directory."""
-        return self.place / ("owner.key" if "://" in self.ledger_place else "budget.db.key")
+        """The file of the private key that signs certificates: a copy of the one that the database keeps for all hosts."""
+        path = self.place / ("owner.key" if "://" in self.ledger_place else "budget.db.key")
+
+        def own() -> str:
+            OwnerKey.at(path)  # which makes it at first use
+            return path.read_text(encoding="ascii")
+
+        pem = self.store.signing_key(own)
+        if not path.exists() or path.read_text(encoding="ascii") != pem:
+            OwnerKey.put(path, pem.encode())
+        return path
+
+    def backup(self, path: str | os.PathLike[str]) -> records.Head:
+        """Write the ledger and the service's tables to a new file, verified, as they are at one moment.
+
+        Args:
+            path: The new file. It holds the signing key and the registrations' places.
+
+        Returns:
+            The head, to be kept elsewhere.
+        """
+        _ = self.owner_key  # which the database keeps from its first use on
+        return self.books.export(path, backup.rows)
+
+    @property
+    def head_file(self) -> str:
+        """The file in the directory that keeps a head of the ledger, outside its database."""
+        return str(self.place / ("ledger.head" if "://" in self.ledger_place else "budget.db.head"))
+
+    @classmethod
+    def restored(cls, archive: str | os.PathLike[str], place: str | os.PathLike[str], ledger: str = "") -> Self:
+        """A new service from a backup, all of it or nothing.
+
+        Args:
+            archive: The file of the backup.
+            place: The new directory.
+            ledger: As for `DataDirectory`; the kind of database may be another one.
+
+        Raises:
+            LedgerError: The backup is not whole, or there is a ledger in that place already.
+        """
+        folder = Path(place).absolute()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        records.Book.restored(archive, ledger or folder / "budget.db", backup.put).close()
+        opened = cls(place, ledger)
+        _ = opened.owner_key  # its file beside the ledger, for commands that sign
+        return opened
 
     def first_token(self) -> str:
         """The text of a first curator's token, to be shown once. It is "" if there was a curator already."""
@@ -281,9 +327,9 @@ class DataDirectory:
         """Verify all records, and compare data sets, policies and tokens with the recorded acts.
 
         Args:
-            head: A head that was kept elsewhere, which finds a rollback.
+            head: A head that was kept elsewhere, which finds a rollback; None for the one in `head_file`.
         """
-        verdict = self.books.verify(head)
+        verdict = self.books.verify(head or anchors.kept(self.head_file))
         return replace(verdict, faults=(*verdict.faults, *self.store.faults()))
 
 

@@ -29,6 +29,7 @@ class Settings:
         patience: The most seconds that a request waits for its release.
         warm: Whether the processes start at once, instead of at their first task.
         memory: The most bytes of private memory of one worker process.
+        anchors: The places that keep the newest head of the ledger, beside the service's own file.
     """
 
     workers: int = 2
@@ -43,6 +44,7 @@ class Settings:
     patience: float = 10
     warm: bool = False
     memory: int = 4 * 2**30
+    anchors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,6 +147,19 @@ class OwnerKey:
         raw = private.public_key().public_bytes_raw()
         return cls(PublicKey(_PREFIX + base64.b64encode(raw).decode()), private)
 
+    @staticmethod
+    def put(path: Path, pem: bytes) -> None:
+        """Write a key that is kept elsewhere to its file, instead of another one, which is left as `.old`.
+
+        Args:
+            path: The file.
+            pem: The private key.
+        """
+        if path.exists():
+            path.replace(f"{path}.old")
+        _write(path, pem)
+        Path(f"{path}.pub").write_text(OwnerKey.at(path).public.text + "\n", encoding="ascii")
+
     def sign(self, message: bytes) -> str:
         """Sign a message. One message always has one signature.
 
@@ -166,6 +179,13 @@ def _make(path: Path) -> None:
     pem = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+    if _write(path, pem):
+        text = _PREFIX + base64.b64encode(private.public_key().public_bytes_raw()).decode()
+        Path(f"{path}.pub").write_text(text + "\n", encoding="ascii")
+
+
+def _write(path: Path, pem: bytes) -> bool:
+    """Write a new file, and return whether this process was the first to do so."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 600 from the start
     try:
@@ -176,11 +196,10 @@ def _make(path: Path) -> None:
         try:
             os.link(draft, path)
         except FileExistsError:
-            return
+            return False
     finally:
         os.unlink(draft)  # noqa: PTH108 - beside os.link
-    text = _PREFIX + base64.b64encode(private.public_key().public_bytes_raw()).decode()
-    Path(f"{path}.pub").write_text(text + "\n", encoding="ascii")
+    return True
 
 
 def _cryptography() -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ def faults(page: Reading) -> tuple[Fault, ...]:
     """The differences between the tables and the acts. There are none in a database without a service."""
     if not sa.inspect(page.connection).has_table(schema.dataset.name):
         return ()
-    datasets, tokens, revoked, signed_in = _recorded_state(page)
+    datasets, tokens, revoked, signed_in, keys = _recorded_state(page)
     differences = _compared(
         "data set",
         datasets,
@@ -35,6 +35,8 @@ def faults(page: Reading) -> tuple[Fault, ...]:
         if bool(row.revoked) != (name in revoked):
             words = "is live, and was revoked" if name in revoked else "is revoked, and nobody did that"
             differences.append(Fault("service", tokens.get(name, (0, ""))[0], f"token {name!r} {words}"))
+    pem = page.connection.execute(sa.select(schema.key.c.pem)).scalar_one_or_none()
+    differences += _compared("key", keys, {} if pem is None else {"signing": records.digest(pem)})
     started = {(body["digest"], body["token"], body["ends"]) for body in signed_in}
     for row in page.connection.execute(sa.select(schema.session)):
         if tuple(row) not in started:
@@ -45,14 +47,17 @@ def faults(page: Reading) -> tuple[Fault, ...]:
 Standing = dict[str, tuple[int, str]]  # by name: the record of the newest act about it, and the digest that it left
 
 
-def _recorded_state(page: Reading) -> tuple[Standing, Standing, set[str], list[dict[str, str]]]:
+def _recorded_state(page: Reading) -> tuple[Standing, Standing, set[str], list[dict[str, str]], Standing]:
     datasets: Standing = {}
     tokens: Standing = {}
     revoked: set[str] = set()
     signed_in: list[dict[str, str]] = []
+    keys: Standing = {}
     for record, _ in page.acts():
         body: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, records.Acted) else {}
-        if "ends" in body:
+        if "key" in body:
+            keys["signing"] = (record.position, body["key"])
+        elif "ends" in body:
             signed_in.append(body)
         elif "digest" in body and "dataset" in body:
             datasets[body["dataset"]] = (record.position, body["digest"])
@@ -60,7 +65,7 @@ def _recorded_state(page: Reading) -> tuple[Standing, Standing, set[str], list[d
             tokens[body["id"]] = (record.position, body["digest"])
         if body.get("revoked") or (isinstance(record.event, records.Acted) and record.event.what == "revoke"):
             revoked.add(body["id"])
-    return datasets, tokens, revoked, signed_in
+    return datasets, tokens, revoked, signed_in, keys
 
 
 def _compared(what: str, recorded: Standing, there: dict[str, str]) -> list[Fault]:

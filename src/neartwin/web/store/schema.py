@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-HEAD = "0002"  # the newest migration
+HEAD = "0003"  # the newest migration
 VERSIONS = "neartwin_service_version"
 
 tables = sa.MetaData()
@@ -41,4 +41,11 @@ session = sa.Table(
     sa.Column("digest", sa.Text, primary_key=True),  # of the cookie
     sa.Column("token", sa.Text, nullable=False),
     sa.Column("ends", sa.Text, nullable=False),
+)
+
+key = sa.Table(
+    "neartwin_key",
+    tables,
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),  # one row, 1: the first host's key is the key
+    sa.Column("pem", sa.Text, nullable=False),  # the private key that signs certificates
 )

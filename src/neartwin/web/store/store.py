@@ -5,6 +5,7 @@ The transaction of a curator's act also chains the act into the ledger's records
 """
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -163,6 +164,24 @@ class Store:
         with self._database.connection(writes=False) as connection:
             statement = sa.select(table.c.token).where(table.c.digest == digest, table.c.ends > now)
             return connection.execute(statement).scalar_one_or_none()
+
+    def signing_key(self, own: Callable[[], str]) -> str:
+        """The private key that all hosts sign with, as PEM text.
+
+        Args:
+            own: Gives this host's key, which becomes the key of all where there is none.
+        """
+        with self._database.connection(writes=False) as connection:
+            pem = connection.execute(sa.select(schema.key.c.pem)).scalar_one_or_none()
+        if pem is None:
+            offered = own()
+            with self._database.write() as page:  # one host at a time
+                pem = page.connection.execute(sa.select(schema.key.c.pem)).scalar_one_or_none()
+                if pem is None:
+                    pem = offered
+                    page.connection.execute(sa.insert(schema.key).values(id=1, pem=pem))
+                    _note(page, "service", "key", {"key": records.digest(pem)})
+        return str(pem)
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
