@@ -4,12 +4,9 @@ import numpy as np
 import pytest
 
 from neartwin.audit.claims import claim_gdp
-from neartwin.audit.game import band
-from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.reconstruction import Attempt
-from neartwin.audit.runs import Transcript
 from neartwin.errors import ParameterError
-from neartwin.report.figures import band_figure, reconstruction_figure, risk_figure, transition_figure, transition_lines
+from neartwin.report.figures import reconstruction_figure, risk_figure, transition_figure, transition_lines
 
 ATTEMPTS = [
     Attempt("A", 8.0, 16, 64, 8.0, 0.4),
@@ -26,10 +23,7 @@ def test_transition_averages_the_repeats_of_a_setting_in_order_of_error():
         transition_figure([])
 
 
-def test_band_is_drawn_at_its_knots_and_risk_at_its_marks():
-    rng = np.random.default_rng(1)
-    found = band(Transcript(Twins(0, 1), rng.normal(0, 1, 900).round(2), rng.normal(1, 1, 900).round(2)))
-    assert np.array_equal(band_figure(found, claim_gdp(1)).lines[0].y, found.fnr)
+def test_risk_is_marked_at_two_rates_of_false_alarms():
     marks = risk_figure(claim_gdp(1).floor, "mu = 1").notes
     assert [mark.text for mark in marks] == ["9.24 %", "1.83 %"]
 

@@ -1,19 +1,9 @@
 """Usage of mechanisms and its cost: targets, spends, accountants, filters, theorems, calibration, guarantees."""
 
-from neartwin.accounting.accountants import moments_accountant as moments_accountant
-from neartwin.accounting.accountants import rdp_accountant as rdp_accountant
 from neartwin.accounting.bounded_range import bounded_range_delta as bounded_range_delta
 from neartwin.accounting.bounded_range import bounded_range_rdp as bounded_range_rdp
 from neartwin.accounting.bounded_range import zcdp_of_bounded_range as zcdp_of_bounded_range
-from neartwin.accounting.bounds import Bound as Bound
-from neartwin.accounting.calibration import betting_odds as betting_odds
-from neartwin.accounting.calibration import largest_rate as largest_rate
-from neartwin.accounting.calibration import least_noise as least_noise
-from neartwin.accounting.calibration import most_uses as most_uses
-from neartwin.accounting.calibration import true_positives as true_positives
-from neartwin.accounting.renyi import DEFAULT_ORDERS as DEFAULT_ORDERS
 from neartwin.accounting.renyi import RdpCurve as RdpCurve
-from neartwin.accounting.renyi import RdpEpsilon as RdpEpsilon
 from neartwin.accounting.renyi import compose_rdp as compose_rdp
 from neartwin.accounting.renyi import rdp_curve as rdp_curve
 from neartwin.accounting.renyi import rdp_to_delta as rdp_to_delta
@@ -37,9 +27,3 @@ from neartwin.accounting.theorems import group_approximate as group_approximate
 from neartwin.accounting.theorems import group_privacy as group_privacy
 from neartwin.accounting.theorems import group_zcdp as group_zcdp
 from neartwin.accounting.theorems import worst_steps as worst_steps
-from neartwin.accounting.usage import for_group as for_group
-from neartwin.accounting.usage import parallel as parallel
-from neartwin.accounting.usage import repeated as repeated
-from neartwin.accounting.usage import sequential as sequential
-from neartwin.accounting.usage import subsample as subsample
-from neartwin.accounting.usage import use as use

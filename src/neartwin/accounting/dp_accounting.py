@@ -53,6 +53,7 @@ from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
+from neartwin.tradeoff.polygons import hull_places
 
 MOST_POINTS = 200_000
 NOTHING = Approx(epsilon=0, delta=0)
@@ -382,7 +383,7 @@ def _dots(
     eps = np.asarray(multiples * step, dtype=np.float64)
     deltas = np.maximum.reduce([case.delta(eps, direction=direction).upper for case in cases])
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
-    corners = _hull(np.exp(eps), deltas)
+    corners = hull_places(np.exp(eps), deltas)
     return multiples[corners], deltas[corners]
 
 

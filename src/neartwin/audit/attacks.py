@@ -120,46 +120,6 @@ def tracing_scores(people: FloatArray, published: FloatArray, reference: FloatAr
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
-    """The success of scores at telling members from strangers, estimated from these people.
-
-    Attributes:
-        advantage: The largest true-positive rate minus false-positive rate over all thresholds.
-        auc: The probability that a member scores above a stranger, ties counted half.
-    """
-
-    advantage: float
-    auc: float
-
-
-def traced(members: FloatArray, strangers: FloatArray) -> Traced:
-    """Compare the scores of members with those of strangers.
-
-    Args:
-        members: (n,) scores.
-        strangers: (m,) scores.
-
-    Returns:
-        The success of the scores.
-
-    Raises:
-        ParameterError: A list is empty.
-
-    >>> traced(np.array([2.0, 3.0]), np.array([0.0, 1.0]))
-    Traced(advantage=1.0, auc=1.0)
-    """
-    if len(members) == 0 or len(strangers) == 0:
-        raise ParameterError("members", len(members), f"must be at least 1, and so must strangers={len(strangers)}")
-    cuts = np.unique(np.concatenate([members, strangers]))
-    inside, outside = np.sort(members), np.sort(strangers)
-    tpr = 1 - np.searchsorted(inside, cuts, side="left") / len(inside)
-    fpr = 1 - np.searchsorted(outside, cuts, side="left") / len(outside)
-    below = np.searchsorted(outside, members, side="left")
-    upto = np.searchsorted(outside, members, side="right")
-    return Traced(float(np.max(tpr - fpr)), float(np.mean(below + upto) / 2 / len(outside)))
-
-
-@dataclass(frozen=True, slots=True)
 class TimingFinding:
     """The rank correlation between |noise| and time.
 
@@ -217,18 +177,14 @@ def correlated(noise: FloatArray, elapsed: FloatArray, *, shuffles: int = 999, s
     >>> correlated(np.arange(20.0), np.arange(20.0) ** 2).correlation
     1.0
     """
+    from scipy.stats import rankdata
+
     integer(shuffles=shuffles, at_least=1)
-    first, second = _standard(_ranks(noise)), _standard(_ranks(elapsed))
+    first, second = _standard(rankdata(noise)), _standard(rankdata(elapsed))
     real = float(first @ second)
     rng = np.random.default_rng(seed)
     as_large = sum(abs(float(first @ rng.permutation(second))) >= abs(real) for _ in range(shuffles))
     return TimingFinding(round(real, 12), (1 + as_large) / (1 + shuffles), len(first))
-
-
-def _ranks(values: FloatArray) -> FloatArray:
-    _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    return np.asarray((last - (counts - 1) / 2)[place], np.float64)
 
 
 def _standard(ranks: FloatArray) -> FloatArray:

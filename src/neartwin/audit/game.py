@@ -23,6 +23,7 @@ from neartwin.audit.runs import Mechanism, Transcript, play
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
+from neartwin.tradeoff.polygons import hull
 
 _THRESHOLDS = 64
 
@@ -206,11 +207,6 @@ class ErrorBand:
         """Whether some knot lies below the claimed curve."""
         return refutes(claim, self.reached(claim))
 
-    def delta_reached(self, epsilon: FloatArray) -> FloatArray:
-        """A lower bound on delta at each epsilon, of any sign: max over knots of 1 - fnr - e^epsilon fpr."""
-        gain = (1 - self.fnr)[:, None] - np.exp(np.asarray(epsilon))[None, :] * self.fpr[:, None]
-        return np.asarray(np.maximum(gain.max(axis=0), 0.0))
-
 
 def band(transcript: Transcript, *, thresholds: int = 40, confidence: float = 0.95, swapped: bool = False) -> ErrorBand:
     """The band of error rates from a transcript. Half of the runs choose the score and its thresholds, half are counted.
@@ -243,7 +239,10 @@ def band(transcript: Transcript, *, thresholds: int = 40, confidence: float = 0.
     share = 1 - (1 - confidence) / (2 * len(cuts))
     alarms = upper_bound(at_least(null, cuts), len(null), confidence=share)
     misses = 1 - lower_bound(at_least(other, cuts), len(other), confidence=share)
-    fpr, fnr = _hull(np.concatenate([[0.0, 1.0], alarms]), np.concatenate([[1.0, 0.0], misses]))
+    fpr, fnr = np.concatenate([[0.0, 1.0], alarms]), np.concatenate([[1.0, 0.0], misses])
+    order = np.lexsort((fnr, fpr))
+    fpr, lowest = np.unique(fpr[order], return_index=True)
+    fpr, fnr = hull(fpr, fnr[order][lowest])
     return ErrorBand(fpr=fpr, fnr=fnr, confidence=confidence, score=score)
 
 
@@ -259,21 +258,3 @@ def _learned_cuts(teach: Transcript, choose: Transcript, thresholds: int) -> tup
             best = area, score, thresholds_of(np.concatenate([null, other]), thresholds)
     assert best is not None  # noqa: S101 - `learned` always returns scores
     return best[1], best[2]
-
-
-def _hull(fpr: FloatArray, fnr: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The lower convex hull of points from (0, 1) to (1, 0), by the monotone chain."""
-    order = np.lexsort((fnr, fpr))
-    chain: list[tuple[float, float]] = []
-    for x, y in zip(fpr[order].tolist(), fnr[order].tolist(), strict=True):
-        if chain and x == chain[-1][0]:
-            continue  # the lowest point of this abscissa came first
-        while len(chain) > 1 and _turns_up(chain[-2], chain[-1], (x, y)):
-            chain.pop()
-        chain.append((x, y))
-    knots = np.array(chain)
-    return knots[:, 0], knots[:, 1]
-
-
-def _turns_up(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float]) -> bool:
-    return (b[1] - a[1]) * (c[0] - a[0]) >= (c[1] - a[1]) * (b[0] - a[0])

@@ -106,10 +106,10 @@ def play(mechanism: Mechanism, twins: Twins, *, runs: int, workers: int = 1) -> 
     sizes = [runs * (i + 1) // pieces - runs * i // pieces for i in range(pieces)]
     jobs = [(mechanism, argument, size) for argument in (twins.left, twins.right) for size in sizes]
     if workers == 1:
-        parts = list(_watched(map(_some_runs, jobs), total=len(jobs)))
+        parts = list(watched(map(_some_runs, jobs), "playing", total=len(jobs)))
     else:
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            parts = list(_watched(pool.map(_some_runs, jobs), total=len(jobs)))
+            parts = list(watched(pool.map(_some_runs, jobs), "playing", total=len(jobs)))
         _refuse_echoes(parts)
     left, right = _joined(parts[:pieces]), _joined(parts[pieces:])
     if all(isinstance(output, Raised) for output in chain(left, right)):
@@ -155,14 +155,24 @@ def _refuse_echoes(parts: list[Outputs]) -> None:
             seen.add(key)
 
 
-def _watched(parts: Iterable[Outputs], *, total: int) -> Iterator[Outputs]:
+def watched(parts: Iterable[Any], what: str, *, total: int) -> Iterator[Any]:
+    """The parts one after the other, with a progress bar on a terminal.
+
+    Args:
+        parts: The parts, which may be made on the way.
+        what: A word for the work.
+        total: The number of parts.
+
+    Yields:
+        The parts.
+    """
     if not sys.stderr.isatty():
         yield from parts
         return
     from rich.console import Console
     from rich.progress import track
 
-    yield from track(parts, "playing", total=total, console=Console(stderr=True), transient=True)
+    yield from track(parts, what, total=total, console=Console(stderr=True), transient=True)
 
 
 _UNIT, _KEY, _REPLICA = "unit", "key", "replica"

@@ -1,7 +1,6 @@
 """`neartwin attack reconstruct`: rebuilds everybody's secret bit from counts, and fails on private counts."""
 
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
@@ -13,6 +12,7 @@ import numpy as np
 
 from neartwin.accounting.budgets import gdp, pure
 from neartwin.audit.reconstruction import Attempt, Bits, bounded_noise, least_squares, linear_program, released, sweep
+from neartwin.audit.runs import watched
 from neartwin.checks import needed
 from neartwin.cli.options import json_option, picture_option
 from neartwin.cli.output import report_errors, show_table, stderr
@@ -111,19 +111,11 @@ def _attempts(
     settings += [("epsilon", released(pure), float(Fraction(text))) for text in epsilon]
     settings += [("mu", released(gdp), float(Fraction(text))) for text in mu]
     attempts: dict[str, list[Attempt]] = {"bounded": [], "epsilon": [], "mu": []}
-    for name, answers, setting in _watched(settings):
+    for name, answers, setting in watched(settings, "attacking", total=len(settings)):
         attempts[name] += sweep(
             answers, [setting], _ATTACKERS, people=people, queries=queries, repeats=3, seed=seed, secret=secret
         )
     return attempts
-
-
-def _watched(settings: list[tuple[str, Any, float]]) -> Any:
-    if not sys.stderr.isatty():
-        return settings
-    from rich.progress import track
-
-    return track(settings, "attacking", console=stderr, transient=True)
 
 
 def _secret(people: int, demo: str | None, *, data: str | None, column: str) -> Bits | None:

@@ -11,8 +11,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from neartwin.audit.claims import Claim, Curve
-from neartwin.audit.game import ErrorBand
+from neartwin.audit.claims import Curve
 from neartwin.audit.reconstruction import Attempt
 from neartwin.audit.risk import percent, power_at
 from neartwin.errors import ParameterError
@@ -254,26 +253,6 @@ def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float]
         )
         lines[name] = ([error for error, _ in means], [wrong for _, wrong in means])
     return lines
-
-
-def band_figure(band: ErrorBand, claim: Claim) -> Figure:
-    """The attacker's ceiling and the claimed floor. The claim is false if the ceiling dips below the floor.
-
-    Args:
-        band: The band of an attack.
-        claim: The claim.
-
-    Returns:
-        The figure.
-    """
-    grid = np.linspace(0, 1, 401)
-    lines = (
-        Line(f"the true curve lies in here, confidence {band.confidence:g}", band.fpr, band.fnr, "area"),
-        Line("", band.fpr, band.fnr),
-        Line(f"claimed: {claim}", grid, np.asarray(claim.floor(grid))),
-        BLIND,
-    )
-    return Figure("An audit against its claim", "false alarms", "misses", lines)
 
 
 def risk_figure(curve: Curve, name: str) -> Figure:

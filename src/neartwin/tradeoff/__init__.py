@@ -4,8 +4,6 @@ Limit theorems stand in `central_limit`, the classical Gaussian formula in `clas
 """
 
 from neartwin.exact import Estimate as Estimate
-from neartwin.tradeoff.amplification import Mixture as Mixture
-from neartwin.tradeoff.amplification import Subsampled as Subsampled
 from neartwin.tradeoff.amplification import amplified_epsilon as amplified_epsilon
 from neartwin.tradeoff.amplification import poisson as poisson
 from neartwin.tradeoff.amplification import shuffle_delta as shuffle_delta
@@ -25,7 +23,6 @@ from neartwin.tradeoff.families import gaussian as gaussian
 from neartwin.tradeoff.families import gaussian_mechanism as gaussian_mechanism
 from neartwin.tradeoff.families import identity as identity
 from neartwin.tradeoff.families import laplace as laplace
-from neartwin.tradeoff.finite import FinitePair as FinitePair
 from neartwin.tradeoff.finite import discrete_laplace as discrete_laplace
 from neartwin.tradeoff.finite import finite_pair as finite_pair
 from neartwin.tradeoff.finite import polygon as polygon
@@ -40,9 +37,6 @@ from neartwin.tradeoff.gaussian_dp import mu_of as mu_of
 from neartwin.tradeoff.gaussian_dp import mu_of_advantage as mu_of_advantage
 from neartwin.tradeoff.gaussian_dp import sigma_of as sigma_of
 from neartwin.tradeoff.gaussian_dp import sigma_of_mu as sigma_of_mu
-from neartwin.tradeoff.operations import Group as Group
-from neartwin.tradeoff.operations import WithFailure as WithFailure
-from neartwin.tradeoff.operations import WitnessPair as WitnessPair
 from neartwin.tradeoff.operations import compose as compose
 from neartwin.tradeoff.operations import from_lines as from_lines
 from neartwin.tradeoff.operations import from_profile as from_profile
@@ -53,5 +47,3 @@ from neartwin.tradeoff.operations import violations as violations
 from neartwin.tradeoff.operations import with_failure as with_failure
 from neartwin.tradeoff.operations import witness_pair as witness_pair
 from neartwin.tradeoff.polygons import excess as excess
-from neartwin.tradeoff.polygons import polygon_above as polygon_above
-from neartwin.tradeoff.polygons import polygon_below as polygon_below

@@ -72,6 +72,20 @@ def hull(alphas: FloatArray, betas: FloatArray) -> tuple[FloatArray, FloatArray]
     Returns:
         The alphas and the betas of the hull's corners.
     """
+    places = hull_places(alphas, betas)
+    return alphas[places], betas[places]
+
+
+def hull_places(alphas: FloatArray, betas: FloatArray) -> list[int]:
+    """The corners of the lower convex hull of points.
+
+    Args:
+        alphas: (n,) horizontal coordinates, ascending.
+        betas: (n,) vertical coordinates.
+
+    Returns:
+        The corners' places among the points, ascending.
+    """
     kept: list[int] = []
     for i in range(alphas.size):
         while len(kept) > 1:
@@ -81,7 +95,7 @@ def hull(alphas: FloatArray, betas: FloatArray) -> tuple[FloatArray, FloatArray]
                 break
             kept.pop()
         kept.append(i)
-    return alphas[kept], betas[kept]
+    return kept
 
 
 def pair_through(alphas: FloatArray, betas: FloatArray) -> FinitePair:
