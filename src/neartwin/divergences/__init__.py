@@ -3,19 +3,15 @@
 Lemmas of the texts and exact verdicts on (epsilon, delta) stand in `theorems`.
 """
 
-from neartwin.divergences.densities import BracketedPair as BracketedPair
-from neartwin.divergences.densities import monotone_pair as monotone_pair
 from neartwin.divergences.finite import FinitePair as FinitePair
 from neartwin.divergences.finite import Pair as Pair
 from neartwin.divergences.finite import discrete_laplace_pair as discrete_laplace_pair
 from neartwin.divergences.finite import finite_pair as finite_pair
 from neartwin.divergences.finite import k_ary_response_pair as k_ary_response_pair
 from neartwin.divergences.finite import randomized_response_pair as randomized_response_pair
-from neartwin.divergences.gaussian import GaussianPair as GaussianPair
 from neartwin.divergences.gaussian import gaussian_pair as gaussian_pair
 from neartwin.divergences.gaussian import kl_normal as kl_normal
 from neartwin.divergences.gaussian import renyi_normal as renyi_normal
 from neartwin.divergences.laplace import LaplacePair as LaplacePair
 from neartwin.divergences.laplace import laplace_pair as laplace_pair
 from neartwin.divergences.subsampled_gaussian import subsampled_gaussian_renyi as subsampled_gaussian_renyi
-from neartwin.exact import Estimate as Estimate

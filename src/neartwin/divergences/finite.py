@@ -385,21 +385,6 @@ def _loss(p: Fraction, q: Fraction) -> "arb":
     return ball(p / q).log()
 
 
-def outcome(p: "arb", q: "arb") -> Outcome:
-    """An outcome of two balls.
-
-    Args:
-        p: Its probability under P, positive or exactly 0.
-        q: Its probability under Q, positive or exactly 0.
-
-    Returns:
-        The outcome.
-    """
-    if p == 0 or q == 0:
-        return Outcome(p, q, ball(-_INFINITY if p == 0 else _INFINITY))
-    return Outcome(p, q, (p / q).log())
-
-
 def randomized_response_pair(epsilon: Numeric) -> FinitePair:
     """Randomized response: the true bit with probability e^epsilon / (1 + e^epsilon).
 
