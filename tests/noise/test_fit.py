@@ -99,36 +99,6 @@ def test_the_staircase_fits_and_its_near_misses_do_not(epsilon, width, step):
         assert fit.p_value(oracles.from_weights(weights(exact, width, step + 1))) < THRESHOLD
 
 
-def test_a_law_given_by_integers_fits_where_its_neighbour_does_not():
-    """P(x) in proportion to 1 / (1 + |x|)! with exact rational weights, and one with exact dyadic boundaries."""
-
-    def inverse_factorial(k, bits):
-        scaled, rest = divmod(1 << bits, int(mp.factorial(k + 1)))
-        return scaled, scaled + (rest > 0)
-
-    draws = noise.decreasing(inverse_factorial, lambda k, bits: 2 * inverse_factorial(k, bits)[1]).draw(
-        10**6, source=noise.ScriptedSource(b"factorials")
-    )
-    fit = Fit(oracles.from_weights([1 / mp.factorial(k + 1) for k in range(40)])).add(draws)
-    assert fit.p_value() > THRESHOLD
-    assert fit.p_value(oracles.from_weights([1 / mp.factorial(k + 2) for k in range(40)])) < THRESHOLD
-
-
-def test_a_law_whose_boundaries_are_dyadic_is_drawn_too():
-    def dyadic(k, bits):  # 1, 1/2, 1/4, 1/4 and nothing after: the whole is 3, or 4 with both signs less one
-        return (0, 0) if k > 3 else ((1 << bits) >> min(k, 2),) * 2
-
-    def tail(k, bits):
-        return sum(dyadic(i, bits)[1] for i in range(k, 4))
-
-    draws = noise.decreasing(dyadic, tail).draw(10**6, source=noise.ScriptedSource(b"dyadic"))
-    assert (
-        Fit(oracles.from_weights([mp.mpf(1), mp.mpf(1) / 2, mp.mpf(1) / 4, mp.mpf(1) / 4])).add(draws).p_value()
-        > THRESHOLD
-    )
-    assert set(np.unique(draws)) == {-3, -2, -1, 0, 1, 2, 3}
-
-
 @pytest.mark.parametrize("name", LAWS)
 def test_values_beyond_64_bits_are_python_integers_of_the_same_law(name):
     scale = Fraction(3) ** 70

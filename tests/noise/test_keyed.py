@@ -4,7 +4,6 @@ import itertools
 import pickle
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -105,32 +104,6 @@ def test_staircases_and_wide_laws_are_keyed_too():
         assert (first == keyed.draw([np.arange(500)], np.arange(500))).all()
         assert len(set(first.tolist())) == 500
         assert first[10:20].tolist() == keyed.draw([np.arange(10, 20)], np.arange(10, 20)).tolist()
-
-
-def halves(k, bits):  # 2**-k
-    return (1 << bits) >> k, -(-(1 << bits) >> k)
-
-
-def after_halves(k, bits):
-    return 2 * halves(k, bits)[1]
-
-
-def quarters(k, bits):
-    return halves(2 * k, bits)
-
-
-def test_laws_given_by_weights_are_keyed_by_their_tables():
-    keys, exact = [np.arange(3000)], np.arange(3000)
-    keyed = noise.keyed(noise.decreasing(halves, after_halves), **PLACE)
-    first = keyed.draw(keys, exact)
-    assert (first == pickle.loads(pickle.dumps(keyed)).draw(keys, exact)).all()  # noqa: S301 - our own bytes
-    again = noise.keyed(noise.decreasing(partial(halves), partial(after_halves)), **PLACE)
-    assert (first == again.draw(keys, exact)).all()  # the same law, whatever the functions are called
-    other = noise.keyed(noise.decreasing(quarters, after_halves), **PLACE)
-    assert other.law.label != keyed.law.label
-    assert abs(np.corrcoef(first, other.draw(keys, exact))[0, 1]) < 6.2 / np.sqrt(3000)
-    seen = np.bincount(np.abs(first), minlength=4)[:4] / 3000
-    assert seen == pytest.approx([1 / 3, 1 / 3, 1 / 6, 1 / 12], abs=0.05)
 
 
 def test_unkeyable_column_is_refused():

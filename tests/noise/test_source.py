@@ -9,7 +9,7 @@ import pytest
 from scipy.special import chdtrc
 
 from neartwin import noise
-from neartwin.errors import ParameterError, PrivacyError
+from neartwin.errors import ParameterError
 
 
 def test_the_system_gives_words_of_every_size_and_never_the_same_ones():
@@ -56,16 +56,5 @@ def test_noise_starts_without_heavy_libraries():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_release_takes_the_system_and_nothing_that_looks_like_it():
-    class Lookalike:
-        def words(self, n):
-            return noise.SYSTEM.words(n)
-
-        def bits(self, k):
-            return noise.SYSTEM.bits(k)
-
-    noise.require_system(noise.SYSTEM)
-    noise.require_system(pickle.loads(pickle.dumps(noise.SYSTEM)))  # noqa: S301 - our own bytes
-    for source in (noise.ScriptedSource(b"a"), Lookalike(), type(noise.SYSTEM)()):
-        with pytest.raises(PrivacyError, match="can subtract the noise"):
-            noise.require_system(source)
+def test_the_system_stays_one_value_in_other_processes():
+    assert pickle.loads(pickle.dumps(noise.SYSTEM)) is noise.SYSTEM  # noqa: S301 - our own bytes

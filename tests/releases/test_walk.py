@@ -12,11 +12,8 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import BudgetError, ExecutionError, LedgerError, PrivacyError
-from neartwin.releases.preparation import prepare
-from neartwin.releases.run import run
 
 TOWNS = ["Ulm", "Bonn", "Trier", "nowhere"]
 
@@ -201,15 +198,6 @@ def test_a_unit_column_full_of_nulls_is_an_empty_table_and_no_error(book):
     rows = nt.table(frame, unit="who", name="visits")
     release = released(book, rows, epsilon=900)
     assert list(release["n"].values) == [0, 0, 0, 0]
-
-
-def test_scripted_noise_is_refused_by_the_release_path(book, frame):
-    rows = nt.table(frame, unit="who", name="visits", types={"town": "text", "day": "date"})
-    account = book.open(rows, nt.pure(1))
-    plan = account.plan(question(rows), spend=nt.pure(1), **LIMITS).plan
-    with pytest.raises(PrivacyError):
-        run(account.book, prepare(plan), engine=DuckdbEngine(), source=noise.ScriptedSource(b"script"))
-    assert account.spent == {"epsilon": 0}
 
 
 def test_unknown_groups_of_one_person_stay_hidden_and_large_ones_appear(book):

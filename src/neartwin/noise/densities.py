@@ -9,7 +9,6 @@ The fall is rational for the laws here. So every number that is computed of a la
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -23,7 +22,7 @@ _REST = 32  # weights are listed down to 2**-(bits - 32): beyond, the interval e
 
 
 class Profile(ABC):
-    """A decreasing function f, known through its weights. `Smooth` profiles can also be cut into blocks."""
+    """A decreasing function exp(-polynomial), known through its weights. Its fall and block length are exact."""
 
     __slots__ = ()
 
@@ -38,12 +37,6 @@ class Profile(ABC):
         Returns:
             The certified weights in order, and their certified sum.
         """
-
-
-class Smooth(Profile):
-    """A profile exp(-polynomial), whose fall and block length are exact."""
-
-    __slots__ = ()
 
     @property
     @abstractmethod
@@ -78,7 +71,7 @@ class Smooth(Profile):
 
 
 @dataclass(frozen=True, slots=True)
-class Exponential(Smooth):
+class Exponential(Profile):
     """f(z) = exp(-z / scale), with geometric weights.
 
     M_h = r**h with r = exp(-L / scale), and the sum is 1 / (1 - r).
@@ -114,7 +107,7 @@ class Exponential(Smooth):
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian(Smooth):
+class Gaussian(Profile):
     """f(z) = exp(-z**2 / (2 variance)).
 
     With a = L**2 / (2 variance), M_h = exp(-a h**2). So M_{h+1} = M_h d_h with d_h = exp(-a (2h + 1)), and d_{h+1} =
@@ -151,26 +144,3 @@ class Gaussian(Smooth):
     def fall_floats(self, rate: float, h: F64, q: F64) -> F64:
         """The fall rate * q * (2h + q), in floats."""
         return q * (2.0 * h + q) * rate
-
-
-@dataclass(frozen=True, slots=True)
-class Given(Profile):
-    """Any law on 0, 1, 2, ... whose author can bound its weights.
-
-    Both bounds must tighten to the same numbers as `bits` grows.
-
-    Attributes:
-        weight: `weight(k, bits)` gives integers around 2**bits f(k). f(0) is the largest weight and at most 1.
-        tail: `tail(k, bits)` gives an integer that is at least 2**bits times the sum of f over k, k + 1, ....
-    """
-
-    weight: Callable[[int, int], Bounds]
-    tail: Callable[[int, int], int]
-
-    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:  # noqa: ARG002 - listed one by one
-        """The author's weights, until the tail is below the listing's end."""
-        listed: list[Bounds] = []
-        while not listed or self.tail(len(listed), bits) >> _REST:
-            listed.append(self.weight(len(listed), bits))
-        tail = self.tail(len(listed), bits)
-        return listed, (sum(lo for lo, _ in listed), sum(hi for _, hi in listed) + tail)

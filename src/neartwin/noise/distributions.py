@@ -3,7 +3,6 @@
 A law holds no noise. It may be copied, compared and sent to other processes. A `Sampler` serves it.
 """
 
-import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from neartwin.noise import kernel
 from neartwin.noise.coins import below, coin
-from neartwin.noise.densities import Exponential, Given
+from neartwin.noise.densities import Exponential
 from neartwin.noise.exponentials import Bounds, exp_neg
 from neartwin.noise.layouts import Recipe, on_integers
 from neartwin.noise.lookup_table import table_of
@@ -22,14 +21,9 @@ from neartwin.noise.streams import Rows, Stream, Subset
 
 
 class Law(ABC):
-    """A distribution on the integers."""
+    """A distribution on the integers. Its `repr` names this law and no other in every process: keyed noise depends on it."""
 
     __slots__ = ()
-
-    @property
-    def label(self) -> str:
-        """A text that names this law and no other, equal in every process."""
-        return repr(self)
 
     @property
     def wide(self) -> bool:
@@ -57,21 +51,6 @@ class Tabulated(Law):
     recipe: Recipe
 
     @property
-    def label(self) -> str:
-        """The recipe's own text. For a law given by functions, a digest of the table of their certified numbers.
-
-        Functions have no text that all processes share, but tables are integers. Equal laws have equal tables. Laws
-        with equal tables differ by less than 2**-60 in any event.
-        """
-        if not isinstance(self.recipe.profile, Given):
-            return repr(self.recipe)
-        table = table_of(self.recipe)
-        digest = hashlib.sha256(table.owned.to_bytes(8, "little"))
-        for part in (table.cells.astype("<i8"), table.thresholds.astype("<u8")):
-            digest.update(part.tobytes())
-        return f"given by weights with table {digest.hexdigest()}"
-
-    @property
     def wide(self) -> bool:
         """True beyond scales of about 2**51."""
         return self.recipe.wide
@@ -86,16 +65,7 @@ class Tabulated(Law):
 
 @dataclass(frozen=True, slots=True)
 class UniformBits(Law):
-    """The uniform law on 0, ..., 2**63 - 1: coins of any probability, 63 digits at a time.
-
-    >>> UniformBits().label
-    'uniform on 63 bits'
-    """
-
-    @property
-    def label(self) -> str:
-        """Its name."""
-        return "uniform on 63 bits"
+    """The uniform law on 0, ..., 2**63 - 1: coins of any probability, 63 digits at a time."""
 
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
         """Draw one word a row, and drop its last bit."""

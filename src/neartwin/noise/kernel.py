@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.noise.densities import Smooth
 from neartwin.noise.exponentials import exp_neg, loss
 from neartwin.noise.layouts import POSITION_BITS, RealBlocks
 from neartwin.noise.lookup_table import CELL_BITS, Table
@@ -67,7 +66,6 @@ def rim_taken(table: Table, point: RimPoint, stream: Stream, row: int) -> bool:
     """
     (h, place, bits, v), v_bits, layout = point, V_BITS, table.recipe.layout
     profile, length, real = table.recipe.profile, layout.length, isinstance(layout, RealBlocks)
-    assert isinstance(profile, Smooth)  # noqa: S101 - for the type checker: only smooth profiles have rims
     while True:
         work = v_bits + 64
         one = 1 << work
@@ -293,7 +291,6 @@ def _rims(table: Table, points: tuple[I64, I64, U64], rows: Rows, stream: Stream
     blocks = np.minimum(h, table.falls.size - 1)
     fall = table.falls[blocks]
     profile = table.recipe.profile
-    assert isinstance(profile, Smooth)  # noqa: S101 - for the type checker: only smooth profiles have rims
     left = loss(profile.fall_floats(table.rate, blocks.astype(np.float64), inner.astype(np.float64) * 2.0**-bits))
     v_bits = v >> np.uint64(64 - V_BITS)
     difference = fall * (v_bits * 2.0**-V_BITS) - left

@@ -242,7 +242,7 @@ def keyed(law: Law | Sampler, *, secret: bytes, release: str, column: str, stage
         )
     plain = law.law if isinstance(law, Sampler) else law
     numbers = [str(integer(at_least=0, stage=stage)), str(integer(at_least=0, counter=counter))]
-    parts = [text.encode() for text in (release, column, *numbers, plain.label)]
+    parts = [text.encode() for text in (release, column, *numbers, repr(plain))]
     return Keyed(law=plain, key=_digest(secret, *parts))
 
 

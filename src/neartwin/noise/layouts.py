@@ -14,7 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from neartwin.noise.densities import Profile, Smooth
+from neartwin.noise.densities import Profile
 from neartwin.noise.exponentials import Bounds
 
 POSITION_BITS = 63  # known bits of the place q in [0, 1) within a block, before any refinement
@@ -234,7 +234,7 @@ class Recipe:
         return self.layout.masses(*self.profile.weights(self.layout.length, bits), self.sides)
 
 
-def on_integers(profile: Smooth, sides: int) -> Recipe:
+def on_integers(profile: Profile, sides: int) -> Recipe:
     """The law with P(x) in proportion to f(|x|) on the integers, or to f(x) on 0, 1, 2, ....
 
     Args:
@@ -248,7 +248,7 @@ def on_integers(profile: Smooth, sides: int) -> Recipe:
     return Recipe(profile, IntegerBlocks(exponent) if exponent > 0 else Single(), sides)
 
 
-def rounded(profile: Smooth) -> Recipe:
+def rounded(profile: Profile) -> Recipe:
     """The nearest integer to a real number y with density in proportion to f(|y|).
 
     Args:

@@ -22,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
-from neartwin.noise.densities import Smooth
 from neartwin.noise.exponentials import Bounds, loss
 from neartwin.noise.layouts import Recipe
 from neartwin.noise.source import U64
@@ -211,7 +210,7 @@ def build(recipe: Recipe, *, boundary_bits: int = 64, filter_bits: int = 40) -> 
 def _falls(recipe: Recipe, blocks: int) -> tuple[float, NDArray[np.float64]]:
     """y(0, 1), and 1 - exp(-y(h, 1)) for the blocks whose rims the float test may decide."""
     profile = recipe.profile
-    if not isinstance(profile, Smooth) or recipe.layout.owners(1) is not None:
+    if recipe.layout.owners(1) is not None:
         return 0.0, np.zeros(0)
     rate = float(profile.fall(recipe.layout.length, 0, Fraction(1)))
     numbers = np.arange(min(blocks, 1 << 13), dtype=np.float64)

@@ -17,7 +17,7 @@ scales of 2**50 values are int64; beyond, they are Python integers.
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn, Self, final, overload
@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
-from neartwin.noise.densities import Exponential, Gaussian, Given
+from neartwin.noise.densities import Exponential, Gaussian
 from neartwin.noise.distributions import Law, Staircase, Tabulated
-from neartwin.noise.exponentials import Bounds
-from neartwin.noise.layouts import Recipe, Single, on_integers, rounded
+from neartwin.noise.layouts import on_integers, rounded
 from neartwin.noise.source import SYSTEM, Source
 from neartwin.noise.streams import Fresh
 
@@ -388,29 +387,6 @@ def staircase(epsilon: Number, sensitivity: int, step: int) -> Sampler:
     if max(Fraction(width), width / exact) > 1 << 50:
         raise ParameterError("sensitivity", width, "must not exceed 2**50 min(1, epsilon)", remedy="use a coarser grid")
     return sampler(Staircase(exact, width, step))
-
-
-def decreasing(weight: Callable[[int, int], Bounds], tail: Callable[[int, int], int]) -> Sampler:
-    """Any law with P(x) in proportion to f(|x|), f decreasing, given by certified integers.
-
-    Both bounds tighten as `bits` grows. Time and memory of the table grow with the number of values that matter, so
-    this serves laws of scale up to a few thousand. Workers can draw its keyed noise if both functions belong to a
-    module.
-
-    Args:
-        weight: `weight(k, bits)` gives integers (lo, hi) with lo <= 2**bits f(k) <= hi; f(0) is at most 1.
-        tail: `tail(k, bits)` gives an integer that is at least 2**bits times the sum of f over k, k + 1, ....
-
-    Returns:
-        The sampler of the law.
-
-    >>> def weight(k, bits):  # 2**-k
-    ...     return (1 << bits) >> k, -(-(1 << bits) >> k)
-    >>> halves = decreasing(weight, lambda k, bits: 2 * weight(k, bits)[1])
-    >>> bool(abs(halves.draw(10_000).mean()) < 1)
-    True
-    """
-    return sampler(Tabulated(Recipe(Given(weight, tail), Single(), 2)))
 
 
 def _scale(scale: Number) -> Fraction:

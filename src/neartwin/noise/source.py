@@ -1,7 +1,7 @@
 """Sources of random bits: the operating system's cryptographic generator, and scripts for tests.
 
-Every random function of this library takes a `source`, last, by keyword. Released noise comes from `SYSTEM` alone.
-`require_system` refuses any other source. Only `ScriptedSource` can be seeded.
+Every random function of this library takes a `source`, last, by keyword. Only `ScriptedSource` can be seeded. The
+functions that release take no source: their noise comes from `SYSTEM` alone.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from typing import Protocol, final
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.errors import ParameterError, PrivacyError
+from neartwin.errors import ParameterError
 
 U64 = NDArray[np.uint64]
 
@@ -89,7 +89,7 @@ SYSTEM = _System()
 
 @final
 class ScriptedSource:
-    """A repeatable, endless stream of bits, for tests only; `require_system` refuses it.
+    """A repeatable, endless stream of bits, for tests only.
 
     Call number c reads SHAKE-256 of the seed and c. `replay` plays given words instead.
 
@@ -141,24 +141,3 @@ class ScriptedSource:
         """The next k bits of the script, as one integer."""
         words = self.words(-(-k // 64))
         return int.from_bytes(words.astype("<u8").tobytes(), "little") & ((1 << k) - 1)
-
-
-def require_system(source: Source) -> None:
-    """Refuse every source of bits but the system's generator. The release path calls it.
-
-    Args:
-        source: The source to check.
-
-    Raises:
-        PrivacyError: The source is not `SYSTEM`.
-
-    >>> require_system(SYSTEM)
-    >>> require_system(ScriptedSource(b"a test"))
-    Traceback (most recent call last):
-    neartwin.errors.PrivacyError: a release draws its noise from noise.SYSTEM, not from a ScriptedSource: ...
-    """
-    if source is not SYSTEM:
-        raise PrivacyError(
-            f"a release draws its noise from noise.SYSTEM, not from a {type(source).__name__}: whoever can repeat "
-            "the bits can subtract the noise; leave `source` out"
-        )

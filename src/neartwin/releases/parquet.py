@@ -154,9 +154,7 @@ def _put(leaves: WholeNumbers, place: NDArray[np.int64], cell: NDArray[np.int64]
 GROUPS = 2**17  # released rows in a piece of the file
 
 
-def run_to_parquet(
-    account: Account, prepared: PreparedRelease, place: str, *, engine: Engine, source: noise.Source = noise.SYSTEM
-) -> WrittenRelease:
+def run_to_parquet(account: Account, prepared: PreparedRelease, place: str, *, engine: Engine) -> WrittenRelease:
     """Pay for a plan, and write its release to a Parquet file, or on a distributed engine to a folder of files.
 
     A repeated question gets the record of its first answer at no cost, wherever that was written.
@@ -166,7 +164,6 @@ def run_to_parquet(
         prepared: The plan with its texts.
         place: The path of the new file or folder.
         engine: The engine.
-        source: The bits of the noise; only the system's are allowed.
 
     Returns:
         The record of the written table.
@@ -183,15 +180,15 @@ def run_to_parquet(
         raise QueryError(
             "HAVING, ORDER BY, LIMIT, ratios and shapes are not applied to a written table: leave them out, and read it with them"
         )
-    work = _work(engine, prepared, place, source)
-    ticket = reserve(account, [prepared], prepared.digest, ACCOUNT_ALONE, source)
+    work = _work(engine, prepared, place)
+    ticket = reserve(account, [prepared], prepared.digest, ACCOUNT_ALONE)
     if isinstance(ticket, Stored):
         return _again(ticket, work.shelf)
     hidden = _hidden(place, ticket.position)
 
     def resolve() -> tuple[Plan, tuple[Choice, ...], tuple[str, ...]]:
-        chosen, choices = plan.resolve(engine, source)
-        return chosen, choices, () if chosen.loss is None else (chosen.loss.measured(engine, source)["says"],)
+        chosen, choices = plan.resolve(engine, noise.SYSTEM)
+        return chosen, choices, () if chosen.loss is None else (chosen.loss.measured(engine, noise.SYSTEM)["says"],)
 
     done = _attempt(work, resolve, hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}")
     if done is None:  # raised here, outside any handler, so that the cause is not chained to it
@@ -228,16 +225,18 @@ class _Work:
     shelf: Shelf
 
 
-def _work(engine: Engine, prepared: PreparedRelease, place: str, source: noise.Source) -> _Work:
+def _work(engine: Engine, prepared: PreparedRelease, place: str) -> _Work:
     schema = prepared.schema
     if isinstance(engine, Distributed):
-        work = _distributed(engine, prepared.plan, schema, source)
+        work = _distributed(engine, prepared.plan, schema)
     elif isinstance(engine, Streaming):
 
         def streamed(plan: Plan, hidden: str, release: str) -> None:
             del release
             groups = by_group(plan)
-            answers = iter([plan.answer(engine, source)]) if groups is None else pieces(groups, engine, source)
+            answers = (
+                iter([plan.answer(engine, noise.SYSTEM)]) if groups is None else pieces(groups, engine, noise.SYSTEM)
+            )
             _write(schema, answers, hidden)
 
         work = _Work(streamed, LocalShelf())
@@ -250,7 +249,7 @@ def _work(engine: Engine, prepared: PreparedRelease, place: str, source: noise.S
     return work
 
 
-def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema, source: noise.Source) -> _Work:
+def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema) -> _Work:
     """The way of a distributed engine. Groups stay on the workers; a short list of public answers gets its noise here."""
 
     def by_workers(plan: Plan, hidden: str, release: str) -> None:
@@ -259,11 +258,11 @@ def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema, source: noi
             raise TypeError("first stages change bounds alone")
         answer = keyed_answer(groups, schema, release=release, secret=noise.fresh_secret())
         splits = [split.stage for split in groups.splits.values()]
-        engine.write(plan.stage, splits, salt=source.bits(SALT_BITS), answer=answer, schema=schema, place=hidden)
+        engine.write(plan.stage, splits, salt=noise.SYSTEM.bits(SALT_BITS), answer=answer, schema=schema, place=hidden)
 
     def here(plan: Plan, hidden: str, release: str) -> None:
         del release
-        engine.put(plan.stage, as_table(schema, plan.answer(engine, source)), hidden)
+        engine.put(plan.stage, as_table(schema, plan.answer(engine, noise.SYSTEM)), hidden)
 
     apart = by_group(plan) is not None and plan.stage.group_columns
     return _Work(by_workers if apart else here, engine.shelf(plan.stage))

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
-from neartwin import noise
 from neartwin.errors import ExecutionError, LedgerError, QueryError
 from neartwin.ledger import Account, Stored, Ticket
 from neartwin.ledger.account import DOCUMENT_BYTES
+from neartwin.noise import SYSTEM
 from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.stage import Engine
 from neartwin.releases.documents import WrittenRelease, is_written
@@ -44,7 +44,6 @@ def run(
     *,
     engine: Engine,
     payer: Payer = ACCOUNT_ALONE,
-    source: noise.Source = noise.SYSTEM,
 ) -> Release:
     """Pay for a release, make it, and return it. A repeated question gets its stored answer at no cost.
 
@@ -55,7 +54,6 @@ def run(
         prepared: The plan with its texts.
         engine: The engine.
         payer: The payers beside the account, and an idempotency key.
-        source: The bits of the noise; only the system's are allowed.
 
     Returns:
         The release.
@@ -65,13 +63,12 @@ def run(
         LedgerError: The ledger refuses. Nothing was read or spent.
         QueryError: The data changed since the plan. Nothing was read or spent.
         ExecutionError: Something failed later. Every cause gives the same error, because whether a query fails is data.
-        PrivacyError: The source of bits is not the system's.
     """
     require_document(prepared)
-    ticket = reserve(account, [prepared], prepared.digest, payer, source)
+    ticket = reserve(account, [prepared], prepared.digest, payer)
     if isinstance(ticket, Stored):
         return _stored(ticket)
-    (release,) = answer(account, ticket, [prepared], lambda made: made[0].to_json().encode(), engine, source)
+    (release,) = answer(account, ticket, [prepared], lambda made: made[0].to_json().encode(), engine)
     return release
 
 
@@ -91,9 +88,7 @@ def require_document(prepared: PreparedRelease) -> None:
         )
 
 
-def reserve(
-    account: Account, parts: Sequence[PreparedRelease], digest: str, payer: Payer, source: noise.Source
-) -> Ticket | Stored:
+def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, payer: Payer) -> Ticket | Stored:
     """Check everything that can be checked, then pay for some releases together.
 
     Args:
@@ -101,12 +96,10 @@ def reserve(
         parts: The releases.
         digest: The digest of the whole question.
         payer: The payers beside the account, and an idempotency key.
-        source: The bits of the noise; only the system's are allowed.
 
     Returns:
         A ticket, or the stored answer.
     """
-    noise.require_system(source)
     tables = [part.plan.stage.table for part in parts]
     for private, public in dict.fromkeys(table.joined_locations() for table in tables):
         account.require_public(public)
@@ -121,13 +114,12 @@ def reserve(
     return account.reserve(digest, snapshot, first.plan.price, first.price, payers=payer.names, key=payer.key)
 
 
-def answer(  # noqa: PLR0917 - of one question
+def answer(
     account: Account,
     ticket: Ticket,
     parts: Sequence[PreparedRelease],
     document_of: Callable[[Sequence[Release]], bytes],
     engine: Engine,
-    source: noise.Source,
 ) -> tuple[Release, ...]:
     """Ask, add noise and settle the releases of a ticket.
 
@@ -137,7 +129,6 @@ def answer(  # noqa: PLR0917 - of one question
         parts: The releases.
         document_of: The function that makes the stored document of the releases.
         engine: The engine.
-        source: The source of noise and of the salt.
 
     Returns:
         The releases.
@@ -146,7 +137,7 @@ def answer(  # noqa: PLR0917 - of one question
         ExecutionError: Anything failed. The error does not have its cause, which may be data.
     """
     try:
-        releases = tuple(_released(account, ticket, part, engine, source) for part in parts)
+        releases = tuple(_released(account, ticket, part, engine) for part in parts)
         document = document_of(releases)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         document = None
@@ -176,14 +167,12 @@ def _stored(stored: Stored) -> Release:
     return Release.from_json(stored.document)
 
 
-def _released(
-    account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine, source: noise.Source
-) -> Release:
+def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine) -> Release:
     """Ask and add noise. Any exception may be raised; the caller reports a uniform one."""
-    plan, choices = prepared.plan.resolve(engine, source)
+    plan, choices = prepared.plan.resolve(engine, SYSTEM)
     description = prepared.describe(plan, choices) if choices else prepared.description
-    answer = plan.answer(engine, source)
-    loss = None if plan.loss is None else plan.loss.measured(engine, source)
+    answer = plan.answer(engine, SYSTEM)
+    loss = None if plan.loss is None else plan.loss.measured(engine, SYSTEM)
     return Release(
         group_columns=prepared.group_columns,
         keys=answer.keys,

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from neartwin import noise
 from neartwin.ledger import Account, Stored
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Engine
@@ -27,7 +26,6 @@ def run_series(
     *,
     engine: Engine,
     payer: Payer = ACCOUNT_ALONE,
-    source: noise.Source = noise.SYSTEM,
 ) -> tuple[Release, ...]:
     """Pay once, ask every question, and return all answers. A repeated series gets its stored answers at no cost.
 
@@ -36,7 +34,6 @@ def run_series(
         series: The plans.
         engine: The engine.
         payer: The payers beside the account, and an idempotency key.
-        source: The bits of the noise; only the system's are allowed.
 
     Returns:
         The releases, in the order of the questions.
@@ -50,12 +47,12 @@ def run_series(
     parts = prepare_series(series)
     for part in parts:
         require_document(part)
-    ticket = reserve(account, parts, series.digest, payer, source)
+    ticket = reserve(account, parts, series.digest, payer)
     if isinstance(ticket, Stored):
         bodies = json.loads(ticket.document)["releases"]
         releases = tuple(Release.from_json(json.dumps(body)) for body in bodies)
     else:
-        releases = answer(account, ticket, parts, _document, engine, source)
+        releases = answer(account, ticket, parts, _document, engine)
     return tuple(shaped(release, part.after) for release, part in zip(releases, series.parts, strict=True))
 
 
