@@ -9,8 +9,10 @@ import scipy.special
 
 from neartwin import special
 
+FUNCTIONS = sorted(name for name in vars(special) if name[0] != "_" and hasattr(scipy.special, name))
 
-@pytest.mark.parametrize("name", special.__all__)
+
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_function_is_scipys(name):
     ours, its = getattr(special, name), getattr(scipy.special, name)
     inner = np.linspace(0.05, 0.95, 17)

@@ -38,7 +38,6 @@ CLEAN_ROOMS = (
     "error_bars",
     "errors.py",
     "exact.py",
-    "lazy.py",
     "ledger",
     "losses",
     "mechanisms",

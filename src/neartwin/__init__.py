@@ -10,7 +10,6 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 from neartwin.interactive import explained_call, unknown_name
-from neartwin.lazy import late
 
 if TYPE_CHECKING:
     from neartwin.accounting.budgets import advantage as advantage
@@ -48,63 +47,48 @@ if TYPE_CHECKING:
     from neartwin.tables.table import ROW as ROW
     from neartwin.tables.table import bounds as bounds
 
-# public name -> the room that owns it; imported at first use, so that an accountant never loads a database driver
-_HOME = {
-    "Certificate": "neartwin.releases.certificates",
-    "ROW": "neartwin.tables.table",
-    "Release": "neartwin.releases.release",
-    "WrittenRelease": "neartwin.releases.documents",
-    "advantage": "neartwin.accounting.budgets",
-    "approx": "neartwin.accounting.budgets",
-    "bins": "neartwin.queries.groups",
-    "bounds": "neartwin.tables.table",
-    "certify": "neartwin.releases.certificates",
-    "check": "neartwin.releases.owner_check",
-    "connect": "neartwin.client",
-    "from_sql": "neartwin.queries.sql.parse",
-    "series_from_sql": "neartwin.queries.sql.series",
-    "date": "neartwin.queries.groups",
-    "gdp": "neartwin.accounting.budgets",
-    "open_ledger": "neartwin.releases.accounts",
-    "owned_by": "neartwin.queries.open",
-    "date_part": "neartwin.queries.groups",
-    "plot": "neartwin.report.page",
-    "public_table": "neartwin.tables.joins",
-    "pure": "neartwin.accounting.budgets",
-    "moving_sums": "neartwin.queries.workloads",
-    "prefix_sums": "neartwin.queries.workloads",
-    "range_sums": "neartwin.queries.workloads",
-    "rdp": "neartwin.accounting.budgets",
-    "save": "neartwin.report.page",
-    "make_consistent": "neartwin.releases.consistency",
-    "table": "neartwin.queries.open",
-    "mixed": "neartwin.accounting.budgets",
-    "limits": "neartwin.planning.limits",
-    "private_limit": "neartwin.planning.limits",
-    "private_range": "neartwin.statistics.clipping",
-    "zcdp": "neartwin.accounting.budgets",
+# the public names of each room; imported at first use, so that an accountant never loads a database driver
+_ROOMS = {
+    "accounting.budgets": ("advantage", "approx", "gdp", "mixed", "pure", "rdp", "zcdp"),
+    "client": ("connect",),
+    "planning.limits": ("limits", "private_limit"),
+    "queries.groups": ("bins", "date", "date_part"),
+    "queries.open": ("owned_by", "table"),
+    "queries.sql.parse": ("from_sql",),
+    "queries.sql.series": ("series_from_sql",),
+    "queries.workloads": ("moving_sums", "prefix_sums", "range_sums"),
+    "releases.accounts": ("open_ledger",),
+    "releases.certificates": ("Certificate", "certify"),
+    "releases.consistency": ("make_consistent",),
+    "releases.documents": ("WrittenRelease",),
+    "releases.owner_check": ("check",),
+    "releases.release": ("Release",),
+    "report.page": ("plot", "save"),
+    "statistics.clipping": ("private_range",),
+    "tables.joins": ("public_table",),
+    "tables.table": ("ROW", "bounds"),
 }
+_HOMES = {name: f"{__name__}.{room}" for room, names in _ROOMS.items() for name in names}
 __version__ = "0.1.0"
-_find, _names = late(__name__, _HOME)
 
 
 @cache
 def _explained(name: str) -> object:
     """A public name; a function refuses arguments that do not fit with the line to write."""
     statistics = import_module("neartwin.statistics").CONSTRUCTORS
-    found = statistics[name] if name in statistics else _find(name)
+    found = statistics[name] if name in statistics else getattr(import_module(_HOMES[name]), name)
     return explained_call(found, f"nt.{name}") if isinstance(found, FunctionType) else found
 
 
 if not TYPE_CHECKING:  # a type checker then knows the names above and no others
 
     def __getattr__(name: str) -> object:
-        if name in _HOME:
+        if name in _HOMES:
             return _explained(name)
         if name == "__all__":
             return __dir__()[:-1]
         if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:  # a room, imported in a moment
-            return _find(name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name in import_module("neartwin.statistics").CONSTRUCTORS:
             return _explained(name)
         raise unknown_name("nt", name, __dir__()[:-1])
@@ -112,4 +96,4 @@ if not TYPE_CHECKING:  # a type checker then knows the names above and no others
 
 def __dir__() -> list[str]:
     statistics = import_module("neartwin.statistics").CONSTRUCTORS
-    return [*sorted([*_names(), *statistics]), "__version__"]
+    return [*sorted([*_HOMES, *statistics]), "__version__"]

@@ -9,20 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from scipy.special import (
-        bdtr,
-        bdtrc,
-        betainc,
-        betainccinv,
-        betaincinv,
-        erfc,
-        erfcx,
-        expit,
-        gammaln,
-        log_ndtr,
-        ndtr,
-        ndtri,
-    )
+    from scipy.special import *  # noqa: F403 - those below
 else:
 
     def _late(name: str) -> Callable[..., Any]:
@@ -39,18 +26,3 @@ else:
     bdtr, bdtrc, expit, gammaln = map(_late, ("bdtr", "bdtrc", "expit", "gammaln"))
     betainc, betainccinv, betaincinv = map(_late, ("betainc", "betainccinv", "betaincinv"))
     erfc, erfcx, log_ndtr, ndtr, ndtri = map(_late, ("erfc", "erfcx", "log_ndtr", "ndtr", "ndtri"))
-
-__all__ = [
-    "bdtr",
-    "bdtrc",
-    "betainc",
-    "betainccinv",
-    "betaincinv",
-    "erfc",
-    "erfcx",
-    "expit",
-    "gammaln",
-    "log_ndtr",
-    "ndtr",
-    "ndtri",
-]

@@ -79,18 +79,11 @@ def monotone(release: AnyTable, *names: str, increasing: bool = True) -> AnyTabl
 
 
 def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
-    """Pool adjacent violators: blocks that go the wrong way are merged to their weighted mean."""
-    sign = 1.0 if increasing else -1.0
-    weights = 1.0 / _variances(statistic)
-    blocks: list[tuple[float, float, int]] = []  # mean, weight, members
-    for value, weight in zip(np.asarray(statistic.values, dtype=float) * sign, weights, strict=True):
-        mean, mass, members = float(value), float(weight), 1
-        while blocks and blocks[-1][0] > mean:
-            before, its, many = blocks.pop()
-            mean, mass, members = (mean * mass + before * its) / (mass + its), mass + its, members + many
-        blocks.append((mean, mass, members))
-    fitted: FloatArray = np.repeat([mean for mean, _, _ in blocks], [members for _, _, members in blocks])
-    return sign * fitted
+    """The nearest rising or falling values, by SciPy, which is slow to import."""
+    from scipy.optimize import isotonic_regression
+
+    values = np.asarray(statistic.values, dtype=float)
+    return np.asarray(isotonic_regression(values, weights=1.0 / _variances(statistic), increasing=increasing).x)
 
 
 def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
