@@ -88,19 +88,6 @@ def floats_around(value: Fraction) -> tuple[float, float]:
     return below, math.nextafter(nearest, math.inf) if off < 0 else nearest
 
 
-def ceil_to(value: Fraction, step: Fraction) -> int:
-    """The least whole number of steps that is not below the value. Prices are rounded up with it.
-
-    Args:
-        value: The value.
-        step: The step.
-
-    Returns:
-        The number of steps.
-    """
-    return math.ceil(value / step)
-
-
 def root_above(value: Fraction, bits: int = 64) -> Fraction:
     """An upper bound of the square root, too large by at most 2**-bits. It is exact if the root is rational.
 

@@ -173,7 +173,7 @@ def test_partition_selection_has_its_curve(kind, relation):
     elif kind is GaussianThreshold:
         mechanism = kind.calibrated(mu=ONE, delta=delta, l2_squared=groups, groups_per_unit=1)
     else:
-        mechanism = kind.shared(epsilon=ONE, delta=delta, groups_per_unit=groups)
+        mechanism = kind(epsilon=ONE / groups, delta=delta / groups)
     one = mechanism.curve() if kind is not OptimalSelection else epsilon_delta(ONE, delta)
     keep = mechanism if kind is not OptimalSelection else _Floats(mechanism)
     for units in (0, 1, 4, 7, 9):

@@ -124,8 +124,3 @@ def test_a_delta_below_the_range_of_floats_is_certified_or_refused():
     assert math.isclose(made.threshold, 400 * math.log(10), rel_tol=0.01)
     with pytest.raises(ParameterError):
         GaussianThreshold.calibrated(mu=Fraction(1), delta=tiny, l2_squared=1, groups_per_unit=1)
-
-
-def test_shared_selection_divides_both_parts_of_the_budget():
-    selection = OptimalSelection.shared(epsilon=Fraction(1), delta=DELTA, groups_per_unit=4)
-    assert (selection.epsilon, selection.delta) == (Fraction(1, 4), DELTA / 4)

@@ -11,7 +11,6 @@ import pytest
 from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.noise import coins
-from neartwin.noise.streams import Fresh
 from tests.oracles.noise_laws import THRESHOLD, chi_square
 
 N = 10**6
@@ -144,7 +143,7 @@ def test_dice_are_fair(n):
         assert not fits(np.where((drawn == 0) & (np.arange(N) % 10 == 0), 1, drawn), [Fraction(1, n)] * n)
 
 
-@pytest.mark.parametrize("n", [2**31 + 7, 2**62 + 1, 2**63, 3 * 2**63, 10**30])
+@pytest.mark.parametrize("n", [2**31 + 7, 2**62 + 1, 2**63])
 def test_large_dice_are_fair_in_their_leading_and_last_digits(n):
     drawn = noise.uniform_below(n, 20_000, source=script(n))
     assert all(0 <= int(x) < n for x in drawn)
@@ -156,13 +155,12 @@ def test_large_dice_are_fair_in_their_leading_and_last_digits(n):
 def test_numbers_of_numpy_are_numbers():
     assert noise.uniform_below(np.int64(1)) == 0
     assert noise.permutation(np.int32(3)).size == 3
-    assert noise.weighted_choice(np.array([0, 5])) == 1
     assert noise.bernoulli(np.float64(1.0)) is True
     assert noise.bernoulli_exp(np.int64(0)) is True
 
 
 def test_dice_without_sides_are_refused():
-    for wrong in (0, -1, 2.0, True):
+    for wrong in (0, -1, 2.0, True, 2**63 + 1):
         with pytest.raises(ParameterError):
             noise.uniform_below(wrong)
     for wrong in (-1, 1.5):
@@ -184,24 +182,3 @@ def test_all_orders_are_equally_likely():
 def test_a_tie_of_keys_draws_all_of_them_anew():
     source = noise.ScriptedSource.replay([5, 5, 1, 30, 10, 20])
     assert noise.permutation(3, source=source).tolist() == [1, 2, 0]
-
-
-def test_weighted_choices_follow_exact_weights():
-    weights = ["1/3", 0, "1/6", 2, "0.5"]
-    exact = [Fraction(w) / 3 for w in weights]
-    drawn = noise.weighted_choice(weights, N, source=script("weights"))
-    assert fits(drawn, exact)
-    assert not (drawn == 1).any()
-    assert not fits(drawn, [exact[0] + Fraction(1, 200), 0, exact[2] - Fraction(1, 200), exact[3], exact[4]])
-    big = noise.weighted_choice([10**40, 3 * 10**40], 10_000, source=script("big"))
-    assert fits(big, [Fraction(1, 4), Fraction(3, 4)])
-    assert noise.weighted_choice([0, 0, 1]) == 2
-    for wrong in ([], [0, 0], [1, -1]):
-        with pytest.raises(ParameterError):
-            noise.weighted_choice(wrong)
-
-
-def test_a_wide_die_reads_as_many_bits_as_it_needs():
-    source = noise.ScriptedSource.replay([1 << 63, 0, 7, 3])
-    assert coins.below_wide(2**100, Fresh(source), 0) == 1 << 99
-    assert coins.below_wide(2**100, Fresh(source), 0) == (7 << 36) + (3 >> 28)

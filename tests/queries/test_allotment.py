@@ -202,7 +202,7 @@ def test_discovery_takes_the_mechanism_that_misses_fewest_groups(k, part):
         rival = GaussianThreshold.calibrated(mu=part.mu, delta=part.delta, l2_squared=k, groups_per_unit=k)
         assert chosen.missed <= rival.missed
     if hasattr(part, "epsilon"):
-        rival = OptimalSelection.shared(epsilon=part.epsilon, delta=part.delta, groups_per_unit=k)
+        rival = OptimalSelection(epsilon=part.epsilon / k, delta=part.delta / k)
         assert chosen.missed <= rival.missed
 
 

@@ -17,7 +17,7 @@ import neartwin as nt
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.cli import main
 from neartwin.errors import LedgerError, ParameterError
-from neartwin.releases.certificates import OwnerKey, PublicKey, check, head_of, read_certificate, released
+from neartwin.releases.certificates import OwnerKey, PublicKey, check, read_certificate, released
 from neartwin.releases.certificates.document import above, below, currencies, curve
 
 
@@ -72,7 +72,7 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     assert body["error"]["loss"] == release.headline
     assert body["guarantee"]["promise"]["epsilon"] == "1/2"
     assert body["ledger"]["price"] == {"epsilon": "1/2", "delta": "1/1000000"}
-    assert (body["ledger"]["reserved"], head_of(made)) == (release.provenance.position, head)
+    assert (body["ledger"]["reserved"], made.head) == (release.provenance.position, head)
     assert "who" in body["unit"]
     assert len(body["code"]["digest"]) == 64
 
@@ -200,21 +200,21 @@ def test_the_newest_certificate_finds_a_restored_backup(tmp_path, place, rows):
     shutil.copy(place, tmp_path / "backup.db")
     with nt.open_ledger(place) as book:
         newest = nt.certify(answered(book, rows, "0.2"), book)
-        assert book.books.verify(head_of(newest)).whole
+        assert book.books.verify(newest.head).whole
         assert check(newest.to_json(), first.signer, ledger=book.books).valid
         assert check(first.to_json(), first.signer, ledger=book.books).valid
-    stale = check(first.to_json(), first.signer, newest=head_of(newest))
+    stale = check(first.to_json(), first.signer, newest=newest.head)
     assert [flaw.kind for flaw in stale.flaws] == ["stale"]
-    assert check(newest.to_json(), first.signer, newest=head_of(first)).valid
+    assert check(newest.to_json(), first.signer, newest=first.head).valid
     with nt.open_ledger(tmp_path / "backup.db") as book:
         assert book.books.verify().whole  # whole in itself: only a head kept elsewhere tells
-        assert [fault.kind for fault in book.books.verify(head_of(newest)).faults] == ["rollback"]
+        assert [fault.kind for fault in book.books.verify(newest.head).faults] == ["rollback"]
         kinds = [flaw.kind for flaw in check(newest.to_json(), first.signer, ledger=book.books).flaws]
         assert kinds == ["ledger", "ledger"]
         # the backup goes on, to the same length: another history at the same position
         forked = nt.certify(answered(book, rows, "0.3"), book, key=f"{place}.key")
-    assert head_of(forked).position == head_of(newest).position
-    found = check(forked.to_json(), first.signer, newest=head_of(newest))
+    assert forked.head.position == newest.head.position
+    found = check(forked.to_json(), first.signer, newest=newest.head)
     assert [flaw.kind for flaw in found.flaws] == ["ledger"]
 
 

@@ -16,11 +16,12 @@ a pool: the thousandth answer costs as much time as the first.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import ceil
 from typing import assert_never
 
 from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.errors import BudgetError, PrivacyError
-from neartwin.exact import ceil_to, root_above
+from neartwin.exact import root_above
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ class Filter:
                     f"a {self.kind} account has no {name} to pay {name}={float(amount):g} with; give public keys, "
                     "or open the account with approx(epsilon, delta)"
                 )
-        return tuple(ceil_to(owed.get(pool.name, Fraction(0)), pool.unit) for pool in self.pools)
+        return tuple(ceil(owed.get(pool.name, Fraction(0)) / pool.unit) for pool in self.pools)
 
     def check(self, spent: tuple[int, ...], price: tuple[int, ...]) -> None:
         """Refuse a price that does not fit beside the spent budget.

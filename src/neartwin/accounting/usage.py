@@ -41,12 +41,10 @@ class Cost:
     Attributes:
         cases: Ways in which one unit can meet the usage.
         neighbours: "add_remove" or "replace_one".
-        theorem: The rule of composition that gave the cases.
     """
 
     cases: tuple[Composition, ...]
     neighbours: str
-    theorem: str
 
     @property
     def _direction(self) -> Literal["replace"] | None:
@@ -256,7 +254,7 @@ def cost(usage: AnyUsage, *, neighbours: str = "add_remove") -> Cost:
     cases = _cases(inner, neighbours)
     if size > 1:
         cases = tuple(compose([group_loss(f, size) * count for f, count in case.uses.items()]) for case in cases)
-    return Cost(cases, neighbours, "numerical composition")
+    return Cost(cases, neighbours)
 
 
 def _read(part: AnyUsage) -> Usage:

@@ -20,7 +20,6 @@ from neartwin.releases.certificates import (
     Certificate,
     OwnerKey,
     PublicKey,
-    head_of,
     issue,
     read_certificate,
     released,
@@ -125,13 +124,11 @@ def verify(
         verdict = replace(verdict, flaws=(*verdict.flaws, *wrong))
     flaws = [{"kind": flaw.kind, "message": flaw.message} for flaw in verdict.flaws]
     if as_json:
-        head_text = None if verdict.certificate is None else str(head_of(verdict.certificate))
+        head_text = None if verdict.certificate is None else str(verdict.certificate.head)
         click.echo(json.dumps({"valid": verdict.valid, "flaws": flaws, "head": head_text, "recomputed": opinion}))
     elif verdict.certificate is not None and verdict.valid:
         body = verdict.certificate.body
-        click.echo(
-            f"valid: {body['guarantee']['says']}, of {body['population']!r}, at head {head_of(verdict.certificate)}"
-        )
+        click.echo(f"valid: {body['guarantee']['says']}, of {body['population']!r}, at head {verdict.certificate.head}")
     else:
         click.echo("\n".join(f"not valid, {flaw['kind']}: {flaw['message']}" for flaw in flaws))
     if not as_json:
@@ -170,7 +167,7 @@ def _head(text: str, known: PublicKey) -> Head:
     newer = read_certificate(text)
     if not check(newer.to_json(), known).valid:
         raise ParameterError("newest", text, "must be a valid certificate of the same owner")
-    return head_of(newer)
+    return newer.head
 
 
 def _about(path: str | None) -> dict[str, Any]:

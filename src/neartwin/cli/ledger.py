@@ -172,9 +172,9 @@ def _head(text: str) -> Head:
     """A head from its text, or from the file of a certificate."""
     if text.partition(":")[0].isdigit():
         return Head.parse(text)
-    from neartwin.releases.certificates import head_of, read_certificate
+    from neartwin.releases.certificates import read_certificate
 
-    return head_of(read_certificate(text))
+    return read_certificate(text).head
 
 
 def _summary(account: Account) -> dict[str, Any]:

@@ -10,7 +10,6 @@ makers, whose outcomes are formulas of epsilon.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -29,7 +28,6 @@ Law = Sequence[Number] | ArrayLike
 MASS_TOLERANCE = 1e-9
 Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 _INFINITY = float("inf")
-_FEW = 64  # outcomes, of which every prefix is tried
 _ORDERS = domains.Domain(lambda a: a > 0, "must be above 0", remedy="order 1 is KL, order inf is max divergence")
 _MILD = 1000  # of an exponent, below which e^x is taken as it is
 
@@ -204,8 +202,6 @@ class FinitePair:
         lost = bounds(lambda: sum((one.p for one in self.outcomes(at) if one.only_p), ball(0)))
         if lost[0] > delta:
             return _INFINITY, _INFINITY
-        if not lost[1] and bounds(lambda: _ordered(self.outcomes(at)))[0] > 0:
-            return bounds(lambda: _best_prefix(self.outcomes(at), delta))
         low = bounds(lambda d: (1 - ball(d)).log(), delta)[0] - 1.0
         high = max(map(abs, bounds(lambda: _reach(self.outcomes(at))))) + 1.0
         found = root(lambda e: hockey_stick_of(self.outcomes(at), e) - ball(delta), low, max(high, low + 1.0))
@@ -315,23 +311,6 @@ def _reach(outcomes: Sequence[Outcome]) -> "arb":
     for one in outcomes:
         top = top.max(abs(one.loss)) if one.both else top
     return top
-
-
-def _ordered(outcomes: Sequence[Outcome]) -> int:
-    """1 where the order of the losses is certain and few prefixes are to be tried, else 0."""
-    losses = sorted((one.loss for one in outcomes), key=lambda loss: float(loss.mid()))
-    return int(len(losses) <= _FEW and all(a <= b for a, b in pairwise(losses)))
-
-
-def _best_prefix(outcomes: Sequence[Outcome], delta: Exact) -> "arb":
-    best, mass, other = ball(-_INFINITY), -ball(delta), ball(0)
-    for one in sorted(outcomes, key=lambda one: -float(one.loss.mid())):
-        mass, other = mass + one.p, other + one.q
-        if mass > 0:
-            best = best.max((mass / other).log())
-        elif not mass <= 0:  # more bits decide
-            best = best.union(best.max((mass.upper() / other).log()))
-    return best
 
 
 def finite_pair(P: Law, Q: Law) -> FinitePair:

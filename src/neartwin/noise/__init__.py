@@ -4,7 +4,6 @@ from neartwin.noise.choice import bernoulli as bernoulli
 from neartwin.noise.choice import bernoulli_exp as bernoulli_exp
 from neartwin.noise.choice import permutation as permutation
 from neartwin.noise.choice import uniform_below as uniform_below
-from neartwin.noise.choice import weighted_choice as weighted_choice
 from neartwin.noise.distributions import UniformBits as UniformBits
 from neartwin.noise.keyed import Keyed as Keyed
 from neartwin.noise.keyed import fresh_secret as fresh_secret

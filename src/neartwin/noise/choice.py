@@ -1,14 +1,11 @@
-"""Exact choices: coins, dice, permutations, weighted picks, with rational probabilities and no floats.
+"""Exact choices: coins, dice and permutations, with rational probabilities and no floats.
 
 Results are Python values if `shape` is None, else arrays.
 """
 
-from bisect import bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
-from math import lcm, prod
+from math import prod
 from typing import Any, overload
 
 import numpy as np
@@ -17,7 +14,7 @@ from numpy.typing import NDArray
 from neartwin.checks import integer, non_negative, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.noise.coins import Bits, below, below_wide, coin, exp_coins, rational_bounds
+from neartwin.noise.coins import Bits, below, coin, exp_coins, rational_bounds
 from neartwin.noise.source import SYSTEM, Source
 from neartwin.noise.streams import Fresh, Rows
 
@@ -136,24 +133,23 @@ def uniform_below(n: int, shape: Shape | None = None, *, source: Source = SYSTEM
     """Draw integers that are uniform on 0, ..., n - 1.
 
     Args:
-        n: Number of outcomes, at least 1.
+        n: Number of outcomes, from 1 to 2**63.
         shape: The shape of the draws; None for one.
         source: The bits; tests pass a script.
 
     Returns:
-        An integer, or an int64 array. Beyond n = 2**63 the array holds Python integers (dtype object).
+        An integer, or an int64 array.
 
-    >>> uniform_below(6) in range(6), uniform_below(10**30, 2).dtype
-    (True, dtype('O'))
+    Raises:
+        ParameterError: There are fewer outcomes, or more.
+
+    >>> uniform_below(6) in range(6)
+    True
     """
-    n = integer(at_least=1, n=n)
+    if integer(at_least=1, n=n) > 1 << 63:
+        raise ParameterError("n", n, "must be at most 2**63")
     rows, size = _rows(shape)
-    stream = Fresh(source)
-    drawn: NDArray[Any]
-    if n <= 1 << 63:
-        drawn = below(n, rows, stream)
-    else:
-        drawn = np.array([below_wide(n, stream, row) for row in range(rows.size)], np.object_)
+    drawn = below(int(n), rows, Fresh(source))
     return drawn.reshape(size) if shape is not None else int(drawn[0])
 
 
@@ -180,37 +176,3 @@ def permutation(n: int, *, source: Source = SYSTEM) -> I64:
         ranked = keys[order]
         if not (ranked[1:] == ranked[:-1]).any():
             return order.astype(np.int64)
-
-
-@overload
-def weighted_choice(weights: Sequence[Number], shape: None = None, *, source: Source = SYSTEM) -> int: ...
-@overload
-def weighted_choice(weights: Sequence[Number], shape: Shape, *, source: Source = SYSTEM) -> I64: ...
-def weighted_choice(weights: Sequence[Number], shape: Shape | None = None, *, source: Source = SYSTEM) -> int | I64:
-    """Choose indices, each with probability in exact proportion to its rational weight.
-
-    Args:
-        weights: Rational weights, not negative, at least one positive.
-        shape: The shape of the draws; None for one.
-        source: The bits; tests pass a script.
-
-    Returns:
-        An index, or an int64 array of indices.
-
-    Raises:
-        ParameterError: A weight is negative, or all are 0.
-
-    >>> weighted_choice([0, 3, 0]), weighted_choice(["1/3", "2/3"], 4).size
-    (1, 4)
-    """
-    exact = [non_negative(weight=rational(weight=weight)) for weight in weights]
-    common = lcm(*(weight.denominator for weight in exact))
-    ends = list(accumulate(int(weight * common) for weight in exact))
-    if not ends or not ends[-1]:
-        raise ParameterError("weights", weights, "must hold a positive number")
-    drawn = np.asarray(uniform_below(ends[-1], 1 if shape is None else shape, source=source))
-    if ends[-1] <= np.iinfo(np.int64).max:
-        chosen = np.searchsorted(np.array(ends), drawn, side="right").astype(np.int64)
-    else:
-        chosen = np.array([bisect_right(ends, u) for u in drawn.reshape(-1)], np.int64).reshape(drawn.shape)
-    return chosen if shape is not None else int(chosen[0])

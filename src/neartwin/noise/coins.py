@@ -124,24 +124,3 @@ def below(n: int, rows: Rows, stream: Stream) -> NDArray[np.int64]:
         out[waiting[good]] = drawn[good].astype(np.int64)
         waiting = waiting[~good]
     return out
-
-
-def below_wide(n: int, stream: Stream, row: int) -> int:
-    """Draw a uniform integer in [0, n) for one row, with n of any size.
-
-    Args:
-        n: The number of values.
-        stream: The random bits.
-        row: The row of the stream.
-
-    Returns:
-        The integer.
-    """
-    width = (n - 1).bit_length()
-    while True:
-        drawn = 0
-        for _ in range(0, width, 64):
-            drawn = (drawn << 64) | stream.more(row)
-        drawn >>= -width % 64
-        if drawn < n:
-            return drawn

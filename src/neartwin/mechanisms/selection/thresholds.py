@@ -258,7 +258,7 @@ _MOST = 1 << 20  # the most counts until pi is 1; more need an epsilon below abo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimalSelection(Selection):
-    """Keep probabilities for one group. A unit in k groups pays k such uses: see `shared`."""
+    """Keep probabilities for one group. A unit in k groups pays k such uses."""
 
     epsilon: Fraction
     delta: Fraction
@@ -266,22 +266,6 @@ class OptimalSelection(Selection):
     def __post_init__(self) -> None:
         positive(epsilon=self.epsilon)
         open_probability(delta=self.delta)
-
-    @classmethod
-    def shared(cls, *, epsilon: Fraction, delta: Fraction, groups_per_unit: int) -> "OptimalSelection":
-        """Share epsilon and delta over all k groups that one unit can change, by basic composition.
-
-        Args:
-            epsilon: The epsilon over all groups.
-            delta: The delta over all groups.
-            groups_per_unit: k. Under replace-one a unit leaves groups and enters others: twice the most groups of a
-                unit.
-
-        Returns:
-            The mechanism.
-        """
-        k = integer(at_least=1, groups_per_unit=groups_per_unit)
-        return cls(epsilon=positive(epsilon=epsilon) / k, delta=open_probability(delta=delta) / k)
 
     def curve(self) -> TradeOff:
         """f_{epsilon,delta}: of one group. A unit in k groups pays k of them."""

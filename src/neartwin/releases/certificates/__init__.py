@@ -1,7 +1,7 @@
 """Certificates: what a release promises and how it was made, signed by the ledger's owner, verifiable without the ledger."""
 
 from neartwin.releases.certificates.check import Finding, Flaw, check
-from neartwin.releases.certificates.document import Certificate, head_of, read_certificate
+from neartwin.releases.certificates.document import Certificate, read_certificate
 from neartwin.releases.certificates.issue import certify, released
 from neartwin.releases.certificates.signing import OwnerKey, PublicKey
 
@@ -13,7 +13,6 @@ __all__ = [
     "PublicKey",
     "certify",
     "check",
-    "head_of",
     "read_certificate",
     "released",
 ]

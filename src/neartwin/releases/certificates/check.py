@@ -6,7 +6,7 @@ import neartwin.ledger as books
 from neartwin.errors import LedgerError
 from neartwin.ledger import Head
 from neartwin.ledger.records import digest
-from neartwin.releases.certificates.document import Certificate, head_of
+from neartwin.releases.certificates.document import Certificate
 from neartwin.releases.certificates.signing import PublicKey
 
 
@@ -73,7 +73,7 @@ def check(
         return Finding(signed, (Flaw("changed", "the signature does not fit: the certificate was changed"),))
     flaws = []
     if newest is not None:
-        flaws += _stale(head_of(signed), newest)
+        flaws += _stale(signed.head, newest)
     if ledger is not None:
         flaws += _beside(signed, ledger)
     if release is not None and digest(release) != signed.body["release"]["digest"]:
@@ -94,7 +94,7 @@ def _stale(head: Head, newest: Head) -> list[Flaw]:
 
 
 def _beside(certificate: Certificate, ledger: books.Book) -> list[Flaw]:
-    flaws = [Flaw("ledger", str(fault)) for fault in ledger.verify(head_of(certificate)).faults]
+    flaws = [Flaw("ledger", str(fault)) for fault in ledger.verify(certificate.head).faults]
     entry = certificate.body["ledger"]
     try:
         stored = ledger.account(entry["account"]).answer(entry["reserved"])

@@ -57,7 +57,10 @@ class Certificate:
 
     @property
     def head(self) -> Head:
-        """The ledger's newest record when the certificate was issued. It later proves a rollback."""
+        """The ledger's newest record when the certificate was issued. `Ledger.verify` detects a rollback to before it.
+
+        Check the certificate first: anyone can write a head into a file, and only the signature makes it the owner's.
+        """
         head = self.body["ledger"]["head"]
         return Head(head["position"], head["hash"])
 
@@ -142,20 +145,6 @@ def read_bytes(path: str | Path) -> bytes:
         return Path(path).read_bytes()
     except OSError as fault:
         raise LedgerError(f"{str(path)!r} cannot be read: {fault.strerror}") from None
-
-
-def head_of(certificate: Certificate) -> Head:
-    """The head that a certificate keeps. Give it to `Ledger.verify`, which then detects a rollback to before it.
-
-    Check the certificate first: anyone can write a head into a file, and only the signature makes it the owner's.
-
-    Args:
-        certificate: The certificate.
-
-    Returns:
-        The head.
-    """
-    return certificate.head
 
 
 DIGITS = 12
