@@ -7,13 +7,15 @@ import hashlib
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
+from neartwin.engines.sql.joins import needed_parts
+from neartwin.engines.sql.statement import column_aliases
 from neartwin.planning.stage import FINE, Aggregates, Cells, ContributionSizes, Stage, root_above
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.table import How, Join, JoinKind, Table, together
@@ -190,7 +192,8 @@ class MemoryEngine:
         order = self._order or (lambda unit, key: (hash((salt, unit, key)), repr(key)))
         conditions, computed = [condition.term for condition in stage.conditions], stage.table.computed
         by_unit: defaultdict[object, dict[Key, _Cell]] = defaultdict(dict)
-        for number, row in enumerate(joined_rows(self._rows, self._others, stage.table)):
+        leaves = iter([self._rows, *self._others])
+        for number, row in enumerate(table_rows(leaves, stage.table, tuple(column_aliases(stage)))):
             unit = unit_of(row, stage.table) if isinstance(stage.table.unit, str) else number
             key = tuple(
                 evaluate(computed[name].term, row) if name in computed else row[name] for name in stage.group_columns
@@ -293,6 +296,19 @@ def _counted(stage: Stage, rows: Sequence[int]) -> int:
     return found if stage.rows_per_unit is None else min(found, stage.rows_per_unit)
 
 
+def table_rows(leaves: Iterator[list[Row]], table: Table, columns: tuple[str, ...]) -> list[Row]:
+    """The rows of a table, of its sources in order, with these columns at least."""
+    from tests.oracles.per_unit import unit_rows
+
+    parts = []
+    for part, needed in zip([table, *table.joins], needed_parts(table, columns), strict=True):
+        of = part.per_unit
+        parts.append(
+            next(leaves) if of is None else unit_rows(table_rows(leaves, of.table, of.reads(needed)), of, needed)
+        )
+    return joined_rows(parts[0], parts[1:], table)
+
+
 def joined_rows(rows: list[Row], others: Sequence[list[Row]], table: Table) -> list[Row]:
     """Every pair of rows looked at, one join after the other."""
     claims, left_over = rows, iter(others)
@@ -314,7 +330,7 @@ def _met(row: Row, join: Join, other: list[Row], claims: list[Row], unit: str) -
     pairs = [theirs for theirs in other if all(_equal(row[left], theirs[right]) for left, right in join.on)]
     if join.kind is JoinKind.OWNED and owner(claims, row, join, unit) != row[unit]:
         return []
-    return [{**row, **{new: theirs[old] for new, old in join.columns.items()}} for theirs in pairs]
+    return [{**row, **{new: theirs.get(old) for new, old in join.columns.items()}} for theirs in pairs]
 
 
 def owner(claims: list[Row], row: Row, join: Join, unit: str) -> object:

@@ -20,9 +20,9 @@ from neartwin.engines.sql.dialect import (
     in_calendar,
     integer,
 )
-from neartwin.engines.sql.joins import Place
+from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.rendering import translated
-from neartwin.engines.sql.statement import first_rows, in_order, needed_columns, salted, statement
+from neartwin.engines.sql.statement import column_aliases, first_rows, in_order, salted, statement
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, DuckdbTable
 from neartwin.tables.table import Join, Table
@@ -173,8 +173,8 @@ class DuckdbEngine:
 
     @contextlib.contextmanager
     def _opened_places(self, stage: Stage) -> Iterator[tuple[Any, list[Place]]]:
-        sources = [stage.table.source, *(join.source for join in stage.table.joins)]
-        with opened(sources, needed_columns(stage), self._settings()) as (connection, rows):
+        sources, needed, *_ = zip(*sources_of(stage.table, tuple(column_aliases(stage))), strict=True)
+        with opened(sources, needed, self._settings()) as (connection, rows):
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
             try:
@@ -226,7 +226,9 @@ def _collates(connection: Any, table: Table, rows: exp.Expr) -> bool:
         return False
     if table.schema[table.unit] is not ColumnType.TEXT:
         return False
-    unit = DuckdbDialect().column(table.unit, ColumnType.TEXT, declared=False)
+    while table.per_unit is not None:
+        table = table.per_unit.table
+    unit = DuckdbDialect().column(str(table.unit), ColumnType.TEXT, declared=False)
     plans = []
     for value in (unit, DuckdbDialect().bytewise(unit)):
         text = exp.select("1").from_(rows.copy()).group_by(value).sql(dialect="duckdb")

@@ -18,8 +18,8 @@ from sqlglot import exp
 from neartwin.engines.arrow import ARROW, gathered_rows
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, digest_of, in_calendar, real
-from neartwin.engines.sql.joins import Place
-from neartwin.engines.sql.statement import in_order, needed_columns, salted, statement
+from neartwin.engines.sql.joins import Place, sources_of
+from neartwin.engines.sql.statement import column_aliases, in_order, salted, statement
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.tables.postgres import PostgresTable, driver, reading
 from neartwin.tables.types import ColumnType
@@ -317,13 +317,12 @@ def _answers(
 def _places(stage: Stage, connection: Any, parameters: list[Any]) -> list[Place]:
     """The server's own tables by name; rows of public ones that are elsewhere become parameters."""
     places = []
-    sources = [stage.table.source, *(join.source for join in stage.table.joins)]
-    for number, (source, needed) in enumerate(zip(sources, needed_columns(stage), strict=True)):
+    for number, (source, needed, join, _) in enumerate(sources_of(stage.table, tuple(column_aliases(stage)))):
         if isinstance(source, PostgresTable):
             rows = exp.table_(source.table, db=source.namespace, quoted=True)
             places.append(Place(rows, PostgresDialect(source.types(connection))))
-        else:
-            table = typed_rows(stage.table.joins[number - 1], needed)
+        elif join is not None:
+            table = typed_rows(join, needed)
             types = {column.name: _WRITTEN[column.type] for column in table.schema}
             values = ([None if _has_zero(one) else one for one in column.to_pylist()] for column in table.columns)
             literals = _unnested(types, values, f"given{number}", parameters)

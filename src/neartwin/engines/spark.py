@@ -19,8 +19,8 @@ from neartwin.engines.arrow import gathered, key_table
 from neartwin.engines.base import Answer
 from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.sql.dialect import KEYS, POSITION, Dialect, as_double, in_calendar
-from neartwin.engines.sql.joins import Place
-from neartwin.engines.sql.statement import group_names, needed_columns, statement
+from neartwin.engines.sql.joins import Place, sources_of
+from neartwin.engines.sql.statement import column_aliases, group_names, statement
 from neartwin.engines.sql.trees import CELL
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.tables.sources import SparkFrame
@@ -265,15 +265,14 @@ def _named(frame: Any, name: str, undone: contextlib.ExitStack) -> None:
 def _places(stage: Stage, session: Any, undone: contextlib.ExitStack) -> list[Place]:
     """The tables in our session. Rows of public tables that are elsewhere are copied to it."""
     places = []
-    sources = [stage.table.source, *(join.source for join in stage.table.joins)]
-    for number, (source, needed) in enumerate(zip(sources, needed_columns(stage), strict=True)):
+    for source, needed, join, _ in sources_of(stage.table, tuple(column_aliases(stage))):
         name = f"neartwin_{secrets.token_hex(8)}"
         if isinstance(source, SparkFrame):
             source.frame.createGlobalTempView(name)
             undone.callback(session.catalog.dropGlobalTempView, name)
             rows = exp.table_(name, db="global_temp", quoted=True)
-        else:
-            _named(session.createDataFrame(typed_rows(stage.table.joins[number - 1], needed)), name, undone)
+        elif join is not None:
+            _named(session.createDataFrame(typed_rows(join, needed)), name, undone)
             rows = exp.table_(name, quoted=True)
         places.append(Place(rows, SparkDialect()))
     return places

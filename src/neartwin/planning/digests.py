@@ -14,7 +14,7 @@ from neartwin.accounting.budgets import Approx, Budget, Gdp, Mixed, Pure, Rdp, Z
 from neartwin.exact import Number
 from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.stage import Stage
-from neartwin.tables.table import How, Join, JoinKind
+from neartwin.tables.table import How, Join, JoinKind, PerUnit
 from neartwin.tables.types import ColumnType
 
 RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
@@ -76,6 +76,7 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         "grid": grid,
         **({"period": table.period.text} if table.period is not None else {}),
         **({"joins": [_joined(join) for join in table.joins]} if table.joins else {}),
+        **({"per unit": _per_unit(table.per_unit)} if table.per_unit is not None else {}),
         "moments": sorted(stage.moments),
         "measures": stage.measures,
         "rows_per_group": stage.rows_per_group,
@@ -118,7 +119,32 @@ def _limit(value: Any) -> str:
 
 
 def _joined(join: Join) -> dict[str, object]:
-    return join.record() | {"kind": JOINS[join.kind], "how": JOINS[join.how]}
+    inner = {} if join.per_unit is None else {"per unit": _per_unit(join.per_unit)}
+    return join.record() | {"kind": JOINS[join.kind], "how": JOINS[join.how]} | inner
+
+
+def _per_unit(of: PerUnit) -> dict[str, object]:
+    """What rows are computed from one unit's rows at a time, in the words of digests."""
+    table = of.table
+    columns = {
+        name: [
+            column.function,
+            *map(str, (column.value and column.value.term, column.bounds, column.offset)),
+            [str(part.term) for part in column.by],
+            [[str(key.term), down] for key, down in column.order],
+        ]
+        for name, column in of.columns.items()
+    }
+    return {
+        "location": table.source.location(),
+        "declared": {name: table.schema[name] for name in sorted(table.declared)},
+        "computed": {name: str(one.term) for name, one in sorted(table.computed.items())},
+        "conditions": [str(condition.term) for condition in of.conditions],
+        "joins": [_joined(join) for join in table.joins],
+        "by": None if of.by is None else dict(of.by),
+        "columns": columns,
+        "per unit": None if table.per_unit is None else _per_unit(table.per_unit),
+    }
 
 
 def _written(stage: Stage) -> Sequence[Sequence[object]]:

@@ -247,6 +247,7 @@ class Plan(ABC):
             keys = "one group: all rows" if stage.keys == ((),) else f"{len(stage.keys)} public keys"
         return {
             "table": stage.table.name,
+            **({} if stage.table.per_unit is None else {"from": str(stage.table.per_unit)}),
             "joins": [str(join) for join in stage.table.joins],
             "conditions": [condition.text for condition in stage.conditions],
             "group_columns": list(stage.group_columns),
@@ -592,7 +593,9 @@ def _explain_source(table: Table) -> Explained:
     reach = "" if not table.joins else ": all its rows in all private tables"
     joins = (_explain_join(join, str(table.unit)) for join in table.joins)
     line = f"table {table.name!r}, unit {table.unit_name}"
-    return Explained(line, (Explained(f"neighbours: {relation} one unit{reach}"), *joins))
+    inside = "a function of one unit's rows, so that units stay apart; bounded after it"
+    computed = () if table.per_unit is None else (Explained(f"from {table.per_unit}", nodes(inside)),)
+    return Explained(line, (Explained(f"neighbours: {relation} one unit{reach}"), *computed, *joins))
 
 
 def _explain_join(join: Join, unit: str) -> Explained:

@@ -4,10 +4,13 @@
 is no part of a plan. A question in another order has one stored answer.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Never
+
+from sqlglot import exp
 
 from neartwin.checks import integer, made_of
 from neartwin.errors import QueryError
@@ -18,6 +21,7 @@ from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.joins import On, OtherTable, joined, met
+from neartwin.tables.per_unit import names_of, per_unit, read_columns, with_windows
 from neartwin.tables.table import Table
 from neartwin.tables.types import NUMERIC, ColumnType, Key, public_keys
 
@@ -147,7 +151,38 @@ class Rows:
         >>> visits.with_column("adult", "age >= 18").group_by("adult").columns
         ('adult',)
         """
+        if re.search(r"\bOVER\b", str(expression), re.IGNORECASE):
+            tree = read_columns({name: expression})
+            if tree[name].find(exp.Window):
+                return Rows(with_windows(self.table, self.conditions, tree))
         return replace(self, table=self.table.with_column(name, expression))
+
+    def per_unit(self, *by: str | Grouping, **columns: str) -> "Rows":
+        """One row for each unit, or for each of a unit's groups, with aggregates of the unit's rows. They are exact, and no
+        answer yet: questions about them are bounded and noisy like others.
+
+        Args:
+            by: Further columns, whose values group a unit's rows.
+            columns: Aggregates in SQL, by name; see `neartwin.tables.per_unit`.
+
+        Returns:
+            The new rows, of the same units.
+
+        Raises:
+            QueryError: An aggregate is not understood, or the unit is no column.
+            SchemaError: A column is missing.
+
+        >>> import neartwin as nt, pyarrow as pa
+        >>> doses = nt.table(pa.table({"who": ["ada", "ada"], "dose": [2, 3]}), unit="who", name="doses")
+        >>> doses.per_unit(times="COUNT(*)", top="MAX(dose)").where("top > 2").group_by("times", keys=[1, 2]).columns
+        ('times',)
+        """
+        rows, names = self, []
+        for column in by:
+            rows, name = rows.grouped(column)
+            names.append(name)
+        grouped = names_of(names, str(rows.table.unit))
+        return Rows(per_unit(rows.table, self.conditions, grouped, read_columns(columns)))
 
     def group_by(self, *columns: str | Grouping, keys: Any = None) -> "Groups":
         """Group by columns, expressions, `date_part`s and `bins`.

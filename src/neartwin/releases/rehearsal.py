@@ -125,9 +125,9 @@ def preview_on(
 
 
 def _table(table: Table, standin: OtherTable) -> Table:
-    if table.joins:
+    if table.joins or table.per_unit is not None:
         raise QueryError(
-            "a stand-in is one table, and joined tables are not supported: join the stand-in's rows beforehand"
+            "a stand-in is one table, and joined tables and subqueries are not supported: join the stand-in's rows beforehand"
         )
     if getattr(standin, "kind", None) is not JoinKind.PUBLIC:
         raise PrivacyError(

@@ -103,7 +103,7 @@ def owner_of(table: Table, on: On) -> Owner:
     Raises:
         QueryError: The table has no unit of its own, or the key is none of its columns.
     """
-    if not isinstance(table.unit, str) or table.period is not None or table.joins:
+    if not isinstance(table.unit, str) or table.period is not None or table.joins or table.per_unit is not None:
         raise QueryError(
             f"owned_by: the units of {table.name!r} own no rows of other tables; name a table that is not joined, whose "
             "unit is a column"
@@ -383,6 +383,7 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         schema=other.schema,
         declared=other.declared,
         owner=other.owner if isinstance(other, OtherTable) else None,
+        per_unit=other.per_unit if isinstance(other, Table) else None,
     )
     taken = {new: other.columns[old] for new, old in names.items() if old in other.columns}
     return _with_join(table, join, taken)
@@ -482,6 +483,8 @@ def _check_claims(table: Table, pairs: tuple[tuple[str, str], ...]) -> None:
 
 def _check_owner(table: Table, owner: Owner, name: str, pairs: tuple[tuple[str, str], ...]) -> None:
     """Who owns a row is the table's, and not the question's: one table claims it, through one key."""
+    if table.per_unit is not None:
+        raise QueryError(f"join: the rows of {name!r} are owned by rows of a table; join them inside the subquery")
     if table.name != owner.name or not (table.source == owner.source or same_rows(table.source, owner.source)):
         raise QueryError(
             f"join: the rows of {name!r} belong to the units of the table {owner.name!r} that it was declared with; start "

@@ -12,13 +12,17 @@ OWNED      The other table has no unit of its own. Its rows belong to the unit w
            table declares its key, the ledger remembers it, and no question can say another.
 
 Neighbours differ in one unit, which is all its rows in all private tables: its own, and those that it owns.
+
+A table may also hold what each unit's rows say: `PerUnit`. Every row of it still depends on one unit's rows alone.
+docs/proofs/per-unit.md has the proof.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
+from itertools import chain
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
@@ -84,6 +88,7 @@ class Join:
         schema: The type of each of the other table's columns.
         declared: The other table's columns with declared types.
         owner: Whose rows the other table's are, if it is OWNED.
+        per_unit: The computation of the other table's rows; None for rows of its source.
     """
 
     kind: JoinKind
@@ -95,6 +100,7 @@ class Join:
     schema: Mapping[str, ColumnType]
     declared: frozenset[str]
     owner: Owner | None = None
+    per_unit: "PerUnit | None" = None
 
     def record(self) -> dict[str, object]:
         """The parts of the join that a digest covers. Joins that do the same have equal parts."""
@@ -109,8 +115,9 @@ class Join:
 
     def __str__(self) -> str:
         met = " and ".join(left if left == right else f"{left} = {right}" for left, right in self.on)
+        of = "" if self.per_unit is None else f", {self.per_unit},"
         none = {How.INNER: "", How.LEFT: ", else NULL", How.BESIDE: ", else NULL for both and the join before"}
-        return f"join {self.name!r} ({self.kind}) on {met}{none[self.how]}"
+        return f"join {self.name!r} ({self.kind}){of} on {met}{none[self.how]}"
 
 
 def together(joins: Sequence[Join]) -> list[list[Join]]:
@@ -256,6 +263,80 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnitColumn:
+    """A column that one unit's rows decide: an aggregate of them, or a window over them.
+
+    Attributes:
+        function: The name of the function.
+        kind: The type of its value.
+        value: The argument; None for rows.
+        bounds: The grid on which the argument is summed; None for whole numbers, which are summed as they are.
+        offset: The distance of LAG and LEAD, in rows.
+        by: The expressions beside the unit that part a window.
+        order: The expressions that order a window, and whether each descends. NULL is last, and NaN the largest number.
+        text: The SQL.
+    """
+
+    function: str
+    kind: ColumnType
+    value: RowExpression | None
+    bounds: Bounds | None = None
+    offset: int = 1
+    by: tuple[RowExpression, ...] = ()
+    order: tuple[tuple[RowExpression, bool], ...] = ()
+    text: str = field(compare=False)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns of the source that it reads."""
+        read = (self.value, *self.by, *(key for key, _ in self.order))
+        return frozenset().union(*(one.columns for one in read if one is not None))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PerUnit:
+    """Rows that are computed from one unit's rows at a time: one row for each of a unit's groups, or each row with windows.
+
+    Attributes:
+        table: The table whose rows are read.
+        conditions: The conditions on its rows.
+        by: From group columns to names in the table, the unit first; None if each row stays, with windows.
+        columns: The aggregates or windows, by name.
+    """
+
+    table: "Table"
+    conditions: tuple[RowExpression, ...]
+    by: Mapping[str, str] | None
+    columns: Mapping[str, UnitColumn]
+
+    def __str__(self) -> str:
+        of = f" of {self.table.per_unit}" if self.table.per_unit is not None else ""
+        where = f" where {' and '.join(one.text for one in self.conditions)}" if self.conditions else ""
+        each = "each row with" if self.by is None else f"one row for each {', '.join(self.by.values())}:"
+        joins = "".join(f", {join}" for join in self.table.joins)
+        return f"{each} {', '.join(f'{name} = {one.text}' for name, one in self.columns.items())}{where}{joins}{of}"
+
+    def expression(self, name: str) -> RowExpression | None:
+        """The expression of a column that is passed on; None for one of the table's source."""
+        return self.table.computed.get(name if self.by is None else self.by[name])
+
+    def reads(self, names: Iterable[str]) -> tuple[str, ...]:
+        """The columns of the table that these columns are computed from, sorted.
+
+        Args:
+            names: Names of its own columns.
+
+        Returns:
+            The names in the table, the unit among them.
+        """
+        found = {str(self.table.unit)}
+        for name in [*(self.by or ()), *names]:
+            of = self.columns.get(name) or self.expression(name)
+            found |= {name if self.by is None else self.by[name]} if of is None else of.columns
+        return tuple(sorted(found.union(*(condition.columns for condition in self.conditions))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A table about people. It is frozen and holds no rows, and reading its attributes reads none.
 
@@ -272,6 +353,7 @@ class Table:
         computed: The columns that stand for an expression over the others.
         period: An expression for the first day of a period, if a unit is a person in one period; else None.
         period_name: The name of the period.
+        per_unit: The computation of the first table's rows; None for rows of its source.
     """
 
     source: Source
@@ -285,6 +367,7 @@ class Table:
     computed: Mapping[str, RowExpression] = field(default_factory=dict)
     period: RowExpression | None = None
     period_name: str = ""
+    per_unit: PerUnit | None = None
 
     def snapshot(self, key: bytes) -> str:
         """The state of the data, as a keyed digest or a label; of joined tables, of all of them.
@@ -295,7 +378,11 @@ class Table:
         Returns:
             The name of the state.
         """
-        parts = [snapshot_name(source, key) for source in (self.source, *(join.source for join in self.joins))]
+        tables: list[Table | Join] = [self, *self.joins]
+        parts = [
+            snapshot_name(one.source, key) if one.per_unit is None else one.per_unit.table.snapshot(key)
+            for one in tables
+        ]
         return parts[0] if len(parts) == 1 else hashlib.sha256(repr(parts).encode()).hexdigest()
 
     def joined_locations(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -303,12 +390,17 @@ class Table:
         places: tuple[list[str], list[str]] = ([], [])
         for join in self.joins:
             places[join.kind is JoinKind.PUBLIC].extend(places_of(join.source))
+        for of in (self.per_unit, *(join.per_unit for join in self.joins)):
+            for found, more in zip(places, ((), ()) if of is None else of.table.joined_locations(), strict=True):
+                found.extend(more)
         return tuple(places[0]), tuple(places[1])
 
     def owned(self) -> tuple[tuple[str, str], ...]:
         """Each joined table of owned rows, by its place or else its name, with its owner in words."""
         found = ((join.source.location() or f"{self.name}: {join.name}", join.owner) for join in self.joins)
-        return tuple((place, str(owner)) for place, owner in found if owner is not None)
+        inside = (self.per_unit, *(join.per_unit for join in self.joins))
+        inner = (of.table.owned() for of in inside if of is not None)
+        return (*((place, str(owner)) for place, owner in found if owner is not None), *chain.from_iterable(inner))
 
     def with_column(self, name: str, expression: str) -> "Table":
         """The table with one computed column more.

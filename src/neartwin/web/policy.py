@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 
 from neartwin.accounting.filters import Filter
-from neartwin.engines.sql.statement import needed_columns
+from neartwin.engines.sql.joins import sources_of
+from neartwin.engines.sql.statement import column_aliases
 from neartwin.errors import AccessError
 from neartwin.planning.plan import Plan
 from neartwin.planning.series import SeriesPlan
@@ -12,7 +13,7 @@ from neartwin.planning.stage import Stage
 from neartwin.queries.query import Rows
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import Source
-from neartwin.tables.table import Table
+from neartwin.tables.table import Join, Table
 from neartwin.web.datasets import Dataset, Origins, Rule, origins_of, source_of
 
 
@@ -59,12 +60,12 @@ def check(
     """
     known = {source_of(other): name for name, other in (tables or {}).items()}
     for stage in stages_of(plan):
-        for join in stage.table.joins:
-            if join.source not in known:
+        for source, _, join, _ in sources_of(stage.table, ()):
+            if source not in known and source != stage.table.source:
                 rule_of_joins = f"is not a table registered with {dataset.name!r}"
-                raise _refused("join", join.name, rule_of_joins, "join those that are")
+                raise _refused("join", join.name if join else "", rule_of_joins, "join those that are")
         named = origins_of(stage.table, tables or {})
-        _columns(rule, stage, named, known)
+        _columns(rule, stage, known)
         _keys(dataset, rule, stage, named)
         if not rule.own_bounds:
             for column in stage.grid.values():
@@ -92,29 +93,37 @@ def stages_of(part: object) -> tuple[Stage, ...]:
     return tuple(stage for one in inner for stage in stages_of(one))
 
 
-def _columns(rule: Rule, stage: Stage, named: Origins, known_tables: Mapping[Source, str]) -> None:
+def _columns(rule: Rule, stage: Stage, known: Mapping[Source, str]) -> None:
     table = stage.table
-
-    def called(name: str) -> str:
-        return ".".join(named[name]) if name in named else name
-
-    grouped = [called(name) for column in stage.group_columns for name in _sources(table, column)]
-    used = [called(name) for column in stage.grid.values() for name in sorted(column.columns)]
-    used += [called(name) for condition in stage.conditions for name in sorted(condition.columns)]
-    known = {table.unit, *(table.period.columns if table.period is not None else ())}
-    own, *theirs = needed_columns(stage)  # what the engine will read
-    used += sorted(set(own) - known)
-    for join, part in zip(table.joins, theirs, strict=True):
-        equated = {right for left, right in join.on if left == table.unit}
-        used += [f"{known_tables[join.source]}.{name}" for name in part if name not in equated]
+    names = {**known, table.source: ""}
+    grouped = [name for column in stage.group_columns for name in _behind(table, column, names)]
+    said = [column for one in stage.grid.values() for column in sorted(one.columns)]
+    said += [column for one in stage.conditions for column in sorted(one.columns)]
+    used = [name for column in said for name in _behind(table, column, names)]
+    free = table.period.columns if table.period is not None else frozenset()
+    for source, columns, _, unit in sources_of(table, tuple(column_aliases(stage))):  # what the engine will read
+        used += [_called(source, name, names) for name in columns if name != unit and name not in free]
     _allowed("column", [*used, *grouped], rule.columns)
     _allowed("group_by", grouped, rule.group_columns)
 
 
-def _sources(table: Table, column: str) -> tuple[str, ...]:
-    """The columns of the source behind a group column, which may be computed."""
-    computed = table.computed.get(column)
-    return (column,) if computed is None else tuple(sorted(computed.columns))
+def _called(source: Source, name: str, names: Mapping[Source, str]) -> str:
+    """A column in the words of a rule."""
+    return f"{names[source]}.{name}" if names[source] else name
+
+
+def _behind(table: Table, column: str, names: Mapping[Source, str]) -> list[str]:
+    """The columns of sources that a column is computed from, in the words of a rule."""
+    if column in table.computed:
+        return [name for one in sorted(table.computed[column].columns) for name in _behind(table, one, names)]
+    part: Table | Join = next((join for join in table.joins if column in join.columns), table)
+    own = part.columns[column] if isinstance(part, Join) else column
+    if part.per_unit is None:
+        return [_called(part.source, own, names)]
+    inside = part.per_unit
+    passed = own if inside.by is None else inside.by.get(own, own)
+    read = sorted(inside.columns[own].columns) if own in inside.columns else [passed]
+    return [name for one in read for name in _behind(inside.table, one, names)]
 
 
 def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) -> None:

@@ -6,17 +6,37 @@ owner1             for each key of part1, the unit that owns its rows      (only
 owned1             part1 with the owner                                    (only for owned tables)
 typed              part0 matched with the others, in their order
 ```
+Rows that are computed from one unit's rows at a time have such expressions of their own within, and two more:
+
+```
+typed_typed, part1_unit_typed, ...  the rows that are read, by the same rules
+typed_kept, part1_unit_kept, ...    those of a unit that meet the conditions inside
+typed_split, ...                    and the columns by which they are grouped, if they are
+```
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sqlglot import exp
 
 from neartwin.engines.sql.dialect import Dialect, Parts, integer, named, part_named, selected, windowed
+from neartwin.engines.sql.per_unit import unit_value
+from neartwin.engines.sql.rendering import column_of, translated
 from neartwin.tables.joins import own_columns
-from neartwin.tables.table import How, JoinKind, Table, together
+from neartwin.tables.sources import Source
+from neartwin.tables.table import How, Join, JoinKind, PerUnit, Table, together
 from neartwin.tables.types import ColumnType
+
+
+class Read(NamedTuple):
+    """A source that a statement reads: its columns, the join that has it (None for a first table), and its column of units."""
+
+    source: Source
+    columns: tuple[str, ...]
+    join: Join | None
+    unit: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,47 +82,120 @@ def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...],
     return tuple(tuple(sorted(part)) for part in parts)
 
 
-def joined_rows(table: Table, places: Sequence[Place], aliases: Mapping[str, str]) -> Parts:
-    """The common table expressions in order. The last is `typed`, with a column for each alias.
+def sources_of(table: Table, columns: Sequence[str]) -> list[Read]:
+    """The sources that the statement reads, in the order of its places, each with the columns that it needs.
 
     Args:
         table: The joined table.
-        places: The tables.
+        columns: The columns of the joined rows that the statement reads.
+
+    Returns:
+        The sources.
+    """
+    found: list[Read] = []
+    parts: list[Table | Join] = [table, *table.joins]
+    for part, needed in zip(parts, needed_parts(table, columns), strict=True):
+        if part.per_unit is not None:
+            found += sources_of(part.per_unit.table, part.per_unit.reads(needed))
+        elif isinstance(part, Join):
+            units = (right for left, right in part.on if left == table.unit)
+            found.append(Read(part.source, needed, part, next(units, "")))
+        else:
+            found.append(Read(part.source, needed, None, str(part.unit)))
+    return found
+
+
+def table_rows(table: Table, places: Iterator[Place], dialect: Dialect, aliases: Mapping[str, str], at: str) -> Parts:
+    """The common table expressions of a table in order. The last is `typed`, with a column for each alias.
+
+    Args:
+        table: The table.
+        places: The sources, in the order of `sources_of`.
+        dialect: The engine's spelling.
         aliases: The name in the statement of each column.
+        at: Put before the names of the expressions; "" for the statement's own table.
 
     Returns:
         The expressions, by name.
     """
+    if table.joins:
+        return _joined_rows(table, places, dialect, aliases, at)
+    if table.per_unit is not None:
+        return _unit_rows(table.per_unit, places, dialect, aliases, f"{at}typed")
+    place, columns = next(places), []
+    for name, alias in aliases.items():
+        value = place.dialect.column(name, table.schema[name], declared=name in table.declared)
+        columns.append(named(value if name == table.unit else by_bytes(value, table.schema[name], dialect), alias))
+    return {f"{at}typed": exp.select(*(columns or [named(integer(1), "one")]), copy=False).from_(place.rows)}
+
+
+def _unit_rows(of: PerUnit, places: Iterator[Place], dialect: Dialect, aliases: Mapping[str, str], last: str) -> Parts:
+    """The expressions of rows that are computed from one unit's rows at a time; see `per_unit`."""
+    reads, at = of.reads(tuple(aliases)), f"{last}_"
+    parts = table_rows(of.table, places, dialect, {name: f"c{i}" for i, name in enumerate(reads)}, at)
+    columns = {name: exp.column(f"c{i}") for i, name in enumerate(reads)}
+    unit = columns[str(of.table.unit)]
+    kept = [translated(condition.term, columns, dialect) for condition in of.conditions]
+    query = selected(f"{at}typed").where(unit.is_(exp.null()).not_(), *kept, copy=False)
+    if dialect.collates:
+        first = windowed(exp.Min(this=dialect.bytewise(unit.copy())), unit.name)
+        query = query.select(exp.Star(replace=[named(first, unit.name)]), append=False)
+    parts[f"{at}kept"] = query
+    passed: dict[str, exp.Expr] = {}
+    for name in of.by or [name for name in aliases if name not in of.columns]:
+        one = of.expression(name)
+        own = name if of.by is None else of.by[name]
+        passed[name] = columns[own].copy() if one is None else column_of(one.term, columns, dialect)
+    if of.by is not None:
+        groups = {name: exp.column(f"g{i}") for i, name in enumerate(passed)}
+        split = [named(value, groups[name].name) for name, value in passed.items()]
+        parts[f"{at}split"], passed = selected(f"{at}kept", exp.Star(), *split), dict(groups)
+    parted = unit if of.by is None else None
+    values = {name: unit_value(of.columns[name], parted, columns, dialect) for name in aliases if name in of.columns}
+    shown = [named((values | passed)[name].copy(), alias) for name, alias in aliases.items()]
+    answer = selected(next(reversed(parts)), *(shown or [named(integer(1), "one")]))
+    if of.by is not None:
+        answer = answer.group_by(*(one.copy() for one in passed.values()), copy=False)
+    return {**parts, last: answer}
+
+
+def _joined_rows(
+    table: Table, places: Iterator[Place], dialect: Dialect, aliases: Mapping[str, str], at_name: str
+) -> Parts:
     needed = needed_parts(table, tuple(aliases))
-    unit = str(table.unit)
-    rows = {"part0": _part(0, places[0], needed[0], table.schema, table.declared, unspelled=unit)}
-    at = {name: exp.column(f"p0_{i}", table="part0") for i, name in enumerate(needed[0])}
+    unit, first = str(table.unit), f"{at_name}part0"
+    rows = _part(first, 0, places, dialect, needed[0], table, unspelled=unit)
+    at = {name: exp.column(f"p0_{i}", table=first) for i, name in enumerate(needed[0])}
     equated = dict(at)
-    if places[0].dialect.collates:
-        typed = places[0].dialect.column(unit, table.schema[unit], declared=unit in table.declared)
-        rows["part0"] = rows["part0"].select(named(places[0].dialect.bytewise(typed), "unit"))
-        equated[unit] = exp.column("unit", table="part0")
+    if dialect.collates:
+        spelled = exp.column(at[unit].name)
+        raw = rows.pop(first)
+        rows |= {
+            f"{first}_raw": raw,
+            first: selected(f"{first}_raw", exp.Star(), named(dialect.bytewise(spelled), "unit")),
+        }
+        equated[unit] = exp.column("unit", table=first)
     met: dict[int, _Met] = {}
     for number, join in enumerate(table.joins, start=1):
-        rows[f"part{number}"] = _part(number, places[number], needed[number], join.schema, join.declared)
+        name = part = f"{at_name}part{number}"
+        rows |= _part(part, number, places, dialect, needed[number], join)
         right = {old: f"p{number}_{i}" for i, old in enumerate(needed[number])}
-        name = f"part{number}"
         equal = []
         if join.kind is JoinKind.OWNED:
-            name = f"owned{number}"
+            name, owners = f"{at_name}owned{number}", f"{at_name}owner{number}"
             keys = [(equated[left].name, right[column]) for left, column in join.on]
             owner = equated[unit]
-            rows[f"owner{number}"] = _owner([key for key, _ in keys], owner.name, places[0].dialect)
-            rows[name] = _owned(number, keys, list(right.values()))
+            rows[owners] = _owner(first, [key for key, _ in keys], owner.name, dialect)
+            rows[name] = _owned(part, owners, keys, list(right.values()))
             equal.append(owner.eq(exp.column("owner", table=name)))
         pairs = [(left, equated[left], exp.column(right[column], table=name)) for left, column in join.on]
         met[id(join)] = _Met(name, equal, pairs)
         equated |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}
     shown = (({**equated, **at})[name].copy() for name in aliases)
-    query = selected("part0", *map(named, shown, aliases.values()))
+    query = selected(first, *map(named, shown, aliases.values()))
     for group in together(table.joins):
         query = _with_group(query, group[0].how, [met[id(join)] for join in group])
-    return rows | {"typed": query}
+    return rows | {f"{at_name}typed": query}
 
 
 def _with_group(query: exp.Select, how: How, group: list["_Met"]) -> exp.Select:
@@ -143,27 +236,37 @@ def by_bytes(value: exp.Expr, kind: ColumnType, dialect: Dialect) -> exp.Expr:
 
 
 def _part(  # noqa: PLR0917 - of one table
+    part: str,
     number: int,
-    place: Place,
+    places: Iterator[Place],
+    dialect: Dialect,
     needed: tuple[str, ...],
-    schema: Mapping[str, ColumnType],
-    declared: frozenset[str],
+    of: Table | Join,
     unspelled: str = "",
-) -> exp.Select:
+) -> Parts:
     """The needed columns, texts by their bytes. `unspelled` keeps its collation: a unit's spellings are one person's."""
-    columns = []
-    for i, name in enumerate(needed):
-        value = place.dialect.column(name, schema[name], declared=name in declared)
-        value = value if name == unspelled else by_bytes(value, schema[name], place.dialect)
-        columns.append(named(value, f"p{number}_{i}"))
-    return exp.select(*columns, copy=False).from_(place.rows)
+    aliases = {name: f"p{number}_{i}" for i, name in enumerate(needed)}
+    rows: Parts = {}
+    if of.per_unit is not None:
+        rows = _unit_rows(of.per_unit, places, dialect, aliases, f"{part}_unit")
+        values: dict[str, exp.Expr] = {name: exp.column(alias) for name, alias in aliases.items()}
+        source: exp.Expr = part_named(f"{part}_unit")
+    else:
+        place = next(places)
+        values = {name: place.dialect.column(name, of.schema[name], declared=name in of.declared) for name in needed}
+        source = place.rows
+    columns = [
+        named(value if name == unspelled else by_bytes(value, of.schema[name], dialect), aliases[name])
+        for name, value in values.items()
+    ]
+    return {**rows, part: exp.select(*columns, copy=False).from_(source)}
 
 
-def _owner(keys: list[str], unit: str, dialect: Dialect) -> exp.Select:
+def _owner(first: str, keys: list[str], unit: str, dialect: Dialect) -> exp.Select:
     """One unit a key, of those that have it: the first by MD5 of key and unit, then by the unit itself."""
     names = [*keys, unit]
     present = [exp.column(name).is_(exp.null()).not_() for name in names]
-    claims = selected("part0", *names).distinct().where(*present)
+    claims = selected(first, *names).distinct().where(*present)
     order = [dialect.fingerprint(list(map(exp.column, names))), exp.column(unit)]
     place = windowed(exp.RowNumber(), *keys, order=exp.Order(expressions=[exp.Ordered(this=item) for item in order]))
     columns = [*map(exp.column, keys), named(exp.column(unit), "owner"), named(place, "place")]
@@ -171,8 +274,7 @@ def _owner(keys: list[str], unit: str, dialect: Dialect) -> exp.Select:
     return exp.select(*keys, "owner").from_(ranked.subquery("ranked")).where(exp.column("place").eq(integer(1)))
 
 
-def _owned(number: int, keys: list[tuple[str, str]], columns: list[str]) -> exp.Select:
-    owner, part = f"owner{number}", f"part{number}"
+def _owned(part: str, owner: str, keys: list[tuple[str, str]], columns: list[str]) -> exp.Select:
     equal = [exp.column(key, table=owner).eq(exp.column(own, table=part)) for key, own in keys]
     chosen = [exp.column(name, table=part) for name in columns]
     return selected(part, exp.column("owner", table=owner), *chosen).join(part_named(owner), on=exp.and_(*equal))

@@ -47,7 +47,7 @@ from neartwin.engines.sql.dialect import (
     windowed,
     with_parts,
 )
-from neartwin.engines.sql.joins import Place, by_bytes, joined_rows, needed_parts
+from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, ranking
 from neartwin.planning.stage import ContributionSizes, Stage
@@ -102,10 +102,7 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
     """The parts that rows are read by; the last is `kept`."""
     aliases, dialect = column_aliases(stage), places[0].dialect
     parts: Parts = {} if keys is None else {KEYS: keys}
-    if stage.table.joins:
-        parts |= joined_rows(stage.table, places, aliases)
-    else:
-        parts["typed"] = _typed(stage, places[0], aliases)
+    parts |= table_rows(stage.table, iter(places), dialect, aliases, "")
     for name, added in (("computed", _computed(stage, aliases, dialect)), ("scaled", _scaled(stage, aliases))):
         if added:  # every step costs an engine time, even one that adds nothing
             parts[name] = selected(next(reversed(parts)), exp.Star(), *added)
@@ -224,11 +221,6 @@ def group_names(stage: Stage) -> list[str]:
     return [f"g{i}" for i in range(len(stage.group_columns))] if stage.keys is None else [POSITION]
 
 
-def needed_columns(stage: Stage) -> tuple[tuple[str, ...], ...]:
-    """The columns that the statement reads, and no others: those of the table, then of each joined table."""
-    return needed_parts(stage.table, tuple(column_aliases(stage)))
-
-
 def column_aliases(stage: Stage) -> dict[str, str]:
     """The statement's name of each column that it reads."""
     computed = stage.table.computed
@@ -244,14 +236,6 @@ def _grouped(stage: Stage) -> dict[str, RowExpression]:
     """The expressions that the stage groups by."""
     computed = stage.table.computed
     return {f"d{i}": computed[name] for i, name in enumerate(stage.group_columns) if name in computed}
-
-
-def _typed(stage: Stage, place: Place, aliases: Mapping[str, str]) -> exp.Select:
-    table, dialect, columns = stage.table, place.dialect, []
-    for name, alias in aliases.items():
-        value = dialect.column(name, table.schema[name], declared=name in table.declared)
-        columns.append(named(value if name == table.unit else by_bytes(value, table.schema[name], dialect), alias))
-    return exp.select(*(columns or [named(integer(1), "one")]), copy=False).from_(place.rows)
 
 
 def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> list[exp.Expr]:

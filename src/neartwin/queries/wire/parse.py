@@ -13,6 +13,8 @@ Other parts of the form:
 - `after`: steps on the noisy result, at no cost, as in {"having": "orders > 100", "limit": 5}; see `wire.postprocess`.
 - `joins`: `[{"table": "towns", "on": [["town", "name"]], "how": "left", "prefix": "t_"}]`, of tables known by name.
 - `margins`: lists of group columns, as in [["age", "sex"], ["sex"]].
+- `from`: rows that are computed from one unit's rows at a time, as in {"by": {"who": "who"}, "columns": {"n": "COUNT(*)"}};
+  without `by` the columns are windows. It may hold `where`, `computed`, `joins` and `from` too, and stand in a join.
 - `keys`: values for one column, rows, or values by column, whose product is taken. Null discovers keys privately.
 - `workload`: sums over the groups, in place of the groups. One of `{"ask": "prefixes"}`, `{"ask": "ranges", "lengths":
   [5]}`,
@@ -41,7 +43,8 @@ from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range
 from neartwin.statistics import CONSTRUCTORS, Statistic
 from neartwin.statistics.clipping import PrivateRange, read_range
 from neartwin.tables.joins import own_columns
-from neartwin.tables.table import How, Join, Table
+from neartwin.tables.per_unit import per_unit, read_columns, with_windows
+from neartwin.tables.table import How, Join, PerUnit, Table
 from neartwin.tables.types import ColumnType
 
 
@@ -66,9 +69,50 @@ def with_joins(form: object, rows: Rows, tables: Others) -> Rows:
     return rows
 
 
+_INSIDE = {"from", "joins", "computed", "where", "by", "columns"}
+
+
+def _from_inside(form: object, rows: Rows, tables: Others) -> Rows:
+    """The rows that a form computes from one unit's rows at a time."""
+    if form is None:
+        return rows
+    line = 'write "from": {"by": {"who": "who"}, "columns": {"n": "COUNT(*)"}}'
+    columns = form.get("columns") if isinstance(form, Mapping) else None
+    by = form.get("by") if isinstance(form, Mapping) else None
+    pairs = [*(columns or {}).items(), *(by or {}).items()] if isinstance(columns, Mapping) else []
+    if (
+        not isinstance(form, Mapping)
+        or set(form) - _INSIDE
+        or not isinstance(columns, Mapping)
+        or not isinstance(by, Mapping | None)
+        or not all(_texts(list(pair)) for pair in pairs)
+        or not _texts(form.get("where", []))
+    ):
+        raise QueryError(f"question: from must hold columns by name, and by where they are aggregates; {line}")
+    rows = _from_inside(form.get("from"), rows, tables)
+    rows = _computed(dict(form), with_joins(form.get("joins", []), rows, tables))
+    for condition in form.get("where", []):
+        rows = rows.where(condition)
+    trees = read_columns(columns)
+    if by is None:
+        return Rows(with_windows(rows.table, rows.conditions, trees))
+    return Rows(per_unit(rows.table, rows.conditions, by, trees))
+
+
+def _inside_form(of: PerUnit, tables: Others) -> dict[str, Any]:
+    """The JSON form of rows that are computed from one unit's rows at a time; `_from_inside` reads it."""
+    form: dict[str, Any] = {} if of.table.per_unit is None else {"from": _inside_form(of.table.per_unit, tables)}
+    form |= {"joins": joins} if (joins := joins_of(of.table, tables)) else {}
+    if of.table.computed:
+        form["computed"] = [[name, expression.text] for name, expression in of.table.computed.items()]
+    form |= {"where": [condition.text for condition in of.conditions]} if of.conditions else {}
+    form |= {"by": dict(of.by)} if of.by is not None else {}
+    return form | {"columns": {name: column.text for name, column in of.columns.items()}}
+
+
 def _joined(join: object, rows: Rows, tables: Others) -> Rows:
-    if not isinstance(join, Mapping) or set(join) - {"table", "on", "how", "prefix"} or "table" not in join:
-        raise QueryError("question: a join takes table, on, how and prefix")
+    if not isinstance(join, Mapping) or set(join) - {"table", "on", "how", "prefix", "from"} or "table" not in join:
+        raise QueryError("question: a join takes table, from, on, how and prefix")
     table, on, how, prefix = join["table"], join.get("on", []), join.get("how", "inner"), join.get("prefix", "")
     if not isinstance(table, str) or table not in tables:
         known = ", ".join(map(repr, tables)) or "none"
@@ -79,7 +123,12 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
         raise QueryError("question: on of a join must be a list of pairs, a column here and one of the other table")
     if how not in set(How) or not isinstance(prefix, str):
         raise QueryError("question: how of a join must be inner, left or beside, and prefix text")
-    return rows.join(tables[table], on=dict(on) or None, how=how, prefix=prefix)
+    other = tables[table]
+    if isinstance(other, Rows):
+        other = _from_inside(join.get("from"), other, tables)
+    elif join.get("from") is not None:
+        raise QueryError(f"question: {table!r} has no unit of its own, so a join of it takes no from")
+    return rows.join(other, on=dict(on) or None, how=how, prefix=prefix)
 
 
 def _pair(one: object) -> bool:
@@ -119,6 +168,7 @@ def _form(join: Join, tables: Others) -> dict[str, Any]:
     if not name:
         raise QueryError("question: a joined table has no written form unless it was given by name")
     form: dict[str, Any] = {"table": name, "on": [list(pair) for pair in join.on]}
+    form |= {} if join.per_unit is None else {"from": _inside_form(join.per_unit, tables)}
     prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new != old}
     form |= {"how": str(join.how)} if join.how is not How.INNER else {}
     return form | ({"prefix": prefixes.pop()} if prefixes else {})
@@ -205,7 +255,7 @@ def workload_form(workload: Workload, plain: Callable[[object], object]) -> dict
 Form = dict[str, Any]
 
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "joins"}
-_FIELDS |= {"margins", "workload"}
+_FIELDS |= {"margins", "workload", "from"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | TopK:
@@ -234,7 +284,9 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
     try:
         if kinds[0] == "sql":
             return _from_text(fields, rows, tables or {})
-        return _READERS[kinds[0]](fields, with_joins(fields.get("joins", []), rows, tables or {}))
+        named = {rows.table.name: rows, **(tables or {})}  # a subquery may read the table too
+        inside = _from_inside(fields.get("from"), rows, named)
+        return _READERS[kinds[0]](fields, with_joins(fields.get("joins", []), inside, named))
     except RecursionError:
         raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
 
@@ -252,7 +304,9 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
     Raises:
         QueryError: A joined table has no name, so that the question has no written form.
     """
-    joins = joins_of(question.table, tables or {})
+    base = replace(question.table, joins=(), computed={}, per_unit=None)
+    tables = {**(tables or {}), base.name: Rows(base)} if base.name not in (tables or {}) else tables or {}
+    joins = joins_of(question.table, tables)
     if isinstance(question, TopK):
         choice: Form = {"column": question.column, "among": [_plain(key[0]) for key in question.among]}
         choice |= ({"k": question.k} if question.k > 1 else {}) | ({"counted": True} if question.counted else {})
@@ -273,11 +327,12 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
     if question.table.computed:
         form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
     form |= {"joins": joins} if joins else {}
+    form |= {} if question.table.per_unit is None else {"from": _inside_form(question.table.per_unit, tables)}
     return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
 
 
 def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
-    if {"where", "group_by", "computed", "after", "joins", "margins", "workload"} & set(fields):
+    if {"where", "group_by", "computed", "after", "joins", "margins", "workload", "from"} & set(fields):
         raise QueryError(
             "question: where, group_by, computed columns, joins, margins, workload and after stand in the SQL text"
         )

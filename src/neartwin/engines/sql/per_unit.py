@@ -1,0 +1,99 @@
+"""Aggregates and windows over one unit's rows as SQL. No value makes one fail, and no order of stored rows decides one.
+
+Sums are of whole numbers, exact. A sum beyond 64 bits is NULL. Arguments lose the sign of 0, of which a maximum could
+show either. An order ends in every column that is read, so rows that tie in it are equal to the question.
+"""
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, greatest, integer, least, real
+from neartwin.engines.sql.rendering import can_leave, divided, translated
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.table import Bounds, UnitColumn
+from neartwin.tables.types import ColumnType
+
+_LARGEST = 2**63 - 1
+_FUNCTIONS: dict[str, type[exp.Func]] = {
+    "min": exp.Min,
+    "max": exp.Max,
+    "bool_or": exp.LogicalOr,
+    "bool_and": exp.LogicalAnd,
+    "lag": exp.Lag,
+    "lead": exp.Lead,
+    "first_value": exp.FirstValue,
+}
+
+
+def unit_value(
+    column: UnitColumn, unit: exp.Column | None, columns: Mapping[str, exp.Column], dialect: Dialect
+) -> exp.Expr:
+    """An aggregate, or a window.
+
+    Args:
+        column: The column.
+        unit: The column of units that parts a window; None for an aggregate.
+        columns: The columns that are read.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
+    """
+
+    def over(value: exp.Expr) -> exp.Expr:
+        if unit is None:
+            return value
+        parts = [unit.copy(), *(_plain(part, columns, dialect) for part in column.by)]
+        keys = [(_plain(key, columns, dialect), down) for key, down in column.order]
+        if column.function in {"row_number", "lag", "lead", "first_value"}:
+            keys += [(one.copy(), False) for one in columns.values()]
+        ordered = [exp.Ordered(this=key, desc=down, nulls_first=False) for key, down in keys]
+        return exp.Window(this=value, partition_by=parts, order=exp.Order(expressions=ordered) if ordered else None)
+
+    if column.value is None:
+        return as_bigint(over(exp.RowNumber() if column.function == "row_number" else exp.Count(this=exp.Star())))
+    value = _plain(column.value, columns, dialect)
+    if column.function.startswith("count"):
+        distinct = column.function == "count distinct"
+        return as_bigint(over(exp.Count(this=exp.Distinct(expressions=[value]) if distinct else value)))
+    if column.function in {"sum", "avg"}:
+        steps = value if column.bounds is None else _steps(value, column.bounds, dialect)
+        total = over(dialect.summed(steps))
+        fits = exp.Between(this=total, low=integer(-_LARGEST), high=integer(_LARGEST))
+        whole: exp.Expr = exp.case().when(fits, as_bigint(total.copy())).else_(exp.null())
+        if column.kind is ColumnType.INTEGER:
+            return whole
+        found = as_double(whole)
+        if column.bounds is not None:
+            step = column.bounds.step
+            found = exp.paren(found * real(float(step.numerator)))
+            found = exp.paren(exp.Div(this=found, expression=real(float(step.denominator)), typed=True))
+        if column.function == "sum":
+            return found
+        number = as_double(over(exp.Count(this=steps.copy())))
+        return exp.Div(this=found, expression=exp.Nullif(this=number, expression=real(0.0)), typed=True)
+    more = {"offset": integer(column.offset)} if column.function in {"lag", "lead"} else {}
+    return over(_FUNCTIONS[column.function](this=value, **more))
+
+
+def _plain(value: RowExpression, columns: Mapping[str, exp.Column], dialect: Dialect) -> exp.Expr:
+    """A value in its type, and 0 for -0.0."""
+    found = translated(value.term, columns, dialect)
+    if value.type is ColumnType.NUMBER:
+        return exp.case().when(found.eq(real(0.0)), real(0.0)).else_(found.copy())
+    return dialect.computed(found, value.type)
+
+
+def _steps(value: exp.Expr, bounds: Bounds, dialect: Dialect) -> exp.Expr:
+    """A double within its bounds in whole steps, rounded half up; NULL for NULL and NaN."""
+    steps: exp.Expr = greatest(real(float(bounds.low)), least(real(float(bounds.high)), value))
+    if bounds.step.denominator != 1:
+        steps = exp.Mul(this=steps, expression=real(float(bounds.step.denominator)))
+    if bounds.step.numerator != 1:
+        steps = divided(steps, float(bounds.step.numerator))
+    inside = dialect.half_up(steps, negative=bounds.low < 0)
+    if can_leave(bounds):
+        inside = greatest(integer(bounds.low_units), least(integer(bounds.high_units), inside))
+    missing = exp.or_(value.copy().is_(exp.null()), dialect.is_nan(value.copy()))
+    return exp.case().when(missing, exp.null()).else_(inside)

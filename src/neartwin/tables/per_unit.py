@@ -1,0 +1,284 @@
+"""Tables of what one unit's rows say: aggregates by unit, and windows within a unit.
+
+`per_unit` gives one row for each of a unit's groups, and `with_windows` each row with windows. Both are functions of one
+unit's rows, so they keep neighbours: see docs/proofs/per-unit.md. No aggregate can fail on a value, and none depends on
+the order in which rows are stored:
+
+| function | value |
+|---|---|
+| COUNT(*), COUNT(x), COUNT(DISTINCT x) | a whole number |
+| SUM(x) of whole numbers | exact; NULL beyond 64 bits |
+| SUM(x), AVG(x) of other numbers | x is clipped to its bounds and summed exactly on its grid; NaN is passed over |
+| MIN(x), MAX(x) | NaN is the largest number, texts go by their bytes |
+| BOOL_OR(c), BOOL_AND(c) | SQL's |
+| ROW_NUMBER(), LAG(x, k), LEAD(x, k), FIRST_VALUE(x) | over the order, then over all columns that the question reads |
+| an aggregate OVER (PARTITION BY unit ORDER BY k) | up to the last row with an equal k |
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from neartwin.errors import QueryError, SchemaError
+from neartwin.tables.expressions import RowExpression, parsed
+from neartwin.tables.ranges import value_of
+from neartwin.tables.table import Bounds, PerUnit, Table, UnitColumn
+from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
+
+_AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.LogicalOr: "bool_or",
+    exp.LogicalAnd: "bool_and",
+}
+_ORDERED: dict[type[exp.Expr], str] = {
+    exp.RowNumber: "row_number",
+    exp.Lag: "lag",
+    exp.Lead: "lead",
+    exp.FirstValue: "first_value",
+}
+_FARTHEST = 2**31 - 1  # rows of LAG and LEAD
+_KNOWN = (
+    "COUNT, SUM, AVG, MIN, MAX, COUNT(DISTINCT x), BOOL_OR and BOOL_AND; with OVER (PARTITION BY {unit} ORDER BY ...) also "
+    "ROW_NUMBER(), LAG(x), LEAD(x) and FIRST_VALUE(x)"
+)
+
+
+def per_unit(
+    table: Table, conditions: tuple[RowExpression, ...], by: Mapping[str, str], columns: Mapping[str, exp.Expr]
+) -> Table:
+    """The table with a row for each of a unit's groups.
+
+    Args:
+        table: The table.
+        conditions: The conditions on its rows.
+        by: From the group columns to the table's columns; the unit's is among them.
+        columns: Expressions over aggregates, by name.
+
+    Returns:
+        The new table, of the same units.
+
+    Raises:
+        QueryError: The rows have no unit that is a column, or an expression is not allowed.
+        SchemaError: A column is missing, or a name is taken.
+    """
+    unit = _unit(table)
+    if unit not in by.values():
+        raise QueryError(
+            f"rows of a unit are grouped by the unit, and {unit!r} is not in GROUP BY; write GROUP BY {unit}"
+        )
+    kinds = {name: table.groupable(column) for name, column in by.items()}
+    found, rest = _taken_out(columns, exp.AggFunc, table)
+    passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
+    of = PerUnit(table=table, conditions=conditions, by=MappingProxyType(dict(by)), columns=found)
+    own = next(name for name, column in by.items() if column == unit)
+    return _derived(of, replace(table, unit=own, schema=kinds, columns=passed), found, rest)
+
+
+def with_windows(table: Table, conditions: tuple[RowExpression, ...], columns: Mapping[str, exp.Expr]) -> Table:
+    """The table with columns over windows of a unit's rows that meet the conditions. The rows meet them too.
+
+    Args:
+        table: The table.
+        conditions: The conditions on its rows.
+        columns: Expressions over windows, by name; none to keep the rows that meet the conditions.
+
+    Returns:
+        The new table.
+
+    Raises:
+        QueryError: A window goes over rows of several units, or an expression is not allowed.
+        SchemaError: A name is taken.
+    """
+    _unit(table)
+    inner = table.per_unit
+    if inner is not None and inner.by is None and not (conditions or table.joins or table.computed):
+        read = {one.name for tree in columns.values() for one in tree.find_all(exp.Column)}
+        if not read & set(inner.columns):  # windows over one table are one step
+            found, rest = _taken_out(columns, exp.Window, inner.table)
+            of = replace(inner, columns=MappingProxyType({**inner.columns, **found}))
+            return _derived(of, table, found, rest)
+    found, rest = _taken_out(columns, exp.Window, table)
+    of = PerUnit(table=table, conditions=conditions, by=None, columns=found)
+    return _derived(of, table, found, rest)
+
+
+def _derived(of: PerUnit, table: Table, new: Mapping[str, UnitColumn], rest: Mapping[str, exp.Expr]) -> Table:
+    """The table with these columns more, without the steps that are now inside."""
+    if taken := sorted({*new, *rest} & set(table.schema)):
+        raise SchemaError(f"{taken[0]!r} names two columns; give one of them another name with AS")
+    bounded = {name: column.bounds for name, column in new.items() if column.bounds and column.function != "sum"}
+    made = replace(
+        table,
+        schema=MappingProxyType({**table.schema, **{name: column.kind for name, column in new.items()}}),
+        declared=frozenset(),
+        columns=MappingProxyType({**table.columns, **bounded}),
+        joins=(),
+        computed=MappingProxyType({}),
+        per_unit=of,
+    )
+    for name, tree in rest.items():
+        made = made.with_column(name, tree.sql(dialect="duckdb", comments=False))
+    return made
+
+
+def _unit(table: Table) -> str:
+    if not isinstance(table.unit, str):
+        raise QueryError("each row is its own unit, so a unit has no other rows; name the unit's column with unit=")
+    if table.period is not None:
+        raise QueryError(
+            f"the unit is {table.unit_name!r}, and rows of a subquery have no period; open the table with unit={table.unit!r}"
+        )
+    return table.unit
+
+
+def _taken_out(
+    columns: Mapping[str, exp.Expr], kind: type[exp.Expr], table: Table
+) -> tuple[Mapping[str, UnitColumn], dict[str, exp.Expr]]:
+    """The aggregates or windows of each expression, and the expressions over them where they are more than one of them."""
+    found: dict[str, UnitColumn] = {}
+    rest: dict[str, exp.Expr] = {}
+    for name, written in columns.items():
+        root = exp.paren(written.copy())
+        outermost = [
+            node for node in root.find_all(exp.Window, exp.AggFunc) if not node.find_ancestor(exp.Window, exp.AggFunc)
+        ]
+        if not all(isinstance(node, kind) for node in outermost):
+            raise _refused(outermost[0], table, "aggregates stand with GROUP BY, and windows without")
+        if len(outermost) == 1 and root.this.unnest() is outermost[0]:
+            found[name] = unit_column(outermost[0], table)
+            continue
+        for place, node in enumerate(outermost):
+            found[f"{name}_{place}"] = unit_column(node, table)
+            node.replace(exp.column(f"{name}_{place}", quoted=True))
+        rest[name] = root.this
+    return MappingProxyType(found), rest
+
+
+def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
+    """Check an aggregate or a window.
+
+    Args:
+        node: The parsed expression.
+        table: The table whose rows it reads.
+
+    Returns:
+        The column.
+
+    Raises:
+        QueryError: It is not allowed; the message says what to write.
+    """
+    text = node.sql(dialect="duckdb", comments=False)
+    if not isinstance(node, exp.Window):
+        return replace(_aggregate(node, table), text=text)
+    if any(value for name, value in node.args.items() if name not in {"this", "partition_by", "order", "over"}):
+        raise _refused(node, table, "a window is OVER (PARTITION BY ... ORDER BY ...), without a frame")
+    parts = [_row(part, table) for part in node.args.get("partition_by") or []]
+    units = [part for part in parts if part.term.operation == "column" and part.term.value == table.unit]
+    if not units:
+        raise _refused(
+            node,
+            table,
+            f"a window over rows of several people tells of all of them; write PARTITION BY {table.unit}, ...",
+        )
+    by = tuple(part for part in parts if part not in units)
+    if any(part.type not in GROUPABLE for part in by):
+        raise _refused(node, table, "PARTITION BY takes integers, text, booleans and dates")
+    order = node.args.get("order")
+    keys = [] if order is None else order.expressions
+    if any(key.args.get("nulls_first") for key in keys):
+        raise _refused(node, table, "NULL is last in a window; write NULLS LAST")
+    function = _ORDERED.get(type(node.this))
+    if function is not None and not keys:
+        raise _refused(node, table, f"{function.upper()} needs an order; write ORDER BY in OVER (...)")
+    made = _of_order(node, function, table) if function is not None else _aggregate(node.this, table)
+    if made.function == "count distinct":
+        raise _refused(node, table, "engines have no COUNT(DISTINCT) over windows; write it with GROUP BY")
+    ordered = tuple((_row(key.this, table), bool(key.args.get("desc"))) for key in keys)
+    return replace(made, by=by, order=ordered, text=text)
+
+
+def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:
+    call = node.this
+    if function == "row_number":
+        return UnitColumn(function=function, kind=ColumnType.INTEGER, value=None, text="")
+    given = call.args.get("offset")
+    offset = 1 if given is None else int(given.name) if isinstance(given, exp.Literal) and given.is_int else 0
+    if not 1 <= offset <= _FARTHEST or call.args.get("default") is not None:
+        raise _refused(node, table, f"{function.upper()} takes a column and a number of rows; write COALESCE around it")
+    value = _row(call.this, table)
+    return UnitColumn(
+        function=function, kind=value.type, value=value, bounds=_bounds(call.this, value, table), offset=offset, text=""
+    )
+
+
+def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
+    function = _AGGREGATES.get(type(node), "")
+    others = [value for name, value in node.args.items() if value and name not in {"this", "big_int"}]
+    if not function or others:
+        raise _refused(node, table, f"of one person's rows there are {_KNOWN.format(unit=table.unit)}")
+    inner = node.this
+    if function.startswith("bool") and isinstance(inner, exp.Cast) and inner.is_type("boolean"):
+        inner = inner.this  # how SQLGlot writes the argument
+    if function == "count" and isinstance(inner, exp.Star | exp.Literal):
+        return UnitColumn(function="count", kind=ColumnType.INTEGER, value=None, text="")
+    if isinstance(inner, exp.Distinct):
+        if function != "count" or len(inner.expressions) != 1:
+            raise _refused(node, table, "DISTINCT goes with COUNT and one column; leave it out")
+        function, inner = "count distinct", inner.expressions[0]
+    value, bounds, kind = _row(inner, table), None, ColumnType.INTEGER
+    allowed: dict[str, frozenset[ColumnType]] = {
+        "count distinct": GROUPABLE,
+        "sum": NUMERIC,
+        "avg": NUMERIC,
+        "bool_or": frozenset({ColumnType.BOOLEAN}),
+        "bool_and": frozenset({ColumnType.BOOLEAN}),
+    }
+    if value.type not in allowed.get(function, frozenset(ColumnType)) or (
+        function in {"min", "max"} and value.type is ColumnType.BOOLEAN
+    ):
+        raise _refused(node, table, f"its argument is {value.type}")
+    if function in {"sum", "avg"} and value.type is ColumnType.NUMBER:
+        found = value_of(table, inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb"), None)
+        value, bounds, kind = found.expression or value, found.bounds, ColumnType.NUMBER
+    elif function == "avg":
+        kind = ColumnType.NUMBER
+    elif function in {"min", "max"}:
+        kind, bounds = value.type, _bounds(inner, value, table)
+    elif function.startswith("bool"):
+        kind = ColumnType.BOOLEAN
+    return UnitColumn(function=function, kind=kind, value=value, bounds=bounds, text="")
+
+
+def _bounds(node: exp.Expr, value: RowExpression, table: Table) -> Bounds | None:
+    """The declared bounds of a column whose values are passed on."""
+    return table.columns.get(node.name) if isinstance(node, exp.Column) and value.type in NUMERIC else None
+
+
+def _row(node: exp.Expr, table: Table) -> RowExpression:
+    return RowExpression.checked(node.copy(), table.schema, table.computed)
+
+
+def _refused(node: exp.Expr, table: Table, why: str) -> QueryError:
+    text = node.sql(dialect="duckdb", comments=False)
+    return QueryError(f"{text!r} is not understood in the rows of one {table.unit}: {why}")
+
+
+def read_columns(texts: Mapping[str, str]) -> dict[str, exp.Expr]:
+    """Parse the texts of columns."""
+    return {name: parsed(text) for name, text in texts.items()}
+
+
+def names_of(by: Sequence[str], unit: str) -> dict[str, str]:
+    """Group columns under their own names, the unit first.
+
+    Args:
+        by: The columns.
+        unit: The column of units.
+    """
+    return {name: name for name in dict.fromkeys([unit, *by])}
