@@ -65,6 +65,64 @@ CONDITIONS = [
 ]
 
 
+VALUES += [
+    "paid / year",
+    "year / paid",
+    "paid / nullif(paid - 2.5, 0) + 7.25 / (paid * 1e-300)",
+    "paid / 1e-300 / paid + paid / (paid / 5e-324)",
+    "sqrt(paid) + sqrt(abs(year))",
+    "floor(paid) - ceil(paid) + trunc(year / 3)",
+    "round(paid) + round(paid, 1) + round(paid, -1) + round(-0.49999999999999994)",
+    "power(paid, 3) - power(paid, 0.5) * power(year, 4)",
+    "sign(paid) * 3 + sign(year)",
+    "year % 7 + mod(year, -3) * 10 + year % -1",
+    "year % year + 2024 % year + CAST(round(paid) AS INTEGER) % 5",
+    "(paid > 2.5) + (town = 'Ulm') * 2 + 4 * open",
+    "length(town) + 3 * length(town || 'ä' || town)",
+    "strlen(town) + strpos(town, 'n') * 2 + strpos(town, '%')",
+    "length(trim(town, 'Un')) + length(ltrim(' x ')) * 10 + length(rtrim(town, '\\hs')) * 2",
+    "length(replace(town, 'o', '')) - length(replace(town, 'n', 'nn'))",
+    "week(day) + dayofyear(day) * 100 + dayofweek(seen)",
+    "minute(seen) + second(seen) * 100 + extract(doy FROM seen)",
+    "CASE upper(town) WHEN 'ULM' THEN 1 WHEN 'KÖLN' THEN 2 WHEN 'O''TOWN' THEN 3 ELSE length(lower(town)) END",
+    "CASE left(town, 2) WHEN 'Kö' THEN 1 WHEN 'ba' THEN 2 END + CASE right(town, 2) WHEN 'wn' THEN 10 ELSE 20 END",
+]
+CONDITIONS += [
+    "substr(town, 2, 2) = 'öl' OR substring(town, 3) = 'nn'",
+    "town ILIKE 'k_LN' OR town ILIKE '%Slash'",
+    "starts_with(town, '50%') OR ends_with(town, 'wn') OR contains(town, '\"')",
+    "concat(town, year, day) = 'Ulm2024' OR town || open = 'Bonntrue' OR CAST(day AS TEXT) > '2024'",
+    "(paid > 2.5) IS TRUE OR open IS NOT FALSE",
+    "paid IS DISTINCT FROM year OR town IS NOT DISTINCT FROM 'Ulm'",
+    "year || 'x' || seen < '2'",
+]
+VALUES += [
+    "CAST(paid AS INTEGER) + CAST(paid > 0 AS INTEGER) * 1000",
+    "CAST(replace(town, 'Ulm', '-12') AS BIGINT) + TRY_CAST(left(concat(year), 4) AS DOUBLE)",
+    "CAST(replace(town, 'ulm', '1.25e2') AS DOUBLE) + CAST(replace(replace(town, '50%', '+7'), 'Bonn', '8' ) AS DOUBLE)",
+    "day(CAST(concat('2023-02-', CAST(20 + abs(paid) AS INTEGER)) AS DATE))",
+    "day(CAST(concat(day) AS DATE)) + year(CAST(strftime(seen, '%Y-%m-%dT%H:%M:%S') AS TIMESTAMP))",
+    "CAST(replace(concat(CAST(paid AS INTEGER)), '-', '') || ' ' AS INTEGER) * 0 + 1",
+    "date_diff('month', day, seen) + date_diff('year', day, seen) * 2 + date_diff('quarter', seen, day)",
+    "date_diff('week', day, seen) + date_diff('day', seen, day)",
+    "date_diff('hour', seen, TIMESTAMP '2020-01-01 05:06:07') + date_diff('minute', TIMESTAMP '2020-01-01', seen)",
+    "date_diff('second', seen, TIMESTAMP '2020-01-01 05:06:07') % 1000",
+    "CASE WHEN date_trunc('minute', seen) = seen THEN 1 WHEN date_trunc('hour', seen) < date_trunc('second', seen) THEN 2 END",
+    "day(day + INTERVAL '1' MONTH) + 100 * day(day - INTERVAL 1 DAY) + year(day + INTERVAL 3999 YEARS)",
+    "day(seen - INTERVAL '4 months') + minute(seen + INTERVAL 100 MINUTE) + hour(date_add(seen, INTERVAL 5 HOUR))",
+    "(day + INTERVAL 3 WEEKS) - day + (day - INTERVAL 2000 YEARS - DATE '2000-01-01')",
+    "minute(CAST(day AS TIMESTAMP)) + (CAST(CAST(day AS TIMESTAMP) AS DATE) - DATE '2000-01-01')",
+    "length(strftime(seen, '%d.%m.%Y %H') || strftime(day, '%Y%m'))",
+]
+CONDITIONS += [
+    "strftime(day, '%Y-%m') = '2024-02' OR strftime(seen, '%d.%m.%Y %H:%M') = '03.01.2021 12:00'",
+    "regexp_matches(town, '^[A-Z]l') OR regexp_matches(town, '(?:o|ö).?n$')",
+    "regexp_matches(town, '[^a-z ]{2}') OR regexp_matches(town, '\\w\\\\.\\s?')",
+    "regexp_replace(town, '^(.)(.?)ln?(.*)$', '<\\2\\1>') = '<öK>' OR regexp_replace(town, '^([a-z]*).*(o).*$', '\\1\\2') = 'oo'",
+    "town BETWEEN 'A' AND 'Ulm'",
+    "town = ANY(['Ulm', 'Bonn']) OR CAST(seen AS TEXT) > '2000-01-01 00:00:01'",
+    "CAST(town AS DATE) IS NULL AND CAST(seen + INTERVAL 1 SECOND AS TEXT) LIKE '%:00'",
+]
 LOGIC = [f"CASE WHEN ({it}) THEN 1 WHEN NOT ({it}) THEN 2 ELSE 4 END" for it in CONDITIONS]  # true, false, NULL
 SOME = 7  # at once: a statement each would take long
 

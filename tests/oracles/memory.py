@@ -3,6 +3,7 @@
 Terms have the meaning that every engine's SQL must have: None is NULL; NaN equals itself and is the largest number.
 """
 
+import calendar
 import hashlib
 import math
 import re
@@ -10,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -39,8 +41,8 @@ def evaluate(term: Term, row: Row) -> Any:
         return _compared(operation, *parts)
     if any(part is None for part in parts):
         return None
-    if operation in ARITHMETIC or operation == "/":
-        return _arithmetic(operation, *parts)
+    if operation in ARITHMETIC or operation in {"/", "over"}:
+        return None if operation == "over" and parts[1] == 0 else _arithmetic(operation, *parts)
     if operation in PARTS:
         return _date_part(operation, parts[0])
     return _OTHERS[operation](term, parts)
@@ -104,6 +106,10 @@ def _date_part(part: str, value: date) -> int:
             return (value.month + 2) // 3
         case "isodow":
             return value.isoweekday()
+        case "week":
+            return value.isocalendar().week
+        case "dayofyear":
+            return value.timetuple().tm_yday
     return int(getattr(value, part))
 
 
@@ -156,7 +162,74 @@ _OTHERS: dict[str, Callable[[Term, list[Any]], Any]] = {
     "date": _day,
     "trunc": lambda term, parts: _truncated(str(term.value), parts[0]),
     "days": lambda _, parts: (parts[0] - parts[1]).days,
+    "sqrt": lambda _, parts: math.sqrt(parts[0]),
+    "ln": lambda _, parts: math.log(parts[0]),
+    "log10": lambda _, parts: math.log10(parts[0]),
+    "exp": lambda _, parts: math.exp(parts[0]),
+    "floor": lambda _, parts: float(math.floor(parts[0])) if math.isfinite(parts[0]) else parts[0],
+    "ceil": lambda _, parts: float(math.ceil(parts[0])) if math.isfinite(parts[0]) else parts[0],
+    "round": lambda _, parts: _rounded(parts[0]),
+    "whole": lambda _, parts: int(parts[0]),
+    "mod": lambda _, parts: int(math.copysign(abs(parts[0]) % abs(parts[1]), parts[0])),
+    "upper": lambda _, parts: "".join(_other_case(letter, str.upper, str.lower) for letter in parts[0]),
+    "lower": lambda _, parts: "".join(_other_case(letter, str.lower, str.upper) for letter in parts[0]),
+    "length": lambda _, parts: len(parts[0]),
+    "strlen": lambda _, parts: len(parts[0].encode()),
+    "substr": lambda term, parts: parts[0][term.value[0] - 1 :][: None if len(term.value) == 1 else term.value[1]],
+    "right": lambda term, parts: parts[0][-term.value[0] :] if term.value[0] else "",
+    "trim": lambda term, parts: parts[0].strip(term.value[0]),
+    "ltrim": lambda term, parts: parts[0].lstrip(term.value[0]),
+    "rtrim": lambda term, parts: parts[0].rstrip(term.value[0]),
+    "replace": lambda term, parts: parts[0].replace(*term.value),
+    "strpos": lambda term, parts: parts[0].find(term.value[0]) + 1,
+    "||": lambda _, parts: "".join(parts),
+    "inttext": lambda _, parts: str(parts[0]),
+    "datetext": lambda _, parts: parts[0].isoformat(),
+    "matches": lambda term, parts: re.search(term.value[0] + term.value[1].replace("$", r"\Z"), parts[0]) is not None,
+    "replaced": lambda term, parts: re.sub(term.value[0] + r"\Z", term.value[1], parts[0]),
+    "endswith": lambda term, parts: parts[0].endswith(term.value[0]),
+    "tointeger": lambda _, parts: int(parts[0]),
+    "tonumber": lambda _, parts: float(parts[0]),
+    "todate": lambda _, parts: _day_of(parts[0]),
+    "totimestamp": lambda _, parts: datetime.fromisoformat(parts[0]),
+    "midnight": lambda _, parts: datetime(*parts[0].timetuple()[:3]),  # noqa: DTZ001 - UTC
+    "hour start": lambda _, parts: parts[0].replace(minute=0, second=0, microsecond=0),
+    "minute start": lambda _, parts: parts[0].replace(second=0, microsecond=0),
+    "second start": lambda _, parts: parts[0].replace(microsecond=0),
+    "shift": lambda term, parts: _shifted(parts[0], *term.value),
+    "timetext": lambda _, parts: parts[0].replace(microsecond=0).isoformat(" "),
 }
+
+
+def _day_of(text: str) -> date | None:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _shifted(value: datetime, months: int, seconds: int) -> datetime | None:
+    """None beyond the calendar."""
+    year, month = divmod(value.year * 12 + value.month - 1 + months, 12)
+    try:
+        day = min(value.day, calendar.monthrange(year, month + 1)[1])
+        return value.replace(year=year, month=month + 1, day=day) + timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _rounded(value: float) -> float:
+    """To the nearest whole number, halves away from 0."""
+    if not math.isfinite(value):
+        return value
+    return math.copysign(math.floor(abs(Fraction(value)) + Fraction(1, 2)), value)
+
+
+def _other_case(letter: str, change: Callable[[str], str], back: Callable[[str], str]) -> str:
+    """The other case of a letter of Latin-1, Latin Extended-A, Greek and Cyrillic, if it leads back."""
+    other = change(letter)
+    listed = all(len(one) == 1 and (ord(one) < 0x180 or 0x370 <= ord(one) < 0x530) for one in (letter, other))
+    return other if listed and back(other) == letter else letter
 
 
 Order = Callable[[object, Key], Any]

@@ -60,10 +60,10 @@ def test_parentheses_that_change_nothing_are_no_other_question(visits, spelled, 
     assert grouped != loose  # near miss: these do change something
 
 
-def test_a_condition_where_a_number_is_needed_is_counted_instead(visits):
-    for text in ("SUM(open)", "SUM(paid > 3)", "MEDIAN((open))"):
-        with pytest.raises(SchemaError, match=r"is boolean.*COUNT_IF\(.*SHARE\("):
-            nt.from_sql(f"SELECT {text} AS y FROM visits", visits)
+def test_a_condition_where_a_number_is_needed_is_0_or_1(visits):
+    for text in ("SUM(open)", "SUM(paid > 3)", "MAX((open))"):
+        value = nt.from_sql(f"SELECT {text} AS y FROM visits", visits).aggregates["y"].value(visits.table)
+        assert (value.bounds.low, value.bounds.high, value.bounds.step) == (0, 1, 1)
     with pytest.raises(SchemaError, match="is text, but must be a number; write types="):
         nt.from_sql("SELECT SUM(town) AS y FROM visits", visits)
 
@@ -100,7 +100,7 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
     [
         ("SELECT COUNT(DISTINCT who) FILTER (WHERE open) FROM visits", "FILTER goes with"),
         ("SELECT CORR(paid, paid) FILTER (WHERE open) FROM visits", "FILTER goes with"),
-        ("SELECT SUM(paid) FILTER (WHERE 1 / paid > 2) FROM visits", "divisor of a row"),
+        ("SELECT SUM(paid) FILTER (WHERE 1 / 0 > paid) FROM visits", "other than 0"),
         ("SELECT SUM(paid) FILTER (WHERE secret) FROM visits", "secret"),
         ("SELECT * FROM visits", "is not understood"),
         ("SELECT town FROM visits GROUP BY town", "at least one statistic"),
@@ -119,7 +119,7 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
         ("SELECT COUNT(*) FROM visits GROUP BY CUBE (town), ROLLUP (open)", "takes one of"),
         ("SELECT COUNT(*) FROM visits GROUP BY CUBE ((town, open), day)", "cannot be nested"),
         ("SELECT COUNT(*) FROM visits GROUP BY CUBE (a, b, c, d, e, f, g, h)", "too many sets"),
-        ("SELECT COUNT(*) FROM visits GROUP BY lower(town)", "each spelling"),
+        ("SELECT COUNT(*) FROM visits GROUP BY reverse(town)", "allowed are"),
         ("SELECT town, COUNT(*) FROM visits GROUP BY 1", "not positions"),
         ("SELECT COUNT(*) FROM visits GROUP BY town, town", "twice"),
         ("SELECT day AS town, COUNT(*) FROM visits GROUP BY town", "a column already"),
@@ -132,12 +132,12 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
         ("SELECT COUNT(*) OVER () FROM visits", "is not understood"),
         ("SELECT SUM(DISTINCT paid) FROM visits", "is not understood"),
         ("SELECT SUM(others.paid) FROM visits", "not a column of the tables"),
-        ("SELECT SUM(1 / paid) FROM visits", "divisor of a row"),
+        ("SELECT SUM(1 / paid) FROM visits", "needs bounds"),
         ("SELECT COUNT(DISTINCT town) FROM visits", "is not understood"),
         ("SELECT COUNT(*) n, SUM(paid) n FROM visits", "names two"),
         ("SELECT COUNT(*) FROM visits WHERE paid IN (SELECT 1)", "public ones"),
         ("SELECT COUNT(*) FROM visits WHERE pg_sleep(paid)", "allowed are"),
-        ("SELECT COUNT(*) FROM visits WHERE open::INTEGER = 1", "a cast could fail"),
+        ("SELECT COUNT(*) FROM visits WHERE paid::TEXT = '1'", "no cast from number to text"),
         ("SELECT COUNT(*) FROM visits WHERE day > '1.1.2024'", "DATE '"),
         ("SELECT COUNT(*) FROM visits WHERE day > DATE 'tomorrow'", "no date"),
         ("SELECT COUNT(*) FROM visits; DROP TABLE visits", "one SELECT"),

@@ -72,19 +72,6 @@ class DuckdbDialect(Dialect):
         """TRY_CAST: a whole number of more than 64 bits is NULL."""
         return exp.TryCast(this=value, to=exp.DataType.build(_TYPES[kind], dialect="duckdb"))
 
-    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Functions of these names give BIGINT."""
-        return exp.Anonymous(this=part, expressions=[value])
-
-    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
-        """Weeks start on Monday."""
-        first_day = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), value])
-        return exp.cast(first_day, "DATE", dialect="duckdb")
-
-    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
-        """A difference of dates is a BIGINT."""
-        return exp.Anonymous(this="date_diff", expressions=[exp.Literal.string("day"), other, value])
-
     def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:
         """Round() takes halves away from 0, exactly, so it rounds values of at least 0 half up."""
         return floor_half_up(value) if negative else exp.cast(exp.Round(this=value), "BIGINT", dialect="duckdb")

@@ -88,6 +88,8 @@ class PostgresDialect(Dialect):
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
         """A subquery of one row names each operand once, however deep an expression is nested."""
         x, y = exp.column("x"), exp.column("y")
+        if isinstance(node, exp.Div):
+            return _named_once(_quotient(x, y), x=node.this, y=node.expression)
         total = _product(x, y) if isinstance(node, exp.Mul) else _sum(type(node), x, y)
         return _named_once(total, x=node.this, y=node.expression)
 
@@ -112,20 +114,6 @@ class PostgresDialect(Dialect):
         """Whole numbers have 64 bits here already."""
         number = _bigint(value) if kind is ColumnType.INTEGER else value
         return _by_bytes(value) if kind is ColumnType.TEXT else number
-
-    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
-        """A part of a date in the calendar, so never infinite."""
-        return _bigint(exp.Extract(this=exp.var(part), expression=value))
-
-    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
-        """Weeks start on Monday."""
-        time = exp.cast(value, "TIMESTAMP", dialect="postgres")
-        first_day = exp.Anonymous(this="date_trunc", expressions=[exp.Literal.string(unit), time])
-        return exp.cast(first_day, "DATE", dialect="postgres")
-
-    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
-        """A difference of dates is an INTEGER."""
-        return _bigint(exp.paren(exp.Sub(this=exp.paren(value), expression=exp.paren(other))))
 
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A NUMERIC, which has room for any sum."""
@@ -230,6 +218,25 @@ def _product(x: exp.Expr, y: exp.Expr) -> exp.Expr:
     nothing = exp.Abs(this=up) <= real(0.5)  # half the least double
     direct = x.copy() * y.copy()
     of_large = exp.case().when(infinite, down * real(float("inf"))).else_(direct)
+    of_small = exp.case().when(nothing, real(0.0)).else_(direct.copy())
+    return exp.case().when(large, of_large).when(small, of_small).else_(direct.copy())
+
+
+def _quotient(x: exp.Expr, y: exp.Expr) -> exp.Expr:
+    """X / y, y not 0. By a divisor below 1 it may overflow, which 2**-1074 of it shows; of a tiny x it may vanish, which
+    2**1074 of it shows. Both are rounded as the quotient is: a ratio of two doubles is no closer than 2**-53 to a midpoint.
+    """
+    up, down = 2.0**537, 2.0**-537
+    shrunk, grown = (
+        exp.paren(exp.Div(this=exp.paren(x * real(a)), expression=exp.paren(y * real(b)), typed=True))
+        for a, b in ((down, up), (up, down))
+    )
+    size_x, size_y = (exp.Abs(this=side.copy()) for side in (x, y))
+    large = exp.and_(size_x >= real(1.0), size_y < real(1.0))
+    small = exp.and_(size_x < real(2.0**-51), size_y >= real(1.0))
+    infinite, nothing = exp.Abs(this=shrunk.copy()) >= real(2.0**-50), exp.Abs(this=grown) <= real(0.5)
+    direct = exp.Div(this=x.copy(), expression=y.copy(), typed=True)
+    of_large = exp.case().when(infinite, shrunk * real(float("inf"))).else_(direct)
     of_small = exp.case().when(nothing, real(0.0)).else_(direct.copy())
     return exp.case().when(large, of_large).when(small, of_small).else_(direct.copy())
 

@@ -77,19 +77,6 @@ class SparkDialect(Dialect):
             return _by_bytes(value)
         return exp.cast(value, "BIGINT", dialect="spark") if kind is ColumnType.INTEGER else value
 
-    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
-        """Weekday() counts from 0 for Monday."""
-        number: exp.Expr = exp.Anonymous(this="weekday" if part == "isodow" else part, expressions=[value])
-        return exp.cast(number + 1 if part == "isodow" else number, "BIGINT", dialect="spark")
-
-    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
-        """Weeks start on Monday."""
-        return exp.Anonymous(this="trunc", expressions=[value, exp.Literal.string(unit)])
-
-    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
-        """datediff(end, start)."""
-        return exp.cast(exp.Anonymous(this="datediff", expressions=[value, other]), "BIGINT", dialect="spark")
-
     def summed(self, value: exp.Expr) -> exp.Expr:
         """A sum of BIGINT would overflow."""
         return exp.Sum(this=_wide(value))

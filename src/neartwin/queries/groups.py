@@ -49,8 +49,9 @@ def date_part(part: str, of: str, *, name: str = "") -> Grouping:
     discovered.
 
     Args:
-        part: "year", "quarter", "month", "day" (of the month), "isodow" (1 for Monday to 7 for Sunday) or "hour", a
-            whole number. Or "year start", "quarter start", "month start" or "week start", a first day.
+        part: "year", "quarter", "month", "week", "day" (of the month), "dayofyear", "isodow" (1 for Monday to 7 for
+            Sunday), "hour", "minute" or "second", a whole number. Or "year start", "quarter start", "month start" or
+            "week start", a first day.
         of: A column or an expression.
         name: The name of the group column; by default like `visited_month`.
 

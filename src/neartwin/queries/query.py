@@ -22,6 +22,7 @@ from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.joins import On, OtherTable, joined, met
 from neartwin.tables.per_unit import names_of, per_unit, read_columns, with_windows
+from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
 from neartwin.tables.types import NUMERIC, ColumnType, Key, public_keys
 
@@ -209,6 +210,7 @@ class Rows:
         rows, names = self, []
         for column in columns:
             rows, name = rows.grouped(column)
+            rows = replace(rows, table=grouped_by(rows.table, name))
             names.append(name)
         kinds = {name: rows.table.groupable(name) for name in names}
         if not names or len(kinds) != len(names):

@@ -4,13 +4,14 @@ User text never reaches an engine. It is parsed to a tree, and each node is chec
 refused. Engines write their SQL from these terms.
 
 An expression is total if no value in a row can make it fail. A failing query would reveal that such a row exists. So a
-divisor is a literal, no cast can fail, and no comparison crosses types. Arithmetic is in double precision.
+quotient with divisor 0 is NULL, no cast can fail, and no comparison crosses types. Arithmetic is in double precision.
 """
 
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
@@ -18,16 +19,29 @@ from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
-from neartwin.tables.terms import PARTS, UNITS, Term, as_kind, check_surface, check_term, common_kind, moment
+from neartwin.tables.functions import CAPITAL, FUNCTIONS, SMALL, RowFunction, brief, regular
+from neartwin.tables.terms import (
+    CLOCK,
+    PARTS,
+    UNITS,
+    Term,
+    as_kind,
+    check_surface,
+    check_term,
+    common_kind,
+    moment,
+)
 from neartwin.tables.types import NUMERIC, ColumnType
 
 _NULL = Term("literal", ColumnType.OTHER)
 _LARGEST_INTEGER = 2**63 - 1
 Names = Mapping[str, Term]  # what each column stands for
 _MOST_BUCKETS = 500
+_LONGEST_TEXT, _LONGEST_SEARCHED = 65_536, 1000  # letters that functions, and regular expressions, read
 _DATED = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
 _BOOLEAN, _NUMBER, _INTEGER = ColumnType.BOOLEAN, ColumnType.NUMBER, ColumnType.INTEGER
-_DAYS = "dayofweek and weekday start at another day on each engine; write isodow: 1 for Monday to 7 for Sunday"
+_TEXT = ColumnType.TEXT
+_DAYS = "weekday starts at another day on each engine; write isodow: 1 for Monday to 7 for Sunday"
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
@@ -38,20 +52,28 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 _ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
-_DATE_PARTS: dict[type[exp.Expr], str] = {
-    exp.Year: "year",
-    exp.Quarter: "quarter",
-    exp.Month: "month",
-    exp.Day: "day",
-    exp.DayOfMonth: "day",
-    exp.DayOfWeekIso: "isodow",
-    exp.Hour: "hour",
-}
 _CASTS = {
     exp.DataType.Type.DATE: ColumnType.DATE,
     exp.DataType.Type.TIMESTAMP: ColumnType.TIMESTAMP,
     exp.DataType.Type.TIMESTAMPNTZ: ColumnType.TIMESTAMP,  # how DuckDB's TIMESTAMP is read
-    exp.DataType.Type.DOUBLE: ColumnType.NUMBER,
+    **dict.fromkeys(exp.DataType.REAL_TYPES, ColumnType.NUMBER),
+    **dict.fromkeys(exp.DataType.SIGNED_INTEGER_TYPES, ColumnType.INTEGER),
+    **dict.fromkeys(exp.DataType.TEXT_TYPES, ColumnType.TEXT),
+}
+_TIME = "YYYY-mm-dd HH:MM:SS"
+_PLACES = {f"%{mark}": f"substr(x, {_TIME.index(mark) + 1}, {_TIME.count(mark)})" for mark in "YmdHMS"}
+_MOST_YEARS = 4000  # of an interval: PostgreSQL's times start in 4713 BC
+_CALENDAR = "TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_LETTERS = {  # what a function takes; the other letters are literals
+    "n": NUMERIC,
+    "w": (_INTEGER,),
+    **dict.fromkeys("tlr", (_TEXT,)),
+    "b": (_BOOLEAN,),
+    "d": (ColumnType.DATE,),
+    "s": (ColumnType.TIMESTAMP,),
+    "m": _DATED,
 }
 
 
@@ -94,8 +116,9 @@ def refused(node: exp.Expr, why: str = "") -> QueryError:
         why
         or instead("expressions", name, *parts, like=like)
         or (
-            "allowed are columns, literals, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, +, -, *, / by "
-            "a literal, abs, least, greatest, clip, width_bucket, date_trunc, date_diff, month and other parts of dates"
+            "allowed are columns, literals, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, +, -, *, /, "
+            "abs, least, greatest, clip, width_bucket, date_trunc, date_diff, month and other parts of dates, "
+            + ", ".join(dict.fromkeys(function.spelling.partition("(")[0] for function in FUNCTIONS.values()))
         )
     )
     return QueryError(f"{text!r} is not allowed in a row expression: {why}")
@@ -103,8 +126,7 @@ def refused(node: exp.Expr, why: str = "") -> QueryError:
 
 def written_parts(node: exp.Expr) -> tuple[str, ...]:
     """The arguments of a function or operator, as written."""
-    found = (part for value in node.args.values() for part in (value if isinstance(value, list) else [value]))
-    return tuple(part.sql(dialect="duckdb", comments=False) for part in found if isinstance(part, exp.Expr))
+    return tuple(part.sql(dialect="duckdb", comments=False) for part in _parts_of(node))
 
 
 def term_of(node: exp.Expr | None, names: Names) -> Term:
@@ -123,17 +145,96 @@ def term_of(node: exp.Expr | None, names: Names) -> Term:
     if node is None:
         raise QueryError("a function or operator lacks an argument in a row expression")
     kind = type(node)
+    if kind is exp.EQ and isinstance(node.expression, exp.Any):
+        return _in(node, names)
     if kind in _COMPARISONS:
         return _compared(node, names, _COMPARISONS[kind], [node.this, node.expression])
     if kind in _ARITHMETIC:
         return _calculated(node, names)
-    if kind in _DATE_PARTS:
-        return _part(node, names, _DATE_PARTS[kind], node.this)
     reader = _READERS.get(kind)
-    if reader is None:
-        why = _DAYS if "weekday" in node.sql().lower() or isinstance(node, exp.DayOfWeek) else ""
-        raise refused(node, why)
-    return reader(node, names)
+    if reader is not None:
+        return reader(node, names)
+    return _called(node, names)
+
+
+def _called(node: exp.Expr, names: Names) -> Term:
+    """A function of the table."""
+    name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
+    parts = _parts_of(node)
+    if isinstance(node, exp.Trim):
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), name)
+    if isinstance(node, exp.Log) and node.this.name == "10":  # how log10(x) is read
+        parts = parts[1:]
+    function = FUNCTIONS.get(f"{name}/{len(parts)}") or FUNCTIONS.get(name)
+    if function is None or " " in name:
+        raise refused(node, _DAYS if name == "weekday" else "")
+    return _applied(node, function, [term_of(part, names) for part in parts])
+
+
+def _applied(node: exp.Expr, function: RowFunction, given: list[Term]) -> Term:
+    taken = [_taken(letter, term) for letter, term in zip(function.takes, given, strict=False)]
+    terms = [term for term in taken if isinstance(term, Term)]
+    if len(function.takes) != len(given) or None in taken:
+        raise refused(node, f"write {function.spelling or 'other arguments'}: {function.meaning}")
+    if function.body:
+        return written(function.body, *terms)
+    if function.guards:
+        terms = [as_kind(written(guard, *terms), term.kind) for guard, term in zip(function.guards, terms, strict=True)]
+    literals = [term.value for term, letter in zip(terms, function.takes, strict=False) if letter.isupper()]
+    values = (*literals, *(part for found in taken if isinstance(found, tuple) for part in found))
+    parts = tuple(term for term, letter in zip(terms, function.takes, strict=False) if letter.islower())
+    return Term(function.operation, ColumnType(function.kind), parts, values or None)
+
+
+def _taken(letter: str, term: Term) -> Term | tuple[str, str] | None:
+    """An argument of a function, as its letter says; None for one that the function does not take."""
+    term = as_number(term) if letter in "nw" else term
+    value = term.value if term.operation == "literal" else None
+    if letter == "P":
+        return regular(value) if isinstance(value, str) else None
+    if letter == "K":
+        return term if isinstance(value, int) and 0 <= value < 2**31 else None
+    if letter in "TR":
+        return term if isinstance(value, str) and (value or letter == "R") and len(value) <= 100 else None
+    if term.kind not in _LETTERS[letter]:
+        return None
+    if letter in "tr":
+        return brief(term, _LONGEST_TEXT if letter == "t" else _LONGEST_SEARCHED)
+    return as_kind(term, _NUMBER) if letter == "n" else term
+
+
+def as_number(term: Term) -> Term:
+    """A condition as 0 or 1, and any other term as it is."""
+    return written(FUNCTIONS["cast boolean integer"].body, term) if term.kind is _BOOLEAN else term
+
+
+def as_whole(term: Term) -> Term:
+    """A number as the nearest whole number, halves away from 0; NULL for one of more than 2^53 in size, and for NaN."""
+    return term if term.kind is _INTEGER else written("CAST(x AS INTEGER)", term)
+
+
+def _parts_of(node: exp.Expr) -> list[exp.Expr]:
+    """The arguments of a function or operator, in order."""
+    found = (part for value in node.args.values() for part in (value if isinstance(value, list) else [value]))
+    return [part for part in found if isinstance(part, exp.Expr)]
+
+
+@lru_cache(maxsize=256)
+def _body(text: str) -> exp.Expr:
+    return parsed(text)
+
+
+def written(body: str, *arguments: Term) -> Term:
+    """The term of SQL over x, y, z.
+
+    Args:
+        body: The SQL, a text of the library's own.
+        arguments: The terms of x, y, z.
+
+    Returns:
+        The term.
+    """
+    return term_of(_body(body), dict(zip("xyz", arguments, strict=False)))
 
 
 def _column(node: exp.Expr, names: Names) -> Term:
@@ -168,17 +269,19 @@ def _literal(node: exp.Expr, _: Names) -> Term:
 def _cast(node: exp.Expr, names: Names) -> Term:
     kind = _CASTS.get(node.args["to"].this)
     literal = isinstance(node.this, exp.Literal) and node.this.is_string
-    if kind is not None and literal and kind in _DATED:
+    if kind in _DATED and literal:
         return _dated(node, kind)
     inner = term_of(node.this, names)
-    if kind is inner.kind:
+    if kind is None or inner.kind is kind:
+        if kind is None:
+            raise refused(node, "a cast goes to INTEGER, DOUBLE, TEXT, DATE or TIMESTAMP")
         return inner
-    if (kind, inner.kind) == (ColumnType.DATE, ColumnType.TIMESTAMP):
-        return Term("date", ColumnType.DATE, (inner,))
-    if (kind, inner.kind) == (_NUMBER, _INTEGER):
-        return as_kind(inner, _NUMBER)
-    kinds = "declare the type where the table is opened, with types="
-    raise refused(node, f"a cast could fail on some row; {kinds}")
+    if (kind, inner.kind) == (_NUMBER, _INTEGER) or inner.is_null:
+        return as_kind(inner, kind)
+    function = FUNCTIONS.get(f"cast {inner.kind} {kind}")
+    if function is None:
+        raise refused(node, f"no cast from {inner.kind} to {kind} is the same on all engines")
+    return _applied(node, function, [inner])
 
 
 def _negative(node: exp.Expr, names: Names) -> Term:
@@ -189,28 +292,68 @@ def _negative(node: exp.Expr, names: Names) -> Term:
 
 
 def _number(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
-    inner = term_of(part, names)
+    inner = as_number(term_of(part, names))
     if inner.kind not in NUMERIC:
         raise refused(node, "arithmetic takes numbers")
     return inner
 
 
 def _calculated(node: exp.Expr, names: Names) -> Term:
+    if isinstance(node.expression, exp.Interval):
+        return _shifted(node, names)
     if isinstance(node, exp.Sub):
         first, second = term_of(node.this, names), term_of(node.expression, names)
         if first.kind is second.kind is ColumnType.DATE:
-            return Term("days", _INTEGER, (first, second))
+            return _applied(node, FUNCTIONS["diff day"], [first, second])
     operands = (_number(node, names, part) for part in (node.this, node.expression))
     return Term(_ARITHMETIC[type(node)], _NUMBER, tuple(as_kind(part, _NUMBER) for part in operands))
 
 
 def _divided(node: exp.Expr, names: Names) -> Term:
-    divisor = term_of(node.expression, names)
-    value = divisor.value if divisor.operation == "literal" and divisor.kind in NUMERIC else None
-    if not isinstance(value, int | float) or value == 0 or not math.isfinite(value):
-        raise refused(node)
-    top = as_kind(_number(node, names, node.this), _NUMBER)
-    return Term("/", _NUMBER, (top, as_kind(divisor, _NUMBER)))
+    """By a literal, or by a value of the row: NULL where that is 0."""
+    top, divisor = (as_kind(_number(node, names, part), _NUMBER) for part in (node.this, node.expression))
+    if divisor.operation != "literal":
+        return Term("over", _NUMBER, (top, divisor))
+    if not isinstance(divisor.value, float) or divisor.value == 0 or not math.isfinite(divisor.value):
+        raise refused(node, "the divisor must be a finite number other than 0")
+    return Term("/", _NUMBER, (top, divisor))
+
+
+def _rounded(node: exp.Expr, names: Names) -> Term:
+    value = as_kind(_number(node, names, node.this), _NUMBER)
+    digits = node.args.get("decimals")
+    places = 0 if digits is None else term_of(digits, names).value
+    if not isinstance(places, int) or not -15 <= places <= 15:
+        raise refused(node, "the number of digits must be a literal from -15 to 15")
+    if places == 0:
+        return Term("round", _NUMBER, (value,))
+    power = 10 ** abs(places)
+    return written(f"round(x * {power}) / {power}" if places > 0 else f"round(x / {power}) * {power}", value)
+
+
+def _power(node: exp.Expr, names: Names) -> Term:
+    """A product, which all engines give to the last bit."""
+    value, power = as_kind(_number(node, names, node.this), _NUMBER), term_of(node.expression, names).value
+    if power == 0.5:
+        return written("sqrt(x)", value)
+    if not isinstance(power, int | float) or power not in range(1, 17):
+        raise refused(
+            node, "the exponent must be 0.5 or a whole number from 1 to 16; write exp(1.5 * ln(x)) for others"
+        )
+    return written(" * ".join("x" * int(power)), value)
+
+
+def _joined(node: exp.Expr, names: Names) -> Term:
+    """|| is NULL where a part is; concat passes over NULL."""
+    parts = list(node.flatten(unnest=False)) if isinstance(node, exp.DPipe) else _parts_of(node)
+    terms = []
+    for part in parts:
+        term = written("CAST(x AS TEXT)", term_of(part, names))
+        empty = Term("literal", _TEXT, value="")
+        terms.append(
+            brief(term if isinstance(node, exp.DPipe) else Term("coalesce", _TEXT, (term, empty)), _LONGEST_TEXT)
+        )
+    return terms[0] if len(terms) == 1 else Term("||", _TEXT, tuple(terms))
 
 
 def _all_conditions(node: exp.Expr, names: Names) -> Term:
@@ -228,9 +371,19 @@ def _condition(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
 
 
 def _is(node: exp.Expr, names: Names) -> Term:
+    if isinstance(node.expression, exp.Boolean):
+        truth = "x" if node.expression.this else "NOT x"
+        return written(f"coalesce({truth}, FALSE)", _condition(node, names, node.this))
     if not isinstance(node.expression, exp.Null):
-        raise refused(node, "IS takes NULL only")
+        raise refused(node, "IS takes NULL, TRUE or FALSE")
     return Term("isnull", _BOOLEAN, (_something(node, names, node.this),))
+
+
+def _distinct(node: exp.Expr, names: Names) -> Term:
+    """IS [NOT] DISTINCT FROM: NULL equals NULL."""
+    pair = _one_type(node, [_something(node, names, part) for part in (node.this, node.expression)])
+    other = written("CASE WHEN x IS NULL OR y IS NULL THEN x IS NOT NULL OR y IS NOT NULL ELSE x <> y END", *pair)
+    return other if isinstance(node, exp.NullSafeNEQ) else Term("not", _BOOLEAN, (other,))
 
 
 def _something(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
@@ -248,6 +401,9 @@ def _between(node: exp.Expr, names: Names) -> Term:
 
 
 def _in(node: exp.Expr, names: Names) -> Term:
+    """IN, and = ANY of a list."""
+    if isinstance(node, exp.EQ):
+        return _in(exp.In(this=node.this, expressions=node.expression.this.unnest().expressions), names)
     others = any(value for name, value in node.args.items() if name not in {"this", "expressions"})
     if others or not node.expressions:
         raise refused(node)
@@ -268,8 +424,25 @@ def _like(node: exp.Expr, names: Names) -> Term:
         raise refused(node, "LIKE takes a literal text without a backslash")
     if value.kind is not ColumnType.TEXT:
         raise refused(node, "LIKE takes text")
-    term = Term("like", _BOOLEAN, (value,), pattern.value)
+    letters = pattern.value
+    if isinstance(node, exp.ILike):
+        value, letters = written("lower(x)", value), letters.translate(str.maketrans(CAPITAL, SMALL))
+    term = Term("like", _BOOLEAN, (value,), letters)
     return Term("not", _BOOLEAN, (term,)) if node.args.get("negate") else term
+
+
+def _replaced(node: exp.Expr, names: Names) -> Term:
+    """Of a whole text alone: greedy pieces in a row take the same letters in POSIX and in Perl."""
+    function = FUNCTIONS["regexpreplace"]
+    term = _applied(node, function, [term_of(part, names) for part in _parts_of(node)[:3]])
+    pattern, text = map(str, term.value if isinstance(term.value, tuple) else ())
+    shape, groups = regular(pattern), [int(place) for place in re.findall(r"\\([1-9])", text)]
+    whole = shape is not None and shape[1] and pattern.startswith("^") and "|" not in pattern
+    if shape is None or not whole or not re.fullmatch(r"(\\[1-9]|[^\\$])*", text):
+        raise refused(node, f"write {function.spelling}: {function.meaning}")
+    if max(groups, default=0) > re.compile(pattern).groups:
+        raise refused(node, "the pattern has fewer groups")
+    return Term("replaced", _TEXT, term.parts, (shape[0], text))
 
 
 def _case(node: exp.Expr, names: Names) -> Term:
@@ -307,30 +480,61 @@ def _chosen(node: exp.Expr, names: Names) -> Term:
 
 
 def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
-    part = "isodow" if part == "dayofweekiso" else part
-    if part not in PARTS:
-        raise refused(node, _DAYS if part in {"dow", "dayofweek", "weekday"} else "parts are " + ", ".join(PARTS))
-    inner = term_of(value, names)
-    if inner.kind not in _DATED or (part == "hour" and inner.kind is not ColumnType.TIMESTAMP):
-        raise refused(node, f"{part} takes a {'timestamp' if part == 'hour' else 'date or timestamp'}")
-    return Term(part, _INTEGER, (inner,))
+    part = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "dayofweekiso"}.get(part, part)
+    if part not in (*PARTS, "dayofweek", "dayofweekiso"):
+        raise refused(node, _DAYS if part == "weekday" else "parts are " + ", ".join(PARTS))
+    return _applied(node, FUNCTIONS[part], [term_of(value, names)])
 
 
 def _truncated(node: exp.Expr, names: Names) -> Term:
     period, inner = node.args.get("unit"), term_of(node.this, names)
     unit = "" if period is None else period.name.lower()
+    if unit in CLOCK:
+        return _applied(node, FUNCTIONS[f"trunc {unit}"], [inner])
     if inner.kind not in _DATED or unit not in (*UNITS, "day"):
-        raise refused(node, "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day', and a date or timestamp")
+        raise refused(
+            node,
+            "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day' of a date, and 'hour' or 'minute' of a timestamp",
+        )
     day = inner if inner.kind is ColumnType.DATE else Term("date", ColumnType.DATE, (inner,))
     return day if unit == "day" else Term("trunc", ColumnType.DATE, (day,), unit)
 
 
-def _days(node: exp.Expr, names: Names) -> Term:
-    unit = node.args.get("unit")
-    parts = tuple(term_of(part, names) for part in (node.this, node.expression))
-    if unit is None or unit.name.lower() != "day" or any(part.kind is not ColumnType.DATE for part in parts):
-        raise refused(node, "write date_diff('day', earlier, later) with dates, for instance CAST(t AS DATE)")
-    return Term("days", _INTEGER, parts)
+def _difference(node: exp.Expr, names: Names) -> Term:
+    """Units that start after the earlier and up to the later, as DuckDB counts them."""
+    unit = "" if node.args.get("unit") is None else node.args["unit"].name.lower()
+    pair = [term_of(part, names) for part in (node.expression, node.this)]
+    if unit == "day" and all(term.kind in _DATED for term in pair):
+        return _applied(node, FUNCTIONS["diff day"], [written("CAST(x AS DATE)", term) for term in reversed(pair)])
+    if f"diff {unit}" not in FUNCTIONS:
+        raise refused(node, f"write date_diff('day', earlier, later); units are day, {', '.join((*UNITS, *CLOCK))}")
+    return _applied(node, FUNCTIONS[f"diff {unit}"], pair)
+
+
+def _shifted(node: exp.Expr, names: Names) -> Term:
+    """A date or time plus or minus a literal interval; NULL outside the years 1 to 9999."""
+    value, length = term_of(node.this, names), node.expression
+    unit, number = length.text("unit").lower().removesuffix("s"), length.this.name if length.this else ""
+    wrong = unit not in {**_MONTHS, **_SECONDS} or not re.fullmatch("-?[0-9]{1,12}", number)
+    if wrong or value.kind not in _DATED or (value.kind is ColumnType.DATE and unit in CLOCK):
+        raise refused(node, "write d + INTERVAL '3' MONTH; to times, hours, minutes and seconds may be added too")
+    count = -int(number) if isinstance(node, exp.Sub | exp.DateSub) else int(number)
+    months, seconds = count * _MONTHS.get(unit, 0), count * _SECONDS.get(unit, 0)
+    if abs(months) > 12 * _MOST_YEARS or abs(seconds) > 366 * 86_400 * _MOST_YEARS:
+        raise refused(node, f"an interval has at most {_MOST_YEARS} years")
+    moved = Term("shift", ColumnType.TIMESTAMP, (written("CAST(x AS TIMESTAMP)", value),), (months, seconds))
+    return written(f"CAST(CASE WHEN x BETWEEN {_CALENDAR} THEN x END AS {value.kind})", moved)
+
+
+def _formatted(node: exp.Expr, names: Names) -> Term:
+    """The pieces of strftime from the ISO text."""
+    value, pattern = (term_of(part, names) for part in (node.this, node.args.get("format")))
+    marks = pattern.value if pattern.operation == "literal" and isinstance(pattern.value, str) else ""
+    pieces = re.findall("%[YmdHMS]|[^%]", marks)
+    if value.kind not in _DATED or not marks or "".join(pieces) != marks:
+        raise refused(node, "formats are made of %Y, %m, %d, %H, %M and %S, as in strftime(d, '%Y-%m')")
+    written_pieces = (_PLACES.get(piece) or exp.Literal.string(piece).sql() for piece in pieces)
+    return written(" || ".join(written_pieces), written("CAST(CAST(x AS TIMESTAMP) AS TEXT)", value))
 
 
 def _bucket(node: exp.Expr, names: Names) -> Term:
@@ -360,7 +564,7 @@ def _anonymous(node: exp.Expr, names: Names) -> Term:
         return _clipped(node, names, arguments)
     if name in {"date_part", "datepart"} and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
         return _part(node, names, arguments[0].name.lower(), arguments[1])
-    raise refused(node, _DAYS if name == "weekday" else "")
+    return _called(node, names)
 
 
 def _clipped(node: exp.Expr, names: Names, arguments: list[exp.Expr]) -> Term:
@@ -406,12 +610,17 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     exp.Cast: _cast,
     exp.Coalesce: _chosen,
     exp.Column: _column,
-    exp.DateDiff: _days,
+    exp.Concat: _joined,
+    exp.DPipe: _joined,
+    exp.DateAdd: _shifted,
+    exp.DateDiff: _difference,
+    exp.DateSub: _shifted,
     exp.Div: _divided,
     exp.Extract: lambda node, names: _part(node, names, node.name.lower(), node.expression),
     exp.Greatest: _chosen,
     exp.If: _if,
     exp.In: _in,
+    exp.ILike: _like,
     exp.Is: _is,
     exp.Least: _chosen,
     exp.Like: _like,
@@ -419,10 +628,17 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     exp.Neg: _negative,
     exp.Not: _all_conditions,
     exp.Null: lambda _node, _names: _NULL,
+    exp.NullSafeEQ: _distinct,
+    exp.NullSafeNEQ: _distinct,
     exp.Nullif: _nullif,
     exp.Or: _all_conditions,
     exp.Paren: lambda node, names: term_of(node.this, names),
+    exp.Pow: _power,
+    exp.RegexpReplace: _replaced,
+    exp.Round: _rounded,
+    exp.TimeToStr: _formatted,
     exp.TimestampTrunc: _truncated,
+    exp.TryCast: _cast,
     exp.WidthBucket: _bucket,
 }
 
@@ -441,9 +657,9 @@ class RowExpression:
 
     >>> RowExpression.parse("amount * 2 >= 10 AND cds IN (1, 2)", {"amount": ColumnType.NUMBER, "cds": ColumnType.INTEGER})
     RowExpression(text='amount * 2 >= 10 AND cds IN (1, 2)', type=<ColumnType.BOOLEAN: 'boolean'>)
-    >>> RowExpression.parse("1 / amount", {"amount": ColumnType.NUMBER})
+    >>> RowExpression.parse("1 / 0", {})
     Traceback (most recent call last):
-    neartwin.errors.QueryError: '1 / amount' is not allowed in a row expression: a divisor of a row could be 0; ...
+    neartwin.errors.QueryError: '1 / 0' is not allowed in a row expression: the divisor must be a finite number other than 0
     """
 
     text: str

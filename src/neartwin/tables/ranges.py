@@ -7,7 +7,7 @@ rounding error, so they are clipped to it once more on their grid.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError, SchemaError
 from neartwin.exact import rational
-from neartwin.tables.expressions import RowExpression, bare_of
-from neartwin.tables.table import Bounds, Table, bounds, counted_instead
+from neartwin.tables.expressions import RowExpression, as_number, as_whole, bare_of
+from neartwin.tables.table import Bounds, Table, bounds
 from neartwin.tables.terms import COMPARISONS, Term, as_kind
 from neartwin.tables.types import NUMERIC, ColumnType
 
@@ -27,11 +27,23 @@ _PART_RANGES = {
     "year": (1, 9999),
     "quarter": (1, 4),
     "month": (1, 12),
+    "week": (1, 53),
     "day": (1, 31),
+    "dayofyear": (1, 366),
     "isodow": (1, 7),
     "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
+_RISING: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}
+_TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "round": lambda end: math.floor(abs(end) + Fraction(1, 2)) * (1 if end > 0 else -1),
+    "whole": int,
 }
 _DAYS = (date.max - date.min).days
+_MOST_VALUES = 400  # that are listed: the days of a year
 _MOST_STEPS = 10**7  # of a grid that nobody declared: finer ones tell nothing more through noise
 _FEWEST_STEPS = 10**4
 
@@ -113,7 +125,40 @@ def _of_parts(term: Term, parts: list[Range]) -> Range:
             return _times(*parts)
         case "/":  # by a literal, which is its own range
             return _times(parts[0], Range(1 / parts[1].low, 1 / parts[1].low, abs(1 / Fraction(parts[1].low))))
+    return _of_function(term.operation, parts)
+
+
+def _of_function(operation: str, parts: list[Range]) -> Range:
+    """The range of a function of `functions.toml`, and of a quotient."""
+    if operation in {"length", "strlen", "strpos"}:
+        return Range(Fraction(0), math.inf, Fraction(1))
+    if operation in _RISING:
+        return _risen(_RISING[operation], parts[0])
+    if operation in _TO_WHOLE:
+        ends = (parts[0].low, parts[0].high)
+        low, high = (Fraction(_TO_WHOLE[operation](end)) if isinstance(end, Fraction) else end for end in ends)
+        return Range(low, high, Fraction(1))
+    if operation == "over" and parts[1].finite and not parts[1].low <= 0 <= parts[1].high:
+        return _times(parts[0], Range(1 / parts[1].high, 1 / parts[1].low, None))
+    if operation == "mod":
+        most = max(-parts[1].low, parts[1].high) - 1
+        low, high = max(min(parts[0].low, Fraction(0)), -most), min(max(parts[0].high, Fraction(0)), most)
+        return Range(low, high, Fraction(1))
     return ANY
+
+
+def _risen(function: Callable[[float], float], part: Range) -> Range:
+    """The range of a rising function; infinite where it has no value. All but exp get numbers of at least 0."""
+
+    def at(end: End, otherwise: float) -> End:
+        try:
+            value = function(float(end))
+        except (ValueError, OverflowError):
+            return otherwise
+        return Fraction(value) if math.isfinite(value) else otherwise
+
+    low = part.low if function is math.exp else max(part.low, Fraction(0))
+    return Range(at(low, -math.inf), at(part.high, math.inf), None)
 
 
 def values_of(case: Term) -> tuple[Term, ...]:
@@ -253,6 +298,8 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
         number = term if term.kind is ColumnType.NUMBER else Term("double", ColumnType.NUMBER, (term,))
         return Term("clip", ColumnType.NUMBER, (number,), (float(declared.low), float(declared.high)))
     parts = tuple(clipped(part, columns) for part in term.parts)
+    if term.operation in {"mod", "inttext"}:
+        return replace(term, parts=tuple(map(as_whole, parts)))
     if any(
         part.kind is not old.kind for part, old in zip(parts, term.parts, strict=True)
     ):  # a whole number became a double
@@ -315,9 +362,9 @@ def possible_values(term: Term) -> tuple[object, ...] | None:
         return (False, True)
     if operation == "literal":
         return () if term.is_null else (term.value,)
-    if operation in _PART_RANGES and operation != "year":
-        low, high = _PART_RANGES[operation]
-        return tuple(range(low, high + 1))
+    if term.kind is ColumnType.INTEGER and operation not in {"case", "coalesce"}:
+        reach = range_of(term, {})
+        return tuple(range(int(reach.low), int(reach.high) + 1)) if reach.high - reach.low < _MOST_VALUES else None
     if operation in {"case", "coalesce"}:
         parts = [possible_values(part) for part in (values_of(term) if operation == "case" else term.parts)]
         if all(part is not None for part in parts):
@@ -422,16 +469,37 @@ def _expression(table: Table, column: str) -> RowExpression | None:
     """None for a column of the source."""
     if column in table.computed:
         expression = table.computed[column]
-    elif is_name(table, column):
+    elif is_name(table, column) and table.schema.get(column) is not ColumnType.BOOLEAN:
         table.numeric(column, "of a sum")
         return None
     else:
-        expression = table.expression(column)
+        expression = table.expression(as_value(table, column) if is_name(table, column) else column)
+    if expression.type is ColumnType.BOOLEAN:
+        return replace(expression, term=as_number(expression.term), type=ColumnType.INTEGER)
     if expression.type not in NUMERIC:
-        boolean = expression.type is ColumnType.BOOLEAN
-        line = counted_instead(column) if boolean else "declare its type with types="
-        raise SchemaError(f"{column!r} is {expression.type}, but must be a number; {line}")
+        raise SchemaError(f"{column!r} is {expression.type}, but must be a number; declare its type with types=")
     return expression
+
+
+def grouped_by(table: Table, name: str) -> Table:
+    """The table, in which a computed column of whole doubles is an integer, and one of times a text, to group by.
+
+    Args:
+        table: The table.
+        name: The group column.
+
+    Returns:
+        The table.
+    """
+    computed = table.computed.get(name)
+    if computed is None or computed.type not in {ColumnType.NUMBER, ColumnType.TIMESTAMP}:
+        return table
+    step = range_of(computed.term, {}).step
+    if computed.type is ColumnType.NUMBER and (step is None or step.denominator != 1):
+        return table
+    to = ColumnType.INTEGER if computed.type is ColumnType.NUMBER else ColumnType.TEXT
+    cast = table.expression(f"CAST({computed.text} AS {to.upper()})")
+    return replace(table, schema={**table.schema, name: to}, computed={**table.computed, name: cast})
 
 
 def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
@@ -447,7 +515,7 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
 def _propagated(table: Table, column: str, expression: RowExpression, step: Fraction | None) -> Value:
     reach = range_of(expression.term, table.columns)
     if not reach.finite:
-        names = ", ".join(map(repr, unbounded(expression.term, table.columns)))
+        names = ", ".join(map(repr, unbounded(expression.term, table.columns))) or "a function"
         raise QueryError(
             f"{column!r} needs bounds, and {names} in it has none to derive them from: declare them in nt.table(columns=...), "
             "write clip(x, low, high) around it, or give low and high"

@@ -483,7 +483,6 @@ class Table:
             line = (
                 f"write types={{{column!r}: 'number'}}, or --types {column}=number in a terminal, if it holds numbers"
             )
-            line = counted_instead(column) if kind is ColumnType.BOOLEAN else line
             raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line}")
         return kind
 
@@ -505,12 +504,3 @@ class Table:
             remedy = f"; write {near}" if near else ""
             raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}{remedy}")
         return self.schema[column]
-
-
-def counted_instead(condition: str) -> str:
-    """The counts that a condition has in place of a sum.
-
-    Args:
-        condition: The condition.
-    """
-    return f"write COUNT_IF({condition}) for the rows where it is true, SHARE({condition}) for their share"

@@ -1,4 +1,4 @@
-"""Row expressions as small typed terms, which engines translate, the oracle evaluates, and ranges follow from.
+r"""Row expressions as small typed terms, which engines translate, the oracle evaluates, and ranges follow from.
 
 A term's parts already have the types of its operation. A whole number in arithmetic stands under an explicit "double".
 Nothing here is text of a user: names and literals are values.
@@ -9,13 +9,26 @@ Nothing here is text of a user: names and literals are values.
 | double | a whole number | as double precision |
 | + - * neg abs | numbers | overflow is infinity, underflow 0 |
 | / | a number | over a nonzero literal |
+| over | two numbers | the first over the second; NULL where that is 0 |
+| sqrt ln log10 exp floor ceil round | a number | of `tables.functions` |
+| whole | a number | as a whole number, if it is at most 2^53 in size; else NULL |
+| mod | two whole numbers | the rest, with the sign of the first |
+| upper lower length strlen substr right trim ltrim rtrim replace strpos | a text | of `tables.functions`, with literals |
+| \|\| | texts | one after the other |
+| inttext datetext timetext | a whole number, date, time | as text: -1, 2024-02-29, 2024-02-29 12:00:00 |
 | clip | a number | within (low, high), two finite literals; NaN and NULL stay |
 | least greatest coalesce | of one type | NULL is passed over; NaN is the largest number |
 | case | condition, value, ..., value | the value behind the first true condition, or the last |
 | = <> < <= > >= between in | of one type | NaN equals itself and is above all other numbers |
 | and or not isnull | | SQL's three-valued logic |
 | like | text | a pattern in which % is any text and _ any character |
-| year quarter month day isodow hour | a date or time | a whole number; isodow is 1 for Monday to 7 |
+| year quarter month week day dayofyear isodow | a date or time | a whole number; isodow is 1 for Monday to 7 |
+| hour minute second | a time | a whole number |
+| matches replaced endswith | a text | of `tables.functions`, with literals |
+| tointeger tonumber todate totimestamp | a text of the right shape | what it states; NULL for a day that its month lacks |
+| midnight | a date | the start of the day |
+| hour start, minute start, second start | a time | the start of its hour, minute or second |
+| shift | a time | moved by months and seconds; a day that the month lacks becomes its last |
 | trunc | a date or time | the first day of its year, quarter, month or week |
 | date | a time | its day |
 | days | two dates | the first less the second, in days |
@@ -27,6 +40,7 @@ spent.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
+from typing import Any
 
 from sqlglot import exp
 
@@ -35,10 +49,12 @@ from neartwin.tables.types import NUMERIC, ColumnType
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 ARITHMETIC = frozenset({"+", "-", "*"})
-PARTS = ("year", "quarter", "month", "day", "isodow", "hour")
+CLOCK = ("hour", "minute", "second")
+PARTS = ("year", "quarter", "month", "week", "day", "dayofyear", "isodow", *CLOCK)
 UNITS = ("year", "quarter", "month", "week")
+_WRITTEN = {"clip": 4, "floor": 3, "ceil": 3}  # how often engines write the part; other parts once
 
-Value = bool | int | float | str | date | datetime | tuple[float, float] | None
+Value = bool | int | float | str | date | datetime | tuple[Any, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +252,18 @@ def _too_large() -> QueryError:
 
 
 def _size(term: Term) -> int:
-    """Operations as engines write them: a clip names its part four times."""
-    return 1 + (4 if term.operation == "clip" else 1) * sum(map(_size, term.parts))
+    """Operations as engines write them: a clip names its part four times. Terms that share parts are small trees of many."""
+    return _measured(term, {})[0]
 
 
 def _depth(term: Term) -> int:
-    return 1 + max(map(_depth, term.parts), default=0)
+    return _measured(term, {})[1]
+
+
+def _measured(term: Term, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Size and depth. A part that stands in many places is looked at once."""
+    if id(term) not in known:
+        below = [_measured(part, known) for part in term.parts]
+        size = 1 + _WRITTEN.get(term.operation, 1) * sum(size for size, _ in below)
+        known[id(term)] = size, 1 + max((depth for _, depth in below), default=0)
+    return known[id(term)]

@@ -83,7 +83,7 @@ class Dialect(Protocol):
         return exp.func("isnan", value)
 
     def arithmetic(self, node: exp.Binary) -> exp.Expr:
-        """A sum, difference or product of doubles: infinite if it is too large, and 0 if it is too small.
+        """A sum, difference, product or quotient of doubles: infinite if it is too large, and 0 if it is too small.
 
         Args:
             node: The operation.
@@ -133,42 +133,6 @@ class Dialect(Protocol):
         Args:
             value: The value.
             kind: Its type.
-
-        Returns:
-            The expression.
-        """
-        ...
-
-    def date_part(self, part: str, value: exp.Expr) -> exp.Expr:
-        """A part of a date or time, a BIGINT.
-
-        Args:
-            part: "year", "quarter", "month", "day", "isodow" or "hour".
-            value: The date or time.
-
-        Returns:
-            The expression.
-        """
-        ...
-
-    def truncated(self, unit: str, value: exp.Expr) -> exp.Expr:
-        """The first day of a date's period, a date.
-
-        Args:
-            unit: "year", "quarter", "month" or "week".
-            value: The date or time.
-
-        Returns:
-            The expression.
-        """
-        ...
-
-    def days(self, value: exp.Expr, other: exp.Expr) -> exp.Expr:
-        """The difference of two dates in days, a BIGINT.
-
-        Args:
-            value: The date.
-            other: The date that is subtracted.
 
         Returns:
             The expression.

@@ -14,16 +14,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
+from functools import cache, reduce
 from itertools import pairwise
+from typing import Any
 
+import sqlglot
 from sqlglot import exp
 
 from neartwin.engines.sql.dialect import Dialect, as_double, greatest, integer, least, real
 from neartwin.planning.stage import Stage
+from neartwin.tables.functions import CAPITAL, OPERATIONS, SMALL
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import possible_values
 from neartwin.tables.table import Bounds
-from neartwin.tables.terms import PARTS, Term
+from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
 _WHOLE = 2.0**53  # below it a whole number is a double
@@ -151,9 +155,26 @@ def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
         return exp.Paren(this=_COMPARISONS[term.operation](this=parts[0], expression=parts[1]))
     if term.operation in _ARITHMETIC:
         return exp.Paren(this=dialect.arithmetic(_ARITHMETIC[term.operation](this=parts[0], expression=parts[1])))
-    if term.operation in PARTS:
-        return dialect.date_part(term.operation, parts[0])
-    return _OTHERS[term.operation](term, parts, dialect)
+    return _OTHERS.get(term.operation, _spelled)(term, parts, dialect)
+
+
+def _spelled(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
+    """A function as the engine spells it, with the parts and then the literals as a, b and c."""
+    literals = _ALPHABETS.get(term.operation, term.value or ())
+    given = [*parts, *(dialect.text(one) if isinstance(one, str) else integer(int(one)) for one in literals)]
+    function = OPERATIONS.get(term.operation) or OPERATIONS[f"{term.operation} {term.value}"]
+    text = function.spelled(dialect.name)
+    if text.isidentifier():
+        return exp.Anonymous(this=text, expressions=given)
+    whole = exp.Paren(this=_template(text, dialect.name).copy())
+    for place in [column for column in whole.find_all(exp.Column) if column.name in "abc"]:
+        place.replace(given["abc".index(place.name)].copy())
+    return whole
+
+
+@cache
+def _template(text: str, dialect: str) -> exp.Expr:
+    return sqlglot.parse_one(text, read=dialect)
 
 
 def _binned(bins: Bins, columns: Columns, dialect: Dialect) -> exp.Expr:
@@ -214,17 +235,26 @@ def _divided(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
     return dialect.divided(parts[0], divisor)
 
 
+_ALPHABETS: dict[str, Any] = {"upper": (SMALL, CAPITAL), "lower": (CAPITAL, SMALL)}
 _OTHERS: dict[str, Callable[[Term, list[exp.Expr], Dialect], exp.Expr]] = {
     "double": lambda _, parts, __: as_double(parts[0]),
     "neg": lambda _, parts, __: exp.Paren(this=exp.Neg(this=exp.Paren(this=parts[0]))),
     "abs": lambda _, parts, __: exp.Abs(this=parts[0]),
     "/": _divided,
+    "over": lambda _, parts, dialect: exp.Paren(
+        this=dialect.arithmetic(
+            exp.Div(this=parts[0], expression=exp.Nullif(this=parts[1], expression=real(0.0)), typed=True)
+        )
+    ),
+    "||": lambda _, parts, __: exp.Paren(this=reduce(lambda x, y: exp.DPipe(this=x, expression=y, safe=True), parts)),
     "clip": _clip,
     "least": lambda _, parts, __: exp.Least(this=parts[0], expressions=parts[1:], ignore_nulls=True),
     "greatest": lambda _, parts, __: exp.Greatest(this=parts[0], expressions=parts[1:], ignore_nulls=True),
     "coalesce": lambda _, parts, __: exp.Coalesce(this=parts[0], expressions=parts[1:]),
     "case": _case,
-    "between": lambda _, parts, __: exp.Paren(this=exp.Between(this=parts[0], low=parts[1], high=parts[2])),
+    "between": lambda _, parts, __: exp.Paren(
+        this=exp.Between(this=parts[0], low=exp.Paren(this=parts[1]), high=exp.Paren(this=parts[2]))
+    ),
     "in": lambda _, parts, __: exp.Paren(this=exp.In(this=parts[0], expressions=parts[1:])),
     "and": lambda _, parts, __: exp.Paren(this=exp.and_(*parts, copy=False)),
     "or": lambda _, parts, __: exp.Paren(this=exp.or_(*parts, copy=False)),
@@ -233,9 +263,6 @@ _OTHERS: dict[str, Callable[[Term, list[exp.Expr], Dialect], exp.Expr]] = {
     "like": lambda term, parts, dialect: exp.Paren(
         this=exp.Like(this=parts[0], expression=dialect.text(str(term.value)))
     ),
-    "date": lambda _, parts, __: exp.cast(parts[0], "DATE", dialect="duckdb"),
-    "trunc": lambda term, parts, dialect: dialect.truncated(str(term.value), parts[0]),
-    "days": lambda _, parts, dialect: dialect.days(parts[0], parts[1]),
 }
 
 
