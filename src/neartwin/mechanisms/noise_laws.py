@@ -60,6 +60,10 @@ class Law(ABC):
     def beyond(self, t: int) -> float:
         """P(|X| > t) for t >= 0, or a bound not below it."""
 
+    def at_least(self, x: int) -> float:
+        """P(X >= x), by symmetry."""
+        return self.beyond(x - 1) / 2 if x > 0 else 1 - self.beyond(-x) / 2
+
     @property
     @abstractmethod
     def variance(self) -> float:
@@ -83,29 +87,17 @@ class Law(ABC):
             t, in steps.
         """
         open_probability(confidence=confidence)
-        allowed = -math.expm1(math.log(confidence) / integer(at_least=1, count=count)) * (1 - _SLACK)
+        return self.reach(-math.expm1(math.log(confidence) / integer(at_least=1, count=count)) * (1 - _SLACK))
+
+    def reach(self, allowed: float) -> int:
+        """The least t >= 0 with P(|X| > t) <= allowed, for tails too small to be one minus a confidence."""
         low, high = -1, 1
         while self.beyond(high) > allowed:
             low, high = high, 2 * high
-        if self.beyond(0) <= allowed:
-            return 0
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if self.beyond(middle) <= allowed else (middle, high)
         return high
-
-    def confidence(self, half_width: int, count: int = 1) -> float:
-        """P(|X_i| <= half_width for all `count` draws), rounded down: the inverse of `half_width`.
-
-        Args:
-            half_width: The half-width, in steps.
-            count: The number of draws.
-
-        Returns:
-            A lower bound on the probability.
-        """
-        tail = min(1.0, self.beyond(integer(at_least=0, half_width=half_width)) * (1 + _SLACK))
-        return math.exp(count * math.log1p(-tail)) * (1 - _SLACK) if tail < 1 else 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,11 @@ rounded Gaussian is preferred. For one coordinate the exact delta is known (thei
 """
 
 from dataclasses import dataclass
-from fractions import Fraction
 from math import isqrt
 
 import numpy as np
 
 from neartwin import noise
-from neartwin.errors import ParameterError
-from neartwin.exact import Interval
 from neartwin.losses import Composition, ZeroConcentrated, compose
 from neartwin.losses import DiscreteGaussian as DiscreteGaussianLoss
 from neartwin.mechanisms.adding import SquaredNoise
@@ -51,6 +48,7 @@ class DiscreteGaussian(SquaredNoise):
         variance: s2, the parameter of the law.
         l2_squared: D2, the squared Euclidean sensitivity, a whole number.
 
+    >>> from fractions import Fraction
     >>> DiscreteGaussian.for_zcdp(rho=Fraction(1, 8), l2_squared=1).variance
     Fraction(4, 1)
     >>> DiscreteGaussian(variance=Fraction(100), l2_squared=1).half_width(0.95)
@@ -110,28 +108,8 @@ class DiscreteGaussian(SquaredNoise):
         """A factor for composition, in any dimension.
 
         Exact for l2_squared up to 3, where as many coordinates that move by 1 are the worst change of whole numbers; beyond,
-        its zCDP guarantee. For one coordinate `coordinate_losses` is exact.
+        its zCDP guarantee. `neartwin.losses.DiscreteGaussian` is exact for one coordinate that moves by any whole number.
         """
         if self.l2_squared <= _ALL_ONES:
             return self._moved((1,) * self.l2_squared)
         return Composition.of(ZeroConcentrated(rho=self.rho))
-
-    def delta(self, epsilon: Fraction) -> Interval[float]:
-        """The exact delta of one coordinate that moves by D, D^2 = l2_squared; refused where that is no square.
-
-        >>> delta = DiscreteGaussian(variance=Fraction(4), l2_squared=1).delta(Fraction(1, 2))
-        >>> bool(delta.lower <= 0.054007223694154421 <= delta.upper)
-        True
-        """
-        return self.coordinate_losses().delta(float(epsilon))
-
-    def coordinate_losses(self) -> Composition:
-        """The exact factor of one coordinate that moves by D, D^2 = l2_squared; refused where that is no square."""
-        return Composition.of(DiscreteGaussianLoss(sigma2=self.variance, sensitivity=self._coordinate))
-
-    @property
-    def _coordinate(self) -> int:
-        moved = isqrt(self.l2_squared)
-        if moved * moved != self.l2_squared:
-            raise ParameterError("l2_squared", self.l2_squared, "must be the square of one coordinate's sensitivity")
-        return moved

@@ -49,10 +49,8 @@ def _relative(scores: WholeNumbers, scale: Fraction) -> FloatArray:
     if values.ndim != 1 or not values.size:
         raise ParameterError("scores", values.shape, "must be one score for each candidate, at least one")
     positive(scale=scale)
-    if values.dtype.kind in "iuO":
-        best = max(Fraction(v) for v in values.tolist())
-        return np.array([float((Fraction(v) - best) / scale) for v in values.tolist()])
-    return np.asarray((values - values.max()) / float(scale), dtype=np.float64)
+    best = max(Fraction(v) for v in values.tolist())
+    return np.array([float((Fraction(v) - best) / scale) for v in values.tolist()])
 
 
 def _unit_rule(degree: int) -> tuple[FloatArray, FloatArray]:

@@ -5,6 +5,7 @@ with the cumulative sum. Floats settle nearly every draw, with a margin far beyo
 within the margin, with more bits until the choice is certain.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,7 +134,7 @@ def exact_choice(
         )
     u = source.bits(_FLOAT_BITS)
     if len(weights) <= 1 << 20 and _LEAST_SCALE < scale < 1 / _LEAST_SCALE:
-        logs = np.array([_log(weight) for weight in weights]) - penalties / float(scale)
+        logs = np.array([math.log(weight) for weight in weights]) - penalties / float(scale)
         ends = np.cumsum(np.exp(logs - logs.max()))
         place, room = u * 2.0**-_FLOAT_BITS * ends[-1], (margin + 2.0**-_FLOAT_BITS) * ends[-1]
         index = int(np.searchsorted(ends, place, side="right"))
@@ -142,12 +143,6 @@ def exact_choice(
             if clear_below and (ends[index] - place > room or index == len(ends) - 1):
                 return index
     return _exactly(weights, penalties, scale, u, source)
-
-
-def _log(weight: int) -> float:
-    """The natural logarithm of a positive whole number of any size."""
-    shift = max(0, weight.bit_length() - 64)
-    return float(np.log(weight >> shift)) + shift * float(np.log(2.0)) if shift else float(np.log(float(weight)))
 
 
 def _exactly(weights: Sequence[int], penalties: NDArray[np.int64], scale: Fraction, u: int, source: Source) -> int:

@@ -32,7 +32,6 @@ from neartwin.losses import Approx, Composition, Leak
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.noise.exponentials import exp_neg
-from neartwin.special import erfc
 from neartwin.tradeoff import TradeOff, epsilon_delta, with_failure
 
 _LEAST = 1e-290  # below, floats lose digits
@@ -121,6 +120,10 @@ class Threshold(Selection):
         """E max(0, T - 1 - X) for symmetric noise X: T - 1, but for tails below delta."""
         return float(self.threshold - 1)
 
+    def keep_probability(self, units: WholeNumbers) -> FloatArray:
+        """The chance that a group with this many units is kept."""
+        return np.asarray(np.vectorize(self.counts.law.at_least, otypes=[float])(self.threshold - np.asarray(units)))
+
     def keeps_by(self, draw: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
         """Which groups are kept: fresh noise on each number of units."""
         passes: NDArray[np.bool_] = noise.add(units, draw(0)) >= self.threshold
@@ -178,13 +181,6 @@ class UnitThreshold(Threshold):
             threshold += 1
         return cls(counts=counts, threshold=threshold, delta=delta)
 
-    def keep_probability(self, units: WholeNumbers) -> FloatArray:
-        """The chance that a group with this many units is kept."""
-        rate = 1 / float(self.counts.scale)
-        away = (self.threshold - np.asarray(units)).astype(np.float64)
-        tail = np.exp(-np.abs(np.where(away > 0, away, away - 1)) * rate) / (1 + math.exp(-rate))
-        return np.where(away > 0, tail, 1 - tail)
-
 
 def false_keep(scale: Fraction, threshold: int, bits: int) -> Fraction:
     """P(1 + X >= threshold) for discrete Laplace noise, rounded up by less than 2**-bits.
@@ -233,22 +229,7 @@ class GaussianThreshold(Threshold):
         allowed = float(delta / groups_per_unit) * (1 - _SLACK)
         if allowed < _LEAST:
             raise ParameterError("delta", delta, f"must be at least {_LEAST} for each group of a unit")
-        low, high = 1, 4
-        while _normal_tail(high, counts.variance) > allowed:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if _normal_tail(middle, counts.variance) <= allowed else (middle, high)
-        return cls(counts=counts, threshold=high, delta=delta)
-
-    def keep_probability(self, units: WholeNumbers) -> FloatArray:
-        """The chance that a group with this many units is kept."""
-        away = self.threshold - np.asarray(units) - 0.5
-        return erfc(away / math.sqrt(2 * float(self.counts.variance))) / 2
-
-
-def _normal_tail(threshold: int, variance: Fraction) -> float:
-    return math.erfc((threshold - 1.5) / math.sqrt(2 * float(variance))) / 2
+        return cls(counts=counts, threshold=counts.law.reach(2 * allowed) + 2, delta=delta)
 
 
 _BITS = 256
