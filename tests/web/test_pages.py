@@ -288,3 +288,38 @@ def test_sums_over_groups_are_asked_in_fields_and_in_sql(client, directory, sign
     asked = alone | {"over": "prefixes", "key": "sums", "amount": "0.001", "action": "release"}
     released = client.post("/data/purchases/ask", data=previewed(client, asked))
     assert "cds_to" in released.text
+
+
+def test_every_refusal_of_a_page_is_a_page_with_navigation(client, signed, monkeypatch):
+    csrf = signed("analyst")
+    large = {"csrf": csrf, "sql": "x" * 2**21}
+    for status, method, path, sent in (
+        (404, "GET", "/nowhere", None),
+        (404, "GET", "/data/secrets", None),
+        (405, "DELETE", "/data", None),
+        (403, "GET", "/people", None),
+        (413, "POST", "/data/purchases/ask", large),
+        (422, "GET", "/data/purchases/releases/first", None),
+    ):
+        answer = client.request(method, path, data=sent)
+        assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8"), path
+        assert all(part in answer.text for part in ('role="alert"', 'href="/data"', "ada · analyst", "Sign out")), path
+    monkeypatch.setattr("neartwin.web.pages.datasets.api_datasets", lambda *_: 1 / 0)
+    failed = client.get("/data")
+    assert (failed.status_code, "Our fault" in failed.text, "Division" in failed.text) == (500, True, False)
+    assert client.get("/v1/nowhere").json()["error"] == "AccessError"  # programs get data
+
+
+def test_history_says_what_was_asked_and_finds_it(client, signed):
+    csrf = signed("analyst")
+    for where in ("amount > 111.5", "amount > 112.5"):
+        sent = FIELDS | {"csrf": csrf, "where": where, "amount": "0.01", "key": where[-5:]}
+        paid = client.post("/data/purchases/ask", data=previewed(client, sent) | {"action": "release"})
+        assert "The numbers" in paid.text
+    history = client.get("/data/purchases/history")
+    assert "mean(amount), count_distinct_units() by cds where amount &gt; 111.5" in history.text
+    for words, found in (("111.5 cds", 1), ("ada 112.5 mean", 1), ("nothing of the kind", 0)):
+        page = client.get("/data/purchases/history", params={"q": words}).text
+        assert page.count("releases/") == found, words
+    older = client.get("/data/purchases/history", params={"before": 2**40, "q": "amount > 111.5"})
+    assert older.text.count("releases/") == 1

@@ -81,6 +81,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     errors.install(app)
     app.add_middleware(UnexpectedErrors)
     app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
+    app.add_middleware(pages.RefusalPages)
     app.add_middleware(SecurityHeaders, https=chosen.https)  # added last, so outermost
     return app
 

@@ -193,6 +193,7 @@ class AskFields:
         delta: The delta of the spend.
         size: The rows of the made-up group on which errors are drawn.
         key: The idempotency key of the request. A second click under it never pays twice.
+        view: The form that is shown: fields, sql, python or json.
     """
 
     statistics: tuple[StatisticFields, ...] = (StatisticFields(),)
@@ -230,6 +231,7 @@ class AskFields:
     delta: str = ""
     size: str = "1000"
     key: str = ""
+    view: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:

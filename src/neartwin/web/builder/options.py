@@ -1,10 +1,12 @@
 """The parts of a task that stand beside the SQL text: public keys, limits, importance and the spend."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from neartwin.errors import ParameterError
 from neartwin.web.builder.fields import AskFields
+from neartwin.web.datasets import Dataset
 
 
 def question(form: AskFields) -> dict[str, Any]:
@@ -37,6 +39,35 @@ def limits(form: AskFields) -> dict[str, Any]:
         beside["private_range"] = _share(form)
     importance = [part.rpartition("=") for part in form.importance.split(",") if part.strip()]
     return beside | ({"importance": {name.strip(): text.strip() for name, _, text in importance}} if importance else {})
+
+
+def code(form: AskFields, dataset: Dataset, host: str, grouped: Sequence[str]) -> dict[str, str]:
+    """The question as JSON for `POST /v1/datasets/NAME/releases`, and as Python where that has words for all of it.
+
+    Args:
+        form: The fields, with their SQL.
+        dataset: The data set.
+        host: The address of the service.
+        grouped: The columns that the question groups by.
+    """
+    body = {"question": question(form), "spend": spend(form)} | limits(form)
+    shown = {"json": json.dumps(body, indent=2, ensure_ascii=False)}
+    if form.sql.startswith("{") or not set(body) <= {"question", "spend", "limits"} or form.keys == "given":
+        return shown
+    budget = {"rho": "zcdp", "mu": "gdp"}.get(form.currency, "approx" if form.delta else "pure")
+    amounts = ", ".join(repr(amount) for amount in body["spend"].values())
+    given = ", ".join(f"{name}={value!r}" for name, value in body.get("limits", {}).items())
+    declared = ", ".join(f"{name!r}: account.keys[{name!r}]" for name in grouped if name in dataset.keys)
+    keys = f", keys={{{declared}}}" if form.keys == "declared" and declared else ""
+    shown["python"] = f'''import os
+import neartwin as nt
+
+account = nt.connect("{host}", os.environ["NEARTWIN_TOKEN"]).open({dataset.name!r})
+question = nt.from_sql("""{form.sql}""", account.rows{keys}, tables=account.tables)
+plan = account.plan(question, spend=nt.{budget}({amounts}){f", limits=nt.limits({given})" if given else ""})
+print(plan.preview())  # free
+release = account.release(plan)  # pays'''
+    return shown
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:

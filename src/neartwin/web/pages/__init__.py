@@ -13,9 +13,10 @@
 from fastapi import APIRouter
 
 from neartwin.web.pages import admin, answers, ask, datasets, policy, signin
+from neartwin.web.pages.layout import RefusalPages
 
 router = APIRouter()
 for _part in (signin, datasets, ask, answers, admin, policy):
     router.include_router(_part.router)
 
-__all__ = ["router"]
+__all__ = ["RefusalPages", "router"]

@@ -18,11 +18,11 @@ from neartwin.report.svg import Drawing, Figure, Line
 from neartwin.web.auth import Caller, Curator, Overseer, form_fields
 from neartwin.web.errors import as_dict, status_of
 from neartwin.web.pages.datasets import account_budget, entries
-from neartwin.web.pages.layout import PageRoute, address, first, page
+from neartwin.web.pages.layout import address, first, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter()
 
 
 @router.get("/data/{name}/office")

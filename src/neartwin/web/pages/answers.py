@@ -15,12 +15,12 @@ from neartwin.report.page import MOST_ROWS
 from neartwin.report.page import charts as release_charts
 from neartwin.web.auth import Anyone
 from neartwin.web.builder.options import json_object
-from neartwin.web.pages.layout import AfterJson, PageRoute, page, percent_up
+from neartwin.web.pages.layout import AfterJson, page, percent_up
 from neartwin.web.routes.datasets import Named
 from neartwin.web.routes.ledger import Part, Position, readable
 from neartwin.web.service import Running
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter()
 
 
 @router.get("/data/{name}/releases/{position}")

@@ -17,7 +17,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from neartwin.errors import NeartwinError
+from neartwin.errors import BudgetError, NeartwinError
 from neartwin.report.svg import Bar, bars
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller, form_fields
@@ -34,13 +34,13 @@ from neartwin.web.builder.fields import (
 from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
-from neartwin.web.pages.datasets import account_budget, own_allotments
-from neartwin.web.pages.layout import PageRoute, address, first, page, short
+from neartwin.web.pages.datasets import account_budget
+from neartwin.web.pages.layout import address, first, host, page, short
 from neartwin.web.routes.datasets import Named, payable, visible
 from neartwin.web.routes.questions import fits, task_of
 from neartwin.web.service import Running
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter()
 SIZES = (10, 100, 1_000, 10_000, 100_000)
 
 
@@ -201,8 +201,10 @@ async def _page(
         except NeartwinError as fault:
             refusal = refusal or as_dict(fault)
     budget = await run_in_threadpool(account_budget, running.directory, dataset, price)
-    own = await run_in_threadpool(own_allotments, running.directory, dataset, caller)
     left = await run_in_threadpool(payable, running.directory, dataset, caller)
+    affordable = plan is not None and fits(plan, left)
+    if price is not None and not affordable:
+        refusal = refusal or as_dict(_short_of(price, left))
     return page(
         request,
         "ask.html",
@@ -218,10 +220,22 @@ async def _page(
         price=[f"{pool} {short(amount)}" for pool, amount in (price or {}).items() if amount],
         errors=[] if plan is None else _errors(plan, dataset, form.size),
         budget=budget,
-        own=own,
-        affordable=plan is not None and fits(plan, left),
+        own=[
+            {"name": pool, "left": amount, "after": None if price is None else max(amount - price[pool], Fraction(0))}
+            for pool, amount in left.items()
+            if amount or (price or {}).get(pool)
+        ],
+        code={} if plan is None else options.code(form, dataset, host(request), plan["question"].get("group_by", ())),
+        affordable=affordable,
         refusal=None if refusal is None else _ways_out(refusal, left),
     )
+
+
+def _short_of(price: dict[str, Fraction], left: dict[str, Fraction]) -> BudgetError:
+    """The refusal that a release would meet."""
+    pool = next(pool for pool, amount in price.items() if amount > left[pool])
+    ways = (f"spend at most the remaining {short(left[pool])}", "ask the curator for a larger allotment")
+    return BudgetError(pool, price[pool], left[pool], ways[not left[pool] :])
 
 
 def _ways_out(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, Any]:

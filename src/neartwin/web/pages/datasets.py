@@ -1,24 +1,29 @@
 """Pages of data sets: their public facts, the meaning of their budget, and their history."""
 
 from fractions import Fraction
-from typing import Any
+from functools import lru_cache
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 import neartwin.ledger as books
+from neartwin.releases.documents import releases_in
 from neartwin.web.auth import Anyone, Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
 from neartwin.web.pages.budget import BudgetView, budget, shares
-from neartwin.web.pages.layout import PageRoute, page, short
+from neartwin.web.pages.layout import page, short
 from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.routes.datasets import dataset as api_dataset
 from neartwin.web.routes.datasets import datasets as api_datasets
 from neartwin.web.routes.ledger import history as api_history
 from neartwin.web.service import Running
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter()
+Sought = Annotated[str, Query(max_length=200)]
+Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only records below this position.")]
+_SHOWN = 25
 _RELATIONS = {"add_remove": "adding or removing one", "replace_one": "replacing one"}
 
 
@@ -46,15 +51,42 @@ def dataset(name: Named, request: Request, caller: Anyone, running: Running) -> 
         rule=rule,
         budget=account_budget(running.directory, registered),
         own=own_allotments(running.directory, registered, caller),
-        entries=entries(name, caller, running)[:8],
+        entries=_with_questions(running.directory, name, entries(name, caller, running)[:8]),
     )
 
 
 @router.get("/data/{name}/history")
-def history(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
-    """Every record that the caller may see, newest first."""
-    shown = entries(name, caller, running)
-    return page(request, "history.html", caller=caller, title=f"History of {name}", name=name, entries=shown)
+def history(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
+    name: Named, request: Request, caller: Anyone, running: Running, q: Sought = "", before: Before = None
+) -> Response:
+    """The records that the caller may see, newest first, and those that hold some words."""
+    known = entries(name, caller, running)
+    if q:
+        known = _with_questions(running.directory, name, known)
+        words = q.lower().split()
+        known = [one for one in known if all(word in " ".join(map(str, one.values())).lower() for word in words)]
+    left = [one for one in known if before is None or one["position"] < before]
+    shown = _with_questions(running.directory, name, left[:_SHOWN])
+    title = f"History of {name}"
+    return page(request, "history.html", caller=caller, title=title, name=name, entries=shown, found=len(left), q=q)
+
+
+def _with_questions(directory: DataDirectory, name: str, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    account = directory.books.account(name)
+    return [one | ({"asked": _asked(account, one["position"])} if one["answered"] else {}) for one in known]
+
+
+@lru_cache(maxsize=10_000)
+def _asked(account: books.Account, position: int) -> str:
+    """The questions of an answer in words. They are the same for ever."""
+    texts = []
+    for release in releases_in(account.answer(position).document):
+        question = release.provenance.method.get("question", {})
+        text = ", ".join(question.get("statistics", {}).values()) or "most common values"
+        groups, conditions = question.get("group_columns", ()), question.get("conditions", ())
+        text += f" by {', '.join(groups)}" if groups else ""
+        texts.append(text + (f" where {' and '.join(conditions)}" if conditions else ""))
+    return "; ".join(texts)
 
 
 def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> BudgetView:
@@ -72,7 +104,8 @@ def own_allotments(directory: DataDirectory, dataset: Dataset, caller: Caller) -
 def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
     """The records of a data set that the caller may see, in words, newest first."""
     newest_first = reversed(api_history(name, caller, running))
-    return [_row(entry) for entry in newest_first if entry.kind != "act" or entry.description in _WHAT]
+    shown = (entry for entry in newest_first if (entry.description if entry.kind == "act" else entry.kind) in _WHAT)
+    return [_row(entry) for entry in shown]
 
 
 _WHAT = {
@@ -82,7 +115,6 @@ _WHAT = {
     "allot": "allotment set",
     "reserve": "question paid",
     "refuse": "question refused",
-    "settle": "answer stored",
     "fail": "run failed, budget kept",
     "register": "data set registered",
     "policy": "policy changed",

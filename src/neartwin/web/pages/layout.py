@@ -1,8 +1,9 @@
-"""Renders pages: templates with every value escaped, and refusals as pages with a remedy."""
+"""Renders pages: templates with every value escaped, and every refusal as a page with a remedy."""
 
 import hashlib
+import json
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
@@ -11,44 +12,72 @@ from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import Query, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from jinja2 import Environment
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
 from neartwin.web.auth import COOKIE, Caller
-from neartwin.web.errors import as_dict, status_of
 
 AfterJson = Annotated[str, Query(max_length=5_000)]  # JSON of what is done to an answer when it is shown
 _STATIC = Path(__file__).parent.parent / "static"
-_TITLES = {401: "Please sign in", 403: "Not allowed", 404: "Not here", 402: "Not enough budget", 429: "Too fast"}
+_TITLES = {
+    402: "Not enough budget",
+    403: "Not allowed",
+    404: "Not here",
+    405: "Not here",
+    413: "Too large",
+    429: "Too fast",
+    500: "Our fault",
+    503: "Not now",
+}
+_PROGRAMS = ("/v1/", "/mcp", "/openapi.json", "/static/")
 
 
-class PageRoute(APIRoute):
-    """A route whose refusals are pages. A caller without a token is sent to the sign-in page."""
+class RefusalPages:
+    """Shows every refusal outside the interfaces of programs as a page, with its navigation and a way out.
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, with its refusals turned into pages."""
-        handle = super().get_route_handler()
+    A caller without a session is sent to the sign-in page.
+    """
 
-        async def pages_for_refusals(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except NeartwinError as refusal:
-                status = status_of(refusal)
-                if status == 401:
-                    return to_signin(request)
-                return page(request, "refused.html", status=status, fault=as_dict(refusal), title=_title(status))
-            except RequestValidationError:
-                fault = {
-                    "message": "this address or form is not one of this service's",
-                    "remedy": "go back and try again",
-                }
-                return page(request, "refused.html", status=422, fault=fault, title=_title(422))
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application."""
+        self._app = app
 
-        return pages_for_refusals
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and put a page in the place of a refusal."""
+        if scope["type"] != "http" or scope["path"].startswith(_PROGRAMS):
+            await self._app(scope, receive, send)
+            return
+        status, body = 0, b""
+
+        async def watched(message: Message) -> None:
+            nonlocal status, body
+            if message["type"] == "http.response.start":
+                json_sent = (b"content-type", b"application/json") in message["headers"]
+                status = message["status"] if json_sent and message["status"] >= 400 else 0
+            if not status:
+                await send(message)
+            elif message["type"] == "http.response.body":
+                body += message.get("body", b"")
+                if not message.get("more_body"):
+                    answer = await run_in_threadpool(_refusal, Request(scope), status, json.loads(body))
+                    await answer(scope, receive, send)
+
+        await self._app(scope, receive, watched)
+
+
+def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
+    if status == 401:
+        return to_signin(request)
+    try:
+        caller = request.app.state.service.authenticator.by_cookie(request.cookies.get(COOKIE, ""))
+    except NeartwinError:
+        caller = None
+    title = _TITLES.get(status, "That did not work")
+    return page(request, "refused.html", status=status, caller=caller, fault=fault, title=title)
 
 
 def to_signin(request: Request) -> Response:
@@ -70,8 +99,13 @@ def page(
         caller: The caller who is signed in, or None. It decides the links at the top.
         values: The template's variables.
     """
-    common = {"caller": caller, "path": request.url.path, "asset": asset, "host": str(request.base_url).rstrip("/")}
+    common = {"caller": caller, "path": request.url.path, "asset": asset, "host": host(request)}
     return HTMLResponse(environment().get_template(template).render(**common, **values), status)
+
+
+def host(request: Request) -> str:
+    """The service's own address, as the browser wrote it."""
+    return str(request.base_url).rstrip("/")
 
 
 def first(form: Mapping[str, list[str]], name: str, default: str = "") -> str:
@@ -98,10 +132,6 @@ def environment() -> Environment:
     jinja.filters["short"] = short
     jinja.globals["address"] = address
     return jinja
-
-
-def _title(status: int) -> str:
-    return _TITLES.get(status, "That did not work")
 
 
 def short(amount: object) -> str:

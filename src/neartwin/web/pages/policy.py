@@ -20,11 +20,11 @@ from neartwin.ledger import records
 from neartwin.web.auth import Caller, Curator, form_fields
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import as_dict, status_of
-from neartwin.web.pages.layout import PageRoute, address, first, page
+from neartwin.web.pages.layout import address, first, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter()
 MOST_RULES = 30
 _LISTS = ("columns", "group_columns")
 _YES = ("discover", "own_keys", "own_bounds")

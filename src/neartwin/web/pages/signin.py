@@ -6,11 +6,11 @@ from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
 from neartwin.web.auth import COOKIE, Anyone, form_fields
-from neartwin.web.pages.layout import PageRoute, first, page
+from neartwin.web.pages.layout import first, page
 from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
 
-router = APIRouter(route_class=PageRoute)
+router = APIRouter()
 _HERE = "neartwin_signin"  # a cookie that no other site's form brings along
 
 

@@ -37,11 +37,12 @@ armCopies(document);
 // ---- the question page: the fields write the SQL, the preview follows ---------------------------------------------
 const form = document.querySelector("form[data-live]");
 if (form) {
-  const priced = ["preview", "cost"];
+  const priced = ["preview", "cost", "code"];
   const parts = { fields: ["written", "sql", "options", ...priced], sql: ["written", "builder", "options", ...priced], other: priced };
   let newest = 0, timer = 0;
   const due = new Set(); // parts of the page that no answer has renewed yet
 
+  const wait = () => form.querySelectorAll("[value=release]").forEach((one) => { one.disabled = true; }); // until it is previewed
   const value = (id) => document.getElementById(id);
   const logarithm = (text) => (Number(text) > 0 ? Math.log10(Number(text)) : NaN);
 
@@ -66,6 +67,7 @@ if (form) {
 
   async function ask(source, action, ids) {
     const mine = ++newest;
+    wait();
     ids.forEach((id) => due.add(id));
     if (source === "sql") due.delete("sql");
     const body = new URLSearchParams(new FormData(form));
@@ -93,6 +95,8 @@ if (form) {
 
   form.addEventListener("input", (event) => {
     const target = event.target;
+    if (target.name === "view") return; // shows another form of the same question
+    wait();
     if (target === slider) {
       amount.value = String(Number((10 ** Number(slider.value)).toPrecision(3)));
       slider.setAttribute("aria-valuetext", amount.value);
