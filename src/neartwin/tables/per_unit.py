@@ -24,7 +24,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError, SchemaError
 from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.ranges import value_of
-from neartwin.tables.table import Bounds, PerUnit, Table, UnitColumn
+from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
 _AGGREGATES: dict[type[exp.Expr], str] = {
@@ -41,6 +41,17 @@ _ORDERED: dict[type[exp.Expr], str] = {
     exp.Lag: "lag",
     exp.Lead: "lead",
     exp.FirstValue: "first_value",
+}
+_ALL, _CONDITIONS = frozenset(ColumnType), frozenset({ColumnType.BOOLEAN})
+_ARGUMENTS: dict[str, frozenset[ColumnType]] = {
+    "count": _ALL,
+    "count distinct": GROUPABLE,
+    "sum": NUMERIC,
+    "avg": NUMERIC,
+    "min": _ALL - _CONDITIONS,
+    "max": _ALL - _CONDITIONS,
+    "bool_or": _CONDITIONS,
+    "bool_and": _CONDITIONS,
 }
 _FARTHEST = 2**31 - 1  # rows of LAG and LEAD
 _KNOWN = (
@@ -68,15 +79,20 @@ def per_unit(
         SchemaError: A column is missing, or a name is taken.
     """
     unit = _unit(table)
-    if unit not in by.values():
+    mine = {unit}  # and the unit under other names
+    for join in table.joins:
+        if join.kind is JoinKind.SAME_UNIT and join.how is How.INNER:
+            mine |= {new for new, old in join.columns.items() if (unit, old) in join.on}
+    own = next((name for name, column in by.items() if column in mine), None)
+    if own is None:
         raise QueryError(
-            f"rows of a unit are grouped by the unit, and {unit!r} is not in GROUP BY; write GROUP BY {unit}"
+            f"a row of a subquery must be of one person, and nothing says of which {unit!r}; write GROUP BY {unit}, and for "
+            f"EXISTS and IN equate it: inside.{unit} = outside.{unit}"
         )
     kinds = {name: table.groupable(column) for name, column in by.items()}
     found, rest = _taken_out(columns, exp.AggFunc, table)
     passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
     of = PerUnit(table=table, conditions=conditions, by=MappingProxyType(dict(by)), columns=found)
-    own = next(name for name, column in by.items() if column == unit)
     return _derived(of, replace(table, unit=own, schema=kinds, columns=passed), found, rest)
 
 
@@ -96,13 +112,6 @@ def with_windows(table: Table, conditions: tuple[RowExpression, ...], columns: M
         SchemaError: A name is taken.
     """
     _unit(table)
-    inner = table.per_unit
-    if inner is not None and inner.by is None and not (conditions or table.joins or table.computed):
-        read = {one.name for tree in columns.values() for one in tree.find_all(exp.Column)}
-        if not read & set(inner.columns):  # windows over one table are one step
-            found, rest = _taken_out(columns, exp.Window, inner.table)
-            of = replace(inner, columns=MappingProxyType({**inner.columns, **found}))
-            return _derived(of, table, found, rest)
     found, rest = _taken_out(columns, exp.Window, table)
     of = PerUnit(table=table, conditions=conditions, by=None, columns=found)
     return _derived(of, table, found, rest)
@@ -232,16 +241,7 @@ def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
             raise _refused(node, table, "DISTINCT goes with COUNT and one column; leave it out")
         function, inner = "count distinct", inner.expressions[0]
     value, bounds, kind = _row(inner, table), None, ColumnType.INTEGER
-    allowed: dict[str, frozenset[ColumnType]] = {
-        "count distinct": GROUPABLE,
-        "sum": NUMERIC,
-        "avg": NUMERIC,
-        "bool_or": frozenset({ColumnType.BOOLEAN}),
-        "bool_and": frozenset({ColumnType.BOOLEAN}),
-    }
-    if value.type not in allowed.get(function, frozenset(ColumnType)) or (
-        function in {"min", "max"} and value.type is ColumnType.BOOLEAN
-    ):
+    if value.type not in _ARGUMENTS[function]:
         raise _refused(node, table, f"its argument is {value.type}")
     if function in {"sum", "avg"} and value.type is ColumnType.NUMBER:
         found = value_of(table, inner.name if isinstance(inner, exp.Column) else inner.sql(dialect="duckdb"), None)

@@ -6,7 +6,7 @@ from neartwin.errors import SchemaError
 from neartwin.tables.joins import own_columns
 from neartwin.tables.postgres import PostgresTable
 from neartwin.tables.sources import LocalSource, Source
-from neartwin.tables.table import Table
+from neartwin.tables.table import Join, Table
 from neartwin.tables.types import ColumnType
 
 
@@ -25,9 +25,12 @@ def state_of(table: Table, key: bytes) -> str:
             opening; the plan then does not fit the data.
     """
     own = {name: table.schema[name] for name in own_columns(table)}
-    _require_same(table.source, own, table.declared)
-    for join in table.joins:
-        _require_same(join.source, join.schema, join.declared)
+    parts: list[tuple[Table | Join, Mapping[str, ColumnType]]] = [(table, own)]
+    for part, schema in [*parts, *((join, join.schema) for join in table.joins)]:
+        if part.per_unit is not None:
+            state_of(part.per_unit.table, key)
+        else:
+            _require_same(part.source, schema, part.declared)
     return table.snapshot(key)
 
 

@@ -440,6 +440,8 @@ class Table:
         """The unit's name in records and pages."""
         if not isinstance(self.unit, str):
             return "(each row)"
+        if self.per_unit is not None:
+            return self.per_unit.table.unit_name
         return f"{self.unit} in one {self.period_name}" if self.period is not None else self.unit
 
     @property
