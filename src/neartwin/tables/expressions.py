@@ -249,7 +249,7 @@ def _column(node: exp.Expr, names: Names) -> Term:
             else f"; a text has single quotes: write '{name}'"
         )
         raise QueryError(f"column={name!r} is not in the table; it has {', '.join(sorted(names))}{remedy}")
-    if names[name].kind is ColumnType.OTHER:
+    if names[name].kind is ColumnType.OTHER and not names[name].is_null:
         raise QueryError(f"column={name!r} has a type that questions cannot use; declare one with types=")
     return names[name]
 

@@ -52,7 +52,8 @@ ARITHMETIC = frozenset({"+", "-", "*"})
 CLOCK = ("hour", "minute", "second")
 PARTS = ("year", "quarter", "month", "week", "day", "dayofyear", "isodow", *CLOCK)
 UNITS = ("year", "quarter", "month", "week")
-_WRITTEN = {"clip": 4, "floor": 3, "ceil": 3}  # how often engines write the part; other parts once
+# How often engines write the part; other parts once
+_WRITTEN = {"clip": 4, "floor": 3, "ceil": 3, "upper": 4, "lower": 4}
 
 Value = bool | int | float | str | date | datetime | tuple[Any, ...] | None
 
