@@ -163,9 +163,9 @@ def test_preview_is_free_and_repeated_clicks_pay_once(client, directory, signed)
     assert units == sorted(units, reverse=True)
     assert client.get(f"{first.url.path}/csv", params=dict(shown.url.params)).text.count("\n") == 3
     # and divided
-    divided = json.dumps({"ratios": {"each": ["mean_amount", "units"]}, "having": "each > 0", "limit": 1})
+    divided = json.dumps({"computed": {"each": "mean_amount / units"}, "having": "each > 0", "limit": 1})
     assert client.get(f"{first.url.path}/csv", params={"after": divided}).text.splitlines()[0].endswith('"each_upper"')
-    for wrong in ({"ratios": {"each": ["secret", "units"]}}, {"ratios": [1]}, {"monotone": {"units": "up"}}):
+    for wrong in ({"computed": {"each": "secret / units"}}, {"computed": [1]}, {"monotone": {"units": "up"}}):
         assert client.get(first.url.path, params={"after": json.dumps(wrong)}).status_code == 422
     assert client.get(first.url.path, params={"after": '{"limit": "many"}'}).status_code == 422
     assert client.get(first.url.path, params={"after": '{"order_by": [["secret", true]]}'}).status_code == 422

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     "--token", default="", envvar="NEARTWIN_TOKEN", help="A file with your token; else NEARTWIN_TOKEN holds it."
 )
 @click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn; by default those that the data set declares.")
+@options.dialect_option
 @options.spend_options
 @click.option("--preview", is_flag=True, help="Show cost and expected error, and spend nothing.")
 @options.json_option
@@ -44,7 +45,8 @@ def ask(
 
     account = connect(url, _token(token)).open(dataset)
     clip = read_range(arguments["private_range"] or None)
-    queries = [with_private_range(_question(account, part, arguments["keys"]), clip) for part in statements(sql)]
+    texts = statements(sql, arguments["dialect"])
+    queries = [with_private_range(_question(account, part, arguments["keys"]), clip) for part in texts]
     proposal = account.plan_series(queries, **options.arguments_of_plan(arguments))
     if preview:
         click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")

@@ -75,6 +75,9 @@ out_option = click.option(
 picture_option = click.option(
     "--picture", type=click.Path(dir_okay=False), help="Draw the result to this .svg, .png or .pdf file."
 )
+dialect_option = click.option(
+    "--dialect", default="duckdb", help="The SQL that the question is in: postgres, snowflake, ..."
+)
 into_option = click.option(
     "--into", default="", help="The folder of typed copies; by default .neartwin beside the file."
 )

@@ -36,6 +36,7 @@ _question_options = options.together(
     ),
     options.table_options,
     options.into_option,
+    options.dialect_option,
     options.spend_options,
     options.json_option,
 )
@@ -149,9 +150,8 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
     account = book.open(rows, budget)
     joinable = options.joinable(arguments, str(rows.table.unit))
     tables = {other.name: other.opened(rows) for other in joinable}
-    parsed = series_from_sql(
-        arguments["sql"], rows, keys=lambda schema: options.keys(arguments["keys"], schema), tables=tables
-    )
+    asked = {"keys": lambda schema: options.keys(arguments["keys"], schema), "dialect": arguments["dialect"]}
+    parsed = series_from_sql(arguments["sql"], rows, tables=tables, **asked)
     clip = read_range(arguments["private_range"] or None)
     queries = [with_private_range(one, clip) for one in parsed]
     return (

@@ -1,6 +1,6 @@
 """Questions: the rows of a table, their groups, and statistics. They are frozen, and building one reads no row.
 
-`PostProcessing` works on the noisy release: shapes, ratios, and SQL's HAVING, ORDER BY and LIMIT. It costs nothing and
+`PostProcessing` works on the noisy release: shapes, arithmetic, and SQL's HAVING, ORDER BY and LIMIT. It costs nothing and
 is no part of a plan. A question in another order has one stored answer.
 """
 
@@ -34,20 +34,22 @@ class PostProcessing:
     Attributes:
         monotone: Pairs of a column and whether it grows.
         non_negative: Columns that are cut at 0.
-        ratios: The name, top and bottom of each ratio.
+        computed: Pairs of a new name and an `Arithmetic` expression over the release's columns.
         having: A condition over the release's columns, or "".
         order: Pairs of a column and whether it descends, the first key first.
         limit: The largest number of groups; None for all.
         offset: Groups skipped before the first.
+        shown: Pairs of a group column and the name that the answer gives it.
     """
 
     monotone: tuple[tuple[str, bool], ...] = ()
     non_negative: tuple[str, ...] = ()
-    ratios: tuple[tuple[str, str, str], ...] = ()
+    computed: tuple[tuple[str, str], ...] = ()
     having: str = ""
     order: tuple[tuple[str, bool], ...] = ()
     limit: int | None = None
     offset: int = 0
+    shown: tuple[tuple[str, str], ...] = ()
 
 
 NOTHING = PostProcessing()

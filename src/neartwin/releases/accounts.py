@@ -275,6 +275,7 @@ class Account:
         clip: PrivateRange | None = None,
         keys: object = None,
         tables: Others | None = None,
+        dialect: str = "duckdb",
     ) -> Release | tuple[Release, ...] | Explained:
         """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
 
@@ -291,6 +292,7 @@ class Account:
             clip: `nt.private_range()` has clip bounds of all sums and means chosen privately.
             keys: As for `nt.from_sql`.
             tables: As for `nt.from_sql`.
+            dialect: As for `nt.from_sql`.
 
         Returns:
             The release, the releases of a series, or the plan of an EXPLAIN.
@@ -300,7 +302,7 @@ class Account:
             BudgetError: The price does not fit. Nothing is spent.
         """
         inner = explained_sql(text)
-        selects = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables)
+        selects = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables, dialect=dialect)
         queries = [with_private_range(one, clip) for one in selects]
         if len(queries) > 1:
             series = self.plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)

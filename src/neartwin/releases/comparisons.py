@@ -1,4 +1,4 @@
-"""Differences, ratios and order of groups of a release, and shares of the total: they cost nothing.
+"""Differences, ratios and order of groups of a release: they cost nothing.
 
 Let X_i be independent noises, normal, Laplace, or sums of such, with P(|X_i| <= h_i) >= 95 %. Let h be the root of the sum of
 (w_i h_i)^2. The sum of w_i X_i is within h with at least 95 %. Normal noise makes that exact; sums of Laplace noise have lighter
@@ -9,32 +9,18 @@ Other bars, and noise that groups share, allow no more than the union bound: the
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import numpy as np
 
 from neartwin.errors import ParameterError
-from neartwin.releases.postprocess import Ends, limit, new_name, order_by, ratio_ends
+from neartwin.exact import FloatArray
+from neartwin.queries.arithmetic import Estimate, extremes, fieller
+from neartwin.releases.postprocess import at_places, closed, column_of, limit, order_by
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.types import Key
 
 _MOST_PAIRS = 10  # of neighbours in an order, in words
-_OWN = 1e-6  # relative difference of a bar and the half-width of its noise that is rounding
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """A value of one group.
-
-    Attributes:
-        value: The value.
-        ends: Its bar.
-        middle: The middle of the bar, which is the value as drawn.
-        half: The half-width of its noise, where the bar is of that noise alone and no other group has it; else None.
-    """
-
-    value: float
-    ends: Ends
-    middle: float = 0.0
-    half: float | None = None
 
 
 def compared(release: AnyTable, keys: tuple[object, object], word: str) -> AnyTable:
@@ -55,49 +41,21 @@ def compared(release: AnyTable, keys: tuple[object, object], word: str) -> AnyTa
     places = [_place(release, key) for key in keys]
     name, columns, notes = f" {word} ".join(_name(release.keys[place]) for place in places), [], list(release.notes)
     for one in release.statistics:
-        a, b = (_cell(release, one, place) for place in places)
-        value, (low, high) = (
-            (a.value - b.value, _less(a, b)) if word == "less" else (a.value / (b.value or math.inf), _over(a, b))
-        )
+        a, b = (column_of(release, at_places(one, (place,))) for place in places)
+        (first, second), ((low,), (high,)) = (one.values[place] for place in places), _bar(a, b, word)
+        value = first - second if word == "less" else first / (second or math.inf)
         known = a.half is not None and b.half is not None
         held = None if known else 1 - 2 * (1 - (one.confidence or release.confidence))
         what = f"{one.what}: {name}"
         columns.append(
-            Statistic(name=one.name, what=what, values=(value,), lower=(low,), upper=(high,), confidence=held)
+            Statistic(
+                name=one.name, what=what, values=(value,), lower=(closed(low),), upper=(closed(high),), confidence=held
+            )
         )
         sure = "" if held is None else f", with at least {held:.0%}, since both bars must hold"
-        notes.append(f"{one.name}: {a.value:,.6g} against {b.value:,.6g}{sure}.")
+        notes.append(f"{one.name}: {first:,.6g} against {second:,.6g}{sure}.")
     group = (", ".join(release.group_columns),)
     return replace(release, group_columns=group, keys=((name,),), statistics=tuple(columns), notes=tuple(notes))
-
-
-def share_of_total(release: AnyTable, name: str, *, into: str) -> AnyTable:
-    """Add each group's share of the sum over all groups of the release.
-
-    Args:
-        release: The release.
-        name: A count or a sum.
-        into: The name of the new statistic.
-
-    Returns:
-        The new release.
-
-    Raises:
-        ParameterError: The name is taken, or the groups' noises are not known to be independent.
-    """
-    new_name(release, into)
-    cells = [_cell(release, release[name], place) for place in range(len(release))]
-    halves = [cell.half for cell in cells if cell.half is not None]
-    if len(halves) < len(cells):
-        raise ParameterError("name", name, "must be a count or a sum, as drawn, with noise of its own in each group")
-    whole = _Cell(
-        sum(cell.value for cell in cells), (None, None), sum(cell.middle for cell in cells), math.hypot(*halves)
-    )
-    ends = [_fieller(cell, whole, half**2) for cell, half in zip(cells, halves, strict=True)]
-    values = tuple(cell.value / (whole.value or 1.0) for cell in cells)
-    lower, upper = zip(*ends, strict=True)
-    share = Statistic(name=into, what=f"{name} / sum of {name}", values=values, lower=lower, upper=upper)
-    return replace(release, statistics=(*release.statistics, share))
 
 
 def top(release: AnyTable, groups: int, by: str) -> AnyTable:
@@ -118,47 +76,24 @@ def top(release: AnyTable, groups: int, by: str) -> AnyTable:
     ordered = order_by(release, (by, True))
     words = []
     for place in range(min(groups, len(ordered) - 1, _MOST_PAIRS)):
-        low, _ = _less(*(_cell(ordered, ordered[by], one) for one in (place, place + 1)))
+        first, second = (column_of(ordered, at_places(ordered[by], (one,))) for one in (place, place + 1))
+        (low,), _ = _bar(first, second, "less")
         ahead, behind = map(_name, ordered.keys[place : place + 2])
-        words.append(f"{ahead} {'is above' if low is not None and low > 0 else 'may be equal to or below'} {behind}")
+        words.append(f"{ahead} {'is above' if low > 0 else 'may be equal to or below'} {behind}")
     note = f"Order by {by}, pair by pair at the confidence of its difference: {'; '.join(words)}."
     return limit(replace(ordered, notes=(*ordered.notes, note)), groups)
 
 
-def _less(a: _Cell, b: _Cell) -> Ends:
-    """The bar of a - b."""
+def _bar(a: Estimate, b: Estimate, word: str) -> tuple[FloatArray, FloatArray]:
+    """The bar of a - b or a / b."""
     if a.half is None or b.half is None:
-        (low, high), (least, most) = a.ends, b.ends
-        return (
-            None if low is None or most is None else low - most,
-            None if high is None or least is None else high - least,
-        )
-    middle, off = a.middle - b.middle, math.hypot(a.half, b.half)
-    off = math.floor(off) if isinstance(a.value, int) else off
-    return middle - off, middle + off
-
-
-def _over(a: _Cell, b: _Cell) -> Ends:
-    """The bar of a / b."""
-    return ratio_ends(a.ends, b.ends) if a.half is None or b.half is None else _fieller(a, b, 0.0)
-
-
-def _fieller(a: _Cell, b: _Cell, common: float) -> Ends:
-    """All m with (a - m b)^2 <= h_a^2 - 2 m c + m^2 h_b^2, c the square of the half-width that both share; open if b may be 0."""
-    above, below = (a.half or 0.0) ** 2, (b.half or 0.0) ** 2
-    lead, middle = b.middle**2 - below, a.middle * b.middle - common
-    if lead <= 0:
-        return None, None
-    root = math.sqrt(max(middle**2 - lead * (a.middle**2 - above), 0.0))
-    return (middle - root) / lead, (middle + root) / lead
-
-
-def _cell(release: StatisticsTable, one: Statistic, place: int) -> _Cell:
-    """Noise in whole numbers gets one step more."""
-    value, low, high, half = one.values[place], one.lower[place], one.upper[place], release.own_noise(one.name)
-    if half is None or low is None or high is None or abs((high - low) / 2 - half) > _OWN * (half + 1):
-        return _Cell(value, (low, high))
-    return _Cell(value, (low, high), (low + high) / 2, half + isinstance(value, int))
+        return extremes(a, b, np.subtract if word == "less" else np.divide)
+    middles = (a.low + a.high) / 2, (b.low + b.high) / 2
+    if word == "over":
+        return fieller(*middles, a.half**2, b.half**2, 0.0)
+    off = math.hypot(a.half, b.half)
+    off = math.floor(off) if a.is_whole else off
+    return middles[0] - middles[1] - off, middles[0] - middles[1] + off
 
 
 def _place(release: StatisticsTable, key: object) -> int:

@@ -1,5 +1,6 @@
-"""HAVING, ORDER BY, LIMIT and ratios of a release: post-processing of public values, so it costs nothing."""
+"""Arithmetic, HAVING, ORDER BY and LIMIT of a release: post-processing of public values, so it costs nothing."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -9,6 +10,7 @@ import numpy as np
 
 from neartwin.engines.duckdb import places_where
 from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.arithmetic import Arithmetic, Estimate
 from neartwin.queries.groups import MARGIN, named
 from neartwin.queries.query import PostProcessing
 from neartwin.releases.consistency import monotone, non_negative
@@ -16,7 +18,7 @@ from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType, Key
 
-Ends = tuple[float | None, float | None]  # of a bar; None where it is open
+_OWN = 1e-6  # relative difference of a bar and the half-width of its noise that is rounding
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
 _CHOSEN = (
     "Groups were kept or ordered by their noisy values: a value that was chosen for being large is likely to be too large, "
@@ -25,7 +27,7 @@ _CHOSEN = (
 
 
 def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
-    """Apply shapes and ratios, then HAVING, ORDER BY, OFFSET and LIMIT, in SQL's order.
+    """Apply shapes and arithmetic, then HAVING, ORDER BY, OFFSET and LIMIT, in SQL's order.
 
     Args:
         release: The release.
@@ -42,8 +44,8 @@ def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
         release = monotone(release, name, increasing=increasing)
     if after.non_negative:
         release = non_negative(release, *after.non_negative)
-    for name, top, bottom in after.ratios:
-        release = ratio(release, top, bottom, name=name)
+    for name, text in after.computed:
+        release = computed(release, name, text)
     if after.having:
         release = having(release, after.having)
     if after.order:
@@ -51,7 +53,8 @@ def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
     if after.limit is not None or after.offset:
         end = None if after.limit is None else after.offset + after.limit
         release = _selected(release, range(len(release))[after.offset : end], ())
-    return release
+    shown = dict(after.shown)
+    return replace(release, group_columns=tuple(shown.get(name, name) for name in release.group_columns))
 
 
 def having(release: AnyTable, condition: str) -> AnyTable:
@@ -145,48 +148,69 @@ def margin(release: AnyTable, *columns: str) -> AnyTable:
     return replace(one, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in one.keys))
 
 
-def ratio(release: AnyTable, top: str, bottom: str, *, name: str) -> AnyTable:
-    """Add the statistic top / bottom in every group, with a bar that holds if both bars hold.
+def computed(release: AnyTable, name: str, text: str) -> AnyTable:
+    """Add a statistic that is computed of others in each group, with a bar.
 
-    The bar's confidence is 1 less both failure probabilities, by the union bound. If the bottom may be 0 nothing is
-    proven, and the bar is open. The value is that of the noisy values, or 0 if the bottom is 0 and 0 is possible. A count of
-    some rows over the count of all rows lies in [0, 1], value and bar.
+    The bar's confidence is 1 less the failure probabilities of all bars that it needs, by the union bound. A ratio to 0 is shown
+    as 0.
 
     Args:
         release: The release.
-        top: A statistic.
-        bottom: A statistic.
-        name: The name of the ratio.
+        name: The name of the new statistic.
+        text: The expression, as for `Arithmetic`.
 
     Returns:
         The new release.
 
     Raises:
         ParameterError: The name is taken, or a statistic is missing.
+        QueryError: The expression is not understood.
     """
     new_name(release, name)
-    above, below = release[top], release[bottom]
-    tops, bottoms = (np.array(side.values, dtype=float) for side in (above, below))
-    bars = [zip(side.lower, side.upper, strict=True) for side in (above, below)]
-    ends = [ratio_ends(*both) for both in zip(*bars, strict=True)]
-    values = np.where(bottoms == 0, 0.0, tops / np.where(bottoms == 0, 1.0, bottoms))
-    held = 1 - sum(1 - (side.confidence or release.confidence) for side in (above, below))
-    note = f"The bar of {name!r} holds wherever those of {top!r} and {bottom!r} both do: with probability at least {held:.0%}."
-    if above.what.startswith("count(") and below.what == "count()":  # rows with a value, of all rows
-        note += " A part of all rows lies in [0, 1]."
-        values = np.clip(values, 0.0, 1.0)
-        ends = [
-            (min(max(low or 0.0, 0.0), 1.0), 1.0 if high is None else min(max(high, 0.0), 1.0)) for low, high in ends
-        ]
-    quotient = Statistic(
-        name=name,
-        what=f"{top} / {bottom}",
-        values=tuple(values.tolist()),
-        lower=tuple(low for low, _ in ends),
-        upper=tuple(high for _, high in ends),
-        confidence=held,
+    expression = Arithmetic.parse(text, [one.name for one in release.statistics])
+    found = expression.of({one: column_of(release, release[one]) for one in sorted(expression.columns)})
+    held = 1 - sum(1 - (release[column].confidence or release.confidence) for column, _ in found.events)
+    names = [repr(one.name) for one in release.statistics if one.name in expression.columns]
+    note = (
+        f"The bar of {name!r} holds wherever those of {' and '.join(names)} do: with probability at least {held:.0%}."
     )
-    return replace(release, statistics=(*release.statistics, quotient), notes=(*release.notes, note))
+    outside = np.isnan(found.values) & ((found.low > 0) | (found.high < 0))
+    ends = np.where(outside, -np.inf, found.low), np.where(outside, np.inf, found.high)
+    lower, upper = (tuple(np.broadcast_to(end, len(release)).tolist()) for end in ends)
+    new = Statistic(
+        name=name,
+        what=text,
+        values=tuple(np.broadcast_to(np.nan_to_num(found.values, posinf=0, neginf=0), len(release)).tolist()),
+        lower=tuple(map(closed, lower)),
+        upper=tuple(map(closed, upper)),
+        confidence=None if held == release.confidence or not found.events else held,
+    )
+    notes = (*release.notes, note) if len(found.events) > 1 else release.notes
+    return replace(release, statistics=(*release.statistics, new), notes=notes)
+
+
+def closed(end: float) -> float | None:
+    """The end of a bar, or None if it is infinite."""
+    return None if math.isinf(end) else end
+
+
+def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
+    """A statistic as a column of arithmetic. Noise in whole numbers gets one step more.
+
+    Args:
+        release: The release.
+        one: The statistic.
+
+    Returns:
+        The column, with the half-width of its noise where all bars are as drawn.
+    """
+    low = np.array([-np.inf if end is None else end for end in one.lower], dtype=float)
+    high = np.array([np.inf if end is None else end for end in one.upper], dtype=float)
+    half = release.own_noise(one.name)
+    drawn = half is not None and bool(np.all(np.abs((high - low) / 2 - half) <= _OWN * (half + 1)))
+    is_whole = all(isinstance(value, int) for value in one.values)
+    own = half + is_whole if half is not None and drawn else None
+    return Estimate(np.array(one.values, dtype=float), low, high, is_whole=is_whole, half=own, what=one.what)
 
 
 def new_name(release: StatisticsTable, name: str) -> None:
@@ -203,35 +227,27 @@ def new_name(release: StatisticsTable, name: str) -> None:
         raise ParameterError("name", name, "must be new: the release has such a column")
 
 
-def ratio_ends(above: Ends, below: Ends) -> Ends:
-    """Extremes of t / n over the box of two bars: at its corners, if it holds no n = 0; else anything is possible.
-
-    Args:
-        above: The ends of the bar of t.
-        below: The ends of the bar of n.
-
-    Returns:
-        The ends; None for open ones.
-    """
-    (low, high), (few, many) = above, below
-    if low is None or high is None or few is None or many is None or few <= 0 <= many:
-        return None, None
-    corners = [t / n for t in (low, high) for n in (few, many)]
-    return min(corners), max(corners)
-
-
 def _groups(release: StatisticsTable) -> dict[str, Sequence[object]]:
     return {name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)}
 
 
 def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:
     keys: tuple[Key, ...] = tuple(release.keys[i] for i in places)
-    statistics = tuple(_at(statistic, places) for statistic in release.statistics)
+    statistics = tuple(at_places(statistic, places) for statistic in release.statistics)
     new = tuple(note for note in notes if note not in release.notes)
     return replace(release, keys=keys, statistics=statistics, notes=(*release.notes, *new))
 
 
-def _at(statistic: Statistic, places: Sequence[int]) -> Statistic:
+def at_places(statistic: Statistic, places: Sequence[int]) -> Statistic:
+    """A statistic of some groups alone.
+
+    Args:
+        statistic: The statistic.
+        places: The places of the groups.
+
+    Returns:
+        The new statistic.
+    """
     lower, upper = (tuple(ends[i] for i in places) for ends in (statistic.lower, statistic.upper))
     return replace(statistic, values=tuple(statistic.values[i] for i in places), lower=lower, upper=upper)
 

@@ -97,24 +97,32 @@ class Release(StatisticsTable):
         """
         return postprocess.margin(self, *columns)
 
-    def ratio(self, top: Any, bottom: Any, *, name: str = "") -> "Release":
-        """With a name, add the statistic top / bottom in each group. Its bar holds if both bars hold.
-
-        Without a name, the values of the group `top` over those of the group `bottom`, in a release of one row.
+    def ratio(self, top: Any, bottom: Any) -> "Release":
+        """The values of one group over those of another, with bars: a release of one row.
 
         Args:
-            top: A statistic, or the key of a group.
-            bottom: A statistic, or the key of a group.
-            name: The name of a ratio of statistics.
+            top: The key of a group: a value, or a tuple if there are several group columns.
+            bottom: The key of the group by which is divided.
 
         Returns:
             The new release.
         """
-        return (
-            postprocess.ratio(self, top, bottom, name=name)
-            if name
-            else comparisons.compared(self, (top, bottom), "over")
-        )
+        return comparisons.compared(self, (top, bottom), "over")
+
+    def computed(self, name: str, text: str) -> "Release":
+        """Add a statistic that is computed of others in each group, with a bar.
+
+        Args:
+            name: The name of the new statistic.
+            text: A SQL expression over the statistics, such as `100 * total / n` or `n / SUM(n) OVER ()`.
+
+        Returns:
+            The new release.
+
+        Raises:
+            QueryError: The expression is not understood.
+        """
+        return postprocess.computed(self, name, text)
 
     def difference(self, first: Any, second: Any) -> "Release":
         """The values of one group less those of another, with bars: a release of one row.
@@ -139,18 +147,6 @@ class Release(StatisticsTable):
         True
         """
         return comparisons.compared(self, (first, second), "less")
-
-    def share_of_total(self, name: str, *, into: str) -> "Release":
-        """Add each group's share of the sum of a count or sum over all groups of the release, with a bar.
-
-        Args:
-            name: The count or sum.
-            into: The name of the new statistic.
-
-        Returns:
-            The new release.
-        """
-        return comparisons.share_of_total(self, name, into=into)
 
     def top(self, groups: int, by: str) -> "Release":
         """The groups with the largest values, in order. A note says which neighbours in the order are told apart.

@@ -90,10 +90,6 @@ def statistic_of(node: exp.Expr, unit: object) -> Named | None:
 def _call(node: exp.Expr, unit: object) -> Call:
     if isinstance(node, exp.Anonymous):
         return Call(str(node.this).upper(), tuple(node.expressions), unit)
-    if isinstance(node, exp.WithinGroup) and isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
-        order = node.expression.expressions if isinstance(node.expression, exp.Order) else []
-        plain = len(order) == 1 and not order[0].args.get("desc")
-        return Call("QUANTILE", (order[0].this, node.this.this), unit) if plain else Call("", (), unit)
     parts: list[exp.Expr] = []
     for value in node.args.values():
         parts += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]

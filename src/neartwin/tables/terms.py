@@ -149,9 +149,9 @@ def moment(text: str, kind: ColumnType) -> date:
         value = (date if kind is ColumnType.DATE else datetime).fromisoformat(text)
     except ValueError:
         raise ValueError("it is no date") from None
-    if isinstance(value, datetime) and value.tzinfo is not None:
+    if isinstance(value, datetime) and value.utcoffset():
         raise ValueError("times have no zone: write them in UTC")
-    return value
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
 
 
 def _moment(term: Term, kind: ColumnType) -> date | None:
@@ -193,13 +193,14 @@ def as_kind(term: Term, kind: ColumnType) -> Term:
 _MOST_TERMS, _DEEPEST = 3000, 60
 
 
-def check_surface(root: exp.Expr) -> None:
+def check_surface(root: exp.Expr, deepest: int = _DEEPEST) -> None:
     """Refuse text that is nested too deep. Long ANDs and ORs count as one level.
 
     The walk uses no recursion, because no stack is as deep as a text can be.
 
     Args:
         root: The parsed text.
+        deepest: The most levels.
 
     Raises:
         QueryError: The text is nested too deep.
@@ -207,7 +208,7 @@ def check_surface(root: exp.Expr) -> None:
     left = [(root, 1)]
     while left:
         node, depth = left.pop()
-        if depth > _DEEPEST:
+        if depth > deepest:
             raise _too_large()
         same = type(node) if isinstance(node, exp.Connector) else ()
         left += [(child, depth + (not isinstance(child, same))) for child in node.iter_expressions()]

@@ -96,6 +96,7 @@ class Question(RequestModel):
 
     Attributes:
         sql: The question as SQL.
+        dialect: The SQL that it is written in, such as postgres.
         joins: The tables to join, each with its name, `on`, `how` and `prefix`.
         computed: Pairs of a new column's name and its expression.
         where: Conditions on rows, all of which must hold.
@@ -122,6 +123,7 @@ class Question(RequestModel):
         {"most_common": {"column": "cds", "among": [1, 2, 3]}},
     )
     sql: Annotated[str, Field(max_length=10_000)] | None = None
+    dialect: Text | None = None
     joins: Annotated[list[dict[Literal["table", "on", "how", "prefix"], Any]], Field(max_length=20)] | None = None
     computed: Annotated[list[tuple[Text, Annotated[str, Field(max_length=2_000)]]], Field(max_length=50)] | None = None
     where: Annotated[list[Annotated[str, Field(max_length=2_000)]], Field(max_length=50)] | None = None

@@ -180,7 +180,7 @@ def _few_cells(keys: object) -> None:
 def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table, tuple[str, ...]]:
     """The joined table, and the columns that a question groups by or chooses values of."""
     if isinstance(form.get("sql"), str):
-        joined, columns = grouped_rows(form["sql"], rows, tables=tables)
+        joined, columns = grouped_rows(form["sql"], rows, tables=tables, dialect=form.get("dialect") or "duckdb")
         return joined.table, columns
     probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
     return probe.table, () if isinstance(probe, TopK) else probe.groups.columns

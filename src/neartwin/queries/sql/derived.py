@@ -1,14 +1,14 @@
-"""Columns of a SELECT that are computed from noisy statistics: ratios, values cut at 0, values that only grow.
+"""Columns of a SELECT that are computed from noisy statistics: arithmetic, values cut at 0, values that only grow.
 
 | SQL | step on the release |
 |---|---|
-| SUM(paid) / COUNT(*) AS each, SUM(paid) / NULLIF(COUNT(*), 0) | ratio("paid", "n", name="each") |
+| ROUND(100.0 * SUM(paid) / COUNT(*), 2) AS each, COUNT(*) / SUM(COUNT(*)) OVER () | computed("each", ...) |
 | GREATEST(COUNT(*), 0) AS n | non_negative("n") |
 | MONOTONE(COUNT(*)) AS n, MONOTONE(COUNT(*), 'decreasing') | monotone("n"), monotone("n", increasing=False) |
 
 All of it costs nothing. MONOTONE goes along the groups in their order. It may hold a sum over groups, as in
-MONOTONE(SUM(COUNT(*)) OVER (ORDER BY age)). The two statistics of a ratio are released beside it, under their own names
-or those of SELECT.
+MONOTONE(SUM(COUNT(*)) OVER (ORDER BY age)). The statistics of an expression are released beside it, under their own names
+or those of SELECT. So are those that HAVING and ORDER BY name.
 
 This module also reads HAVING, ORDER BY, LIMIT and OFFSET, over the columns of the noisy result.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from neartwin.errors import QueryError
+from neartwin.queries.arithmetic import OPERATIONS, Arithmetic
 from neartwin.queries.query import WAYS, PostProcessing
 from neartwin.statistics.sql import FUNCTIONS
 from neartwin.tables.expressions import RowExpression
@@ -33,22 +34,25 @@ class Computed:
 
     Attributes:
         name: The name in SELECT, or "".
-        top: The statistic, or the top of a ratio.
-        bottom: The bottom of a ratio, or None.
+        of: The statistic of a shape, or the whole expression.
         cut: Whether values are cut at 0.
         way: Whether values grow (True) or fall (False); None for neither.
     """
 
     name: str
-    top: exp.Expr
-    bottom: exp.Expr | None = None
+    of: exp.Expr
     cut: bool = False
     way: bool | None = None
+
+    @property
+    def is_shape(self) -> bool:
+        """Whether it changes a statistic in place."""
+        return self.cut or self.way is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """All computed columns of a SELECT, and its items with the statistic in place of each.
+    """All computed columns of a SELECT, and its items with the statistic in place of each shape.
 
     Attributes:
         computed: The computed columns.
@@ -69,32 +73,21 @@ class Derived:
             The steps.
 
         Raises:
-            QueryError: A ratio has the name of another column, or a shape covers several columns.
+            QueryError: An expression has the name of another column, or a part covers several columns.
         """
-        ratios: dict[str, tuple[str, str, str]] = {}
+        texts: dict[str, str] = {}
         for one in self.computed:
-            if one.bottom is not None:
-                name = self.ratio_name(one, named)
-                if name in released or name in ratios:
-                    raise QueryError(f"{name!r} names two columns; give the ratio another name with AS")
-                ratios[name] = name, _column(one.top, named), _column(one.bottom, named)
+            if not one.is_shape:
+                name, text = _name(one), _text(one.of, named)
+                if name in released or name in texts:
+                    raise QueryError(f"{name!r} names two columns; give {text} another name with AS")
+                Arithmetic.parse(text, [column for column, kind in released.items() if kind is ColumnType.NUMBER])
+                texts[name] = text
         return PostProcessing(
             monotone=tuple((_shaped(one, named, released), one.way) for one in self.computed if one.way is not None),
             non_negative=tuple(_shaped(one, named, released) for one in self.computed if one.cut),
-            ratios=tuple(ratios.values()),
+            computed=tuple(texts.items()),
         )
-
-    def ratio_name(self, one: Computed, named: Named) -> str:
-        """The name of a ratio: the selected one, or one from its parts.
-
-        Args:
-            one: The ratio.
-            named: The column of each statistic.
-
-        Returns:
-            The name.
-        """
-        return one.name or f"ratio_{_column(one.top, named)}_{_column(one.bottom, named)}"
 
     def name_of(self, node: exp.Expr, named: Named, released: Mapping[str, ColumnType]) -> str | None:
         """The released column of an expression after GROUP BY.
@@ -110,12 +103,12 @@ class Derived:
         column = derived(node)
         for one in self.computed:
             if column is not None and replace(one, name="") == replace(column, name=""):
-                return _shaped(one, named, released) if one.bottom is None else self.ratio_name(one, named)
+                return _shaped(one, named, released) if one.is_shape else _name(one)
         return None
 
 
 def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
-    """Replace computed columns of a SELECT by their statistics. It adds the statistics of a ratio if they are missing.
+    """Replace computed columns of a SELECT by their statistics. It adds the statistics of expressions if they are missing.
 
     Args:
         select: The statement.
@@ -124,31 +117,33 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
         The new statement, and the computed columns.
 
     Raises:
-        QueryError: A MONOTONE or GREATEST is not understood.
+        QueryError: A MONOTONE is not understood.
     """
-    changed, computed = select.copy(), list[Computed]()
+    changed, columns = select.copy(), list[Computed]()
     selected: list[exp.Expr] = []
     items: list[exp.Expr] = []
     for item in changed.expressions:
         inner = item.this if isinstance(item, exp.Alias) else item
-        column = derived(inner, item.alias if isinstance(item, exp.Alias) else "")
-        if column is None:
-            selected.append(item)
-        else:
-            computed.append(column)
-            if column.bottom is None:
-                selected.append(
-                    exp.alias_(column.top.copy(), column.name, quoted=True) if column.name else column.top.copy()
-                )
-        items.append(selected[-1] if column is None or column.bottom is None else inner)
+        name = item.alias if isinstance(item, exp.Alias) else ""
+        column = Computed(name, inner) if inner.is_number else derived(inner, name)
+        if column is not None:
+            columns.append(column)
+        shape = column is not None and column.is_shape
+        items.append(exp.alias_(column.of.copy(), name or None, quoted=True) if column and shape else item)
+        if column is None or shape:
+            selected.append(items[-1])
+    parts = [part for one in columns if not one.is_shape for part in statistics_in(one.of)]
+    asked = [one for item in selected for one in statistics_in(item)]
+    if (parts or asked) and not any(isinstance(one, exp.Window | exp.Anonymous) for one in asked):
+        clauses = [changed.args[clause] for clause in ("having", "order") if changed.args.get(clause) is not None]
+        parts += [part for clause in clauses for part in statistics_in(clause)]
     known = [item.this if isinstance(item, exp.Alias) else item for item in selected]
-    for one in computed:
-        for part in () if one.bottom is None else (one.top, one.bottom):
-            if part not in known:
-                known.append(part)
-                selected.append(part.copy())
+    for part in parts:
+        if part not in known:
+            known.append(part)
+            selected.append(part.copy())
     changed.set("expressions", selected)
-    return changed, Derived(tuple(computed), tuple(items))
+    return changed, Derived(tuple(columns), tuple(items))
 
 
 def derived(node: exp.Expr, name: str = "") -> Computed | None:
@@ -159,78 +154,102 @@ def derived(node: exp.Expr, name: str = "") -> Computed | None:
         name: The name that AS gives it, or "".
 
     Returns:
-        The column; None for any other expression.
+        The column; None for a statistic, and for what is of rows.
 
     Raises:
-        QueryError: The expression is a shape or ratio that cannot be computed.
+        QueryError: The expression is a shape that cannot be computed.
     """
-    if isinstance(node, exp.Paren):
-        return derived(node.this, name)
-    if isinstance(node, exp.Div) and all(map(_of_statistics, (node.this, node.expression))):
-        return Computed(name, _bare(node.this), _bare(_not_zero(_bare(node.expression))))
+    bare = node.unnest()
+    known = isinstance(bare, OPERATIONS) and not _is_statistic(bare) and bool(statistics_in(bare))
+    return Computed(name, bare) if known else _shape(bare, name)
+
+
+def _shape(node: exp.Expr, name: str) -> Computed | None:
+    """MONOTONE(statistic), GREATEST(statistic, 0), and one of them within the other."""
     verb = str(node.this).upper() if isinstance(node, exp.Anonymous) else ""
-    if not (isinstance(node, exp.Greatest) or verb == "MONOTONE") or not _of_statistics(node):
+    if not (isinstance(node, exp.Greatest) or verb == "MONOTONE") or not statistics_in(node):
         return None
     parts = [node.this, *node.expressions] if isinstance(node, exp.Greatest) else list(node.expressions)
-    of = [part for part in parts if _of_statistics(part)]
-    rest = [part for part in parts if not _of_statistics(part)]
-    within = derived(of[0]) if len(of) == 1 else None
-    if len(of) != 1 or (within is not None and within.bottom is not None):
-        raise _refused(node)
-    inner = within or Computed(name, _bare(of[0]))
+    of = [part for part in parts if statistics_in(part)]
+    rest = [part for part in parts if not statistics_in(part)]
+    within = derived(of[0])
+    plain = len(of) == 1 and (within is None or within.is_shape)
+    inner = within or Computed(name, of[0].unnest())
+    argument = rest[0].this if rest and isinstance(rest[0], exp.Literal) else "increasing"
+    if not plain or len(rest) > 1 or argument not in ({"0"} if isinstance(node, exp.Greatest) else WAYS):
+        raise QueryError(
+            f"{node.sql(dialect='duckdb')!r} is not understood; of one statistic write GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)) "
+            "or MONOTONE(COUNT(*), 'decreasing')"
+        )
     if isinstance(node, exp.Greatest):
-        if len(rest) != 1 or not (isinstance(rest[0], exp.Literal) and rest[0].this == "0"):
-            raise _refused(node)
-        return Computed(name, inner.top, cut=True, way=inner.way)
-    way = rest[0].this if rest and isinstance(rest[0], exp.Literal) else "increasing"
-    if len(rest) > 1 or way not in WAYS:
-        raise _refused(node)
-    return Computed(name, inner.top, cut=inner.cut, way=WAYS[way])
+        return Computed(name, inner.of, cut=True, way=inner.way)
+    return Computed(name, inner.of, cut=inner.cut, way=WAYS[argument])
 
 
-def computed(root: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost expressions under a node that are statistics or computed from them."""
-    inside = list[exp.Expr]()
-    for node in root.walk(prune=lambda one: bool(inside) and inside[-1] is one):
-        if isinstance(node, exp.AggFunc) or (not isinstance(node, exp.Paren) and derived(node) is not None):
-            inside.append(node)
-            yield node
+def _is_statistic(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Window):
+        return node.args.get("order") is not None
+    named = isinstance(node, exp.Anonymous) and str(node.this).upper() in {*FUNCTIONS, "RANGES", "WEIGHTED_SUMS"}
+    return named or isinstance(node, exp.AggFunc | exp.WithinGroup | exp.IgnoreNulls)
 
 
-def _of_statistics(node: exp.Expr) -> bool:
-    return node.find(exp.AggFunc) is not None or any(
-        str(one.this).upper() in FUNCTIONS for one in node.find_all(exp.Anonymous)
-    )
+def statistics_in(node: exp.Expr) -> list[exp.Expr]:
+    """The statistics within an expression; of SUM(statistic) OVER () the inner one.
+
+    Args:
+        node: The expression.
+
+    Returns:
+        The statistics.
+    """
+    if _is_statistic(node):
+        return [node]
+    inside = node.this if isinstance(node, exp.Window) else node
+    return [one for child in inside.iter_expressions() for one in statistics_in(child)]
 
 
-def _bare(node: exp.Expr) -> exp.Expr:
-    return _bare(node.this) if isinstance(node, exp.Paren) else node
+def _name(one: Computed) -> str:
+    return one.name or one.of.sql(dialect="duckdb", comments=False)
 
 
-def _not_zero(node: exp.Expr) -> exp.Expr:
-    """The x of NULLIF(x, 0): a ratio to 0 is no number anyway."""
-    zero = isinstance(node, exp.Nullif) and isinstance(node.expression, exp.Literal) and node.expression.this == "0"
-    return node.this if zero else node
+def _text(node: exp.Expr, named: Named) -> str:
+    """The expression over the released columns."""
+    root = exp.paren(node.copy())
+    for one in statistics_in(root):
+        one.replace(exp.column(_column(one, named), quoted=True))
+    return root.unnest().sql(dialect="duckdb", comments=False)
 
 
-def _column(node: exp.Expr | None, named: Named) -> str:
-    name = None if node is None else named(node)
+def computed(root: exp.Expr, known: Named) -> Iterator[exp.Expr]:
+    """The outermost expressions under a node that are columns of the SELECT, or statistics.
+
+    Args:
+        root: The node.
+        known: The released column of an expression.
+
+    Yields:
+        The expressions.
+    """
+    for child in root.iter_expressions():
+        if _is_statistic(child) or (derived(child) is not None and (child.find(exp.Div) or known(child))):
+            yield child
+        else:
+            yield from computed(child, known)
+
+
+def _column(node: exp.Expr, named: Named) -> str:
+    name = named(node)
     if name is None:
-        text = "" if node is None else node.sql(dialect="duckdb")
-        raise QueryError(f"{text!r} is not a single statistic, which a ratio or a shape needs, as in SUM(x) / COUNT(*)")
+        text = node.sql(dialect="duckdb")
+        raise QueryError(
+            f"{text!r} is not a single statistic, which arithmetic and shapes need, as in SUM(x) / COUNT(*)"
+        )
     return name
 
 
 def _shaped(one: Computed, named: Named, released: Mapping[str, ColumnType]) -> str:
     """The column that a shape is of: as it was selected, where another column may be of the same statistic."""
-    return one.name if released.get(one.name) is ColumnType.NUMBER else _column(one.top, named)
-
-
-def _refused(node: exp.Expr) -> QueryError:
-    return QueryError(
-        f"{node.sql(dialect='duckdb')!r} is not understood; of one statistic write GREATEST(COUNT(*), 0), MONOTONE(COUNT(*)) or "
-        "MONOTONE(COUNT(*), 'decreasing')"
-    )
+    return one.name if released.get(one.name) is ColumnType.NUMBER else _column(one.of, named)
 
 
 CLAUSES = {"having", "order", "limit", "offset"}
@@ -265,7 +284,7 @@ def after_of(
 
 def _having(condition: exp.Expr, schema: Mapping[str, ColumnType], named: Named) -> str:
     root = exp.paren(condition.copy())
-    for node in list(computed(root)):
+    for node in list(computed(root, named)):
         node.replace(exp.column(_selected(node, named), quoted=True))
     checked = RowExpression.checked(root.this, schema)
     if checked.type is not ColumnType.BOOLEAN:
@@ -283,8 +302,8 @@ def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[
         return columns[int(node.this) - 1], down
     if isinstance(node, exp.Column) and not node.table and node.name in schema:
         return node.name, down
-    if isinstance(node, exp.AggFunc) or derived(node) is not None:
-        return _selected(node, named), down
+    if (name := named(node)) is not None:
+        return name, down
     raise QueryError(
         f"ORDER BY {node.sql(dialect='duckdb')!r} must be a column of the SELECT or its number; write ORDER BY 1"
     )

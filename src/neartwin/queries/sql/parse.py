@@ -9,28 +9,28 @@ A statement is one SELECT from a table. It may have:
 - COUNT(*), COUNT(expression), COUNT(DISTINCT unit), SUM(expression), AVG(expression), and other statistics of their
   room;
 - FILTER (WHERE ...) and COUNT_IF, which become a CASE, because a statistic passes over NULL;
-- sums over the groups (see `windows`), and ratios and shapes of the noisy result (see `derived`);
+- sums over the groups (see `windows`), and arithmetic and shapes of the noisy result (see `derived`);
 - HAVING, ORDER BY, LIMIT and OFFSET.
 
-Other SQL is refused, and the error says what to write instead.
+It may be written in another dialect, with positions and qualified names (see `spelling`). Other SQL is refused, and the
+error says what to write instead.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import cast
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK
-from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, without_derived
+from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, statistics_in, without_derived
 from neartwin.queries.sql.joins import Others, joined_by
+from neartwin.queries.sql.spelling import plain, trees
 from neartwin.queries.sql.subqueries import without_subqueries
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
@@ -153,7 +153,9 @@ _INSTEAD = {"windows": "write the window itself behind OVER"}
 Keys = object | Callable[[Mapping[str, ColumnType]], object]
 
 
-def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None) -> Query | TopK:
+def from_sql(
+    text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None, dialect: str = "duckdb"
+) -> Query | TopK:
     """The question of a SQL text. Bounds come from the table's declared columns.
 
     Args:
@@ -162,6 +164,7 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
         keys: Public keys of the GROUP BY columns, as for `Rows.group_by`. Or a function that returns them from the
             types of the columns, joined and computed ones included.
         tables: The tables that JOIN may name, as for `Rows.join`.
+        dialect: The SQL that the text is written in: duckdb, postgres, spark, bigquery, snowflake, tsql and others.
 
     Returns:
         The question.
@@ -174,9 +177,10 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     >>> nt.from_sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town", rows, keys=["Bonn", "Ulm"])
     <Query of 'visits' by town: n = count()>
     """
-    plain, derived_columns = without_derived(_select(text, rows.table.name))
-    select, over = without_workload(plain)
-    rows, groups, margins = _grouped(select, rows, tables)
+    select, rows = _select(text, rows, tables or {}, dialect)
+    bare, derived_columns = without_derived(select)
+    select, over = without_workload(bare)
+    rows, groups, margins = _grouped(select, rows)
     chosen = keys(rows.table.schema) if callable(keys) else keys
     if not any(_is_statistic(item, groups) for item in select.expressions):
         return _most_common(select, rows, groups, chosen)
@@ -192,13 +196,16 @@ def from_sql(text: str, rows: Rows, *, keys: Keys = None, tables: Others | None 
     return replace(query, after=_after(select, query, groups, over, derived_columns))
 
 
-def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tuple[Rows, tuple[str, ...]]:
+def grouped_rows(
+    text: str, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb"
+) -> tuple[Rows, tuple[str, ...]]:
     """The rows that a SQL text groups, computed columns included, and its group columns.
 
     Args:
         text: One SELECT.
         rows: The rows of the table in FROM.
         tables: The tables that JOIN may name.
+        dialect: The SQL that the text is written in.
 
     Returns:
         The rows, and the names of the group columns.
@@ -206,16 +213,13 @@ def grouped_rows(text: str, rows: Rows, *, tables: Others | None = None) -> tupl
     Raises:
         QueryError: Something is not understood.
     """
-    plain, _ = without_derived(_select(text, rows.table.name))
-    grouped, groups, _ = _grouped(without_workload(plain)[0], rows, tables)
+    select, rows = _select(text, rows, tables or {}, dialect)
+    grouped, groups, _ = _grouped(without_workload(without_derived(select)[0])[0], rows)
     return grouped, tuple(groups)
 
 
-def _grouped(
-    select: exp.Select, rows: Rows, tables: Others | None
-) -> tuple[Rows, dict[str, str], tuple[tuple[str, ...], ...]]:
+def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tuple[tuple[str, ...], ...]]:
     """The rows, the group columns with what they stand for, and the margins of GROUPING SETS by their columns."""
-    rows = joined_by(select, rows, tables or {})
     where = select.args.get("where")
     if where is not None:
         named = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
@@ -229,7 +233,7 @@ def _grouped(
     group = select.args.get("group")
     sets = None if group is None else sets_of(group)
     plain = group if group is None or sets is None else flattened(group, sets)
-    groups = {} if plain is None else _groups(plain, _named(select))
+    groups = {} if plain is None else _groups(plain, _named(select), rows.table.schema)
     for name, expression in groups.items():
         if name not in rows.table.schema or expression != _quoted(name):
             rows = rows.with_column(name, expression)
@@ -269,8 +273,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
 
 def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
     inner = item.this if isinstance(item, exp.Alias) else item
-    named = groups.get(item.alias if isinstance(item, exp.Alias) else item.name) == _written(inner)
-    return not (named or (not isinstance(item, exp.Alias) and _written(item) in groups))
+    return _written(inner) not in {*groups.values(), *map(_quoted, groups)}
 
 
 def _after(
@@ -281,6 +284,8 @@ def _after(
     if over is not None:
         select, names = over.renamed(select, tuple(groups))
     grouped = {text: names.get(name, name) for name, text in groups.items()}
+    shown = {grouped[text]: alias for alias, text in _named(select).items() if grouped.get(text, alias) != alias}
+    inner = names | {alias: name for name, alias in shown.items()}
 
     def statistic(node: exp.Expr) -> str | None:
         return _asked_as(node, query, over)
@@ -290,15 +295,17 @@ def _after(
         return None if name is None else _only_column(name, query.aggregates[name])
 
     def named(node: exp.Expr) -> str | None:
-        if (text := _written(node)) in grouped:
-            return grouped[text]
-        return statistic(node) if derived(node) is None else derived_columns.name_of(node, single, query.released)
+        if (text := _written(node)) in grouped or node.name in inner:
+            return grouped.get(text) or inner[node.name]
+        if derived(node) is not None:
+            return derived_columns.name_of(node, single, query.released)
+        return statistic(node) if statistics_in(node) else None
 
     selected = [
         item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
         for item in derived_columns.items
     ]
-    selected = [names.get(name, name) for name in selected]
+    selected = [inner.get(name, name) for name in selected]
     if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
         raise QueryError(
             f"{lost[0]!r} is not a column of this answer, because {over.workload} add up the groups; leave it out of SELECT"
@@ -307,8 +314,8 @@ def _after(
     for name, _ in shaped.monotone:
         if name in query.aggregates and not query.aggregates[name].has_bar:
             raise QueryError(f"{name!r} may have no finite bar, which MONOTONE needs as a weight; leave MONOTONE out")
-    released = dict(query.released) | {name: ColumnType.NUMBER for name, _, _ in shaped.ratios}
-    return after_of(select, released, selected, named, shaped)
+    released = dict(query.released) | {name: ColumnType.NUMBER for name, _ in shaped.computed}
+    return replace(after_of(select, released, selected, named, shaped), shown=tuple(shown.items()))
 
 
 def _asked_as(node: exp.Expr, query: Query, over: Asked | None) -> str | None:
@@ -345,13 +352,11 @@ def explained_sql(text: str) -> str | None:
     return text[match.start(1) :]
 
 
-def _select(text: str, table: str) -> exp.Select:
-    line = f"write SELECT COUNT(*) AS n FROM {table}"
-    try:
-        statements = sqlglot.parse(text, read="duckdb")
-    except SqlglotError:
-        raise QueryError(f"{text!r} is not SQL; {line}") from None
-    select = statements[0]
+def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:
+    """The statement in plain spelling, and the joined rows that it is of."""
+    line = f"write SELECT COUNT(*) AS n FROM {rows.table.name}"
+    statements = trees(text, dialect, rows.table.name)
+    select = statements[0] if statements else None
     if isinstance(select, exp.SetOperation):
         line = f"write {select.this.sql(dialect='duckdb')}; {select.expression.sql(dialect='duckdb')}"
     if len(statements) != 1 or not isinstance(select, exp.Select):
@@ -366,7 +371,10 @@ def _select(text: str, table: str) -> exp.Select:
                 else _INSTEAD.get(clause, "leave it out")
             )
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
-    return without_subqueries(without_filters(select))
+    known = {**tables, rows.table.name: rows}
+    columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
+    spelled = without_subqueries(without_filters(cast("exp.Select", plain(select, columns))))
+    return spelled, joined_by(spelled, rows, tables)
 
 
 def _named(select: exp.Select) -> dict[str, str]:
@@ -384,8 +392,8 @@ def _quoted(name: str) -> str:
     return exp.column(name, quoted=True).sql(dialect="duckdb")
 
 
-def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
-    """The group columns by name, with what they stand for."""
+def _groups(group: exp.Group, named: Mapping[str, str], schema: Collection[str]) -> dict[str, str]:
+    """The group columns by name, with what they stand for. One of another column's name gets an underscore."""
     others = any(value for name, value in group.args.items() if name != "expressions")
     if not group.expressions or others:
         raise QueryError(
@@ -393,15 +401,12 @@ def _groups(group: exp.Group, named: Mapping[str, str]) -> dict[str, str]:
         )
     texts, columns = {text: name for name, text in named.items()}, {}
     for item in group.expressions:
-        if isinstance(item, exp.Literal):
-            chosen = cast("exp.Select", group.parent).expressions[int(item.this) - 1 :][:1] if item.is_int else []
-            line = "; write GROUP BY " + ", ".join(one.unalias().sql(dialect="duckdb") for one in chosen)
-            raise QueryError(f"GROUP BY takes columns and expressions, not positions{line}")
         text = _written(item)
-        if isinstance(item, exp.Column) and item.name in named:
+        if isinstance(item, exp.Column) and item.name in named and item.name not in schema:
             name, text = item.name, named[item.name]
         else:
             name = texts.get(text, item.name if isinstance(item, exp.Column) else text)
+        name += "_" * (name in schema and text != _quoted(name))
         if name in columns:
             raise QueryError(f"GROUP BY names {name!r} twice")
         columns[name] = text

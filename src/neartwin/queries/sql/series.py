@@ -2,33 +2,36 @@
 
 from collections.abc import Mapping
 
-import sqlglot
-from sqlglot.errors import SqlglotError
-
 from neartwin.errors import QueryError
 from neartwin.interactive import suggested
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import Keys, from_sql, grouped_rows
+from neartwin.queries.sql.spelling import trees
 
 
-def statements(text: str) -> tuple[str, ...]:
-    """The texts between semicolons, without empty ones. A semicolon within quotes or a comment separates nothing.
+def statements(text: str, dialect: str = "duckdb", table: str = "purchases") -> tuple[str, ...]:
+    """The statements between semicolons, without empty ones. A semicolon within quotes or a comment separates nothing.
+
+    Args:
+        text: The statements.
+        dialect: The SQL that they are written in, as for `from_sql`.
+        table: A table, for the error.
+
+    Returns:
+        Each statement in DuckDB's dialect.
+
+    Raises:
+        QueryError: The text is no SQL.
 
     >>> statements("SELECT COUNT(*) FROM t WHERE a = ';'; SELECT SUM(b) FROM t;")
     ("SELECT COUNT(*) FROM t WHERE a = ';'", 'SELECT SUM(b) FROM t')
     """
-    try:
-        tokens = sqlglot.tokenize(text, read="duckdb")
-    except SqlglotError:
-        return (text,)  # whoever parses it says what is wrong
-    ends = [token.start for token in tokens if token.token_type.name == "SEMICOLON"]
-    parts = [text[start:end].strip() for start, end in zip([0, *(end + 1 for end in ends)], [*ends, None], strict=True)]
-    return tuple(part for part in parts if part)
+    return tuple(tree.sql(dialect="duckdb", comments=False) for tree in trees(text, dialect, table))
 
 
 def series_from_sql(
-    text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None
+    text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None, dialect: str = "duckdb"
 ) -> tuple[Query | TopK, ...]:
     """The questions of all statements of a text, in their order.
 
@@ -38,6 +41,7 @@ def series_from_sql(
         keys: A mapping from columns, of which each statement takes those that it groups by. Other forms go to every
             statement that groups.
         tables: The tables that JOIN may name.
+        dialect: The SQL that the text is written in, as for `from_sql`.
 
     Returns:
         The questions.
@@ -50,7 +54,7 @@ def series_from_sql(
     >>> len(nt.series_from_sql("SELECT COUNT(*) FROM visits; SELECT COUNT(DISTINCT who) FROM visits", rows))
     2
     """
-    texts = statements(text)
+    texts = statements(text, dialect, rows.table.name)
     if not texts:
         raise QueryError("the text must have at least one SELECT statement")
     selects = []

@@ -13,14 +13,13 @@ largest with DESC. Ranges go by the given order of the keys.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date
-from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.query import Groups
+from neartwin.queries.sql.spelling import value_of
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.tables.types import Key
 
@@ -122,13 +121,18 @@ def _read(node: exp.Expr) -> tuple[exp.Expr, Asked] | None:
     statistic, *rest = node.expressions or [None]
     if not _is_sum(statistic) or len(rest) > 1:
         raise _refused(node)
-    if str(node.this).upper() == "RANGES":
-        return statistic, Asked(range_sums(_lengths(node, rest[0]) if rest else None))
-    if not rest:
+    weights = value_of(rest[0]) if rest else None
+    if str(node.this).upper() == "RANGES" and (isinstance(weights, list) or not rest):
+        return statistic, Asked(range_sums(weights))
+    if not isinstance(weights, dict) or not all(isinstance(one, dict) for one in weights.values()):
         raise _refused(node)
-    names = {_literal(node, name): value for name, value in _pairs(node, rest[0])}
-    weights = {name: {_key(node, k): _weight(node, w) for k, w in _pairs(node, value)} for name, value in names.items()}
-    return statistic, Asked(weighted(weights))
+    return statistic, Asked(weighted({name: _by_key(one) for name, one in weights.items()}))
+
+
+def _by_key(weights: dict[Any, Any]) -> dict[Any, Any]:
+    """Weights by key; DuckDB lists the keys of several columns beside their weights."""
+    apart = isinstance(weights.get("key"), list) and isinstance(weights.get("value"), list)
+    return dict(zip(map(tuple, weights["key"]), weights["value"], strict=True)) if apart else weights
 
 
 def _window(node: exp.Window) -> tuple[exp.Expr, Asked]:
@@ -176,55 +180,6 @@ def _is_sum(node: exp.Expr | None) -> bool:
         case exp.Sum(this=value):
             return not isinstance(value, exp.AggFunc | exp.Distinct | exp.Star)
     return False
-
-
-def _lengths(node: exp.Expr, argument: exp.Expr) -> list[int]:
-    if not isinstance(argument, exp.Array) or not all(
-        isinstance(one, exp.Literal) and one.is_int for one in argument.expressions
-    ):
-        raise _refused(node)
-    return [int(one.this) for one in argument.expressions]
-
-
-def _pairs(node: exp.Expr, argument: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
-    """What stands in MAP {a: b, ...}."""
-    inside = argument.this if isinstance(argument, exp.ToMap) else None
-    if not isinstance(inside, exp.Struct) or not all(isinstance(one, exp.PropertyEQ) for one in inside.expressions):
-        raise _refused(node)
-    return [(one.this, one.expression) for one in inside.expressions]
-
-
-def _key(node: exp.Expr, argument: exp.Expr) -> Any:
-    if isinstance(argument, exp.Tuple):
-        return tuple(_literal(node, one) for one in argument.expressions)
-    return _literal(node, argument)
-
-
-def _literal(node: exp.Expr, argument: exp.Expr) -> Any:
-    match argument:
-        case exp.Literal(is_string=True):
-            return argument.this
-        case exp.Literal(is_int=True):
-            return int(argument.this)
-        case exp.Neg(this=exp.Literal(is_int=True)):
-            return -int(argument.this.this)
-        case exp.Boolean():
-            return bool(argument.this)
-        case exp.Null():
-            return None
-        case exp.Cast(this=exp.Literal(is_string=True)) if argument.is_type("date"):
-            try:
-                return date.fromisoformat(argument.this.this)
-            except ValueError:
-                raise QueryError(f"{argument.this.this!r} is not a date; write DATE '2026-01-31'") from None
-    raise _refused(node)
-
-
-def _weight(node: exp.Expr, argument: exp.Expr) -> Fraction:
-    sign, bare = (-1, argument.this) if isinstance(argument, exp.Neg) else (1, argument)
-    if not isinstance(bare, exp.Literal) or bare.is_string:
-        raise _refused(node)
-    return sign * Fraction(bare.this)
 
 
 def _sorted(keys: tuple[Key, ...], *, falling: bool) -> tuple[Key, ...]:

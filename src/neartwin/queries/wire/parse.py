@@ -5,7 +5,7 @@
  "statistics": {"orders": {"ask": "count"}, "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200}}}
 {"computed": [["net", "amount * 0.8"]], "group_by": ["month(day)"], "statistics": {"total": {"ask": "sum", "column": "net"}}}
 {"most_common": {"column": "town", "among": ["Ulm", "Bonn"]}}
-{"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}}
+{"sql": "SELECT cds, COUNT(*) FROM purchases GROUP BY cds", "keys": {"cds": [1, 2]}, "dialect": "postgres"}
 ```
 
 Other parts of the form:
@@ -255,7 +255,7 @@ def workload_form(workload: Workload, plain: Callable[[object], object]) -> dict
 Form = dict[str, Any]
 
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "joins"}
-_FIELDS |= {"margins", "workload", "from"}
+_FIELDS |= {"margins", "workload", "from", "dialect"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | TopK:
@@ -336,15 +336,15 @@ def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
         raise QueryError(
             "question: where, group_by, computed columns, joins, margins, workload and after stand in the SQL text"
         )
-    if not isinstance(fields["sql"], str):
-        raise QueryError("question: sql must be text")
-    keys = fields.get("keys")
+    sql, dialect, keys = fields["sql"], fields.get("dialect", "duckdb"), fields.get("keys")
+    if not isinstance(sql, str) or not isinstance(dialect, str):
+        raise QueryError("question: sql and dialect must be text")
     if keys is None:
-        return from_sql(fields["sql"], rows, tables=tables)
-    grouped, columns = grouped_rows(fields["sql"], rows, tables=tables)
+        return from_sql(sql, rows, tables=tables, dialect=dialect)
+    grouped, columns = grouped_rows(sql, rows, tables=tables, dialect=dialect)
     if not columns:
         raise QueryError("question: keys need group_by; name the group columns, or leave keys out")
-    return from_sql(fields["sql"], rows, keys=_keys(keys, columns, grouped), tables=tables)
+    return from_sql(sql, rows, keys=_keys(keys, columns, grouped), tables=tables, dialect=dialect)
 
 
 def _from_parts(fields: Form, rows: Rows) -> Query:

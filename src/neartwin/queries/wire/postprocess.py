@@ -1,21 +1,22 @@
-"""Steps on a noisy result as JSON: shapes and ratios, then HAVING, ORDER BY and LIMIT, by the names of its columns.
+"""Steps on a noisy result as JSON: shapes and arithmetic, then HAVING, ORDER BY and LIMIT, by the names of its columns.
 
 ```
-{"monotone": {"orders": "increasing"}, "non_negative": ["orders"], "ratios": {"each": ["total", "orders"]},
+{"monotone": {"orders": "increasing"}, "non_negative": ["orders"], "computed": {"each": "ROUND(total / orders, 2)"},
  "having": "orders > 100", "order_by": [["orders", true]], "limit": 5, "offset": 0}
 ```
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.arithmetic import Arithmetic
 from neartwin.queries.query import WAYS, PostProcessing
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
-SHAPES = {"monotone", "non_negative", "ratios"}
-_WORDS = SHAPES | {"having", "order_by", "limit", "offset"}
+SHAPES = {"monotone", "non_negative", "computed"}
+_WORDS = SHAPES | {"having", "order_by", "limit", "offset", "shown"}
 
 
 def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessing:
@@ -37,17 +38,14 @@ def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessi
     except ParameterError as fault:
         raise QueryError(f"question: {fault}") from None
     numbers = {name for name, kind in released.items() if kind is ColumnType.NUMBER}
-    for name in (
-        *(name for name, _ in after.monotone),
-        *after.non_negative,
-        *(n for one in after.ratios for n in one[1:]),
-    ):
+    for name in (*(name for name, _ in after.monotone), *after.non_negative):
         if name not in numbers:
             raise QueryError(f"question: {name!r} of after is not a statistic of the result")
     schema = dict(released)
-    for name, _, _ in after.ratios:
+    for name, text in after.computed:
         if name in schema:
-            raise QueryError(f"question: a ratio needs a new name, and {name!r} is a column of the result")
+            raise QueryError(f"question: {text!r} needs a new name, and {name!r} is a column of the result")
+        Arithmetic.parse(text, numbers)
         schema[name] = ColumnType.NUMBER
     if after.having and (checked := RowExpression.parse(after.having, schema)).type is not ColumnType.BOOLEAN:
         raise QueryError(f"question: having={after.having!r} is {checked.type}, and must be a condition")
@@ -83,11 +81,12 @@ def after_read(form: object) -> PostProcessing:
     return PostProcessing(
         monotone=tuple((name, WAYS[way]) for name, way in steps["monotone"].items()),
         non_negative=tuple(steps["non_negative"]),
-        ratios=tuple((name, top, bottom) for name, (top, bottom) in steps["ratios"].items()),
+        computed=tuple(steps["computed"].items()),
         having=steps["having"],
         order=tuple((name, down) for name, down in steps["order_by"]),
         limit=form.get("limit"),
         offset=form.get("offset") or 0,
+        shown=tuple(steps["shown"].items()),
     )
 
 
@@ -96,18 +95,18 @@ def after_form(after: PostProcessing) -> dict[str, Any]:
     parts: dict[str, Any] = {
         "monotone": {name: "increasing" if way else "decreasing" for name, way in after.monotone},
         "non_negative": list(after.non_negative),
-        "ratios": {name: [top, bottom] for name, top, bottom in after.ratios},
+        "computed": dict(after.computed),
         "having": after.having,
         "order_by": [list(one) for one in after.order],
         "limit": after.limit,
         "offset": after.offset,
+        "shown": dict(after.shown),
     }
     return {name: value for name, value in parts.items() if value or (value == 0 and name == "limit")}
 
 
-def _are_texts(values: object, many: int | None = None) -> bool:
-    fits = isinstance(values, list) and all(isinstance(value, str) for value in values)
-    return fits and (many is None or len(cast("list[str]", values)) == many)
+def _are_texts(values: object) -> bool:
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
 def _is_mapping(value: object, fits: Callable[[Any], bool]) -> bool:
@@ -118,14 +117,20 @@ def _is_order(one: object) -> bool:
     return isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], bool)
 
 
-_EMPTY: Mapping[str, Any] = {"monotone": {}, "non_negative": [], "ratios": {}, "having": "", "order_by": []}
+_EMPTY: Mapping[str, Any] = {
+    "monotone": {}, "non_negative": [], "computed": {}, "having": "", "order_by": [], "shown": {},
+}  # fmt: skip
 _FIT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "monotone": (
         lambda it: _is_mapping(it, lambda way: isinstance(way, str) and way in WAYS),
         'as in {"orders": "increasing"}, or decreasing',
     ),
     "non_negative": (_are_texts, "a list of statistics"),
-    "ratios": (lambda it: _is_mapping(it, lambda parts: _are_texts(parts, 2)), 'as in {"each": ["total", "orders"]}'),
+    "computed": (
+        lambda it: _is_mapping(it, lambda text: isinstance(text, str)),
+        'as in {"each": "ROUND(total / orders, 2)"}',
+    ),
+    "shown": (lambda it: _is_mapping(it, lambda name: isinstance(name, str)), 'as in {"month_": "month"}'),
     "having": (lambda it: isinstance(it, str), "text"),
     "order_by": (lambda it: isinstance(it, list) and all(map(_is_order, it)), 'a list such as [["orders", true]]'),
 }

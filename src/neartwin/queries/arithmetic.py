@@ -1,0 +1,291 @@
+"""Arithmetic on the columns of a release, with error bars: `100 * "total" / NULLIF("n", 0)`, `"n" / SUM("n") OVER ()`.
+
+It is computed of released values, so it costs nothing. Let X be a column whose noise is drawn anew in each group, within h
+with the release's confidence. Let T be the sum of X over all groups. A bar of c + w X + v T follows from the variances of
+normal noise; sums of Laplace noise have lighter tails. A quotient of two such terms of one column has Fieller's bar (1954).
+Every other operation takes the extremes over the box of its operands' bars, which hold together by the union bound.
+
+A division by 0 is undefined. COALESCE replaces it. It is shown as 0 with an open bar.
+"""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from neartwin.errors import QueryError
+from neartwin.exact import FloatArray
+from neartwin.tables.expressions import parsed
+from neartwin.tables.terms import check_surface
+
+_Operation = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class _Linear:
+    """c + w X + v T of one column: its middle, (groups,), w and v."""
+
+    column: str
+    middle: FloatArray
+    own: float
+    whole: float
+
+    def __mul__(self, factor: float) -> "_Linear":
+        return _Linear(self.column, self.middle * factor, self.own * factor, self.whole * factor)
+
+    def covariance(self, other: "_Linear") -> float:
+        """Of the noises of both, in squares of half-widths of X."""
+        own = self.own * other.own + self.own * other.whole + self.whole * other.own
+        return own + self.whole * other.whole * len(self.middle)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Estimate:
+    """Values with bars.
+
+    Attributes:
+        values: The values, (groups,); NaN where they are undefined.
+        low: The lower ends of the bars, (groups,), with infinities where they are open.
+        high: The upper ends, (groups,).
+        events: Conditions of the bars: a column, and the combination of its noise.
+        is_whole: Whether a column's values are whole numbers.
+        half: The half-width of a column's noise, where each bar is of that noise alone and no other group has it.
+        linear: The form, where it is linear in one column.
+        what: The statistic in words.
+    """
+
+    values: FloatArray
+    low: FloatArray
+    high: FloatArray
+    events: frozenset[tuple[str, object]] = frozenset()
+    is_whole: bool = False
+    half: float | None = None
+    linear: _Linear | None = None
+    what: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """A checked expression.
+
+    Attributes:
+        text: Its text.
+        tree: Its parsed form.
+
+    >>> share = Arithmetic.parse('100 * "n" / SUM("n") OVER ()', {"n"})
+    >>> counts = np.array([30.0, 10.0])
+    >>> found = share.of({"n": Estimate(counts, counts - 1, counts + 1, half=1.0)})
+    >>> [round(float(one[0]), 2) for one in (found.values, found.low, found.high)]
+    [75.0, 73.05, 77.01]
+    """
+
+    text: str
+    tree: exp.Expr
+
+    @classmethod
+    def parse(cls, text: str, columns: Collection[str]) -> "Arithmetic":
+        """Check a text.
+
+        Args:
+            text: A SQL expression over released statistics.
+            columns: Their names.
+
+        Returns:
+            The expression.
+
+        Raises:
+            QueryError: A part is not understood.
+        """
+        try:
+            tree = parsed(text)
+        except SqlglotError:
+            raise QueryError(f"{text!r} is not SQL; write for instance '100 * total / n'") from None
+        check_surface(tree)
+        checked = cls(text, tree)
+        checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
+        return checked
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that it reads."""
+        return frozenset(column.name for column in self.tree.find_all(exp.Column))
+
+    def of(self, columns: Mapping[str, Estimate]) -> Estimate:
+        """The values and bars of all groups.
+
+        Args:
+            columns: The columns by name.
+
+        Returns:
+            The estimates.
+        """
+        with np.errstate(all="ignore"):
+            return _Evaluation(columns).of(self.tree)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evaluation:
+    columns: Mapping[str, Estimate]
+
+    def of(self, node: exp.Expr) -> Estimate:
+        node = node.unnest()
+        match node:
+            case exp.Literal(is_string=False) if np.isfinite(float(node.this)):
+                return Estimate(*(np.full(1, float(node.this)),) * 3)
+            case exp.Column():
+                return self.column(node)
+            case exp.Window(this=exp.Sum(this=exp.Column() as inner)) if _is_total(node):
+                return self.total(inner)
+            case exp.Add() | exp.Sub():
+                return self.sum(node)
+            case exp.Mul() | exp.Neg():
+                return _product(self.of(node.this), _MINUS if isinstance(node, exp.Neg) else self.of(node.expression))
+            case exp.Div():
+                return self.quotient(node)
+            case exp.Round() | exp.Cast() if (digits := _digits(node)) is not None:
+                return _mapped(self.of(node.this), lambda x: _rounded(x, digits))
+            case exp.Cast() if node.is_type(*exp.DataType.REAL_TYPES):
+                return self.of(node.this)
+            case exp.Coalesce(expressions=[other]):
+                first, second = self.of(node.this), self.of(other)
+                lost = np.isnan(first.values)
+                ends = np.where(lost, -np.inf, first.low), np.where(lost, np.inf, first.high)
+                return Estimate(np.where(lost, second.values, first.values), *ends, first.events | second.events)
+            case exp.Nullif(expression=exp.Literal(is_string=False)):
+                inside = self.of(node.this)
+                gone = inside.values == float(node.expression.this)
+                return replace(inside, values=np.where(gone, np.nan, inside.values))
+        raise QueryError(
+            f"{node.sql(dialect='duckdb', comments=False)!r} is not understood after aggregation; written are + - * /, ROUND, "
+            "COALESCE, NULLIF(x, 0), CAST to a number, and SUM(x) OVER () for the total; write ROUND(SUM(x) / COUNT(*), 2)"
+        )
+
+    def column(self, node: exp.Expr) -> Estimate:
+        if node.name not in self.columns or node.args.get("table"):
+            raise QueryError(f"{node.sql(dialect='duckdb')} is no statistic of the result: {', '.join(self.columns)}")
+        one = self.columns[node.name]
+        linear = None if one.half is None else _Linear(node.name, (one.low + one.high) / 2, 1.0, 0.0)
+        return replace(one, events=frozenset({(node.name, 0.0)}), linear=linear)
+
+    def total(self, node: exp.Expr) -> Estimate:
+        one = self.column(node)
+        values, everywhere = np.full_like(one.values, one.values.sum()), np.full_like(one.values, np.inf)
+        found = Estimate(values, -everywhere, everywhere, frozenset({(node.name, "total")}))
+        form = one.linear
+        if form is None:
+            return found
+        return self.linear(found, _Linear(node.name, np.full_like(values, form.middle.sum()), 0.0, 1.0))
+
+    def sum(self, node: exp.Expr) -> Estimate:
+        a, b = self.of(node.this), self.of(node.expression)
+        b = _product(b, _MINUS) if isinstance(node, exp.Sub) else b
+        found, one, other = _boxed(a, b, np.add), _form(a, b), _form(b, a)
+        if one is None or other is None or one.column != other.column:
+            return found
+        form = _Linear(one.column, one.middle + other.middle, one.own + other.own, one.whole + other.whole)
+        return self.linear(found, form)
+
+    def linear(self, found: Estimate, form: _Linear) -> Estimate:
+        off = max(form.covariance(form), 0.0) ** 0.5 * (self.columns[form.column].half or 0.0)
+        event = (form.column, form.own / form.whole if form.own and form.whole else "total" if form.whole else 0.0)
+        return Estimate(found.values, form.middle - off, form.middle + off, frozenset({event}), linear=form)
+
+    def quotient(self, node: exp.Expr) -> Estimate:
+        a, b = self.of(node.this), self.of(node.expression)
+        found, one, other = _boxed(a, b, np.divide), a.linear, b.linear
+        found = replace(found, values=np.where(b.values == 0, np.nan, found.values))
+        if not b.events and b.values.all():
+            return replace(found, linear=one and one * float(1 / b.values[0]))
+        if one is not None and other is not None and one.column == other.column:
+            half = self.columns[one.column].half or 0.0
+            squares = [x.covariance(y) * half**2 for x, y in ((one, one), (other, other), (one, other))]
+            event = (one.column, (one.own, one.whole, other.own, other.whole))
+            return Estimate(found.values, *fieller(one.middle, other.middle, *squares), frozenset({event}))
+        if not a.what.startswith("count(") or b.what != "count()":
+            return found
+        return _mapped(found, lambda x: np.clip(np.nan_to_num(x), 0, 1))  # some rows of all rows
+
+
+_MINUS = Estimate(*(np.full(1, -1.0),) * 3)
+
+
+def _is_total(node: exp.Expr) -> bool:
+    return not {name for name, value in node.args.items() if value} - {"this", "over"}
+
+
+def _digits(node: exp.Expr) -> int | None:
+    """The decimals that a ROUND or CAST leaves; None where it leaves all, or is not understood."""
+    decimals = node.args.get("decimals") or exp.Literal.number(0)
+    text = (decimals if isinstance(node, exp.Round) else node.args["to"]).sql(dialect="duckdb")
+    found = re.search(r"^(1?\d)$|, (1?\d)\)$", text)
+    return 0 if node.is_type(*exp.DataType.INTEGER_TYPES) else int(found[1] or found[2]) if found else None
+
+
+def _rounded(values: FloatArray, digits: int) -> FloatArray:
+    """Halves away from 0, as SQL rounds."""
+    return np.asarray(np.copysign(np.floor(np.abs(values) * 10.0**digits + 0.5) / 10.0**digits, values))
+
+
+def extremes(a: Estimate, b: Estimate, operation: _Operation) -> tuple[FloatArray, FloatArray]:
+    """The extremes of an operation over the box of two bars, which are at its corners; open where it is undefined.
+
+    Args:
+        a: The first operand.
+        b: The second operand.
+        operation: The operation, monotone in each operand.
+
+    Returns:
+        The ends of the bars, (groups,).
+    """
+    corners = np.array([operation(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
+    undefined = np.isnan(corners).any(axis=0) | ((operation is np.divide) & (b.low <= 0) & (b.high >= 0))
+    return np.where(undefined, -np.inf, corners.min(axis=0)), np.where(undefined, np.inf, corners.max(axis=0))
+
+
+def _mapped(inner: Estimate, function: Callable[[FloatArray], FloatArray]) -> Estimate:
+    """A function that only grows."""
+    return Estimate(function(inner.values), function(inner.low), function(inner.high), inner.events)
+
+
+def _boxed(a: Estimate, b: Estimate, operation: _Operation) -> Estimate:
+    return Estimate(operation(a.values, b.values), *extremes(a, b, operation), a.events | b.events)
+
+
+def _product(a: Estimate, b: Estimate) -> Estimate:
+    form, factor = (a.linear, b) if a.linear is not None else (b.linear, a)
+    linear = None if factor.events or form is None else form * float(factor.values[0])
+    return replace(_boxed(a, b, np.multiply), linear=linear)
+
+
+def _form(one: Estimate, other: Estimate) -> _Linear | None:
+    """Its linear form; a constant is one of the other's column."""
+    if one.events or other.linear is None:
+        return one.linear
+    return _Linear(other.linear.column, np.full_like(other.values, one.values[0]), 0.0, 0.0)
+
+
+def fieller(
+    above: FloatArray, below: FloatArray, first: float, second: float, common: float
+) -> tuple[FloatArray, FloatArray]:
+    """All m with (a - m b)^2 <= h_a^2 - 2 m c + m^2 h_b^2; open if b may be 0.
+
+    Args:
+        above: a, (groups,).
+        below: b, (groups,).
+        first: The square of a's half-width.
+        second: That of b's.
+        common: c, the square of the half-width that both share.
+
+    Returns:
+        The extremes of m, (groups,).
+    """
+    lead, middle = below**2 - second, above * below - common
+    root = np.sqrt(np.maximum(middle**2 - lead * (above**2 - first), 0.0))
+    low, high = (np.where(lead <= 0, sign * np.inf, (middle + sign * root) / lead) for sign in (-1, 1))
+    return low, high
+
+
+OPERATIONS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Round, exp.Cast, exp.Coalesce, exp.Nullif, exp.Window)

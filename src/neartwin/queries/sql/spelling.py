@@ -1,0 +1,241 @@
+"""SQL as people and tools write it, in the one spelling that the parser reads: DuckDB's dialect, plain names, no positions.
+
+| written | read as |
+|---|---|
+| `"public"."purchases"."city"`, CITY | the column city of the table |
+| GROUP BY 1, GROUP BY ALL | GROUP BY the expressions of SELECT |
+| SUM(1), COUNT(1), SUM(3) | COUNT(*), 3 * COUNT(*) |
+| DATE '1994-01-01' + INTERVAL '1' YEAR, 0.06 + 0.01 | DATE '1995-01-01', 0.07 |
+| TIMESTAMP WITH TIME ZONE '2024-01-01 00:00:00+01' | TIMESTAMP '2023-12-31 23:00:00' |
+| WHERE 1 = 1 AND x > 2 | WHERE x > 2 |
+| EXTRACT(EPOCH FROM at) | DATE_DIFF('second', TIMESTAMP '1970-01-01 00:00:00', at), whole seconds |
+| PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x) | QUANTILE_CONT(x, 0.5) |
+
+Numbers fold in decimals, as databases fold them: 0.06 + 0.01 in doubles is less than 0.07. Only constants fold, so that no value
+of a row can decide whether a statement is read.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from functools import cache
+from typing import Any, cast
+
+import duckdb
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects import Postgres
+from sqlglot.errors import SqlglotError
+
+from neartwin.errors import ParameterError, QueryError
+from neartwin.tables.terms import check_surface
+
+DIALECTS = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "tsql", "mysql", "redshift", "databricks", "trino")
+_LONGEST, _MOST_TOKENS, _DEEPEST, _MOST_TABLES, _MOST_CONSTANTS = 100_000, 15_000, 100, 200, 1000
+_COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.StrToTime)
+_CONSTANTS = (
+    *_COMPUTED, exp.Literal, exp.Paren, exp.Neg, exp.Cast, exp.Interval, exp.DataType, exp.DataTypeParam, exp.Var,
+    exp.Array, exp.ToMap, exp.Struct, exp.PropertyEQ, exp.Tuple, exp.Boolean, exp.Null,
+)  # fmt: skip
+
+
+def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[exp.Expr]:
+    """The parsed statements of a text.
+
+    Args:
+        text: The statements, with semicolons between them.
+        dialect: One of `DIALECTS`.
+        table: A table, for the error.
+
+    Returns:
+        Their trees, of DuckDB's dialect.
+
+    Raises:
+        QueryError: The text is too long, nested too deeply, or no SQL.
+
+    >>> trees("SELECT TOP 5 [city], COUNT_BIG(*) AS n FROM [dbo].[shops] GROUP BY [city]", "tsql")[0].sql(dialect="duckdb")
+    'SELECT "city", COUNT(*) AS n FROM "dbo"."shops" GROUP BY "city" LIMIT 5'
+    """
+    if dialect not in DIALECTS:
+        raise ParameterError("dialect", dialect, f"must be one of {', '.join(DIALECTS)}; write dialect='postgres'")
+    try:
+        if len(text) > _LONGEST or len(sqlglot.tokenize(text, read=dialect)) > _MOST_TOKENS:
+            raise QueryError(
+                f"a text of {len(text)} letters is too long: at most {_LONGEST} letters and {_MOST_TOKENS} words are read; "
+                "write long lists of values as a public table, and JOIN it"
+            )
+        found = [tree for tree in sqlglot.parse(text, read=dialect) if tree is not None]
+        for tree in found:
+            check_surface(tree, _DEEPEST)
+            if len(list(tree.find_all(exp.Join, exp.Select))) > _MOST_TABLES:
+                raise QueryError(
+                    f"the statement has more than {_MOST_TABLES} joins and subqueries; ask several questions"
+                )
+            for node in list(tree.find_all(exp.ToChar, exp.WithinGroup)):
+                node.replace(_portable(node))
+        if dialect == "duckdb":
+            return found
+        written = [tree.sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE) for tree in found]
+        return [sqlglot.parse_one(one, read="duckdb") for one in written]
+    except RecursionError:
+        raise QueryError("the statement is nested too deeply; write it with fewer parentheses and subqueries") from None
+    except (SqlglotError, ValueError):
+        line = f"write SELECT COUNT(*) AS n FROM {table}, or name its dialect with dialect="
+        raise QueryError(f"{text[:200]!r} is not SQL; {line}") from None
+
+
+def _portable(node: exp.Expr) -> exp.Expr:
+    """TO_CHAR and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x) as other dialects write them."""
+    match node:
+        case exp.ToChar(args={"format": exp.Literal(is_string=True) as form}):
+            return exp.TimeToStr(this=node.this, format=Postgres.format_time(form))
+        case exp.WithinGroup(
+            this=exp.PercentileCont() | exp.PercentileDisc() as of, expression=exp.Order(expressions=[by])
+        ):
+            return node if by.args.get("desc") else type(of)(this=by.this, expression=of.this)
+    return node
+
+
+def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
+    """The statement in the spelling that the parser reads.
+
+    Args:
+        tree: The statement.
+        tables: The columns of each table that it may name.
+
+    Returns:
+        The new statement.
+
+    Raises:
+        QueryError: A position or a constant is no value.
+
+    >>> text = "SELECT public.T.City, SUM(1) FROM public.T WHERE day < DATE '1994-01-31' + INTERVAL '1' MONTH GROUP BY 1"
+    >>> plain(sqlglot.parse_one(text, read="duckdb"), {"t": ["city", "day"]}).sql(dialect="duckdb")
+    "SELECT t.city, COUNT(*) FROM t WHERE day < CAST('1994-02-28' AS DATE) GROUP BY t.city"
+    """
+    new = tree.copy()
+    _fold(new)
+    for node in reversed(list(new.walk())):
+        node.pop_comments()
+        changed = _shortened(node)
+        if changed is not node and node.parent is not None:
+            node.replace(changed)
+    names = {one.alias for one in new.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
+    _named(new, set(tables), names)
+    for select in new.find_all(exp.Select):
+        _grouped(select)
+        where = select.args.get("where")
+        if where is not None and _is_true(where.this):
+            select.set("where", None)
+    return new
+
+
+def _named(tree: exp.Expr, tables: set[str], columns: set[str]) -> None:
+    """Names without schemas, in the case of the tables."""
+    qualifiers = {one.name for one in tree.find_all(exp.TableAlias)} | tables
+    for node in list(tree.find_all(exp.Table, exp.Column)):
+        whole, known = (node.this, tables) if isinstance(node, exp.Table) else (node.args.get("table"), qualifiers)
+        if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
+            _spell(node.this, columns)
+        if isinstance(whole, exp.Identifier) and _spell(whole, known):
+            node.set("db", None)
+            node.set("catalog", None)
+
+
+def _spell(name: exp.Identifier, known: set[str]) -> bool:
+    """Give the name its known spelling; False if there is none."""
+    if name.name in known:
+        return True
+    near = [one for one in known if one.lower() == name.name.lower()]
+    if len(near) == 1:
+        name.set("this", near[0])
+    return len(near) == 1
+
+
+def _grouped(select: exp.Select) -> None:
+    """GROUP BY positions and ALL as expressions. Constants group nothing."""
+    group, items = select.args.get("group"), [item.unalias() for item in select.expressions]
+    if group is None:
+        return
+    if group.args.get("all"):
+        group.set("all", None)
+        group.set("expressions", [item.copy() for item in items if item.find(exp.AggFunc, exp.Window) is None])
+    for node in list(group.find_all(exp.Literal)):
+        if not isinstance(node.parent, exp.Group | exp.Tuple | exp.Rollup | exp.Cube | exp.GroupingSets | exp.Paren):
+            continue
+        if node.is_string or not node.is_int or not 1 <= int(node.this) <= len(items):
+            raise QueryError(f"GROUP BY {node.this[:9]}: the SELECT has {len(items)} columns; write GROUP BY 1")
+        node.replace(items[int(node.this) - 1].copy())
+    kept = [item for item in group.expressions if not isinstance(item, exp.Literal)]
+    group.set("expressions", kept)
+    if not kept:
+        select.set("group", None)
+
+
+def _shortened(node: exp.Expr) -> exp.Expr:
+    """COUNT and SUM of a constant as COUNT(*), and conditions without those that are always true."""
+    match node:
+        case exp.Count(this=exp.Literal() | exp.Boolean() | None) | exp.Sum(this=exp.Literal(this="1")):
+            return exp.Count(this=exp.Star())
+        case exp.Sum(this=exp.Literal(is_string=False)) if not isinstance(node.parent, exp.Filter):
+            return exp.Mul(this=node.this, expression=exp.Count(this=exp.Star()))
+        case exp.EQ(this=exp.Literal(), expression=exp.Literal()) if node.this == node.expression:
+            return exp.true()
+        case exp.And() if _is_true(node.this) or _is_true(node.expression):
+            return cast("exp.Expr", node.expression if _is_true(node.this) else node.this)
+        case exp.Extract() if node.name.upper() == "EPOCH":
+            start = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "timestamp")
+            return exp.DateDiff(this=node.expression, expression=start, unit=exp.var("SECOND"))
+        case exp.Subquery(this=exp.Subquery(alias="")):
+            return exp.Subquery(this=node.this.this, alias=node.args.get("alias"))
+    return node
+
+
+def _is_true(node: exp.Expr) -> bool:
+    return isinstance(node.unnest(), exp.Boolean) and bool(node.unnest().this)
+
+
+@cache
+def _empty() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(config={"enable_external_access": False})
+
+
+def value_of(node: exp.Expr) -> Any:
+    """The value of a constant, as an empty DuckDB computes it; None where it has none.
+
+    Args:
+        node: The constant.
+
+    Returns:
+        The value in Python: numbers with a point are decimals.
+    """
+    if not all(isinstance(one, _CONSTANTS) for one in node.walk()):
+        return None
+    try:
+        return (_empty().cursor().execute(f"SELECT {node.sql(dialect='duckdb')}").fetchone() or (None,))[0]
+    except duckdb.Error:
+        return None
+
+
+def _fold(tree: exp.Expr) -> None:
+    """Replace the largest constants by their values, in place. What DuckDB cannot compute stays as written."""
+    for zoned in list(tree.find_all(exp.Cast)):
+        if zoned.is_type("timestamptz") and isinstance(zoned.this, exp.Literal):
+            zoned.replace(exp.cast(zoned.copy(), "timestamp"))
+    constant, found = set[int](), list[exp.Expr]()
+    for node in reversed(list(tree.walk())):
+        if isinstance(node, _CONSTANTS) and all(id(child) in constant for child in node.iter_expressions()):
+            constant.add(id(node))
+    for node in tree.walk(prune=lambda node: id(node) in constant):
+        if id(node) in constant and not isinstance(node, exp.Interval):
+            found += [node] if node.find(*_COMPUTED) or isinstance(node.unnest().this, exp.Cast) else []
+    if len(found) > _MOST_CONSTANTS:
+        raise QueryError(f"{len(found)} constants are computed, at most {_MOST_CONSTANTS} may be; write their values")
+    for node in found:
+        value = value_of(node)
+        timed = [one for one in node.find_all(exp.Cast, exp.StrToTime) if not one.is_type("date", "interval")]
+        if isinstance(value, datetime) and value.time() == time() and not timed:
+            value = value.date()  # DuckDB adds an interval to a date as to its midnight
+        if isinstance(value, date) or (isinstance(value, int | float | Decimal) and math.isfinite(value)):
+            node.replace(exp.convert(value))

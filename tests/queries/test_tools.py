@@ -1,0 +1,196 @@
+"""SQL as tools for charts write it, over data with a known truth, and SQL that is written to do harm."""
+
+import time
+import tomllib
+from numbers import Number
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+import sqlglot
+
+import neartwin as nt
+from neartwin.errors import NeartwinError
+from neartwin.queries.arithmetic import Arithmetic, Estimate
+from neartwin.queries.sql.spelling import plain, trees
+from neartwin.queries.wire.parse import question_of
+
+STATEMENTS = tomllib.loads((Path(__file__).parent.parent / "fixtures" / "bi.toml").read_text())["statement"]
+SURE = {"spend": nt.approx(10**9, "1e-6"), "limits": nt.limits(max_groups=130, max_rows_per_group=6)}
+
+
+@pytest.fixture(scope="module")
+def purchases():
+    draw = np.random.default_rng(3)
+    seconds = draw.integers(0, 86400 * 120, 6000).astype("timedelta64[s]")
+    return pa.table(
+        {
+            "customer_id": np.arange(6000) % 1500,
+            "cds": draw.integers(1, 5, 6000),
+            "amount": draw.integers(0, 10001, 6000) / 100,
+            "at": pa.array(np.datetime64("2024-01-01T00:00:00") + seconds, pa.timestamp("us")),
+            "city": draw.choice(["Ulm", "Bonn", "Trier"], 6000),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def account(tmp_path_factory, purchases):
+    rows = nt.table(purchases, unit="customer_id", name="purchases", columns={"amount": nt.bounds(0, 100)})
+    with nt.open_ledger(tmp_path_factory.mktemp("bi") / "budget.db") as book:
+        yield book.open(rows, nt.approx(10**11, "1e-2"))
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=[one["tool"] for one in STATEMENTS])
+def test_statements_of_tools_are_read_as_they_are_written(account, statement):
+    assert nt.from_sql(statement["sql"], account.rows, dialect=statement["dialect"]).aggregates
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", STATEMENTS, ids=[one["tool"] for one in STATEMENTS])
+def test_statements_of_tools_equal_their_own_answer_on_the_rows(account, purchases, statement):
+    release = account.sql(statement["sql"], dialect=statement["dialect"], **SURE)
+    names, truth = answered(statement, purchases)
+    found = release.to_arrow().select(names)
+    assert _texts(found.to_pylist()) == _texts(truth)
+    for name in names:
+        if isinstance(truth[0][name], Number):
+            wanted = [float(row[name]) for row in sorted(truth, key=_text)]
+            assert [row[name] for row in sorted(found.to_pylist(), key=_text)] == pytest.approx(wanted, rel=1e-4)
+
+
+TRUTH = [  # what DuckDB alone cannot read
+    ("TIMESTAMPTZ", "TIMESTAMP"), ("20240201", "2024-02-01"), ("SALES.PUBLIC.", ""),
+    ("CAST(DATE_TRUNC('MONTH', purchases.\"AT\") AS TEXT)", "STRFTIME(purchases.at, '%Y-%m')"),
+]  # fmt: skip
+
+
+def answered(statement, purchases):
+    """The columns and rows that DuckDB answers."""
+    (text,) = sqlglot.transpile(statement["sql"], read=statement["dialect"], write="duckdb")
+    for here, there in TRUTH:
+        text = text.replace(here, there)
+    database = duckdb.connect()
+    database.register("given", purchases)
+    database.execute("ATTACH ':memory:' AS shop; CREATE SCHEMA shop.sales; CREATE SCHEMA public; CREATE SCHEMA dbo")
+    for place in ("purchases", "shop.sales.purchases", "public.purchases", "dbo.purchases"):
+        database.execute(f"CREATE TABLE {place} AS FROM given")
+    table = database.sql(text).to_arrow_table()
+    return table.column_names, table.to_pylist()
+
+
+def _text(row):
+    """What names a row: its texts and moments, moments as their day."""
+    return [str(value)[:10] for value in row.values() if not isinstance(value, Number)] or [
+        str(float(next(iter(row.values()))))
+    ]
+
+
+def _texts(rows):
+    return sorted(map(_text, rows))
+
+
+FROM = "FROM purchases WHERE"
+EQUAL = [
+    ('SELECT "main"."purchases"."city" AS c, COUNT(*) FROM main.purchases GROUP BY 1',
+     "SELECT city AS c, COUNT(*) FROM purchases GROUP BY c"),
+    ("select CITY, Count(1) from PURCHASES group by all -- comment", "SELECT city, COUNT(*) FROM purchases GROUP BY city"),
+    (f"SELECT SUM(1) {FROM} 1 = 1 AND cds > 2", f"SELECT COUNT(*) {FROM} cds > 2"),
+    (f"SELECT COUNT(*) {FROM} amount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01",
+     f"SELECT COUNT(*) {FROM} amount BETWEEN 0.05 AND 0.07"),
+    (f"SELECT COUNT(*) {FROM} at < DATE '2024-01-31' + INTERVAL '1' MONTH", f"SELECT COUNT(*) {FROM} at < DATE '2024-02-29'"),
+    (f"SELECT COUNT(*) {FROM} at < TIMESTAMPTZ '2024-01-31 01:00:00+02'",
+     f"SELECT COUNT(*) {FROM} at < TIMESTAMP '2024-01-30 23:00:00'"),
+    ("SELECT city, 7 AS seven, COUNT(*) FROM purchases GROUP BY 1, 2",
+     "SELECT city, COUNT(*), 7 AS seven FROM purchases GROUP BY city"),
+    ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM purchases",
+     "SELECT QUANTILE_CONT(amount, 0.5) FROM purchases"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("written", "meant"), EQUAL)
+def test_spellings_of_one_question_are_one_plan_with_one_digest(account, written, meant):
+    keys = None if "city" not in meant else ["Bonn", "Ulm"]
+    found, wanted = (nt.from_sql(text, account.rows, keys=keys) for text in (written, meant))
+    assert found.after == wanted.after
+    limits = nt.limits(max_rows_per_group=1, max_groups=1)
+    digests = [account.plan(one, spend=nt.pure(1), limits=limits).plan.digest for one in (found, wanted)]
+    assert digests[0] == digests[1]
+    assert question_of({"sql": written, "dialect": "duckdb"} | ({"keys": keys} if keys else {}), account.rows) == found
+
+
+def test_an_interval_on_a_day_is_a_day_and_on_a_time_a_time():
+    for written, meant in (
+        ("DATE '2024-02-29' + INTERVAL '1' YEAR", "CAST('2025-02-28' AS DATE)"),
+        ("TIMESTAMP '2024-02-29 00:00:00' - INTERVAL '24' HOUR", "CAST('2024-02-28 00:00:00' AS TIMESTAMP)"),
+        ("DATE '9999-12-31' + INTERVAL '1' DAY", "CAST('9999-12-31' AS DATE) + INTERVAL '1' DAY"),
+        ("99999999999 * 99999999999 * 99999999999", "99999999999 * 99999999999 * 99999999999"),
+        ("1e308 * 10", "1e308 * 10"),
+    ):
+        (tree,) = trees(f"SELECT x FROM t WHERE x > {written}")
+        assert plain(tree, {"t": ["x"]}).sql(dialect="duckdb") == f"SELECT x FROM t WHERE x > {meant}"
+
+
+HOSTILE = {
+    "parentheses": "SELECT COUNT(*) FROM purchases WHERE " + "(" * 9000 + "cds" + ")" * 9000 + " > 1",
+    "a megabyte": "SELECT COUNT(*) FROM purchases WHERE city IN (" + ", ".join(["'Ulm'"] * 150_000) + ")",
+    "a long sum": "SELECT " + "+".join(["COUNT(*)"] * 9000) + " FROM purchases",
+    "long rows": "SELECT SUM(" + "+".join(["cds"] * 15000) + ") FROM purchases",
+    "products": "SELECT COUNT(*) FROM purchases WHERE amount < " + "*".join(["9999999999999999999"] * 3000),
+    "powers": "SELECT COUNT(*) FROM purchases WHERE amount < 9 ** 9 ** 9 ** 9 ** 9",
+    "constants": "SELECT COUNT(*) FROM purchases WHERE " + " OR ".join(f"cds = {i} + 1" for i in range(5000)),
+    "negations": "SELECT COUNT(*) FROM purchases WHERE " + "NOT " * 9000 + "cds > 1",
+    "cases": "SELECT " + "CASE WHEN " * 3000 + "1" + " THEN 1 END" * 3000 + " FROM purchases",
+    "subqueries": "SELECT COUNT(*) FROM " + "(SELECT * FROM " * 500 + "purchases" + ")" * 500,
+    "joins": "SELECT COUNT(*) FROM purchases " + " ".join(f"JOIN t{i} USING (cds)" for i in range(4000)),
+    "unions": " UNION ALL ".join(["SELECT COUNT(*) FROM purchases"] * 1500),
+    "doubling names": "WITH a0 AS (SELECT * FROM purchases), "
+    + ", ".join(f"a{i + 1} AS (SELECT * FROM a{i} JOIN a{i} AS b USING (cds))" for i in range(40))
+    + " SELECT COUNT(*) FROM a40",
+    "quotes": "SELECT COUNT(*) FROM purchases WHERE city = '" + "'" * 50_000,
+    "other quotes": 'SELECT "' * 5000 + "` [ $$ E'\\' $x$",
+    "keywords": 'SELECT "select"."from" AS "where" FROM "group" GROUP BY "order"',
+    "NUL": "SELECT COUNT(*) FROM purchases WHERE city = 'a\0b'",
+    "groupings": "SELECT COUNT(*) FROM purchases GROUP BY CUBE (" + ", ".join(f"cds + {i}" for i in range(25)) + ")",
+    "positions": "SELECT city, COUNT(*) FROM purchases GROUP BY 1" + "0" * 4000,
+    "semicolons": ";" * 50_000,
+    "an exponent": "SELECT COUNT(*) * 1e999 FROM purchases",
+    "a macro": "SELECT COUNT(*) FROM purchases WHERE at > DATE '2024-01-01' + getenv('HOME')",
+    "a file": "SELECT COUNT(*) + (SELECT 1 FROM read_text('/etc/passwd')) FROM purchases",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dialect", ["duckdb", "tsql"])
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_hostile_sql_is_refused_in_a_second_before_anything_is_spent(account, text, dialect):
+    before, begun = account.remaining, time.process_time()
+    with pytest.raises(NeartwinError) as refused:
+        account.sql(text, dialect=dialect, **SURE)
+    assert time.process_time() - begun < 1
+    assert account.remaining == before
+    assert len(str(refused.value)) < 2000
+
+
+def test_bars_of_arithmetic_hold_as_often_as_they_say():
+    draw, groups, runs = np.random.default_rng(8), np.array([700.0, 300.0, 90.0]), 2000
+    texts = {
+        "100.0 * n / SUM(n) OVER ()": 100 * groups / groups.sum(),
+        "n - 2 * n + SUM(n) OVER ()": groups.sum() - groups,
+        "ROUND(n / 3, 1)": groups / 3,
+        "n / (SUM(n) OVER () - n)": groups / (groups.sum() - groups),
+    }
+    held = dict.fromkeys(texts, 0.0)
+    shorter = 0.0  # the near miss: bars of 0.6 of their length
+    for _ in range(runs):
+        noisy = groups + draw.normal(0, 10, 3)
+        column = Estimate(noisy, noisy - 19.6, noisy + 19.6, half=19.6)
+        for text, truth in texts.items():
+            found = Arithmetic.parse(text, ["n"]).of({"n": column})
+            held[text] += ((found.low <= truth) & (truth <= found.high)).mean() / runs
+        middle, half = (found.high + found.low) / 2, 0.3 * (found.high - found.low)
+        shorter += (np.abs(truth - middle) <= half).mean() / runs
+    assert all(0.935 < share < 0.965 for share in held.values()), held
+    assert shorter < 0.85
