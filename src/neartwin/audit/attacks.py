@@ -18,7 +18,7 @@ Wagaman 2022).
 
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,11 +62,12 @@ def averaged(ask: Callable[[], float], *, times: int) -> Estimate:
     """
     integer(times=times, at_least=1)
     heard: list[float] = []
+    refusal = None
     try:
         heard.extend(float(ask()) for _ in range(times))
-    except BudgetError as refusal:
-        return Estimate(_mean(heard), len(heard), refusal)
-    return Estimate(_mean(heard), len(heard))
+    except BudgetError as refused:
+        refusal = refused
+    return Estimate(float(np.mean(heard)) if heard else float("nan"), len(heard), refusal)
 
 
 def differenced(ask: Ask, everyone: Sequence[Hashable], target: Hashable, *, times: int = 1) -> Estimate:
@@ -85,18 +86,9 @@ def differenced(ask: Ask, everyone: Sequence[Hashable], target: Hashable, *, tim
     >>> differenced(lambda people: sum(salaries[name] for name in people), ["ann", "bob"], "bob").value
     45.0
     """
-    integer(times=times, at_least=1)
     others = [person for person in everyone if person != target]
-    gaps: list[float] = []
-    try:
-        gaps.extend(float(ask(everyone)) - float(ask(others)) for _ in range(times))
-    except BudgetError as refusal:
-        return Estimate(_mean(gaps), 2 * len(gaps), refusal)
-    return Estimate(_mean(gaps), 2 * len(gaps))
-
-
-def _mean(heard: list[float]) -> float:
-    return float(np.mean(heard)) if heard else float("nan")
+    gap = averaged(lambda: float(ask(everyone)) - float(ask(others)), times=times)
+    return replace(gap, answers=2 * gap.answers)
 
 
 def tracing_scores(people: FloatArray, published: FloatArray, reference: FloatArray) -> FloatArray:

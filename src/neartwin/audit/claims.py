@@ -28,7 +28,7 @@ from neartwin.checks import non_negative, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses import Composition
-from neartwin.tradeoff.functions import TradeOff
+from neartwin.tradeoff import TradeOff, from_profile
 
 
 def epsilon_seen(fpr: ArrayLike, fnr: ArrayLike, *, delta: float = 0.0) -> FloatArray:
@@ -51,8 +51,7 @@ def epsilon_seen(fpr: ArrayLike, fnr: ArrayLike, *, delta: float = 0.0) -> Float
     (inf, 0.0)
     """
     false_alarm, missed = _rates(fpr, fnr)
-    if not 0 <= delta <= 1:
-        raise ParameterError("delta", delta, "must lie in [0, 1]")
+    probability(delta=delta)
     return np.maximum(
         _log_ratio((1 - delta) - missed, false_alarm),  # the event itself
         _log_ratio((1 - delta) - false_alarm, missed),  # its complement, sides swapped
@@ -271,7 +270,6 @@ def refutes(claim: Claim, reached: float) -> bool:
 
 # a line under the curve from each; beyond 50 a line bounds error rates below e^-50 alone
 _EPSILONS = np.concatenate([np.linspace(0, 8, 801), np.geomspace(8, 50, 61)[1:]])
-_ROOM = 1e-13  # over the rounding of some dozen float operations
 
 
 def claim_of(stated: Budget | Guarantee | TradeOff | Composition) -> Claim:
@@ -322,12 +320,4 @@ def _of_curve(curve: TradeOff) -> Curve:
 
 def _of_composition(composition: Composition) -> Curve:
     least = np.minimum(np.asarray(composition.delta(_EPSILONS).upper, np.float64), 1.0)
-    return lambda fpr: _above_lines(np.atleast_1d(np.asarray(fpr, np.float64)), least).reshape(np.shape(fpr))
-
-
-def _above_lines(fpr: FloatArray, delta: FloatArray) -> FloatArray:
-    """The most of the lines that delta at each of `_EPSILONS` puts under a curve that holds in both orders; rounded down."""
-    gaps = np.zeros(len(fpr))
-    for epsilon, least in zip(np.exp(_EPSILONS), delta, strict=True):
-        np.maximum(gaps, np.maximum(1 - least - epsilon * fpr, (1 - least - fpr) / epsilon), out=gaps)
-    return np.asarray(np.maximum(gaps * (1 - _ROOM) - _ROOM, 0.0))
+    return _of_curve(from_profile(_EPSILONS, least))

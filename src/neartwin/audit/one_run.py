@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from neartwin import special
-from neartwin.audit.claims import Claim
+from neartwin.audit.claims import Claim, Curve
 from neartwin.audit.confidence import failure_of
 from neartwin.checks import integer, non_negative, probability
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, Number
+from neartwin.exact import Number
 
 _STEPS = 80  # bisections: the bracket is then narrower than a float can show
 
@@ -58,9 +58,7 @@ def one_run_pvalue(correct: int, guesses: int, canaries: int, *, epsilon: float,
     return min(beta + 2 * canaries * delta * worst, 1.0)
 
 
-def one_run_curve_pvalue(
-    correct: int, guesses: int, canaries: int, *, curve: Callable[[FloatArray], FloatArray]
-) -> float:
+def one_run_curve_pvalue(correct: int, guesses: int, canaries: int, *, curve: Curve) -> float:
     """An upper bound on the chance of `correct` or more right guesses, if the trade-off curve holds in both orders.
 
     With p_i the chance of i right guesses, every tail obeys sum_{i>=j} p_i i/m <= 1 - f(sum_{i>=j} p_{i-1} (r-i+1)/m).
@@ -106,7 +104,7 @@ def _mass(tail: float, correct: int, guesses: int, canaries: int, forced: Callab
     return (right + wrong) * canaries / guesses
 
 
-def _least_misses(curve: Callable[[FloatArray], FloatArray]) -> Callable[[float], float]:
+def _least_misses(curve: Curve) -> Callable[[float], float]:
     """The least a with 1 - f(a) >= r, as a lookup that is never above the truth and grid-tight.
 
     The grid is fine near 0, where tails live. Between knots a falls back to the knot below: weaker, never wrong.

@@ -39,13 +39,8 @@ class HttpClient:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.address)
-        if (
-            parts.scheme not in {"http", "https"}
-            or not parts.hostname
-            or parts.username
-            or parts.query
-            or parts.fragment
-        ):
+        more = parts.username or parts.query or parts.fragment
+        if parts.scheme not in {"http", "https"} or not parts.hostname or more:
             raise ParameterError("url", self.address, "must be http://host:port or https://host")
         if not self.token.isascii() or not self.token.isprintable():
             raise ParameterError("token", "", "must be the text that the curator gave you")
@@ -130,13 +125,11 @@ def error_of(status: int, content: bytes) -> NeartwinError:
     """
     try:
         body = json.loads(content)
-        return (
-            raised(body, status)
-            if isinstance(body, dict)
-            else AccessError(status, "answer", "", "is not an error of neartwin")
-        )
+        if isinstance(body, dict):
+            return raised(body, status)
     except ValueError:
         return AccessError(status, "answer", "", "is not from a neartwin service", remedy="check the url")
+    return AccessError(status, "answer", "", "is not an error of neartwin")
 
 
 def raised(body: Mapping[str, Any], status: int = 422) -> NeartwinError:

@@ -239,7 +239,7 @@ class ServedAccount:
         """
         if isinstance(proposal._ask["question"], list):  # noqa: SLF001 - of this file
             raise QueryError("this is a series, which has several answers: ask for them with release_series")
-        return self._settled(proposal, key)[0]
+        return self.release_series(proposal, key=key)[0]
 
     def release_series(self, proposal: ServedProposal, *, key: str = "") -> tuple[Release, ...]:
         """Pay once, and get the releases of all questions of a series.
@@ -251,9 +251,6 @@ class ServedAccount:
         Returns:
             The releases, in the order of the questions.
         """
-        return self._settled(proposal, key)
-
-    def _settled(self, proposal: ServedProposal, key: str) -> tuple[Release, ...]:
         if proposal.account.name != self.name:
             raise LedgerError(f"this account belongs to {self.name!r}, and the proposal to {proposal.account.name!r}")
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}

@@ -78,7 +78,7 @@ def gaussian_family(mus: Sequence[Number] = ("0.5", 1, 2, 4), *, size: int = 201
         The figure.
     """
     shown = tradeoff_figure({f"μ = {float(rational(mu=mu)):g}": gaussian(mu) for mu in mus}, size=size)
-    return Figure("Gaussian differential privacy", shown.x_label, shown.y_label, shown.lines)
+    return replace(shown, title="Gaussian differential privacy")
 
 
 def epsilon_delta_polygon(epsilon: Number = 1, delta: Number = "0.1") -> Figure:
