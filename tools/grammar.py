@@ -1,0 +1,169 @@
+"""The table of SQL that is read, written from the code: each example is read, and its meaning for privacy follows from that.
+
+| meaning | found by |
+|---|---|
+| same question | the question equals that of the example in its last column |
+| free | it differs from that in steps on the released values alone |
+| bounded anew | its rows are computed of each unit's own rows, and limits hold for them |
+| paid | it is a question of its own, and its statistics share its price |
+| refused | it is not read; the refusal says why, and what to write |
+"""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import neartwin as nt
+from neartwin.errors import NeartwinError
+from neartwin.queries.query import NOTHING, Query, Rows
+from neartwin.queries.sql.parse import grouped_rows
+from neartwin.statistics.sql import SPELLINGS
+
+MOST_WORDS = 22  # of a refusal
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "sql.md"
+ALL = "SELECT COUNT(*) AS n FROM visits"
+TOWNS = "SELECT town, COUNT(*) AS n FROM visits GROUP BY town"
+SUMS = "SELECT town, COUNT(*) AS n, SUM(x) AS s FROM visits GROUP BY town"
+ROWS = {
+    "comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL": "x > 5 AND (k IN (1, 2) OR NOT y BETWEEN 1 AND 3) AND town IS NOT NULL",
+    "equal also where both are NULL": "k IS NOT DISTINCT FROM 3",
+    "patterns: LIKE, ILIKE": "town LIKE 'U%' OR town ILIKE '%bonn'",
+    "text: ||, CONCAT, REGEXP_REPLACE": "REGEXP_REPLACE(town || '1', '^([A-Z]+)[0-9]$', '\\1') = CONCAT('Ul', 'm')",
+    "numbers: + - * / POW ABS ROUND": "ROUND(POW(ABS(-x), 2) / 3 + y * 2) > 10",
+    "the least and the largest: LEAST, GREATEST": "GREATEST(x, y) > LEAST(3, k)",
+    "choices: CASE, IF, COALESCE, NULLIF": "CASE WHEN ok THEN COALESCE(x, 0) ELSE IF(k = 1, 2, NULLIF(y, 3)) END > 1",
+    "casts, which give NULL where they cannot": "TRY_CAST(town AS INTEGER) > 3 OR CAST(k AS DOUBLE) > 3",
+    "bins: WIDTH_BUCKET": "WIDTH_BUCKET(x, 0, 100, 10) = 3",
+    "parts of dates": "EXTRACT(month FROM at) = 3 OR DATE_TRUNC('month', at) = DATE '2024-03-01'",
+    "distances of dates": "DATE_DIFF('day', day, DATE '2024-01-31') > 3",
+    "intervals": "at - INTERVAL '1' DAY > TIMESTAMP '2024-01-31 12:00:00'",
+    "dates as text: STRFTIME": "STRFTIME(day, '%Y-%m') = '2024-01'",
+}
+SAME = {
+    "qualified and quoted names, in any case": (
+        'SELECT "public"."visits"."TOWN", Count(*) AS n FROM PUBLIC.VISITS GROUP BY Town', TOWNS,
+    ),
+    "positions, GROUP BY ALL": ("SELECT town, COUNT(*) AS n FROM visits GROUP BY 1", TOWNS),
+    "statistics of a constant": ("SELECT SUM(1) AS n FROM visits", ALL),
+    "constants, in decimals": (f"{ALL} WHERE x < 0.06 + 0.01", f"{ALL} WHERE x < 0.07"),
+    "constant dates": (
+        "SELECT COUNT(*) AS n FROM visits WHERE day < DATE '1994-01-01' + INTERVAL '1' YEAR",
+        "SELECT COUNT(*) AS n FROM visits WHERE day < DATE '1995-01-01'",
+    ),
+    "conditions that are always true": ("SELECT COUNT(*) AS n FROM visits WHERE 1 = 1", ALL),
+    "subqueries that only name columns": ("SELECT COUNT(*) AS n FROM (SELECT town, who FROM visits) AS t", ALL),
+    "WITH": ("WITH t AS (SELECT * FROM visits) SELECT COUNT(*) AS n FROM t", ALL),
+    "FILTER, COUNT_IF": (
+        "SELECT COUNT_IF(x > 5) AS n FROM visits", "SELECT COUNT(CASE WHEN x > 5 THEN 1 END) AS n FROM visits",
+    ),
+}  # fmt: skip
+FREE = {
+    "HAVING, ORDER BY, LIMIT, OFFSET": (f"{TOWNS} HAVING COUNT(*) > 5 ORDER BY 2 DESC LIMIT 3 OFFSET 1", TOWNS),
+    "arithmetic on statistics": (
+        "SELECT town, COUNT(*) AS n, SUM(x) AS s, ROUND(100.0 * SUM(x) / COUNT(*), 2) AS each FROM visits GROUP BY town",
+        SUMS,
+    ),
+    "a share of the total": (
+        "SELECT town, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS part FROM visits GROUP BY town", TOWNS,
+    ),
+    "constants beside statistics": ("SELECT town, COUNT(*) AS n, 7 AS seven FROM visits GROUP BY town", TOWNS),
+    "values cut at 0": ("SELECT town, GREATEST(COUNT(*), 0) AS n FROM visits GROUP BY town", TOWNS),
+    "values that only grow": ("SELECT town, MONOTONE(COUNT(*)) AS n FROM visits GROUP BY town", TOWNS),
+}  # fmt: skip
+PAID = {
+    "computed groups": "SELECT DATE_TRUNC('month', at) AS m, COUNT(*) AS n FROM visits GROUP BY m",
+    "margins: GROUPING SETS, CUBE, ROLLUP": "SELECT town, k, COUNT(*) AS n FROM visits GROUP BY ROLLUP (town, k)",
+    "running and moving sums of groups": "SELECT k, SUM(COUNT(*)) OVER (ORDER BY k) AS n FROM visits GROUP BY k",
+    "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
+    "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
+    "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
+}
+REFUSED = {
+    "rows": "SELECT * FROM visits",
+    "UNION and others": f"{ALL} UNION SELECT COUNT(*) FROM visits",
+    "DISTINCT": "SELECT DISTINCT town FROM visits",
+    "values across people in a condition": f"{ALL} WHERE x > (SELECT AVG(x) FROM visits)",
+    "a LIMIT within": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits LIMIT 5) AS t",
+    "windows across people": "SELECT ROW_NUMBER() OVER (ORDER BY x) AS r FROM visits",
+    "joins on inequalities": f"{ALL} JOIN towns ON town > name",
+    "FULL, RIGHT and CROSS JOIN": f"{ALL} FULL JOIN towns ON town = name",
+    "the current time": f"{ALL} WHERE day = CURRENT_DATE",
+    "one row's value": "SELECT ANY_VALUE(town) FROM visits",
+}
+
+
+def rows() -> tuple[Rows, dict[str, Any]]:
+    """The table of the examples, and the table that they join."""
+    whole, number = pa.array([1], pa.int64()), pa.array([1.0])
+    data = {"who": whole, "town": ["Ulm"], "x": number, "y": number, "z": number, "k": whole, "ok": [True]}
+    data |= {"at": pa.array([0], pa.timestamp("us")), "day": pa.array([0], pa.date32())}
+    bounded = {name: nt.bounds(0, 100) for name in ("x", "y", "z", "k")}
+    towns = nt.public_table(pa.table({"name": ["Ulm"], "state": ["BW"]}), name="towns")
+    return nt.table(pa.table(data), unit="who", name="visits", columns=bounded), {"towns": towns}
+
+
+def read(text: str) -> Query:
+    """The question of an example, with keys where a workload needs them."""
+    visits, tables = rows()
+    keys = {"town": ["Bonn", "Ulm"], "k": [1, 2, 3], "state": ["BW", "NRW"]}
+    _, columns = grouped_rows(text, visits, tables=tables)
+    chosen = {name: keys[name] for name in columns if name in keys}
+    return nt.from_sql(text, visits, keys=chosen or None, tables=tables)
+
+
+def meaning(text: str, beside: str = "") -> str:
+    """The meaning of an example for privacy, found by reading it."""
+    try:
+        found = read(text)
+    except NeartwinError as refused:
+        words = re.split(r"is not (?:understood|allowed in a row expression): ", str(refused))[-1].split()
+        return f"refused: {' '.join(words[:MOST_WORDS])}{' ...' if len(words) > MOST_WORDS else ''}"
+    known = read(beside) if beside else None
+    if known == found:
+        return "same question"
+    if (
+        known is not None
+        and isinstance(found, Query)
+        and replace(found, after=NOTHING) == replace(known, after=NOTHING)
+    ):
+        return "free"
+    return "paid" if found.table.per_unit is None else "bounded anew"
+
+
+def grammar_page() -> str:
+    """The page of the table."""
+    parts = [
+        "# SQL\n",
+        "Every construct, and its meaning for privacy. The table is written from the code, by reading each example.\n",
+        "- *same question*: another spelling. It has the digest of the other, and is free once that is answered.",
+        "- *free*: steps on released values.",
+        "- *bounded anew*: a function of each unit's own rows. Limits hold for the rows that come out.",
+        "- *paid*: a question of its own. All its statistics share one price.",
+        "- *refused*: nothing is spent, and the message says what to write.\n",
+        "| construct | example | meaning |\n|---|---|---|",
+    ]
+    statistics = [
+        one.strip()
+        for spelled in SPELLINGS
+        for one in spelled.format(unit="who").replace("condition", "x > 5").split("), ")
+    ]
+    lines = [
+        ("statistics", f"SELECT {one}{')' * (one.count('(') - one.count(')'))} FROM visits", "") for one in statistics
+    ]
+    lines += [(name, f"{ALL} WHERE {text}", "") for name, text in ROWS.items()]
+    lines += [(name, text, "") for name, text in PAID.items()]
+    lines += [(name, *texts) for name, texts in (SAME | FREE).items()]
+    lines += [(name, text, "") for name, text in REFUSED.items()]
+    parts += [f"| {name} | `{_cell(text)}` | {_cell(meaning(text, beside))} |" for name, text, beside in lines]
+    return "\n".join(parts) + "\n"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(grammar_page(), encoding="utf-8")
