@@ -58,6 +58,8 @@ PAGES = {
     ("POST", "/data/{name}/policy"): {"curator"},
     ("POST", "/data/{name}/allot"): {"curator"},
     ("POST", "/data/{name}/cap"): {"curator"},
+    ("GET", "/register"): {"curator"},
+    ("POST", "/register"): {"curator"},
     ("GET", "/people"): {"curator", "auditor"},
     ("POST", "/people"): {"curator"},
     ("POST", "/people/{identity}/revoke"): {"curator"},

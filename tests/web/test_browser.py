@@ -348,7 +348,15 @@ def test_everything_can_be_asked_without_scripts(browser, address, directory, to
 
 SCREEN = 844
 PLACES = {
-    "curator": ["/data", "/data/purchases", "/data/purchases/office", "/data/purchases/policy", "/people", "/ledger"],
+    "curator": [
+        "/data",
+        "/register",
+        "/data/purchases",
+        "/data/purchases/office",
+        "/data/purchases/policy",
+        "/people",
+        "/ledger",
+    ],
     "analyst": ["/data/purchases", "/data/purchases/ask", "/data/purchases/history", "ANSWER", "ANSWER/certificate"],
 }
 

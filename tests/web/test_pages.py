@@ -3,12 +3,18 @@
 import html
 import json
 import re
+import shlex
+import shutil
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from neartwin.cli import main
 from neartwin.web.app import create_app
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
 from tests.web.conftest import registered
@@ -323,3 +329,39 @@ def test_history_says_what_was_asked_and_finds_it(client, signed):
         assert page.count("releases/") == found, words
     older = client.get("/data/purchases/history", params={"before": 2**40, "q": "amount > 111.5"})
     assert older.text.count("releases/") == 1
+
+
+def test_a_data_set_is_registered_by_answers_and_its_command_does_the_same(
+    client, directory, signed, purchases, tmp_path
+):
+    csrf = signed("curator")
+    shutil.copy(purchases, directory.files / "shop.parquet")
+    sent = {
+        "csrf": csrf,
+        "file": "shop.parquet",
+        "unit": "customer_id",
+        "bounds": "amount = 0:200",
+        "keys": "cds = 1:3",
+    }
+    sent |= {"budget": "epsilon=1", "each_analyst": "epsilon=0.5", "about": "CDs"}
+    for part, wrong in (
+        ("unit", "nobody"),
+        ("bounds", "amount = 5"),
+        ("keys", "cds = x"),
+        ("budget", "1"),
+        ("file", "/etc/passwd"),
+    ):
+        refused = client.post("/register", data=sent | {part: wrong, "action": "register"})
+        assert (refused.status_code, "That did not work" in refused.text) == (422, True), part
+    shown = client.post("/register", data=sent | {"action": "command"})
+    command = html.unescape(re.search(r'id="command">([^<]*)<', shown.text)[1])
+    assert directory.store.dataset("shop") is None
+    done = client.post("/register", data=sent | {"action": "register"}, follow_redirects=False)
+    assert done.headers["location"] == "/data/shop"
+    with DataDirectory(tmp_path / "house") as other:
+        shutil.copy(purchases, other.files / "shop.parquet")
+    words = shlex.split(command.replace("data/shop", str(tmp_path / "house/data/shop")))[1:]
+    words[words.index(".")] = str(tmp_path / "house")
+    assert CliRunner().invoke(main, words).exit_code == 0
+    with DataDirectory(tmp_path / "house") as other:
+        assert replace(other.dataset("shop"), place="") == replace(directory.dataset("shop"), place="")

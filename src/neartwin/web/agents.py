@@ -147,8 +147,7 @@ async def list_datasets(*, ctx: Context) -> Json:
     """List the data sets that you may ask, with what is left of your budget. Free."""
     desk, caller = _of(ctx)
     found = await run_in_threadpool(routes.datasets, caller, desk.service)
-    short = {"name", "about", "unit", "remaining", "fault"}
-    return {"datasets": [one.model_dump(include=short) for one in found]}
+    return {"datasets": [one.model_dump(include={"name", "about", "unit", "remaining", "fault"}) for one in found]}
 
 
 @_refusals_as_data
@@ -226,14 +225,13 @@ async def budget(*, dataset: Dataset, ctx: Context) -> Json:
     found = await run_in_threadpool(routes.dataset, dataset, caller, desk.service)
     parts = await run_in_threadpool(routes.allotments, dataset, caller, desk.service)
     own = [schemas.Allotment.model_validate(part, from_attributes=True).model_dump() for part in parts]
-    whole = found.model_dump(include={"remaining", "budget", "spent", "promise", "rule"})
-    return whole | {"you": caller.name, "allotments": own, "asks_for_consent": caller.role != "agent"}
+    own_facts = {"you": caller.name, "allotments": own, "asks_for_consent": caller.role != "agent"}
+    return found.model_dump(include={"remaining", "budget", "spent", "promise", "rule"}) | own_facts
 
 
 @_refusals_as_data
-async def explain_risk(*, spend: Spend, ctx: Context) -> Json:
+async def explain_risk(*, spend: Spend) -> Json:
     """Say in plain words what an attacker may learn of one person from releases that cost this much together. Free."""
-    _of(ctx)
     promised = Guarantee.of(budget_in(spend, "spend"), unit="person", neighbours="add_remove")
     return {"guarantee": str(promised), "risks": [asdict(one) for one in risks(claim_of(promised).floor)]}
 

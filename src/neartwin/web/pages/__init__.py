@@ -7,16 +7,17 @@
 - `answers`    releases and their certificates.
 - `admin`      policy, allotments, spending over time, tokens, the ledger: for curators and auditors.
 - `policy`     the policy as a form, with a review before each change.
+- `register`   the guided registration of a data set, with its command.
 - `budget`     the meaning of an account's amounts: epsilon, mu, best guess, curve.
 """
 
 from fastapi import APIRouter
 
-from neartwin.web.pages import admin, answers, ask, datasets, policy, signin
+from neartwin.web.pages import admin, answers, ask, datasets, policy, register, signin
 from neartwin.web.pages.layout import RefusalPages
 
 router = APIRouter()
-for _part in (signin, datasets, ask, answers, admin, policy):
+for _part in (signin, datasets, ask, answers, admin, policy, register):
     router.include_router(_part.router)
 
 __all__ = ["RefusalPages", "router"]

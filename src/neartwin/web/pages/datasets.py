@@ -67,8 +67,7 @@ def history(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
         known = [one for one in known if all(word in " ".join(map(str, one.values())).lower() for word in words)]
     left = [one for one in known if before is None or one["position"] < before]
     shown = _with_questions(running.directory, name, left[:_SHOWN])
-    title = f"History of {name}"
-    return page(request, "history.html", caller=caller, title=title, name=name, entries=shown, found=len(left), q=q)
+    return page(request, "history.html", caller=caller, title="History", name=name, entries=shown, found=len(left), q=q)
 
 
 def _with_questions(directory: DataDirectory, name: str, known: list[dict[str, Any]]) -> list[dict[str, Any]]:

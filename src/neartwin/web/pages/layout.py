@@ -27,7 +27,6 @@ _TITLES = {
     402: "Not enough budget",
     403: "Not allowed",
     404: "Not here",
-    405: "Not here",
     413: "Too large",
     429: "Too fast",
     500: "Our fault",

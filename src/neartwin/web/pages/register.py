@@ -1,0 +1,92 @@
+"""The guided registration of a data set: whom it protects, what is public, how much in all. The command stands beside it."""
+
+import shlex
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from neartwin.accounting.budgets import budget_in
+from neartwin.errors import NeartwinError
+from neartwin.tables.table import Bounds
+from neartwin.tables.table import bounds as as_bounds
+from neartwin.web.auth import Caller, Curator, form_fields
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, keys_in
+from neartwin.web.errors import as_dict, status_of
+from neartwin.web.pages.layout import address, first, page
+from neartwin.web.service import Running
+
+router = APIRouter()
+_FIELDS = ("file", "name", "unit", "bounds", "keys", "budget", "each_analyst", "about")
+
+
+@router.get("/register")
+def blank(request: Request, caller: Curator, running: Running) -> Response:
+    """The questions, and the files of the service's folder."""
+    return _page(request, caller, running, dict.fromkeys(_FIELDS, "") | {"budget": "epsilon=1"})
+
+
+@router.post("/register")
+async def register(request: Request, caller: Curator, running: Running) -> Response:
+    """The command for the answers, or the registration."""
+    fields = await form_fields(request)
+    sent = {name: first(fields, name) for name in _FIELDS}
+
+    def act() -> Response:
+        try:
+            dataset = _dataset(running.directory, sent)
+            if first(fields, "action") != "register":
+                return _page(request, caller, running, sent, command=_command(sent))
+            running.directory.register(dataset, by=caller.name)
+        except NeartwinError as refusal:
+            return _page(request, caller, running, sent, fault=as_dict(refusal), status=status_of(refusal))
+        return RedirectResponse(address("data", dataset.name), 303)
+
+    return await run_in_threadpool(act)
+
+
+def _page(request: Request, caller: Caller, running: Running, sent: dict[str, str], **more: Any) -> Response:
+    files = sorted(entry.name for entry in running.directory.files.iterdir() if entry.is_file())
+    shown = {"title": "Register a data set", "files": files, "sent": sent, "fault": None, "command": ""} | more
+    return page(request, "register.html", caller=caller, **shown)
+
+
+def _dataset(directory: DataDirectory, sent: dict[str, str]) -> Dataset:
+    """The data set of the answers. Its file is opened for the types of its columns."""
+    each = sent["each_analyst"]
+    dataset = Dataset(
+        name=sent["name"] or sent["file"].partition(".")[0],
+        place=str(directory.file(sent["file"])),
+        unit=sent["unit"] or EACH_ROW_NAME,
+        bounds={column: _bounds(text) for column, text in _lines(sent["bounds"]).items()},
+        budget=budget_in(sent["budget"], "budget"),
+        about=sent["about"],
+        policy=(Rule(allotment=budget_in(each, "each analyst") if each else None),),
+    )
+    schema = dataset.rows(refresh=None).table.schema
+    keys = {column: tuple(keys_in(text, schema.get(column))) for column, text in _lines(sent["keys"]).items()}
+    return replace(dataset, keys=keys)
+
+
+def _lines(text: str) -> dict[str, str]:
+    parts = [line.partition("=") for line in text.splitlines() if line.strip()]
+    return {column.strip(): value.strip() for column, _, value in parts}
+
+
+def _bounds(text: str) -> Bounds:
+    low, _, rest = text.partition(":")
+    high, _, step = rest.partition(":")
+    return as_bounds(low, high, step or "1/100")
+
+
+def _command(sent: dict[str, str]) -> str:
+    words = ["neartwin", "register", f"data/{sent['file']}", "--data", ".", "--unit", sent["unit"] or "each row"]
+    words += [
+        part for kind in ("bounds", "keys") for c, v in _lines(sent[kind]).items() for part in (f"--{kind}", f"{c}={v}")
+    ]
+    for name in ("name", "budget", "each_analyst", "about"):
+        words += [f"--{name.replace('_', '-')}", sent[name]] if sent[name] else []
+    return shlex.join(words)
