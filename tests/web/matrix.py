@@ -8,7 +8,9 @@ STRANGERS = "no token is asked for"
 
 ROUTES = {
     ("GET", "/openapi.json"): STRANGERS,
-    ("GET", "/v1/health"): STRANGERS,
+    ("GET", "/healthz"): STRANGERS,
+    ("GET", "/readyz"): STRANGERS,
+    ("GET", "/metrics"): {"curator", "auditor"},
     ("POST", "/v1/session"): STRANGERS,
     ("DELETE", "/v1/session"): EVERYONE,
     ("GET", "/v1/me"): EVERYONE,

@@ -23,6 +23,8 @@ FREE = Settings(workers=2, burst=100_000, per_second=100_000, plan_seconds=300)
 class ThreadWorkers:
     """A worker in this process. A process of its own takes seconds to start; tests of processes, crowds and pages have one."""
 
+    alive, waiting = 1, 0
+
     def __init__(self, *, place, ledger, **_):
         self._directory, self._pool = DataDirectory(place, ledger), ThreadPoolExecutor(1)
 

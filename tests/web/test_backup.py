@@ -238,7 +238,7 @@ def test_a_copied_ledger_without_its_log_is_found_by_its_own_head(directory, cli
 
 
 def test_a_service_keeps_its_newest_head_by_itself(directory, tmp_path, monkeypatch):
-    monkeypatch.setattr("neartwin.web.app._ANCHOR_SECONDS", 0.05)
+    monkeypatch.setattr("neartwin.web.app._HEARTBEAT_SECONDS", 0.05)
     other = str(tmp_path / "head")
     with without_processes(), TestClient(create_app(directory, Settings(workers=1, anchors=(other,)))):
         directory.mint("eve", "auditor", by="console")

@@ -117,9 +117,10 @@ def test_guesses_at_unknown_tokens_cost_nothing_and_at_known_ones_are_few(client
         assert client.get("/v1/me", headers=bearer(f"nt_{number:016x}_{'0' * 64}")).status_code == 401
     assert time.process_time() - start < 200 * 0.02  # one hash takes 20 ms
     known = tokens["analyst"].rsplit("_", 1)[0]
+    start = time.monotonic()
     codes = [client.get("/v1/me", headers=bearer(f"{known}_{number:064x}")).status_code for number in range(30)]
     assert set(codes) == {401, 429}
-    assert codes.count(401) <= 15
+    assert codes.count(401) <= 11 + time.monotonic() - start  # ten at once, then one a second
     assert client.get("/v1/me", headers=bearer(tokens["curator"])).status_code == 200
 
 
@@ -164,9 +165,9 @@ def test_connections_without_a_whole_head_are_closed_and_others_answered(directo
         where = (address.rsplit("/", 1)[-1].rsplit(":", 1)[0], int(address.rsplit(":", 1)[-1]))
         idle = [socket.create_connection(where) for _ in range(50)]
         for number, one in enumerate(idle):
-            one.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n" if number % 2 else b"")
+            one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" if number % 2 else b"")
         whole = socket.create_connection(where)
-        whole.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        whole.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert whole.recv(100).startswith(b"HTTP/1.1 200")
         for one in idle:
             one.settimeout(20)
@@ -218,8 +219,8 @@ def test_keys_of_too_many_cells_are_refused_before_they_are_listed(client, token
     assert time.process_time() - start < 5
 
 
-def waiting(owner):
-    return _Task({"analyst": owner}, 1)
+def waiting(owner, do="release"):
+    return _Task({"analyst": owner, "do": do}, 1)
 
 
 def test_analysts_take_turns_and_one_process_is_left_to_the_others():
@@ -234,6 +235,9 @@ def test_analysts_take_turns_and_one_process_is_left_to_the_others():
     assert line.take().owner == "bob"  # two of ada's are running, of three processes
     line.done(taken[0])
     assert line.take().owner == "ada"
+    line.put(waiting("eve"))
+    line.put(waiting("zoe", do="plan"))
+    assert [line.take().owner for _ in range(2)] == ["zoe", "eve"]  # a preview does not wait for releases
     line.close()
     assert line.take() is None
 

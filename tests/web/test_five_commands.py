@@ -88,7 +88,7 @@ def journey(python, tmp_path):
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                with urlopen(f"http://127.0.0.1:{port}/v1/health") as answer:
+                with urlopen(f"http://127.0.0.1:{port}/healthz") as answer:
                     assert answer.status == 200
                     break
             except URLError:

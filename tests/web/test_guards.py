@@ -23,7 +23,7 @@ SHAPE = {"code", "error", "message", "name", "value", "rule", "remedy"}
 
 
 def test_every_answer_carries_the_headers_that_bind_a_browser(client, tokens):
-    for path, headers in (("/v1/health", {}), ("/v1/nowhere", {}), ("/v1/datasets", bearer(tokens["analyst"]))):
+    for path, headers in (("/healthz", {}), ("/v1/nowhere", {}), ("/v1/datasets", bearer(tokens["analyst"]))):
         found = client.get(path, headers=headers).headers
         assert "default-src 'none'" in found["content-security-policy"]
         assert "unsafe" not in found["content-security-policy"]

@@ -61,7 +61,7 @@ class Machine:
         self._launch()
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            with contextlib.suppress(URLError, ConnectionError), urlopen(f"{self.address}/v1/health"):  # noqa: S310
+            with contextlib.suppress(URLError, ConnectionError), urlopen(f"{self.address}/readyz"):  # noqa: S310
                 return
             if self.process.poll() is not None:  # its database still recovers: started again, as a supervisor would
                 self._launch()

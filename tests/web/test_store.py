@@ -10,12 +10,10 @@ from click.testing import CliRunner
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
-from neartwin.errors import LedgerError
 from neartwin.ledger import Book, Population
 from neartwin.ledger.store import migrate
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
-from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
 from neartwin.web.store import Store, schema
 from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F401 - fixtures
@@ -44,6 +42,28 @@ def test_a_new_store_has_the_tables_that_the_code_reads_and_their_version(store)
         ledger_schema.VERSIONS,
     }
     assert [change for change in found if change[0] != "remove_table"] == []
+
+
+def test_an_older_store_gets_new_tables_and_ends_unrecorded_sessions(store, place):  # noqa: F811
+    token, kept, _ = tokens.new_token("ada", "analyst")
+    store.add_token(token, kept, by="carol")
+    by_hand(
+        store,
+        "DROP TABLE neartwin_key",
+        "DROP TABLE neartwin_job",
+        f"INSERT INTO neartwin_session VALUES ('{'0' * 64}', '{token.id}', '2999-01-01')",
+        f"UPDATE {schema.VERSIONS} SET version_num = '0002'",
+    )
+    newer = Store(place)
+    try:
+        assert newer.token(token.id) == (token, kept)
+        assert newer.session("0" * 64) is None
+        newer.put_job("job", "ada", "{}")
+        assert newer.job("job")[:2] == ("ada", "{}")
+        assert newer.signing_key(lambda: "pem") == newer.signing_key(lambda: "another") == "pem"
+        assert newer.faults() == ()
+    finally:
+        newer.close()
 
 
 def test_next_process_finds_registrations_tokens_and_answers(store, place):  # noqa: F811 - a fixture
@@ -129,16 +149,6 @@ def test_session_ends_on_sign_out_expiry_or_a_newer_session(store, place):  # no
     assert sum(store.session(f"{number:02}") is not None for number in range(25)) == 20
     assert store.session("24") == "t"
     assert store.session("00") is None
-
-
-def test_one_service_holds_a_directory_and_gives_it_back(tmp_path):
-    with DataDirectory(tmp_path / "house") as first, DataDirectory(tmp_path / "house") as second:
-        with first.served_alone():
-            with pytest.raises(LedgerError, match="another service is serving"), second.served_alone():
-                pass
-            second.mint("ada", "analyst", by="console")  # the terminal's other commands go on
-        with second.served_alone():
-            pass
 
 
 def test_acts_are_part_of_the_chain(store, place):  # noqa: F811 - a fixture

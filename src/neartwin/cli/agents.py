@@ -7,6 +7,7 @@ from neartwin.checks import needed
 from neartwin.cli.output import report_errors
 from neartwin.cli.service import DATA, LEDGER
 from neartwin.errors import ParameterError
+from neartwin.web.datasets import CONSOLE
 
 
 @click.command()
@@ -26,7 +27,7 @@ def mcp(*, directory: str, ledger: str, name: str, allot: tuple[str, ...]) -> No
     from neartwin.web.agents import server
     from neartwin.web.app import service
     from neartwin.web.auth import Caller
-    from neartwin.web.data_directory import CONSOLE, DataDirectory
+    from neartwin.web.data_directory import DataDirectory
     from neartwin.web.service import Settings
 
     with DataDirectory(directory, ledger) as opened:

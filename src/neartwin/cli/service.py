@@ -1,6 +1,7 @@
 """`neartwin serve`, `register` and `token`: a budgeted data set for many analysts, from this machine's terminal."""
 
 import json
+import logging
 import os
 import signal
 import sys
@@ -8,8 +9,9 @@ import threading
 import tomllib
 from contextlib import ExitStack
 from dataclasses import replace
+from logging.handlers import WatchedFileHandler
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -20,7 +22,10 @@ from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Head
 from neartwin.tables.table import ROW
-from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, schema_of
+from neartwin.web.datasets import CONSOLE, EACH_ROW_NAME, Dataset, Rule, schema_of
+
+if TYPE_CHECKING:
+    from neartwin.web.data_directory import DataDirectory
 
 DATA = click.option(
     "--data", "directory", required=True, type=click.Path(file_okay=False), help="The service's directory."
@@ -49,6 +54,10 @@ _PORT = 8417
     envvar="NEARTWIN_ANCHOR",
     help="Where the newest head of the ledger is kept too: a file, a URL that takes PUT, or git:FOLDER. Repeatable.",
 )
+@click.option("--audit-log", default="", help="A file that gets a line of JSON for each request; - for the screen.")
+@click.option(
+    "--proxy", "proxies", multiple=True, help="The address of a proxy whose X-Forwarded-For is believed. Repeatable."
+)
 @click.option("--https", is_flag=True, help="Browsers reach it by https alone (a proxy or --certificate does that).")
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
@@ -56,12 +65,13 @@ _PORT = 8417
 def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     """Serve the registered data sets. The first start prints a curator's token, once.
 
-    One service a directory: limits of rate, and releases under way, are of this process. Sessions are kept in the database.
+    Any number of them may serve one ledger: sessions and releases under way are in its database. Rates are of each.
     """
     _, uvicorn = needed("web", "argon2", "uvicorn")
     from neartwin.web.app import create_app
     from neartwin.web.connections import HeadLimit, allow_many_connections
     from neartwin.web.data_directory import DataDirectory
+    from neartwin.web.middleware import AUDIT
     from neartwin.web.service import Settings
 
     # uvicorn raises a signal again once it has stopped: without a handler the databases would not be closed
@@ -69,7 +79,10 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     allow_many_connections()
     https = arguments["https"] or bool(arguments["certificate"])
-    with DataDirectory(directory, ledger) as opened, opened.served_alone():
+    with DataDirectory(directory, ledger) as opened:
+        if log := arguments["audit_log"]:
+            AUDIT.setLevel("INFO")
+            AUDIT.addHandler(logging.StreamHandler() if log == "-" else WatchedFileHandler(log, encoding="utf-8"))
         for place in (opened.head_file, *arguments["anchors"]):
             opened.books.anchor(place)  # which refuses a ledger that was rolled back
         if token_text := opened.first_token():
@@ -90,6 +103,8 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
             http=HeadLimit,
             ssl_certfile=arguments["certificate"],
             ssl_keyfile=arguments["key"],
+            proxy_headers=bool(arguments["proxies"]),
+            forwarded_allow_ips=",".join(arguments["proxies"]),
             access_log=False,  # addresses would tell who asked what, and when
             log_level="info",
             server_header=False,
@@ -114,9 +129,6 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 
     Types, bounds and keys of tables to join are written NAME.column=...; the unit's column has one name in all of them.
     """
-    needed("web", "argon2")
-    from neartwin.web.data_directory import CONSOLE, DataDirectory
-
     name = arguments["name"] or arguments["table"] or Path(place).name.partition(".")[0]
     tables = [replace(side, place=_absolute(side.place)) for side in options.joinable(arguments, arguments["unit"])]
     joined = [side.name for side in tables]
@@ -144,7 +156,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
         policy=_policy(arguments["policy"]) if arguments["policy"] else (Rule(allotment=each),),
         tables=tuple(replace(side, keys=options.of(side.name, listed)) for side in tables),
     )
-    with DataDirectory(directory, ledger) as opened:
+    with _opened(directory, ledger) as opened:
         opened.register(dataset, by=CONSOLE)
     stderr.print(f"registered {name!r}: {dataset.budget} for each {dataset.unit}", markup=False)
 
@@ -156,10 +168,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 @report_errors
 def refresh(*, name: str, directory: str, ledger: str) -> None:
     """Declare that the data of a data set changed: its files are read again, and questions asked before pay anew."""
-    needed("web", "argon2")
-    from neartwin.web.data_directory import CONSOLE, DataDirectory
-
-    with DataDirectory(directory, ledger) as opened:
+    with _opened(directory, ledger) as opened:
         changed = opened.refresh(name, by=CONSOLE)
     stderr.print(f"{name!r} is asked as snapshot {changed.snapshot} from now on", markup=False)
 
@@ -179,12 +188,9 @@ def refresh(*, name: str, directory: str, ledger: str) -> None:
 @report_errors
 def token(*, name: str, directory: str, ledger: str, role: str, project: str, days: int, out: str | None) -> None:
     """Make a token for someone and print it, this once."""
-    needed("web", "argon2")
-    from neartwin.web.data_directory import CONSOLE, DataDirectory
-
     with ExitStack() as open_things:
         written = open_things.enter_context(_new_file(out)) if out else None
-        opened = open_things.enter_context(DataDirectory(directory, ledger))
+        opened = open_things.enter_context(_opened(directory, ledger))
         record, token_text = opened.mint(name, role, by=CONSOLE, project=project, days=days)
         stderr.print(f"{role} {name}, until {record.expires}; it is shown this once:", markup=False)
         click.echo(token_text, file=written)
@@ -200,10 +206,7 @@ def backup(*, path: str, directory: str, ledger: str) -> None:
 
     The file holds the ledger, data sets, policies, tokens' hashes and the signing key, and no rows of people.
     """
-    needed("web", "argon2")
-    from neartwin.web.data_directory import DataDirectory
-
-    with DataDirectory(directory, ledger) as opened:
+    with _opened(directory, ledger) as opened:
         click.echo(str(opened.backup(path)))
 
 
@@ -227,6 +230,13 @@ def restore(*, path: str, directory: str, ledger: str, head: str) -> None:
     if not verdict.whole:
         stderr.print(str(verdict), markup=False)
         sys.exit(NOT_WHOLE)
+
+
+def _opened(directory: str, ledger: str) -> "DataDirectory":
+    needed("web", "argon2")
+    from neartwin.web.data_directory import DataDirectory
+
+    return DataDirectory(directory, ledger)
 
 
 def _new_file(path: str) -> TextIO:

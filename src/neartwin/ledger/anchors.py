@@ -11,6 +11,7 @@ from neartwin.errors import LedgerError
 from neartwin.ledger.values import Head
 
 _GIT, _NAME = "git:", "ledger.head"
+_WEB = ("http://", "https://")
 _SECONDS = 20
 _IDENTITY = ("-c", "user.name=neartwin", "-c", "user.email=neartwin@localhost", "-c", "commit.gpgsign=false")
 
@@ -26,7 +27,7 @@ def keep(head: Head, place: str) -> None:
     Raises:
         LedgerError: The place cannot be used.
     """
-    if _is_web(place):
+    if place.startswith(_WEB):
         try:
             _request(place, "PUT", head)
         except HTTPError as refusal:
@@ -64,7 +65,7 @@ def kept(place: str) -> Head | None:
     Raises:
         LedgerError: The place cannot be read.
     """
-    if _is_web(place):
+    if place.startswith(_WEB):
         try:
             text = _request(place, "GET")
         except HTTPError as refusal:
@@ -79,10 +80,6 @@ def kept(place: str) -> Head | None:
         path = Path(place)
         text = path.read_text(encoding="ascii") if path.exists() else ""
     return Head.parse(text) if text.strip() else None
-
-
-def _is_web(place: str) -> bool:
-    return place.startswith(("http://", "https://"))
 
 
 def _request(place: str, method: str, head: Head | None = None) -> str:

@@ -34,6 +34,9 @@ from neartwin.ledger.verify import Chain, Replay, Verdict, verified
 
 _FIRST = {"archive": "neartwin ledger", "version": 1}
 TableRow = dict[str, Any]  # the name of a "table", and a "row" of it, by column
+ReadRows = Callable[[Reading], Iterable[TableRow]]
+PutRows = Callable[[Writing, list[TableRow]], None]
+PathLike = str | os.PathLike[str]
 
 
 def lines(page: Reading, rows: Iterable[TableRow] = ()) -> Iterator[str]:
@@ -169,12 +172,12 @@ class Book:
     {'epsilon': Fraction(3, 4)}
     """
 
-    def __init__(self, where: str | os.PathLike[str]) -> None:
+    def __init__(self, where: PathLike) -> None:
         """Open the ledger, or make a new one where there is none."""
         self._database = Database(where, start=Writing.begin_chain)
 
     @classmethod
-    def existing(cls, where: str | os.PathLike[str]) -> Self:
+    def existing(cls, where: PathLike) -> Self:
         """Open a ledger that exists already.
 
         Args:
@@ -191,12 +194,7 @@ class Book:
         return ledger
 
     @classmethod
-    def restored(
-        cls,
-        archive: str | os.PathLike[str],
-        where: str | os.PathLike[str],
-        put: "Callable[[Writing, list[TableRow]], None] | None" = None,
-    ) -> Self:
+    def restored(cls, archive: PathLike, where: PathLike, put: PutRows | None = None) -> Self:
         """A new ledger with the records and documents of an archive.
 
         `verify(head)` on it detects an archive older than the newest head kept elsewhere.
@@ -381,6 +379,15 @@ class Book:
         with self._database.read() as page:
             return page.head()
 
+    def check_writable(self) -> None:
+        """Take and give back the right to write.
+
+        Raises:
+            LedgerError: The database is away, full or read-only.
+        """
+        with self._database.write():
+            pass
+
     def verify(self, head: Head | None = None) -> Verdict:
         """Check the records, and report every change, removal and reordering.
 
@@ -396,9 +403,7 @@ class Book:
         with self._database.read() as page:
             return verified(page, head)
 
-    def export(
-        self, path: str | os.PathLike[str], rows: "Callable[[Reading], Iterable[TableRow]]" = lambda _: ()
-    ) -> Head:
+    def export(self, path: PathLike, rows: ReadRows = lambda _: ()) -> Head:
         """Write the whole ledger as JSON lines to a new file, verified.
 
         Args:

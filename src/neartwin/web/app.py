@@ -2,8 +2,9 @@
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,8 +17,8 @@ from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.middleware import BodyLimit, SecurityHeaders, UnexpectedErrors
-from neartwin.web.routes import datasets, ledger, people, questions
+from neartwin.web.middleware import BodyLimit, SecurityHeaders, UnexpectedErrors, Watch
+from neartwin.web.routes import datasets, ledger, operations, people, questions
 from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
@@ -27,7 +28,7 @@ _ABOUT = """Private statistics from tables about people. Amounts are exact: deci
 Sign requests with `Authorization: Bearer nt_...`. Every error has one shape: code, error, message, name, value, rule, remedy.
 """
 _LOG = logging.getLogger("neartwin.web")
-_ANCHOR_SECONDS = 10
+_HEARTBEAT_SECONDS = 10
 _REFUSALS = {
     401: "no live token",
     402: "the account or an allotment cannot pay",
@@ -54,15 +55,15 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     async def running(app: FastAPI) -> AsyncIterator[None]:
         app.state.service = service(directory, chosen)
         stop = threading.Event()
-        anchoring = threading.Thread(target=_keep_heads, args=(directory, chosen.anchors, stop))
-        anchoring.start()
+        heart = threading.Thread(target=_heartbeat, args=(app.state.service, stop))
+        heart.start()
         try:
             async with _with_agents(app):
                 yield
         finally:
             app.state.service.workers.close()
             stop.set()
-            anchoring.join()
+            heart.join()
 
     app = FastAPI(
         title="neartwin",
@@ -76,22 +77,27 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     )
     for router in (people.router, datasets.router, questions.router, ledger.router):
         app.include_router(router, prefix="/v1")
+    app.include_router(operations.router)
     _mount_pages(app)
     _tell_how_to_sign(app)
     errors.install(app)
     app.add_middleware(UnexpectedErrors)
     app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(pages.RefusalPages)
-    app.add_middleware(SecurityHeaders, https=chosen.https)  # added last, so outermost
+    app.add_middleware(SecurityHeaders, https=chosen.https)
+    app.state.answered = Counter()
+    app.add_middleware(Watch, answered=app.state.answered)  # added last, so outermost
     return app
 
 
-def _keep_heads(directory: DataDirectory, places: tuple[str, ...], stop: threading.Event) -> None:
-    """Keep the newest head in every place, now and then and once more at the end."""
-    ended = False
+def _heartbeat(running: Service, stop: threading.Event) -> None:
+    """Now and then, and once more at the end: keep the newest head in every place, and say that jobs are alive."""
+    directory, ended = running.directory, False
     while not ended:
-        ended = stop.wait(_ANCHOR_SECONDS)
-        for place in (directory.head_file, *places):
+        ended = stop.wait(_HEARTBEAT_SECONDS)
+        with suppress(NeartwinError):  # the database is away: the next beat tries again
+            running.jobs.say_alive()
+        for place in (directory.head_file, *running.settings.anchors):
             try:
                 directory.books.anchor(place)
             except NeartwinError as fault:
@@ -99,11 +105,11 @@ def _keep_heads(directory: DataDirectory, places: tuple[str, ...], stop: threadi
 
 
 def _tell_how_to_sign(app: FastAPI) -> None:
-    """Put the bearer token into the OpenAPI document, except for the two routes without one."""
+    """Put the bearer token into the OpenAPI document, except for the routes without one."""
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
-    for path, method in (("/v1/health", "get"), ("/v1/session", "post")):
+    for path, method in (("/healthz", "get"), ("/readyz", "get"), ("/v1/session", "post")):
         document["paths"][path][method]["security"] = []
 
 
@@ -118,7 +124,7 @@ def service(directory: DataDirectory, settings: Settings) -> Service:
         memory=settings.memory,
     )
     authenticator = Authenticator(directory.store, burst=settings.burst, per_second=settings.per_second)
-    jobs = Jobs(workers, seconds=settings.release_seconds)
+    jobs = Jobs(workers, directory.store, seconds=settings.release_seconds)
     return Service(directory=directory, settings=settings, authenticator=authenticator, workers=workers, jobs=jobs)
 
 

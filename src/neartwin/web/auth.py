@@ -255,6 +255,7 @@ def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
 
     async def allowed(request: Request) -> Caller:
         caller = await run_in_threadpool(caller_of, request, await _secret_sent(request))
+        request.state.caller = caller
         caller.require(*roles)
         return caller
 

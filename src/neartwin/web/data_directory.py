@@ -2,8 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,13 +18,12 @@ from neartwin.releases.certificates import Certificate, OwnerKey, certify
 from neartwin.releases.documents import release_in
 from neartwin.tables.joins import OtherTable
 from neartwin.web import tokens
-from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
+from neartwin.web.datasets import CONSOLE, Dataset, Rule, schema_of, source_of
 from neartwin.web.policy import unknown
 from neartwin.web.store import Store, backup
 
 Tables = Mapping[str, Rows | OtherTable]
 CURATOR = "curator"
-CONSOLE = "console"  # who acts from the machine's own terminal
 
 
 class DataDirectory:
@@ -74,24 +72,6 @@ class DataDirectory:
         """Close the database connections."""
         self.store.close()
         self.ledger.close()
-
-    @contextmanager
-    def served_alone(self) -> Iterator[None]:
-        """Hold the directory as its one service, because rates and jobs live in that process.
-
-        Raises:
-            LedgerError: Another process serves the directory.
-        """
-        handle = os.open(self.place / "serving.lock", os.O_CREAT | os.O_RDWR, 0o600)
-        try:
-            if not _locked(handle):
-                raise LedgerError(
-                    f"another service is serving {self.place}; rates and jobs are of one process, so stop it first, or serve "
-                    "the ledger of a PostgreSQL server from another directory"
-                )
-            yield
-        finally:
-            os.close(handle)  # and with it the lock, as the end of the process does
 
     @property
     def books(self) -> records.Book:
@@ -331,19 +311,6 @@ class DataDirectory:
         """
         verdict = self.books.verify(head or anchors.kept(self.head_file))
         return replace(verdict, faults=(*verdict.faults, *self.store.faults()))
-
-
-def _locked(handle: int) -> bool:
-    """Whether this process got the lock of a file. Without such locks in the system, only the port keeps two apart."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 def payers_of(name: str, project: str) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from neartwin.tables.types import ColumnType
 Values = tuple[object, ...]
 Origins = Mapping[str, tuple[str, str]]  # of columns of joined rows: the joined table and the column's own name
 EACH_ROW_NAME = "(each row)"
+CONSOLE = "console"  # who acts from the machine's own terminal
 KINDS = ("public", "same_unit", "owned")
 _MOST_KEYS = 1_000_000
 

@@ -1,5 +1,11 @@
-"""Releases under way, as analysts see them: queued, running or done. No more is shown, because speed may be data."""
+"""Releases under way, as analysts see them: queued, running or done. No more is shown, because speed may be data.
 
+A process runs its own jobs. One that outlives its request is written into the database, where every other process of the
+service finds it. A process says now and then that its jobs are alive; one that was silent for half a minute is lost.
+"""
+
+import asyncio
+import contextlib
 import json
 import secrets
 import threading
@@ -11,12 +17,15 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from neartwin.errors import AccessError
-from neartwin.web.workers import Workers
+from neartwin.errors import AccessError, NeartwinError
+from neartwin.web.store import Store
+from neartwin.web.workers import Workers, lost
 
 Json = dict[str, Any]
 _MOST_FINISHED = 2_000  # jobs that are remembered; the ledger keeps their answers
 _FINISHED_SECONDS = 3600
+_SILENT_SECONDS = 30  # after which a job of another process is lost with it
+_POLL_SECONDS = 0.2
 
 
 @dataclass(slots=True)
@@ -29,8 +38,9 @@ class Job:
         state: "queued", "running" or "done".
         outcome: The worker's outcome, once the job is done: a refusal, or the place of the answer in the ledger.
         ended: The monotonic time of its end, in seconds.
-        future: The worker's future.
+        future: The worker's future, or None for a job of another process.
         asked: The digest of the request.
+        shared: Whether other processes know it.
     """
 
     id: str
@@ -40,19 +50,21 @@ class Job:
     ended: float = 0.0
     future: "Future[Json] | None" = None
     asked: str = ""
+    shared: bool = False
 
 
 class Jobs:
-    """The jobs of this process. They end with it; the ledger keeps their answers."""
+    """The jobs of this process, and those that others share. The ledger keeps their answers."""
 
-    def __init__(self, workers: Workers, *, seconds: float) -> None:
+    def __init__(self, workers: Workers, store: Store, *, seconds: float) -> None:
         """Start without jobs.
 
         Args:
             workers: The processes that run releases.
+            store: Where jobs are shared.
             seconds: The longest run of a release.
         """
-        self._workers, self._seconds = workers, seconds
+        self._workers, self._store, self._seconds = workers, store, seconds
         self._jobs: OrderedDict[str, Job] = OrderedDict()
         self._by_key: dict[tuple[str, str, str], str] = {}
         self._lock = threading.Lock()
@@ -84,7 +96,7 @@ class Jobs:
             with self._lock:
                 self._jobs.pop(job.id, None)
             raise
-        future.add_done_callback(lambda finished: _end(job, finished.result()))
+        future.add_done_callback(lambda finished: self._end(job, finished.result()))
         job.future = future  # after the callback, so that whoever waits for it finds the job done
         return job
 
@@ -96,12 +108,54 @@ class Jobs:
         """
         with self._lock:
             job = self._jobs.get(identity)
+        row = self._store.job(identity) if job is None else None
+        if row is not None:
+            silent = not row[1] and row[2] > _SILENT_SECONDS
+            outcome = lost({"do": "release"}) if silent else json.loads(row[1] or "{}")
+            job = Job(identity, row[0], "done" if outcome else "queued", outcome, shared=True)
         if job is None or job.owner != owner:
             remedy = "ask the question again: an answer that was paid for costs nothing"
             raise AccessError(
                 404, "job", identity, "is not one of your jobs, or ended more than an hour ago", remedy=remedy
             )
         return job
+
+    def share(self, job: Job) -> None:
+        """Let every process know of a job. Do this before its name leaves the service."""
+        if job.shared:
+            return
+        job.shared = True
+        done = job.state == "done"
+        self._store.put_job(job.id, job.owner, json.dumps(job.outcome) if done else "")
+        if not done and job.state == "done":  # since the line before
+            self._store.put_job(job.id, job.owner, json.dumps(job.outcome))
+
+    def say_alive(self) -> None:
+        """Say that the shared jobs of this process are alive."""
+        with self._lock:
+            running = [job.id for job in self._jobs.values() if job.shared and job.state != "done"]
+        if running:
+            self._store.touch_jobs(running)
+
+    async def wait(self, job: Job, seconds: float) -> Job:
+        """Wait for the end of a job, of whichever process, and return it as it is then; a job still under way is shared."""
+        if job.future is not None:
+            await asyncio.wait({asyncio.wrap_future(job.future)}, timeout=seconds)
+            if job.state != "done":
+                await asyncio.to_thread(self.share, job)
+            return job
+        ends = time.monotonic() + seconds
+        while job.state != "done" and time.monotonic() < ends:
+            await asyncio.sleep(_POLL_SECONDS)
+            job = await asyncio.to_thread(self.get, job.id, job.owner)
+        return job
+
+    def _end(self, job: Job, outcome: Json) -> None:
+        job.outcome, job.ended = outcome, time.monotonic()
+        job.state = "done"
+        if job.shared:
+            with contextlib.suppress(NeartwinError):  # the ledger keeps the answer all the same
+                self._store.put_job(job.id, job.owner, json.dumps(outcome))
 
     def _forget(self) -> None:
         now = time.monotonic()
@@ -114,8 +168,3 @@ class Jobs:
 
 def _run(job: Job) -> None:
     job.state = "running"
-
-
-def _end(job: Job, outcome: Json) -> None:
-    job.outcome, job.ended = outcome, time.monotonic()
-    job.state = "done"

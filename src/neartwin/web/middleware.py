@@ -1,7 +1,10 @@
-"""Layers around every request: a limit on its body, and headers that tell browsers what a page may do."""
+"""Layers around every request: counts and the audit log, a limit on its body, and headers that tell browsers what to do."""
 
 import asyncio
+import json
 import logging
+from collections import Counter
+from datetime import UTC, datetime
 
 from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
@@ -11,6 +14,8 @@ from neartwin.errors import AccessError
 from neartwin.web.errors import UnexpectedError
 
 _LOG = logging.getLogger("neartwin.web")
+AUDIT = logging.getLogger("neartwin.audit")  # silent unless `neartwin serve --audit-log` names a file
+_METHODS = {"GET", "HEAD", "OPTIONS", "POST", "PUT", "DELETE"}
 
 HEADERS = {
     "Content-Security-Policy": (
@@ -56,6 +61,46 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, with_headers)
+
+
+class Watch:
+    """Counts answers, and writes a line of JSON for each request of a known caller where an audit log is wanted.
+
+    A line has no question, no value and no duration, which could depend on data.
+    """
+
+    def __init__(self, app: ASGIApp, *, answered: Counter[tuple[str, int]]) -> None:
+        """Wrap an application.
+
+        Args:
+            app: The application.
+            answered: Where answers are counted, by method and status.
+        """
+        self._app, self._answered = app, answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state = scope.setdefault("state", {})
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                method = scope["method"] if scope["method"] in _METHODS else "other"
+                self._answered[method, message["status"]] += 1
+                if AUDIT.isEnabledFor(logging.INFO) and not scope["path"].startswith("/static/"):
+                    line = {
+                        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+                        "address": (scope["client"] or [""])[0],
+                    }
+                    line |= {"method": method, "status": message["status"]}
+                    if caller := state.get("caller"):  # the path of a stranger is a stranger's own text
+                        line |= {"caller": caller.name, "role": caller.role, "path": scope["path"]}
+                    AUDIT.info(json.dumps(line))
+            await send(message)
+
+        await self._app(scope, receive, watched)
 
 
 class UnexpectedErrors:

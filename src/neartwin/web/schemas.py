@@ -428,13 +428,6 @@ class Act(Model):
     body: Json[dict[str, Any]]
 
 
-class Health(Model):
-    """Whether the service and its database answer."""
-
-    status: Literal["ok"]
-    version: str
-
-
 Types = Annotated[dict[Text, Text], Field(max_length=2_000)]
 BoundsByColumn = Annotated[
     dict[Text, Annotated[list[str | StrictInt], Field(min_length=2, max_length=3)]], Field(max_length=2_000)

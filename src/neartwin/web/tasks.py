@@ -5,7 +5,7 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import prod
 from typing import Any
@@ -106,7 +106,8 @@ def _after(proposal: Proposal | SeriesProposal) -> Json:
     return after_form(query.after) if isinstance(query, Query) else {}
 
 
-_DOERS = {"plan": _planned, "release": _released}
+_DOERS: Mapping[str, Callable[[DataDirectory, Mapping[str, Any]], Json]]
+_DOERS = {"plan": _planned, "release": _released, "nothing": lambda *_: {}}
 
 
 def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:

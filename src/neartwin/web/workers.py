@@ -34,7 +34,7 @@ class _Task:
 
 
 class FairQueue:
-    """Waiting tasks. Analysts take turns, and one of several processes is always left to the others."""
+    """Waiting tasks. Analysts take turns, plans before releases; one of several processes is always left to the others."""
 
     def __init__(self, *, most: int, processes: int) -> None:
         """Wait for tasks.
@@ -57,17 +57,22 @@ class FairQueue:
         """
         with self._changed:
             own = self._waiting.get(task.owner, ())
-            if sum(map(len, self._waiting.values())) >= self._most or len(own) >= max(1, self._most // 2):
+            if len(self) >= self._most or len(own) >= max(1, self._most // 2):
                 rule, remedy = f"must be at most {self._most}, and half of that from one", "ask again in a moment"
                 raise AccessError(429, "waiting questions", "too many", rule, remedy=remedy)
             self._waiting.setdefault(task.owner, deque()).append(task)
             self._changed.notify()
 
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
     def take(self) -> _Task | None:
         """The next task of the analyst whose turn it is, or None once the queue is closed."""
         with self._changed:
             while not self._closed:
-                owner = next((one for one in self._waiting if self._running[one] < self._share), None)
+                free = [one for one in self._waiting if self._running[one] < self._share]
+                brief = (one for one in free if self._waiting[one][0].body.get("do") == "plan")
+                owner = next(brief, next(iter(free), None))
                 if owner is not None:
                     own = self._waiting.pop(owner)
                     task = own.popleft()
@@ -118,6 +123,16 @@ class Workers:
     def pids(self) -> tuple[int, ...]:
         """The ids of the processes that run now."""
         return tuple(process.pid for process in list(self._processes.values()))
+
+    @property
+    def alive(self) -> int:
+        """The number of processes that run now."""
+        return sum(process.poll() is None for process in list(self._processes.values()))
+
+    @property
+    def waiting(self) -> int:
+        """The number of tasks that wait for a process."""
+        return len(self._tasks)
 
     def submit(
         self, task: Mapping[str, Any], *, seconds: float, started: Callable[[], None] = lambda: None

@@ -4,7 +4,6 @@ One address renders the page. A browser without scripts sends the whole form. Wi
 types, and puts the parts of the answer in place. No row is read before "release", which pays for the previewed plan.
 """
 
-import asyncio
 import hashlib
 import json
 import secrets
@@ -123,9 +122,8 @@ def _after_button(form: AskFields, action: str) -> AskFields:
 @router.get("/jobs/{identity}")
 async def job(identity: str, request: Request, caller: Analyst, running: Running) -> Response:
     """A release under way. This waits at most 2 s, then redirects to the answer or shows the state."""
-    pending = running.jobs.get(identity, caller.name)
-    if pending.future is not None:
-        await asyncio.wait({asyncio.wrap_future(pending.future)}, timeout=min(2, running.settings.patience))
+    pending = await run_in_threadpool(running.jobs.get, identity, caller.name)
+    pending = await running.jobs.wait(pending, min(2, running.settings.patience))
     if pending.state != "done":
         again = address("jobs", identity)
         return page(request, "job.html", status=202, caller=caller, title="Working", state=pending.state, again=again)
@@ -154,12 +152,11 @@ async def _release(running: Running, caller: Caller, dataset: Dataset, form: Ask
     except NeartwinError as fault:
         return as_dict(fault)
     key = hashlib.sha256(json.dumps([form.key, task], sort_keys=True).encode()).hexdigest()[:32]
-    one = running.jobs.submit(task | {"key": key})
-    if one.future is not None:
-        await asyncio.wait({asyncio.wrap_future(one.future)}, timeout=running.settings.patience)
+    one = await running.jobs.wait(running.jobs.submit(task | {"key": key}), running.settings.patience)
     if one.state == "done" and "refused" in one.outcome:
         refusal: dict[str, str] = one.outcome["refused"]
         return refusal
+    await run_in_threadpool(running.jobs.share, one)
     return RedirectResponse(address("jobs", one.id), 303)
 
 

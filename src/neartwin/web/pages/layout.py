@@ -32,7 +32,7 @@ _TITLES = {
     500: "Our fault",
     503: "Not now",
 }
-_PROGRAMS = ("/v1/", "/mcp", "/openapi.json", "/static/")
+_PROGRAMS = ("/v1/", "/mcp", "/static/", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
 class RefusalPages:

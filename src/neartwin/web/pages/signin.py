@@ -5,7 +5,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import COOKIE, Anyone, form_fields
+from neartwin.web.auth import COOKIE, Anyone, Caller, form_fields
 from neartwin.web.pages.layout import first, page
 from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
@@ -47,6 +47,7 @@ async def sign_in(request: Request, running: Running) -> Response:
         note = words.get(refusal.status, str(refusal))
         return page(request, "signin.html", status=refusal.status, title="Sign in", note="", fault=note)
     cookie, _ = await run_in_threadpool(running.authenticator.sign_in, token)
+    request.state.caller = Caller.of(token)
     answer = RedirectResponse("/data", 303)
     set_cookie(answer, cookie, https=running.settings.https)
     return answer

@@ -1,7 +1,6 @@
-"""Routes of people: sessions and tokens; and the health of the service."""
+"""Routes of people: sessions and tokens."""
 
 from dataclasses import asdict
-from importlib.metadata import version
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
@@ -16,19 +15,13 @@ router = APIRouter()
 TokenId = Annotated[str, Path(max_length=100)]
 
 
-@router.get("/health", tags=["service"])
-def health(running: Running) -> schemas.Health:
-    """Whether the service and its database answer. This needs no token."""
-    running.directory.books.head()
-    return schemas.Health(status="ok", version=version("neartwin"))
-
-
 @router.post("/session", tags=["people"], response_model=schemas.Me)
 def sign_in(wish: schemas.SignIn, request: Request, response: Response, running: Running) -> Caller:
     """Exchange a token for a browser's session: a cookie that scripts cannot read and other sites cannot send."""
     token = running.authenticator.by_token(wish.token, request.client.host if request.client else "")
     cookie, csrf = running.authenticator.sign_in(token)
     set_cookie(response, cookie, https=running.settings.https)
+    request.state.caller = Caller.of(token, csrf)
     return Caller.of(token, csrf)
 
 

@@ -1,6 +1,5 @@
 """Routes of questions. Plans and previews are free. Releases are paid before a row is read."""
 
-import asyncio
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any
@@ -62,7 +61,7 @@ async def job(
     identity: JobId, caller: Analyst, running: Running, response: Response, wait: Seconds = 0
 ) -> schemas.JobState:
     """The state of a release: queued, running or done. No more is shown, because speed may be data."""
-    submitted = running.jobs.get(identity, caller.name)
+    submitted = await run_in_threadpool(running.jobs.get, identity, caller.name)
     return await _state(submitted, wait, running, response)
 
 
@@ -96,8 +95,7 @@ def fits(plan: Mapping[str, Any], left: Mapping[str, Fraction]) -> bool:
 
 
 async def _state(job: Job, wait: float, running: Running, response: Response) -> schemas.JobState:
-    if wait and job.future is not None:
-        await asyncio.wait({asyncio.wrap_future(job.future)}, timeout=min(wait, running.settings.patience))
+    job = await running.jobs.wait(job, min(wait, running.settings.patience))
     if job.state != "done":
         response.status_code = 202
         return schemas.JobState.model_validate({"job": job.id, "state": job.state})

@@ -49,3 +49,12 @@ key = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),  # one row, 1: the first host's key is the key
     sa.Column("pem", sa.Text, nullable=False),  # the private key that signs certificates
 )
+
+job = sa.Table(
+    "neartwin_job",
+    tables,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("outcome", sa.Text, nullable=False),  # JSON, or "" while it is under way
+    sa.Column("seen", sa.Float, nullable=False),  # when its process last said that it lives, in seconds since 1970
+)

@@ -5,7 +5,8 @@ The transaction of a curator's act also chains the act into the ledger's records
 """
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -25,6 +26,7 @@ from neartwin.web.tokens import Token
 _FOLDER = Path(__file__).parent / "migrations"
 
 
+_JOB_SECONDS = 3600  # that a job is remembered
 _SESSIONS = 20  # of one token at a time; a new one ends the oldest
 
 
@@ -182,6 +184,25 @@ class Store:
                     page.connection.execute(sa.insert(schema.key).values(id=1, pem=pem))
                     _note(page, "service", "key", {"key": records.digest(pem)})
         return str(pem)
+
+    def put_job(self, identity: str, owner: str, outcome: str) -> None:
+        """Let every process of the service know of a job: its outcome as JSON, or "" while it is under way."""
+        table, now = schema.job, time.time()
+        with self._database.connection(writes=True) as connection:
+            connection.execute(sa.delete(table).where((table.c.id == identity) | (table.c.seen < now - _JOB_SECONDS)))
+            connection.execute(sa.insert(table).values(id=identity, owner=owner, outcome=outcome, seen=now))
+
+    def touch_jobs(self, identities: Sequence[str]) -> None:
+        """Say that jobs under way are alive."""
+        with self._database.connection(writes=True) as connection:
+            table = schema.job
+            connection.execute(sa.update(table).where(table.c.id.in_(identities)).values(seen=time.time()))
+
+    def job(self, identity: str) -> tuple[str, str, float] | None:
+        """A job's owner, its outcome, and how many seconds ago its process was alive; or None."""
+        with self._database.connection(writes=False) as connection:
+            row = connection.execute(sa.select(schema.job).where(schema.job.c.id == identity)).one_or_none()
+        return None if row is None else (row.owner, row.outcome, time.time() - row.seen)
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""

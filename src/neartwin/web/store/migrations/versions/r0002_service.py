@@ -9,8 +9,3 @@ down_revision = None
 
 def upgrade() -> None:
     """Nothing to do."""
-
-
-def downgrade() -> None:
-    """Never: registrations and tokens would be lost."""
-    raise NotImplementedError

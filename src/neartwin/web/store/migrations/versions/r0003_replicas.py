@@ -13,8 +13,3 @@ def upgrade() -> None:
     connection = op.get_bind()
     schema.tables.create_all(connection, checkfirst=True)
     connection.execute(schema.session.delete())
-
-
-def downgrade() -> None:
-    """Never: the key would be lost."""
-    raise NotImplementedError

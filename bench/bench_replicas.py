@@ -1,0 +1,34 @@
+"""Two replicas on one PostgreSQL ledger behind a proxy, killed at random: nothing lost, nothing paid twice.
+
+    python bench/bench_replicas.py [KILLS]      by default 500
+
+Prints the share of questions that got an answer. It fails where an answer is missing from the ledger, a price is paid
+twice, or the ledger is not whole.
+"""
+
+import sys
+import tempfile
+from pathlib import Path
+
+import duckdb
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from tests.postgres_server import binaries, running
+from tests.web.test_replicas import replicas_under_fire
+
+
+def main():
+    """Kill, and look at the books."""
+    kills = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+    folder = Path(tempfile.mkdtemp(prefix="neartwin-bench-"))
+    place = folder / "purchases.parquet"
+    rows = "SELECT i % 5000 AS customer_id, 1 + i % 3 AS cds, (i * 37 % 20000) / 100 AS amount, 'Ulm' AS town "
+    duckdb.sql(rows + "FROM range(40000) t(i)").write_parquet(str(place))
+    with running(binaries()) as url:
+        answered, asked = replicas_under_fire(url, place, folder, kills=kills, analysts=8)
+    print(f"{kills} kills, {asked} questions, answered {answered / asked:.2f}")
+
+
+if __name__ == "__main__":
+    main()

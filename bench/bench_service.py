@@ -1,0 +1,148 @@
+"""Releases a second of a whole service under many analysts, beside the library's own in as many processes.
+
+    python bench/bench_service.py [ANALYSTS [SECONDS]]      by default 200 analysts for 300 s
+
+Prints one ratio: the service's rate over the library's, both on a new SQLite ledger. Bars: the ratio is at least 0.6; the
+slowest twentieth of the releases takes at most twice the median; that of previews beside them at most 300 ms; and nothing
+fails but refusals. The analysts are threads of one process, which takes processor time from the service.
+"""
+
+import multiprocessing
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import duckdb
+import psutil
+
+import neartwin as nt
+from neartwin.accounting.budgets import pure
+from neartwin.client.http import HttpClient
+from neartwin.errors import NeartwinError
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.datasets import Dataset, Rule
+
+WORKERS, BUDGET = 2, pure(10**6)
+
+
+def question(who, number):
+    """A question that nobody else asks."""
+    statistics = {"n": {"ask": "count_distinct_units"}}
+    where = [f"amount > {who % 100}", f"amount < {100 + number + who / 1000}"]
+    return {"question": {"where": where, "statistics": statistics}, "spend": {"epsilon": "0.01"}}
+
+
+def library(place, ledger, seconds, counts, who):
+    """Releases of one process, without a service."""
+    with nt.open_ledger(ledger) as opened:
+        account = opened.open(nt.table(str(place), unit="customer_id", name="purchases"), BUDGET)
+        rows, ends, number = account.rows, time.monotonic() + seconds, 0
+        while time.monotonic() < ends:
+            asked = rows.where(f"amount > {who}").where(f"amount < {100 + number}").agg(n=nt.count_distinct_units())
+            account.release(account.plan(asked, spend=nt.pure("0.01")))
+            number += 1
+        counts.put(number)
+
+
+def library_rate(place, folder, seconds):
+    """Releases a second of as many processes as the service has workers."""
+    counts = multiprocessing.Queue()
+    with nt.open_ledger(folder / "library.db") as opened:
+        opened.open(nt.table(str(place), unit="customer_id", name="purchases"), BUDGET)
+    arguments = [(place, folder / "library.db", seconds, counts, who) for who in range(WORKERS)]
+    processes = [multiprocessing.Process(target=library, args=one) for one in arguments]
+    for process in processes:
+        process.start()
+    total = sum(counts.get() for _ in processes)
+    for process in processes:
+        process.join()
+    return total / seconds
+
+
+def analyst(address, token, who, ends, lists):
+    """One question after another until the end; how long each took."""
+    wire, number, (path, took, failed) = HttpClient(address, token, 120), 0, lists
+    while time.monotonic() < ends:
+        start = time.monotonic()
+        try:
+            job = wire.post("datasets", "purchases", path, body=question(who, number), wait=10)
+            while job.get("state") in {"queued", "running"}:
+                job = wire.get("jobs", job["job"], wait=10)
+            if job.get("error"):
+                failed.append(job["error"]["code"])
+        except NeartwinError as refusal:
+            failed.append(refusal.as_dict()["message"][:80])
+        took.append(time.monotonic() - start)
+        number += 1
+
+
+def ready(address):
+    """Wait for the service."""
+    while True:
+        try:
+            with urlopen(f"{address}/readyz"):  # noqa: S310 - its own
+                return
+        except (URLError, ConnectionError):
+            time.sleep(0.1)
+
+
+def main():
+    """Measure the library, then the service."""
+    analysts = int(sys.argv[1]) if len(sys.argv) > 1 else 200
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 300
+    folder = Path(tempfile.mkdtemp(prefix="neartwin-bench-"))
+    place = folder / "purchases.parquet"
+    rows = "SELECT i % 5000 AS customer_id, 1 + i % 3 AS cds, (i * 37 % 20000) / 100 AS amount FROM range(40000) t(i)"
+    duckdb.sql(rows).write_parquet(str(place))
+    alone = library_rate(place, folder, min(seconds, 60))
+    print(f"library, {WORKERS} processes: {alone:.1f} releases a second")
+    with DataDirectory(folder / "house") as directory:
+        dataset = Dataset(
+            name="purchases", place=str(place), unit="customer_id", budget=BUDGET, policy=(Rule(allotment=BUDGET),)
+        )
+        directory.register(dataset, by="bench")
+        tokens = [directory.mint(f"a{who}", "analyst", by="bench")[1] for who in range(analysts + 1)]
+        for who in range(analysts + 1):
+            directory.allot("purchases", f"analyst:a{who}", BUDGET, by="bench")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "neartwin", "serve", "--data", str(folder / "house"), "--port", port]
+    server = subprocess.Popen([*command, "--workers", str(WORKERS)], stderr=subprocess.DEVNULL)
+    try:
+        ready(address)
+        took, previews, failed, ends = [], [], [], time.monotonic() + seconds
+        before = psutil.Process(server.pid).memory_info().rss
+        threads = [
+            threading.Thread(target=analyst, args=(address, tokens[who], who, ends, ("releases", took, failed)))
+            for who in range(analysts)
+        ]
+        threads.append(
+            threading.Thread(target=analyst, args=(address, tokens[-1], analysts, ends, ("preview", previews, failed)))
+        )
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        after = psutil.Process(server.pid).memory_info().rss
+    finally:
+        server.terminate()
+        server.wait()
+    rate = (len(took) - len(failed)) / seconds
+    middle, slow = statistics.median(took), statistics.quantiles(took, n=20)[-1]
+    print(f"service, {analysts} analysts: {rate:.1f} releases a second; median {middle:.2f} s, p95 {slow:.2f} s")
+    print(f"previews beside them: p95 {statistics.quantiles(previews, n=20)[-1] * 1000:.0f} ms of {len(previews)}")
+    print(f"failed: {len(failed)} {sorted(set(failed))[:3]}; memory {before / 2**20:.0f} to {after / 2**20:.0f} MiB")
+    print(f"ratio {rate / alone:.2f}")
+
+
+if __name__ == "__main__":
+    main()

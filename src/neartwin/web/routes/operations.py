@@ -1,0 +1,48 @@
+"""Routes of operations: whether the process lives, whether it can do its work, and its figures for Prometheus."""
+
+import json
+from collections import Counter
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import PlainTextResponse
+
+from neartwin.web.auth import Overseer
+from neartwin.web.service import Running, Service
+
+router = APIRouter(tags=["service"])
+
+
+@router.get("/healthz")
+async def healthz() -> dict[str, str]:
+    """Whether the process answers at all. This needs no token."""
+    return {"status": "ok"}
+
+
+@router.get("/readyz")
+async def readyz(running: Running) -> dict[str, str]:
+    """Whether the ledger can be written and a worker answers. This needs no token. Status 503 names the part that fails."""
+    await run_in_threadpool(running.directory.books.check_writable)
+    if not running.workers.alive:
+        await running.ask({"do": "nothing"})  # for which a worker starts
+    return {"status": "ready"}
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(_: Overseer, request: Request, running: Running) -> PlainTextResponse:
+    """Figures in Prometheus' text format: answers by status, workers, waiting tasks, records, and budgets spent."""
+    answered: Counter[tuple[str, int]] = request.app.state.answered
+    lines = [f'neartwin_answers_total{{method="{one[0]}",status="{one[1]}"}} {n}' for one, n in answered.items()]
+    lines += await run_in_threadpool(_gauges, running)
+    return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
+
+
+def _gauges(running: Service) -> list[str]:
+    book, workers = running.directory.books, running.workers
+    figures = {"records": book.head().position, "workers": workers.alive, "waiting": workers.waiting}
+    spent = {
+        f'spent{{dataset={json.dumps(account.name, ensure_ascii=False)},pool="{pool}"}}': float(amount)
+        for account in book.accounts()
+        for pool, amount in account.spent.items()
+    }
+    return [f"neartwin_{name} {value!r}" for name, value in (figures | spent).items()]

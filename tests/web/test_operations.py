@@ -1,0 +1,88 @@
+"""What operators see of a running service: whether it is ready, its figures, and who did what."""
+
+import json
+import logging
+
+import pytest
+import sqlalchemy as sa
+import uvicorn
+from starlette.testclient import TestClient
+
+from neartwin.web.app import create_app
+from neartwin.web.middleware import AUDIT
+from neartwin.web.service import Settings
+from tests.web.conftest import ASK, bearer, released
+from tests.web.server import ThreadWorkers, without_processes
+
+
+def test_a_service_that_cannot_write_or_work_is_alive_and_not_ready(client, monkeypatch):
+    assert client.get("/readyz").json() == {"status": "ready"}
+
+    def full(*_):
+        raise sa.exc.OperationalError("", {}, Exception("disk is full at /srv/secret"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("neartwin.ledger.store.connect.Database._lock", full)
+        assert client.get("/readyz").status_code == 503
+        assert "secret" not in client.get("/readyz").text
+        assert client.get("/healthz").status_code == 200
+    refused = {"refused": {"code": "NT-600", "name": "worker"}, "status": 503}
+    monkeypatch.setattr(ThreadWorkers, "alive", 0)
+    assert client.get("/readyz").status_code == 200  # a worker starts
+    monkeypatch.setattr("tests.web.server.outcome", lambda *_: refused)
+    assert client.get("/readyz").status_code == 503
+
+
+def test_figures_count_answers_records_and_budgets_for_those_who_oversee(directory, client, tokens):
+    released(client, ASK, bearer(tokens["analyst"]))
+    client.get("/v1/me", headers=bearer("nt_0_0"))
+    text = client.get("/metrics", headers=bearer(tokens["auditor"])).text
+    lines = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+    assert lines['neartwin_spent{dataset="purchases",pool="epsilon"}'] == "0.25"
+    assert lines["neartwin_records"] == str(directory.books.head().position)
+    assert lines['neartwin_answers_total{method="GET",status="401"}'] == "1"
+
+
+@pytest.fixture
+def audited(caplog):
+    caplog.set_level(logging.INFO, AUDIT.name)
+    return lambda: [json.loads(one.message) for one in caplog.records if one.name == AUDIT.name]
+
+
+def test_the_audit_log_says_who_did_what_and_holds_no_question(client, tokens, audited):
+    headers = bearer(tokens["analyst"])
+    client.post("/v1/session", json={"token": tokens["analyst"]})
+    client.post("/v1/session", json={"token": "nt_0123_secret"})
+    done = released(client, ASK, headers)
+    client.get(f"/v1/datasets/purchases/releases/{done['position']}?note=private", headers=headers)
+    client.get("/v1/tokens", headers=headers)
+    client.get("/v1/nt_of_a_stranger")
+    lines = audited()
+    said = [(one.get("caller", ""), one["method"], one.get("path", ""), one["status"]) for one in lines]
+    assert said[:2] == [("ada", "POST", "/v1/session", 200), ("", "POST", "", 401)]
+    assert ("ada", "POST", "/v1/datasets/purchases/releases", 202) in said
+    assert ("ada", "GET", f"/v1/datasets/purchases/releases/{done['position']}", 200) in said
+    assert ("ada", "GET", "/v1/tokens", 403) in said
+    assert {name for one in lines for name in one} == {"time", "address", "method", "status", "caller", "role", "path"}
+    text = json.dumps(lines)
+    assert not any(word in text for word in ("private", "secret", "stranger", "amount", tokens["analyst"]))
+
+
+def test_without_an_audit_log_nothing_is_written(client, tokens, caplog):
+    with caplog.at_level(logging.WARNING):
+        released(client, ASK, bearer(tokens["analyst"]))
+    assert not [one for one in caplog.records if one.name.startswith("neartwin")]
+
+
+@pytest.mark.parametrize(
+    ("named", "seen"), [("", "testclient"), ("testclient", "10.0.0.7"), ("10.9.9.9", "testclient")]
+)
+def test_only_a_named_proxy_says_where_a_request_is_from(directory, audited, named, seen):
+    config = uvicorn.Config(
+        create_app(directory, Settings(workers=1)), proxy_headers=bool(named), forwarded_allow_ips=named
+    )
+    with without_processes():
+        config.load()
+        with TestClient(config.loaded_app) as client:
+            client.get("/healthz", headers={"X-Forwarded-For": "10.0.0.7"})
+    assert [one["address"] for one in audited()] == [seen]

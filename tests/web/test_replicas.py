@@ -1,0 +1,196 @@
+"""Any process of a service answers any request: sessions, keys and releases under way are in the database."""
+
+import contextlib
+import itertools
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from contextlib import ExitStack
+
+import pytest
+from starlette.testclient import TestClient
+
+from neartwin.accounting.budgets import pure
+from neartwin.errors import NeartwinError
+from neartwin.web.app import create_app
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.service import Settings
+from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F401 - fixtures
+from tests.web import load
+from tests.web.conftest import ASK, bearer, registered, released
+from tests.web.server import PATIENCE, ThreadWorkers, without_processes
+from tests.web.test_kills import Machine
+
+
+@pytest.fixture
+def replicas(place, purchases, tmp_path):  # noqa: F811 - a fixture
+    """Two applications with directories of their own, on one database."""
+    ledger = place if "://" in place else ""
+    names = ("first", "second") if ledger else ("first", "first")
+    settings = Settings(workers=1, burst=10_000, per_second=10_000, plan_seconds=300)
+    with ExitStack() as stack:
+        stack.enter_context(registered(tmp_path / names[0], purchases, ledger=ledger))
+        hosts = [stack.enter_context(DataDirectory(tmp_path / name, ledger)) for name in names]
+        stack.enter_context(without_processes())
+        yield [stack.enter_context(TestClient(create_app(host, settings))) for host in hosts]
+
+
+def slow(monkeypatch, seconds):
+    submit = ThreadWorkers.submit
+
+    def later(self, task, *, started=lambda: None, **more):
+        def begin():
+            started()
+            time.sleep(seconds)
+
+        return submit(self, task, started=begin, **more)
+
+    monkeypatch.setattr(ThreadWorkers, "submit", later)
+
+
+def test_a_release_that_one_replica_runs_is_followed_at_another(replicas, monkeypatch):
+    first, second = replicas
+    headers = bearer(first.app.state.service.directory.mint("ada", "analyst", by="console")[1])
+    others = bearer(first.app.state.service.directory.mint("bob", "analyst", by="console")[1])
+    slow(monkeypatch, 0.5)
+    begun = first.post("/v1/datasets/purchases/releases", json=ASK, headers=headers)
+    assert begun.status_code == 202
+    where = f"/v1/jobs/{begun.json()['job']}"
+    assert second.get(where, headers=headers).status_code == 202
+    assert second.get(where, headers=others).status_code == 404
+    done = second.get(f"{where}?wait=20", headers=headers)
+    assert (done.status_code, done.json()["state"]) == (200, "done")
+    assert first.get(where, headers=headers).json()["release"] == done.json()["release"]
+    assert released(second, ASK, headers)["release"] == done.json()["release"]  # free
+
+
+def test_a_release_whose_replica_is_silent_is_lost_and_no_other(replicas, monkeypatch):
+    first, second = replicas
+    headers = bearer(first.app.state.service.directory.mint("ada", "analyst", by="console")[1])
+    slow(monkeypatch, 3)
+    where = "/v1/jobs/" + first.post("/v1/datasets/purchases/releases", json=ASK, headers=headers).json()["job"]
+    for alive in (False, True):
+        with second.app.state.service.directory.store._database.connection(writes=True) as connection:
+            connection.exec_driver_sql("UPDATE neartwin_job SET seen = seen - 60")  # as a minute later
+        if alive:
+            first.app.state.service.jobs.say_alive()
+        answer = second.get(where, headers=headers).json()
+        assert answer["state"] == ("queued" if alive else "done")
+        assert (answer["error"] or {}).get("code") == (None if alive else "NT-500")
+    assert second.get(f"{where}?wait=20", headers=headers).json()["release"]
+
+
+def test_a_session_of_one_replica_is_one_of_all(replicas):
+    first, second = replicas
+    token = first.app.state.service.directory.mint("ada", "analyst", by="console")[1]
+    first.post("/v1/session", json={"token": token})
+    second.cookies = first.cookies
+    assert second.get("/data/purchases").status_code == 200
+
+
+class Proxy:
+    """A proxy on the loopback that hands each connection to a replica that answers, as one in front of them does."""
+
+    def __init__(self, ports):
+        self.ports, self.listening = ports, socket.create_server(("127.0.0.1", 0), backlog=200)
+        self.address = f"http://127.0.0.1:{self.listening.getsockname()[1]}"
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):  # closed at the end
+            while True:
+                one = self.listening.accept()[0]
+                threading.Thread(target=self.serve, args=(one,), daemon=True).start()
+
+    def serve(self, one):
+        for port in random.sample(self.ports, len(self.ports)):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as other:
+                other.settimeout(None)
+                back = threading.Thread(target=self.pump, args=(other, one), daemon=True)
+                back.start()
+                self.pump(one, other)
+                back.join()
+                break
+        one.close()
+
+    @staticmethod
+    def pump(source, target):
+        with contextlib.suppress(OSError):
+            while part := source.recv(65_536):
+                target.sendall(part)
+        with contextlib.suppress(OSError):
+            target.shutdown(socket.SHUT_WR)
+
+
+def persistent(address, token, who, over, said):
+    """Ask one question after another, each sent again under its key until the service says how it ended."""
+    wire = load.HttpClient(address, token, 60)
+    for number in itertools.count():
+        ask, job = load.question(who, number), {"state": "unknown"}
+        key = {"Idempotency-Key": f"{who}-{number}"}
+        while job["state"] != "done" and not over():
+            try:
+                job = wire.post("datasets", "purchases", "releases", body=ask, headers=key, wait=10)
+                while job["state"] != "done":
+                    job = wire.get("jobs", job["job"], wait=10)
+            except NeartwinError as refusal:
+                error = refusal.as_dict()
+                job = {"state": "done" if error["code"] == "NT-410" else "unknown", "error": error}
+                time.sleep(0.1)
+        said.append((ask, job))
+        if over():
+            return
+
+
+def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: F811 - an argument
+    """Two replicas on one database behind a proxy; each kill comes a random while after the last one was got over."""
+    with ExitStack() as stack:
+        budget = pure(10**6)
+        first = stack.enter_context(registered(folder / "first", purchases, ledger=place, budget=budget))
+        second = stack.enter_context(DataDirectory(folder / "second", place))
+        tokens = [first.mint(f"a{who}", "analyst", by="console")[1] for who in range(analysts)]
+        for who in range(analysts):
+            first.allot("purchases", f"analyst:a{who}", budget, by="console")
+        machines, said, over = [Machine(one) for one in (first, second)], [], threading.Event()
+        for machine in machines:
+            stack.callback(machine.kill)
+            machine.start()
+        proxy = Proxy([machine.port for machine in machines])
+        stack.callback(proxy.listening.close)
+        threads = [
+            threading.Thread(target=persistent, args=(proxy.address, tokens[who], who, over.is_set, said))
+            for who in range(analysts)
+        ]
+        for thread in threads:
+            thread.start()
+        for number in range(kills):
+            before, deadline = len(load.served(list(said))), time.monotonic() + 2 * PATIENCE
+            while len(load.served(list(said))) < before + 2:
+                assert time.monotonic() < deadline, said[-3:]
+                for machine in machines:
+                    if machine.process.poll() is not None:
+                        machine._launch()  # as a supervisor would; the other one serves meanwhile
+                time.sleep(0.05)
+            time.sleep(random.random())
+            machine = random.choice(machines)
+            (machine.kill_a_worker if number % 3 == 2 else machine.kill)()
+        over.set()
+        for thread in threads:
+            thread.join()
+        for machine in machines:
+            machine.kill()
+            machine.start()
+        answered = load.served(said)
+        load.check_books(first, said)
+        plans = Counter(e.plan_digest for e in first.books.account("purchases").history() if e.kind == "reserve")
+        assert max(plans.values()) == 1  # nothing was paid twice
+        load.check_replays(first, proxy.address, tokens[0], random.sample(answered, min(5, len(answered))))
+        return len(answered), len(said)
+
+
+@pytest.mark.slow  # processes are killed
+def test_a_killed_replica_loses_no_answer_and_pays_for_none_twice(postgres_place, purchases, tmp_path):  # noqa: F811
+    answered, asked = replicas_under_fire(postgres_place, purchases, tmp_path, kills=4, analysts=4)
+    assert asked - answered <= 4 * 4 + 4  # a kill costs each analyst one question at most, and the end another
