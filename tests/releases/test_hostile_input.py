@@ -87,7 +87,7 @@ OF_PYTHON = {
     "a key that is a list": lambda rows: rows.group_by("town", keys=[["Ulm"]]).agg(a=nt.count()),
     "no key": lambda rows: rows.group_by("town", keys=[]).agg(a=nt.count()),
     "keys twice": lambda rows: rows.group_by("town", keys=["Ulm", "Ulm"]).agg(a=nt.count()),
-    "division": lambda rows: rows.where("1 / paid > 0").agg(a=nt.count()),
+    "division": lambda rows: rows.where("1 / 0 > paid").agg(a=nt.count()),
     "a subquery": lambda rows: rows.where("paid > (SELECT 1)").agg(a=nt.count()),
     "a function that reads a file": lambda rows: rows.where("read_text('/etc/passwd') = 'x'").agg(a=nt.count()),
     "two statements in a condition": lambda rows: rows.where("open; DROP TABLE visits").agg(a=nt.count()),
