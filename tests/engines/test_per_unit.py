@@ -265,3 +265,17 @@ def test_computed_rows_are_released_while_their_sources_are_as_they_were(tmp_pat
     for rows in (visits.per_unit(n="MAX(age)"), beside):
         with pytest.raises(SchemaError, match="'age' is text now"):
             account.release(account.plan(rows.agg(people=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=1)))
+
+
+def test_rows_computed_within_each_other_have_names_that_postgres_takes(duckdb_place):
+    visits = opened(duckdb_place, made(0))
+    rows = visits.per_unit("town", n="COUNT(*)")
+    for _ in range(11):
+        rows = visits.join(rows, prefix="p_").per_unit("town", n="COUNT(*)")
+    stage = plan(rows.agg(n=nt.count()), spend=approx(1, "1e-6"), limits=nt.limits(max_rows_per_group=1)).stage
+    with reading(duckdb_place, stage) as (places, _):
+        names = list(table_rows(stage.table, iter(places), places[0].dialect, {"who": "c0", "n": "c1"}, ""))
+    assert max(map(len, names)) < 60
+    assert len(set(names)) == len(names)
+    with pytest.raises(QueryError, match="at most 12 deep"):
+        rows.per_unit("town", n="COUNT(*)")

@@ -21,7 +21,7 @@ from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.joins import On, OtherTable, joined, met
-from neartwin.tables.per_unit import names_of, per_unit, read_columns, with_windows
+from neartwin.tables.per_unit import per_unit, read_columns, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
 from neartwin.tables.types import NUMERIC, ColumnType, Key, public_keys
@@ -184,7 +184,7 @@ class Rows:
         for column in by:
             rows, name = rows.grouped(column)
             names.append(name)
-        grouped = names_of(names, str(rows.table.unit))
+        grouped = dict(zip(both := [str(rows.table.unit), *names], both, strict=True))
         return Rows(per_unit(rows.table, self.conditions, grouped, read_columns(columns)))
 
     def group_by(self, *columns: str | Grouping, keys: Any = None) -> "Groups":

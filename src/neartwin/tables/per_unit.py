@@ -15,7 +15,7 @@ the order in which rows are stored:
 | an aggregate OVER (PARTITION BY unit ORDER BY k) | up to the last row with an equal k |
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -27,7 +27,7 @@ from neartwin.tables.ranges import value_of
 from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
-_AGGREGATES: dict[type[exp.Expr], str] = {
+AGGREGATES: dict[type[exp.Expr], str] = {
     exp.Count: "count",
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -36,7 +36,7 @@ _AGGREGATES: dict[type[exp.Expr], str] = {
     exp.LogicalOr: "bool_or",
     exp.LogicalAnd: "bool_and",
 }
-_ORDERED: dict[type[exp.Expr], str] = {
+ORDERED: dict[type[exp.Expr], str] = {
     exp.RowNumber: "row_number",
     exp.Lag: "lag",
     exp.Lead: "lead",
@@ -53,6 +53,7 @@ _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
     "bool_or": _CONDITIONS,
     "bool_and": _CONDITIONS,
 }
+_DEEPEST = 12  # names of nested parts then fit the 63 letters of PostgreSQL
 _FARTHEST = 2**31 - 1  # rows of LAG and LEAD
 _KNOWN = (
     "COUNT, SUM, AVG, MIN, MAX, COUNT(DISTINCT x), BOOL_OR and BOOL_AND; with OVER (PARTITION BY {unit} ORDER BY ...) also "
@@ -121,6 +122,10 @@ def _derived(of: PerUnit, table: Table, new: Mapping[str, UnitColumn], rest: Map
     """The table with these columns more, without the steps that are now inside."""
     if taken := sorted({*new, *rest} & set(table.schema)):
         raise SchemaError(f"{taken[0]!r} names two columns; give one of them another name with AS")
+    if of.depth > _DEEPEST:
+        raise QueryError(
+            f"subqueries and windows within each other are at most {_DEEPEST} deep; compute less at a time"
+        )
     bounded = {name: column.bounds for name, column in new.items() if column.bounds and column.function != "sum"}
     made = replace(
         table,
@@ -202,7 +207,7 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
     keys = [] if order is None else order.expressions
     if any(key.args.get("nulls_first") for key in keys):
         raise _refused(node, table, "NULL is last in a window; write NULLS LAST")
-    function = _ORDERED.get(type(node.this))
+    function = ORDERED.get(type(node.this))
     if function is not None and not keys:
         raise _refused(node, table, f"{function.upper()} needs an order; write ORDER BY in OVER (...)")
     made = _of_order(node, function, table) if function is not None else _aggregate(node.this, table)
@@ -227,7 +232,7 @@ def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:
 
 
 def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
-    function = _AGGREGATES.get(type(node), "")
+    function = AGGREGATES.get(type(node), "")
     others = [value for name, value in node.args.items() if value and name not in {"this", "big_int"}]
     if not function or others:
         raise _refused(node, table, f"of one person's rows there are {_KNOWN.format(unit=table.unit)}")
@@ -272,13 +277,3 @@ def _refused(node: exp.Expr, table: Table, why: str) -> QueryError:
 def read_columns(texts: Mapping[str, str]) -> dict[str, exp.Expr]:
     """Parse the texts of columns."""
     return {name: parsed(text) for name, text in texts.items()}
-
-
-def names_of(by: Sequence[str], unit: str) -> dict[str, str]:
-    """Group columns under their own names, the unit first.
-
-    Args:
-        by: The columns.
-        unit: The column of units.
-    """
-    return {name: name for name in dict.fromkeys([unit, *by])}

@@ -316,6 +316,12 @@ class PerUnit:
         joins = "".join(f", {join}" for join in self.table.joins)
         return f"{each} {', '.join(f'{name} = {one.text}' for name, one in self.columns.items())}{where}{joins}{of}"
 
+    @property
+    def depth(self) -> int:
+        """The number of computations within each other."""
+        inside = (self.table.per_unit, *(join.per_unit for join in self.table.joins))
+        return 1 + max((of.depth for of in inside if of is not None), default=0)
+
     def expression(self, name: str) -> RowExpression | None:
         """The expression of a column that is passed on; None for one of the table's source."""
         return self.table.computed.get(name if self.by is None else self.by[name])

@@ -9,9 +9,9 @@ typed              part0 matched with the others, in their order
 Rows that are computed from one unit's rows at a time have such expressions of their own within, and two more:
 
 ```
-typed_typed, part1_unit_typed, ...  the rows that are read, by the same rules
-typed_kept, part1_unit_kept, ...    those of a unit that meet the conditions inside
-typed_split, ...                    and the columns by which they are grouped, if they are
+utyped, j1typed, ...  the rows that are read, by the same rules; u stands for a first table, j1 for part1
+ukept, j1kept, ...    those of a unit that meet the conditions inside
+usplit, ...           and the columns by which they are grouped, if they are
 ```
 """
 
@@ -121,7 +121,7 @@ def table_rows(table: Table, places: Iterator[Place], dialect: Dialect, aliases:
     if table.joins:
         return _joined_rows(table, places, dialect, aliases, at)
     if table.per_unit is not None:
-        return _unit_rows(table.per_unit, places, dialect, aliases, f"{at}typed")
+        return _unit_rows(table.per_unit, places, dialect, aliases, f"{at}typed", f"{at}u")
     place, columns = next(places), []
     for name, alias in aliases.items():
         value = place.dialect.column(name, table.schema[name], declared=name in table.declared)
@@ -129,9 +129,11 @@ def table_rows(table: Table, places: Iterator[Place], dialect: Dialect, aliases:
     return {f"{at}typed": exp.select(*(columns or [named(integer(1), "one")]), copy=False).from_(place.rows)}
 
 
-def _unit_rows(of: PerUnit, places: Iterator[Place], dialect: Dialect, aliases: Mapping[str, str], last: str) -> Parts:
-    """The expressions of rows that are computed from one unit's rows at a time; see `per_unit`."""
-    reads, at = of.reads(tuple(aliases)), f"{last}_"
+def _unit_rows(  # noqa: PLR0917 - of one table
+    of: PerUnit, places: Iterator[Place], dialect: Dialect, aliases: Mapping[str, str], last: str, at: str
+) -> Parts:
+    """The expressions of rows that are computed from one unit's rows at a time; see `per_unit`. Names fit 63 letters."""
+    reads = of.reads(tuple(aliases))
     parts = table_rows(of.table, places, dialect, {name: f"c{i}" for i, name in enumerate(reads)}, at)
     columns = {name: exp.column(f"c{i}") for i, name in enumerate(reads)}
     unit = columns[str(of.table.unit)]
@@ -164,7 +166,7 @@ def _joined_rows(
 ) -> Parts:
     needed = needed_parts(table, tuple(aliases))
     unit, first = str(table.unit), f"{at_name}part0"
-    rows = _part(first, 0, places, dialect, needed[0], table, unspelled=unit)
+    rows = _part(at_name, 0, places, dialect, needed[0], table, unspelled=unit)
     at = {name: exp.column(f"p0_{i}", table=first) for i, name in enumerate(needed[0])}
     equated = dict(at)
     if dialect.collates:
@@ -178,7 +180,7 @@ def _joined_rows(
     met: dict[int, _Met] = {}
     for number, join in enumerate(table.joins, start=1):
         name = part = f"{at_name}part{number}"
-        rows |= _part(part, number, places, dialect, needed[number], join)
+        rows |= _part(at_name, number, places, dialect, needed[number], join)
         right = {old: f"p{number}_{i}" for i, old in enumerate(needed[number])}
         equal = []
         if join.kind is JoinKind.OWNED:
@@ -236,7 +238,7 @@ def by_bytes(value: exp.Expr, kind: ColumnType, dialect: Dialect) -> exp.Expr:
 
 
 def _part(  # noqa: PLR0917 - of one table
-    part: str,
+    at: str,
     number: int,
     places: Iterator[Place],
     dialect: Dialect,
@@ -245,10 +247,10 @@ def _part(  # noqa: PLR0917 - of one table
     unspelled: str = "",
 ) -> Parts:
     """The needed columns, texts by their bytes. `unspelled` keeps its collation: a unit's spellings are one person's."""
-    aliases = {name: f"p{number}_{i}" for i, name in enumerate(needed)}
+    aliases, part = {name: f"p{number}_{i}" for i, name in enumerate(needed)}, f"{at}part{number}"
     rows: Parts = {}
     if of.per_unit is not None:
-        rows = _unit_rows(of.per_unit, places, dialect, aliases, f"{part}_unit")
+        rows = _unit_rows(of.per_unit, places, dialect, aliases, f"{part}_unit", f"{at}j{number}")
         values: dict[str, exp.Expr] = {name: exp.column(alias) for name, alias in aliases.items()}
         source: exp.Expr = part_named(f"{part}_unit")
     else:

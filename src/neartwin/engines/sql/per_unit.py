@@ -11,19 +11,12 @@ from sqlglot import exp
 from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, greatest, integer, least, real
 from neartwin.engines.sql.rendering import can_leave, divided, translated
 from neartwin.tables.expressions import RowExpression
+from neartwin.tables.per_unit import AGGREGATES, ORDERED
 from neartwin.tables.table import Bounds, UnitColumn
 from neartwin.tables.types import ColumnType
 
 _LARGEST = 2**63 - 1
-_FUNCTIONS: dict[str, type[exp.Func]] = {
-    "min": exp.Min,
-    "max": exp.Max,
-    "bool_or": exp.LogicalOr,
-    "bool_and": exp.LogicalAnd,
-    "lag": exp.Lag,
-    "lead": exp.Lead,
-    "first_value": exp.FirstValue,
-}
+_FUNCTIONS = {name: function for function, name in {**AGGREGATES, **ORDERED}.items()}
 
 
 def unit_value(
