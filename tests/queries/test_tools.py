@@ -174,6 +174,7 @@ def test_hostile_sql_is_refused_in_a_second_before_anything_is_spent(account, te
     assert len(str(refused.value)) < 2000
 
 
+@pytest.mark.slow
 def test_bars_of_arithmetic_hold_as_often_as_they_say():
     draw, groups, runs = np.random.default_rng(8), np.array([700.0, 300.0, 90.0]), 2000
     texts = {
