@@ -105,7 +105,8 @@ def calibrated(mechanism, p):
 
 def renyi(mechanism, p):
     used = whole(mechanism, p)
-    found = [used.renyi(order if order > 1 else 1 + 1e-9, direction=direction(p)) for order in p["orders"]]
+    orders = p["orders"] if "orders" in p else [p["order"]]
+    found = [used.renyi(order, direction=direction(p)) for order in orders]
     return Interval(np.array([v.lower for v in found]), np.array([v.upper for v in found]))
 
 
