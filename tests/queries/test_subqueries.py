@@ -1,9 +1,15 @@
 """WITH and subqueries: what they mean, and the refusal of those that read many people's rows."""
 
+import random
+import re
+from datetime import date
+
+import duckdb
 import pyarrow as pa
 import pytest
 
 import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import QueryError
 from neartwin.planning.planner import plan
 
@@ -78,3 +84,118 @@ def test_names_that_stand_for_more_and_more_subqueries_are_refused(asked):
     names = [f"t{i} AS (SELECT * FROM t{i - 1} JOIN t{i - 1} AS u USING (who))" for i in range(1, 40)]
     with pytest.raises(QueryError, match="more than 64"):
         asked(f"WITH t0 AS (SELECT * FROM visits), {', '.join(names)} SELECT COUNT(*) FROM t39")
+
+
+def made(seed):
+    pick = random.Random(seed)
+    days = [None, date(2024, 2, 29), date(2024, 3, 1), date(2024, 3, 9)]
+    visits = [
+        {
+            "who": pick.randrange(25),
+            "town": pick.choice([None, "", "Ulm", "Bonn"]),
+            "day": pick.choice(days),
+            "age": pick.choice([None, 3, 4, 70]),
+        }
+        for _ in range(80)
+    ]
+    doses = [
+        {"who": pick.randrange(30), "drug": pick.choice(["a", "b", None]), "dose": pick.randrange(9)} for _ in range(50)
+    ]
+    return pa.Table.from_pylist(visits), pa.Table.from_pylist(doses)
+
+
+BY_PERSON = """
+FROM (SELECT who, COUNT(*) AS n, MAX(age) AS top FROM visits WHERE age > 3 GROUP BY who) AS t WHERE top > 4 OR n > 2
+FROM (SELECT who w, town, COUNT(*) FROM visits GROUP BY 1, town HAVING COUNT(*) > 1 AND MIN(age) < 5) AS t (w, u, n) WHERE n < 9
+FROM (SELECT who, MAX(day) - MIN(day) AS span FROM visits GROUP BY who) t WHERE t.span <= 1
+FROM (SELECT DISTINCT who, town FROM visits) t
+FROM (SELECT d.who, d.drug, SUM(d.dose) AS s FROM visits v JOIN doses d ON v.who = d.who GROUP BY d.who, d.drug) t WHERE s > 5
+FROM (SELECT n, COUNT(*) m FROM (SELECT who, town, COUNT(*) n FROM visits GROUP BY who, town) a GROUP BY who, n) b WHERE m > 1
+FROM visits JOIN (SELECT who, MAX(dose) AS top FROM doses GROUP BY who) d USING (who) WHERE d.top > age
+FROM visits v LEFT JOIN (SELECT * FROM doses WHERE drug = 'a') d ON v.who = d.who WHERE d.drug IS NULL
+FROM visits WHERE EXISTS (SELECT 1 FROM doses d WHERE d.who = visits.who AND d.drug = 'a')
+FROM visits v WHERE NOT EXISTS (SELECT * FROM visits w WHERE w.who = v.who AND w.town = v.town AND w.age > 4) AND age > 3
+FROM visits WHERE who IN (SELECT who FROM doses WHERE dose > 5) OR age = 70
+FROM visits WHERE who NOT IN (SELECT who FROM visits GROUP BY who HAVING COUNT(*) > 3)
+FROM (SELECT * FROM visits WHERE who IN (SELECT who FROM doses)) t WHERE EXISTS (SELECT 1 FROM doses d WHERE t.who = d.who)
+FROM (SELECT who, age - LAG(age) OVER (PARTITION BY who ORDER BY age) AS more FROM visits) t WHERE more > 0
+FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY who ORDER BY age, day, town) = 1) t WHERE age > 3
+FROM (SELECT who, COUNT(*) OVER (PARTITION BY who, town) AS n FROM visits WHERE day IS NOT NULL) t WHERE n = 2
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", BY_PERSON)
+def test_subquery_by_person_counts_the_rows_that_duckdb_counts(text):
+    for seed in range(3):
+        visits, doses = made(seed)
+        rows = nt.table(visits, unit="who", name="visits")
+        others = {"doses": nt.table(doses, unit="who", name="visits")}
+        query = nt.from_sql(f"SELECT COUNT(*) AS n {text}", rows, tables=others)
+        stage = plan(query, spend=nt.approx(1, "1e-6"), limits=nt.limits(max_rows_per_group=10**6)).stage
+        with duckdb.connect() as connection:
+            connection.register("visits", visits)
+            connection.register("doses", doses)
+            ((truth,),) = connection.sql(f"SELECT COUNT(*) {text}").fetchall()
+        (found,) = DuckdbEngine().aggregate(stage, salt=1).values["rows"]
+        assert found == truth
+        assert truth
+
+
+@pytest.mark.parametrize(
+    ("text", "ask"),
+    [
+        (
+            "SELECT COUNT(*) AS n FROM (SELECT who, COUNT(*) AS times FROM visits WHERE age > 3 GROUP BY who) t WHERE times > 2",
+            lambda v: v.where("age > 3").per_unit(times="COUNT(*)").where("times > 2"),
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM (SELECT who, COUNT(*) AS times FROM visits GROUP BY who HAVING COUNT(*) > 2)",
+            lambda v: v.per_unit(times="COUNT(*)").where("times > 2"),
+        ),
+        (
+            "WITH a AS (SELECT LAG(age) OVER (PARTITION BY who ORDER BY day) b FROM visits) SELECT COUNT(*) n FROM a WHERE b > 3",
+            lambda v: v.with_column("b", "LAG(age) OVER (PARTITION BY who ORDER BY day)").where("b > 3"),
+        ),
+    ],
+)
+def test_subquery_by_person_is_the_question_of_python(text, ask):
+    rows = nt.table(made(0)[0], unit="who", name="visits")
+    assert digest(nt.from_sql(text, rows)) == digest(ask(rows).agg(n=nt.count()))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("FROM (SELECT town, COUNT(*) AS n FROM visits GROUP BY town) t", "write GROUP BY who"),
+        ("FROM (SELECT SUM(age) AS s FROM visits) t", "write GROUP BY who"),
+        ("FROM (SELECT DISTINCT town FROM visits) t", "write GROUP BY who"),
+        ("FROM (SELECT ROW_NUMBER() OVER (ORDER BY paid) AS n FROM visits) t WHERE n < 3", "write PARTITION BY who"),
+        ("FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.town = v.town)", "inside.who = outside.who"),
+        ("FROM visits v WHERE EXISTS (SELECT 1 FROM visits w)", "equate the person's column"),
+        (
+            "FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.who = v.who AND w.age > v.age)",
+            "equates columns",
+        ),
+        ("FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.who = v.who LIMIT 1)", "does not go with EXISTS"),
+        ("FROM visits WHERE who IN (SELECT who FROM visits LIMIT 1)", "LIMIT outside"),
+        ("FROM visits WHERE town NOT IN (SELECT town FROM visits w WHERE w.who = visits.who AND w.age > 3)", "EXISTS"),
+        ("FROM visits WHERE age > (SELECT AVG(age) FROM visits)", "public ones"),
+        ("FROM visits WHERE town IN (SELECT town FROM towns)", "has no people of its own"),
+        ("FROM (SELECT who FROM visits GROUP BY GROUPING SETS (who, ())) t", "columns and expressions"),
+        ("FROM (SELECT DISTINCT ON (town) who FROM visits) t", "DISTINCT takes columns alone"),
+    ],
+)
+def test_subquery_over_several_people_is_refused_with_a_line(asked, text, says):
+    with pytest.raises(QueryError, match=re.escape(says)):
+        asked(f"SELECT COUNT(*) AS n {text}")
+
+
+def test_subquery_of_another_table_in_from_is_refused():
+    visits, doses = made(0)
+    others = {"doses": nt.table(doses, unit="who", name="visits")}
+    with pytest.raises(QueryError, match="JOIN others to it"):
+        nt.from_sql(
+            "SELECT COUNT(*) FROM (SELECT who, COUNT(*) AS n FROM doses GROUP BY who) t",
+            nt.table(visits, unit="who", name="visits"),
+            tables=others,
+        )

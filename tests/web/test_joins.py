@@ -149,6 +149,22 @@ def test_a_policy_rules_the_columns_of_joined_tables_too(directory, case):
     assert planned(directory, {"sql": JOINED, "keys": {"code": ["z"]}})["status"] == 403
 
 
+def test_a_policy_rules_the_columns_within_subqueries(directory):
+    rule = Rule(columns=("age", "town", "diagnoses.code"), group_columns=("age",))
+    directory.set_policy("patients", (rule,), by="console")
+    inside = "SELECT x, COUNT(*) AS n FROM (SELECT id, {} AS x FROM patients GROUP BY id) t GROUP BY x"
+    exists = "SELECT COUNT(*) AS n FROM patients p WHERE EXISTS (SELECT 1 FROM {} d WHERE d.id = p.id AND d.{})"
+    for allowed in (inside.format("MAX(age)"), inside.format("COUNT(*)"), exists.format("diagnoses", "code = 'a'")):
+        assert "done" in planned(
+            directory, {"sql": allowed, "keys": [1, 2]} if "GROUP BY x" in allowed else {"sql": allowed}
+        )
+    for hidden in (inside.format("MAX(letter)"), inside.format("SUM(CASE WHEN town = 'Ulm' THEN 1 ELSE 0 END)")):
+        assert planned(directory, {"sql": hidden, "keys": [1, 2]})["status"] == 403
+    assert planned(directory, {"sql": exists.format("patients", "letter > 7000")})["status"] == 403
+    window = {"from": {"columns": {"n": "ROW_NUMBER() OVER (PARTITION BY id ORDER BY letter)"}}, "where": ["n = 1"]}
+    assert planned(directory, window | {"statistics": {"n": {"ask": "count"}}})["status"] == 403
+
+
 def test_policy_can_demand_declared_bounds_of_an_owned_table(directory):
     directory.set_policy("patients", (Rule(own_bounds=False),), by="console")
     asked = {"joins": [{"table": "bills", "on": [["letter", "letter"]]}]}

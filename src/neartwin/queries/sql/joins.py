@@ -214,7 +214,7 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
     Raises:
         QueryError: A table was not given, or a join is no equality.
     """
-    first, own = _base(select, rows.table), own_columns(rows.table)
+    first, own = _base(select, rows.table), own_columns(rows.table) | set(rows.table.computed)
     scope: _Scope = {first: _Known({name: name for name in own})}
     columns = {name: frozenset((one.table if isinstance(one, Rows) else one).schema) for name, one in others.items()}
     for join in chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns}):

@@ -29,9 +29,9 @@ from neartwin.interactive import instead
 from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK
 from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, statistics_in, without_derived
-from neartwin.queries.sql.joins import Others, joined_by
+from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.spelling import plain, trees
-from neartwin.queries.sql.subqueries import without_subqueries
+from neartwin.queries.sql.subqueries import rows_of
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
@@ -373,8 +373,7 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
     known = {**tables, rows.table.name: rows}
     columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
-    spelled = without_subqueries(without_filters(cast("exp.Select", plain(select, columns))))
-    return spelled, joined_by(spelled, rows, tables)
+    return rows_of(without_filters(cast("exp.Select", plain(select, columns))), rows, tables)
 
 
 def _named(select: exp.Select) -> dict[str, str]:

@@ -1,8 +1,12 @@
 """WITH and subqueries in FROM and JOIN: names for rows that the statement outside reads.
 
-A subquery without groups is put in place: the statement outside reads its tables, its conditions and its expressions. So
-`SELECT COUNT(*) FROM (SELECT * FROM visits WHERE paid > 1) AS t` is the question `SELECT COUNT(*) FROM visits WHERE
+A subquery that changes single rows is put in place: the statement outside reads its tables, conditions and expressions.
+So `SELECT COUNT(*) FROM (SELECT * FROM visits WHERE paid > 1) AS t` is the question `SELECT COUNT(*) FROM visits WHERE
 paid > 1`, with one digest.
+
+A subquery whose GROUP BY or PARTITION BY holds the unit is `Rows.per_unit`, or a column over a window. EXISTS and IN over
+the person's other rows are a LEFT JOIN of such a subquery, tested for NULL. A subquery over rows of several people is
+refused.
 """
 
 from collections.abc import Mapping
@@ -11,9 +15,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from neartwin.errors import QueryError
+from neartwin.queries.query import Rows
+from neartwin.queries.sql.joins import Others, joined_by
+from neartwin.tables.joins import OtherTable
+from neartwin.tables.per_unit import per_unit, with_windows
 
 _MOST = 64  # subqueries of a statement once the names of WITH are written out
 _PLAIN = {"kind", "expressions", "from_", "joins", "where", "order"}  # an order inside decides nothing
+_BY_UNIT = _PLAIN | {"group", "having", "distinct", "qualify"}
 _INSTEAD = {
     "limit": "which rows it keeps depends on all people; write ORDER BY and LIMIT outside, on the noisy release",
     "offset": "which rows it keeps depends on all people; write OFFSET outside, on the noisy release",
@@ -21,20 +30,33 @@ _INSTEAD = {
 }
 
 
-def without_subqueries(select: exp.Select) -> exp.Select:
-    """The statement with its subqueries in FROM and JOIN put in place. Names of WITH stand for theirs.
+def rows_of(select: exp.Select, rows: Rows, others: Others) -> tuple[exp.Select, Rows]:
+    """The statement without subqueries, and the rows of its FROM and JOIN. Names of WITH stand for their subqueries.
 
     Args:
         select: The statement, which is changed.
+        rows: The rows of the table in FROM.
+        others: The tables that JOIN may name.
 
     Returns:
-        The statement.
+        The statement over columns of the rows, and the rows.
 
     Raises:
-        QueryError: A subquery cannot be put in place.
+        QueryError: A subquery or a join is not understood.
     """
     _write_names_out(select)
-    return _flat(select)
+    given = {rows.table.name: rows, **others}
+    flat = _flat(select, given)
+    source = flat.args.get("from_") or exp.From()
+    made = given.get(source.name) if source.name not in others else None
+    if isinstance(made, Rows):
+        if made.table.source != rows.table.source:
+            raise _refused(source, f"a subquery in FROM reads {rows.table.name!r}; JOIN others to it")
+        source.this.set("alias", exp.TableAlias(this=exp.to_identifier(source.this.alias_or_name)))
+        source.this.set("this", exp.to_identifier(made.table.name))
+        rows = made
+    joinable = {name: one for name, one in given.items() if name != rows.table.name or name in others}
+    return flat, joined_by(flat, rows, joinable)
 
 
 def _write_names_out(select: exp.Select) -> None:
@@ -77,39 +99,179 @@ class _Output:
         raise QueryError(f"{name!r} is not a column of the subquery; it has {known}; add {name} to its SELECT")
 
 
-def _flat(select: exp.Select) -> exp.Select:
-    """The statement over tables alone: subqueries within subqueries first."""
+def _flat(select: exp.Select, given: dict[str, Rows | OtherTable]) -> exp.Select:
+    """The statement over tables alone, subqueries within subqueries first. Those by unit become tables that are given."""
     source = select.args.get("from_")
     if source is not None and isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
-        inner = _plain(source.this)
-        joins, after = inner.args.get("joins") or [], select.args.get("joins") or []
-        output = _output(inner, source.this, str(source.this.alias_or_name) if after and not joins else "")
-        select.set("from_", inner.args["from_"])
-        _put_in_place(select, str(source.this.alias_or_name), output)
-        select.set("joins", [*joins, *after])
-        _also_where(select, inner)
+        within = any(map(_is_inside, select.find_all(exp.Exists, exp.In)))  # those see columns by their table
+        inner = _plain(source.this, given, joined=within)
+        if inner is not None:
+            joins, after = inner.args.get("joins") or [], select.args.get("joins") or []
+            alias = str(source.this.alias_or_name) if (after or within) and not joins else ""
+            output = _output(inner, source.this, alias)
+            select.set("from_", inner.args["from_"])
+            _put_in_place(select, str(source.this.alias_or_name), output)
+            select.set("joins", [*joins, *after])
+            _also_where(select, inner)
     for join in select.args.get("joins") or []:
         if isinstance(join.this, exp.Subquery) and isinstance(join.this.this, exp.Select):
-            inner = _plain(join.this)
-            if inner.args.get("joins") or (join.side and inner.args.get("where")):
-                raise _refused(join.this, "join its tables one by one, and write its conditions in WHERE")
-            alias = str(join.this.alias_or_name)
-            output = _output(inner, join.this, alias)
-            join.set("this", inner.args["from_"].this)
-            _put_in_place(select, alias, output)
-            _also_where(select, inner)
+            inner = _plain(join.this, given, joined=True, left=bool(join.side))
+            if inner is not None:
+                alias = str(join.this.alias_or_name)
+                output = _output(inner, join.this, alias)
+                join.set("this", inner.args["from_"].this)
+                _put_in_place(select, alias, output)
+                _also_where(select, inner)
+    for node in list(select.find_all(exp.Exists, exp.In)):
+        if node.find_ancestor(exp.Select) is select and _is_inside(node):
+            _as_join(select, node, given)
     return select
 
 
-def _plain(subquery: exp.Subquery) -> exp.Select:
-    """The SELECT of a subquery that changes single rows."""
-    inner = _flat(subquery.this)
+def _is_inside(node: exp.Expr) -> bool:
+    """Whether this is EXISTS, or IN with a subquery."""
+    return isinstance(node, exp.Exists) or node.args.get("query") is not None
+
+
+def _plain(
+    subquery: exp.Subquery, given: dict[str, Rows | OtherTable], *, joined: bool = False, left: bool = False
+) -> exp.Select | None:
+    """The SELECT of a subquery that changes single rows; None for one by unit, whose rows are now a given table."""
+    inner = _flat(subquery.this, given)
     for clause, value in inner.args.items():
-        if value and clause not in _PLAIN:
+        if value and clause not in _BY_UNIT:
             raise _refused(subquery, _INSTEAD.get(clause, f"{clause.strip('_').upper()} inside reads many rows"))
-    if inner.args.get("from_") is None or any(item.find(exp.AggFunc, exp.Window) for item in inner.expressions):
-        raise _refused(subquery, "write SELECT columns FROM a table inside, and the statistics outside")
-    return inner
+    if inner.args.get("from_") is None:
+        raise _refused(subquery, "write SELECT columns FROM a table inside")
+    by_unit = any(value and clause not in _PLAIN for clause, value in inner.args.items())
+    by_unit |= any(item.find(exp.AggFunc, exp.Window) for item in inner.expressions)
+    if not by_unit and not (joined and (inner.args.get("joins") or (left and inner.args.get("where")))):
+        return inner
+    columns = [column.name for column in subquery.args["alias"].columns] if subquery.args.get("alias") else []
+    subquery.replace(_given(_rows(inner, columns, given), str(subquery.alias_or_name), given))
+    return None
+
+
+def _given(rows: Rows, alias: str, given: dict[str, Rows | OtherTable]) -> exp.Table:
+    """A table that stands for rows."""
+    if len(given) > _MOST:
+        raise QueryError(f"the statement has more than {_MOST} subqueries; ask several questions")
+    name = f"({len(given)})"
+    given[name] = rows
+    return exp.Table(
+        this=exp.to_identifier(name, quoted=True),
+        alias=exp.TableAlias(this=exp.to_identifier(alias or name, quoted=True)),
+    )
+
+
+def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | OtherTable]) -> Rows:
+    """The rows of a subquery by unit: with GROUP BY a row for each of a unit's groups, else each row with its windows."""
+    table = select.args["from_"].this
+    start = given.get(table.name)
+    if not isinstance(start, Rows):
+        raise _refused(select, f"{table.name!r} has no people of its own; JOIN it to the table of theirs")
+    table.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias_or_name)))
+    table.set("this", exp.to_identifier(start.table.name))
+    rows = joined_by(select, start, {name: one for name, one in given.items() if one is not start})
+    if select.args.get("where") is not None:
+        rows = rows.where(select.args["where"].this.sql(dialect="duckdb"))
+    items = [item for item in select.expressions if not item.is_star]
+    names = columns or [item.alias_or_name or item.sql(dialect="duckdb") for item in items]
+    named = {name: item.unalias() for name, item in zip(names, items, strict=True)}
+    group, distinct = select.args.get("group"), select.args.get("distinct")
+    many = any(value.find(exp.AggFunc) and not value.find(exp.Window) for value in named.values())
+    if distinct and (group or many or distinct.args.get("on") or len(items) < len(select.expressions)):
+        raise _refused(select, "DISTINCT takes columns alone; write GROUP BY them")
+    plain = group is None or {name for name, value in group.args.items() if value} == {"expressions"}
+    if group and (not plain or group.find(exp.GroupingSets, exp.Cube, exp.Rollup)):
+        raise _refused(group, "a subquery groups by columns and expressions; write them")
+    kept = [_over(clause.this, named) for clause in map(select.args.get, ("having", "qualify")) if clause is not None]
+    if group is None and not distinct and not many:
+        windows = {name: value for name, value in named.items() if value.find(exp.Window)}
+        for name, value in named.items():
+            if name not in windows and not (isinstance(value, exp.Column) and value.name == name):
+                rows = rows.with_column(name, value.sql(dialect="duckdb"))
+        rows = Rows(with_windows(rows.table, rows.conditions, windows))
+    else:
+        chosen = list(named.values()) if distinct else _members(group, named)
+        by: dict[str, str] = {}
+        for value in chosen:
+            rows, column = rows.grouped(value.name if isinstance(value, exp.Column) else value.sql(dialect="duckdb"))
+            by[next((name for name, one in named.items() if one == value), column)] = column
+        rest = {name: value for name, value in named.items() if value not in chosen}
+        rows = Rows(per_unit(rows.table, rows.conditions, by, rest))
+    for condition in kept:
+        rows = rows.where(condition.sql(dialect="duckdb"))
+    return rows
+
+
+def _over(condition: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
+    """A condition over the columns of a subquery, to which those that it needs are added."""
+    root = exp.paren(condition.copy())
+    for node in list(root.find_all(exp.Window, exp.AggFunc)):
+        if not node.find_ancestor(exp.Window, exp.AggFunc):
+            name = next((name for name, value in named.items() if value == node), f"({len(named)})")
+            named[name] = node.copy()
+            node.replace(exp.column(name, quoted=True))
+    return root.unnest()
+
+
+def _members(group: exp.Group | None, named: Mapping[str, exp.Expr]) -> list[exp.Expr]:
+    """The expressions of GROUP BY; positions and names stand for those of SELECT."""
+    found: list[exp.Expr] = []
+    for item in [] if group is None else group.expressions:
+        places = int(item.name) if isinstance(item, exp.Literal) and item.is_int else 0
+        at_place = list(named.values())[places - 1 : places]
+        found += at_place or [named.get(item.name, item) if isinstance(item, exp.Column) else item]
+    return found
+
+
+def _as_join(select: exp.Select, node: exp.Expr, given: dict[str, Rows | OtherTable]) -> None:
+    """Write EXISTS and IN as a LEFT JOIN of the person's other rows, grouped by what is equated with the rows outside."""
+    inner = node.args.get("query") or node.this
+    inner = inner.this if isinstance(inner, exp.Subquery) else inner
+    if isinstance(node, exp.In) and any(value and clause not in _PLAIN for clause, value in inner.args.items()):
+        name = exp.to_identifier("(in)", quoted=True)
+        whole = exp.Subquery(this=inner, alias=exp.TableAlias(this=name, columns=[name.copy()]))
+        inner = exp.select(exp.Column(this=name.copy())).from_(whole)
+    if others := [clause for clause, value in inner.args.items() if value and clause not in _PLAIN]:
+        raise _refused(node, f"{others[0].strip('_').upper()} does not go with EXISTS; write IN (SELECT ...)")
+    if inner.args.get("from_") is None:
+        raise _refused(node, "values are compared with public ones; write them")
+    tables = [inner.args["from_"].this, *(join.this for join in inner.args.get("joins") or [])]
+    own = {str(one.alias_or_name) for one in tables}
+    schemas = [given.get(one.name) for one in tables]
+    columns = {name for one in schemas if one for name in (one.table if isinstance(one, Rows) else one).schema}
+    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    if isinstance(node, exp.In):
+        pairs.append((node.this, inner.expressions[0].unalias()))
+    where, kept = inner.args.get("where"), list[exp.Expr]()
+    for part in [] if where is None else where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        outside = [c for c in part.find_all(exp.Column) if (c.table not in own if c.table else c.name not in columns)]
+        sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
+        if not outside:
+            kept.append(part)
+        elif len(outside) == 1 and any(side is outside[0] for side in sides):
+            pairs.append((outside[0], sides[sides[0] is outside[0]]))
+        else:
+            raise _refused(part, "a subquery equates columns with those outside; write inside.person = outside.person")
+    never = isinstance(node, exp.In) and node.find_ancestor(exp.Not) and not _is_unit(node.this, given)  # NULL is in it
+    if not pairs or never:
+        line = "WHERE EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person ...)"
+        raise _refused(node, f"equate the person's column: {line}")
+    grouped = exp.select(*(exp.alias_(its.copy(), f"({i})", quoted=True) for i, (_, its) in enumerate(pairs)))
+    grouped = grouped.select(exp.alias_(exp.Count(this=exp.Star()), "(rows)", quoted=True))
+    for clause in ("from_", "joins"):
+        grouped.set(clause, inner.args.get(clause))
+    grouped = grouped.where(*kept).group_by(*(its.copy() for _, its in pairs))
+    found = _given(_rows(_flat(grouped, given), [], given), "", given)
+    equal = [mine.copy().eq(exp.column(f"({i})", table=found.name, quoted=True)) for i, (mine, _) in enumerate(pairs)]
+    select.append("joins", exp.Join(this=found, side="LEFT", on=exp.and_(*equal)))
+    node.replace(exp.paren(exp.column("(rows)", table=found.name, quoted=True).is_(exp.null()).not_()))
+
+
+def _is_unit(node: exp.Expr, given: Mapping[str, Rows | OtherTable]) -> bool:
+    return any(isinstance(one, Rows) and node.name == one.table.unit for one in given.values())
 
 
 def _output(inner: exp.Select, subquery: exp.Subquery, alias: str) -> _Output:
