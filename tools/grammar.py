@@ -24,7 +24,8 @@ from neartwin.statistics.sql import SPELLINGS
 
 MOST_WORDS = 22  # of a refusal
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "sql.md"
-ALL = "SELECT COUNT(*) AS n FROM visits"
+ALL_OF = "SELECT COUNT(*) AS n FROM"
+ALL = f"{ALL_OF} visits"
 TOWNS = "SELECT town, COUNT(*) AS n FROM visits GROUP BY town"
 SUMS = "SELECT town, COUNT(*) AS n, SUM(x) AS s FROM visits GROUP BY town"
 ROWS = {
@@ -79,6 +80,12 @@ PAID = {
     "running and moving sums of groups": "SELECT k, SUM(COUNT(*)) OVER (ORDER BY k) AS n FROM visits GROUP BY k",
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
+    "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS top FROM visits GROUP BY who) AS t WHERE top > 5",
+    "windows of one person: ROW_NUMBER, LAG, LEAD, FIRST_VALUE, sums": (
+        f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
+    ),
+    "EXISTS over the person's other rows": f"{ALL} AS v WHERE EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.x > 5)",
+    "IN over the people of a subquery": f"{ALL} WHERE who IN (SELECT who FROM visits WHERE x > 5)",
     "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
 }
 REFUSED = {
@@ -130,7 +137,8 @@ def meaning(text: str, beside: str = "") -> str:
         and replace(found, after=NOTHING) == replace(known, after=NOTHING)
     ):
         return "free"
-    return "paid" if found.table.per_unit is None else "bounded anew"
+    inside = [found.table.per_unit, *(join.per_unit for join in found.table.joins)]
+    return "bounded anew" if any(inside) else "paid"
 
 
 def grammar_page() -> str:

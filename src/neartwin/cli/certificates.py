@@ -5,10 +5,8 @@ Exit codes of `verify`: 0 where every check holds, 4 where one does not.
 
 import json
 import sys
-import tomllib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -73,12 +71,9 @@ def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_j
 @click.argument("out", type=click.Path(dir_okay=False))
 @_KEY
 @_PART
-@click.option(
-    "--about", type=click.Path(dir_okay=False, exists=True), help="TOML: what only you know, for a registry entry."
-)
 @report_errors
-def export(*, ledger: str, position: int, out: str, signing_key: str | None, part: int, about: str | None) -> None:
-    """Write a certificate to a file: .json, .html, or .yaml for the OpenDP deployments registry (with --about)."""
+def export(*, ledger: str, position: int, out: str, signing_key: str | None, part: int) -> None:
+    """Write a certificate to a file: .json or .html."""
     issued, target = _issued(ledger, position, signing_key, part), Path(out)
     match target.suffix:
         case ".json":
@@ -87,12 +82,8 @@ def export(*, ledger: str, position: int, out: str, signing_key: str | None, par
             from neartwin.report.certificate import page
 
             target.write_text(page(issued), encoding="utf-8")
-        case ".yaml" | ".yml":
-            from neartwin.report.opendp_registry import registry_yaml
-
-            target.write_text(registry_yaml(issued, _about(about)), encoding="utf-8")
         case _:
-            raise ParameterError("out", out, "must end in .json, .html or .yaml")
+            raise ParameterError("out", out, "must end in .json or .html")
     stderr.print(f"wrote {target}", markup=False)
 
 
@@ -168,12 +159,3 @@ def _head(text: str, known: PublicKey) -> Head:
     if not check(newer.to_json(), known).valid:
         raise ParameterError("newest", text, "must be a valid certificate of the same owner")
     return newer.head
-
-
-def _about(path: str | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as fault:
-        raise ParameterError("about", path, f"must be TOML: {fault}") from None

@@ -4,7 +4,6 @@ import json
 import tomllib
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from neartwin.queries.open import table as open_table
 from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, SeriesProposal, open_ledger
-from neartwin.releases.rehearsal import StandInPreview
 from neartwin.statistics.clipping import read_range
-from neartwin.tables.joins import public_table
 from neartwin.web.datasets import KINDS
 
 Options = Mapping[str, Any]
@@ -94,14 +91,12 @@ def _waiting() -> AbstractContextManager[object]:
 
 @click.command()
 @_question_options
-@click.option("--standin", help="A file of public or synthetic rows of the same columns, to try the question on.")
 @report_errors
-def plan(*, as_json: bool, standin: str | None, **arguments: Any) -> None:
+def plan(*, as_json: bool, **arguments: Any) -> None:
     """Show the plan and the cost of a question. This reads no private row and spends nothing."""
     with open_ledger(arguments["ledger"]) as book:
         proposal = _proposal(book, arguments)
         preview, explained = proposal.preview(), proposal.explain()
-        tried = None if standin is None else _tried(_alone(proposal, "--standin tries one question"), standin)
     if as_json:
         left = {pool: str(amount) for pool, amount in preview.after.items()}
         errors = [
@@ -109,14 +104,9 @@ def plan(*, as_json: bool, standin: str | None, **arguments: Any) -> None:
             for e in preview.errors
         ]
         given = {"price": str(preview.price), "left": left, "errors": errors, "explain": str(explained)}
-        click.echo(json.dumps(given | ({} if tried is None else {"standin": asdict(tried)})))
+        click.echo(json.dumps(given))
         return
-    click.echo(f"{explained}\n\n{preview}" + ("" if tried is None else f"\n\n{tried}"))
-
-
-def _tried(proposal: Proposal, standin: str) -> StandInPreview:
-    table = proposal.plan.stage.table
-    return proposal.preview_on(public_table(standin, types={name: str(table.schema[name]) for name in table.declared}))
+    click.echo(f"{explained}\n\n{preview}")
 
 
 @click.command()

@@ -30,13 +30,11 @@ from neartwin.releases.parquet import run_to_parquet
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.preview import Preview, preview_of
-from neartwin.releases.rehearsal import StandInPreview, preview_on
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run
 from neartwin.releases.series import run_series
 from neartwin.statistics.base import ExpectedError
 from neartwin.statistics.clipping import PrivateRange
-from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import places_of
 from neartwin.tables.table import Table
 
@@ -68,21 +66,6 @@ class Proposal:
     def preview(self) -> Preview:
         """Price, expected errors, and the budget after."""
         return preview_of(self.account.book, self.plan.price, self.plan.expected_errors())
-
-    def preview_on(self, standin: OtherTable, *, runs: int = 3) -> StandInPreview:
-        """Errors on public or synthetic rows of the same columns, with the loss from bounding. No private row is read.
-
-        Args:
-            standin: The rows: `nt.public_table(...)`.
-            runs: The number of trial releases.
-
-        Returns:
-            The errors of each statistic. Nothing is spent: see `neartwin.releases.rehearsal`.
-
-        Raises:
-            PrivacyError: The rows were not declared public, or are private rows that the ledger knows.
-        """
-        return preview_on(self.plan, standin, runs=runs, require_public=self.account.book.require_public)
 
 
 @dataclass(frozen=True, slots=True)
