@@ -80,7 +80,7 @@ PAID = {
     "running and moving sums of groups": "SELECT k, SUM(COUNT(*)) OVER (ORDER BY k) AS n FROM visits GROUP BY k",
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
-    "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS top FROM visits GROUP BY who) AS t WHERE top > 5",
+    "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
     "windows of one person: ROW_NUMBER, LAG, LEAD, FIRST_VALUE, sums": (
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
     ),

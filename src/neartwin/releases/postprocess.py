@@ -191,7 +191,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
 
 def closed(end: float) -> float | None:
     """The end of a bar, or None if it is infinite."""
-    return None if math.isinf(end) else end
+    return None if math.isinf(end) else float(end)
 
 
 def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
