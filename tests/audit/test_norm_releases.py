@@ -108,6 +108,7 @@ def test_a_norm_of_each_group_in_place_of_all_is_caught(monkeypatch):
     assert audit(Batched(wide), claim_gdp(1), [LONG[2]], runs=2_000).refuted
 
 
+@pytest.mark.slow
 def test_normed_histogram_withstands_any_unit_and_doubled_limit_is_caught(monkeypatch):
     assert stands(Batched(binned), claim_gdp(1), LONG, runs=400, search_runs=50)
     heavy = Batched(added_up(binned))

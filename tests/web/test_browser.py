@@ -293,6 +293,7 @@ def test_a_curator_changes_the_policy_after_seeing_what_would_change(browser, ad
     directory.set_policy("purchases", before, by="console")
 
 
+@pytest.mark.slow
 def test_fields_of_statistics_write_sql_and_return_after_an_edit_by_hand(browser, address, tokens):
     from playwright.sync_api import expect
 

@@ -36,6 +36,7 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
+@pytest.mark.slow
 def test_five_commands_lead_to_a_served_budgeted_data_set(tmp_path):
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert {"fastapi", "uvicorn", "argon2-cffi"} <= {

@@ -66,6 +66,7 @@ def test_a_release_that_one_replica_runs_is_followed_at_another(replicas, monkey
     assert released(second, ASK, headers)["release"] == done.json()["release"]  # free
 
 
+@pytest.mark.slow
 def test_a_release_whose_replica_is_silent_is_lost_and_no_other(replicas, monkeypatch):
     first, second = replicas
     headers = bearer(first.app.state.service.directory.mint("ada", "analyst", by="console")[1])
