@@ -80,13 +80,15 @@ PAID = {
     "running and moving sums of groups": "SELECT k, SUM(COUNT(*)) OVER (ORDER BY k) AS n FROM visits GROUP BY k",
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
+    "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
+}
+BY_UNIT = {
     "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
     "windows of one person: ROW_NUMBER, LAG, LEAD, FIRST_VALUE, sums": (
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
     ),
     "EXISTS over the person's other rows": f"{ALL} AS v WHERE EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.x > 5)",
     "IN over the people of a subquery": f"{ALL} WHERE who IN (SELECT who FROM visits WHERE x > 5)",
-    "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
 }
 REFUSED = {
     "rows": "SELECT * FROM visits",
@@ -162,7 +164,7 @@ def grammar_page() -> str:
         ("statistics", f"SELECT {one}{')' * (one.count('(') - one.count(')'))} FROM visits", "") for one in statistics
     ]
     lines += [(name, f"{ALL} WHERE {text}", "") for name, text in ROWS.items()]
-    lines += [(name, text, "") for name, text in PAID.items()]
+    lines += [(name, text, "") for name, text in (PAID | BY_UNIT).items()]
     lines += [(name, *texts) for name, texts in (SAME | FREE).items()]
     lines += [(name, text, "") for name, text in REFUSED.items()]
     parts += [f"| {name} | `{_cell(text)}` | {_cell(meaning(text, beside))} |" for name, text, beside in lines]

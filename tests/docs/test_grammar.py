@@ -18,6 +18,7 @@ MEANINGS = {
     "free": GRAMMAR.FREE,
     "paid": {name: (text,) for name, text in GRAMMAR.PAID.items()}
     | {name: (f"{GRAMMAR.ALL} WHERE {text}",) for name, text in GRAMMAR.ROWS.items()},
+    "bounded anew": {name: (text,) for name, text in GRAMMAR.BY_UNIT.items()},
     "refused": {name: (text,) for name, text in GRAMMAR.REFUSED.items()},
 }
 

@@ -47,9 +47,9 @@ def rows_of(select: exp.Select, rows: Rows, others: Others) -> tuple[exp.Select,
     _write_names_out(select)
     given = {rows.table.name: rows, **others}
     flat = _flat(select, given)
-    source = flat.args.get("from_") or exp.From()
-    made = given.get(source.name) if source.name not in others else None
-    if isinstance(made, Rows):
+    source = flat.args.get("from_")
+    made = None if source is None or source.name in others else given.get(source.name)
+    if source is not None and isinstance(made, Rows):
         if made.table.source != rows.table.source:
             raise _refused(source, f"a subquery in FROM reads {rows.table.name!r}; JOIN others to it")
         source.this.set("alias", exp.TableAlias(this=exp.to_identifier(source.this.alias_or_name)))
