@@ -151,5 +151,5 @@ class ExecutionError(NeartwinError):
         """One text for every cause."""
         super().__init__(
             "the release failed after its budget was reserved; the budget stays spent and nothing was served; "
-            "the data owner can run the plan on a public stand-in to find the cause"
+            "the data owner can look for the cause with `neartwin check`"
         )
