@@ -13,10 +13,10 @@ import neartwin as nt
 from neartwin.accounting import budgets
 from neartwin.losses import compose
 from neartwin.planning.planner import plan
-from neartwin.planning.stage import FINE, root_above
+from neartwin.planning.stage import FINE
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, hostile_rows
-from tests.oracles.memory import MemoryEngine
+from tests.oracles.memory import MemoryEngine, root_above
 
 SPEND = nt.gdp(10**3, "1e-6")
 ASKED = {

@@ -106,7 +106,7 @@ def reading(place, stage):
     """The engine's places for a stage, and a way to run a text."""
     kind = type(place).__name__
     if kind == "DuckdbPlace":
-        with place.engine._opened_places(stage) as (connection, places):
+        with place.engine._opened_places(stage) as (connection, places, _):
             yield places, lambda query: connection.execute(query.sql(dialect="duckdb")).fetchall()
     elif kind == "PostgresPlace":
         from neartwin.engines import postgres

@@ -18,7 +18,7 @@ import numpy as np
 
 from neartwin.engines.sql.joins import needed_parts
 from neartwin.engines.sql.statement import column_aliases
-from neartwin.planning.stage import FINE, Aggregates, Cells, ContributionSizes, Stage, root_above
+from neartwin.planning.stage import FINE, Aggregates, Cells, ContributionSizes, Stage
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.table import How, Join, JoinKind, Table, together
 from neartwin.tables.terms import ARITHMETIC, COMPARISONS, PARTS, Term
@@ -295,16 +295,26 @@ class MemoryEngine:
         return Aggregates(len(keys), keys, values)
 
 
+def root_above(squared: int) -> int:
+    """The length of a unit in parts of 1 / FINE, rounded up: the least whole number whose square is at least FINE^2 squared."""
+    return math.isqrt(FINE**2 * squared - 1) + 1
+
+
+def _in_group(stage: Stage, rows: int) -> int:
+    """The rows for which a unit counts in a group before T."""
+    return min(rows, stage.rows_per_group) if stage.capped else rows
+
+
 def _kept(unit: object, cells: Mapping[Key, _Cell], order: Order, stage: Stage) -> list[Key]:
     """Those groups of a unit in which it counts for most rows; by the order where it counts alike."""
-    found = sorted(cells, key=lambda key: (-stage.counted(cells[key].rows), order(unit, key)))
+    found = sorted(cells, key=lambda key: (-_in_group(stage, cells[key].rows), order(unit, key)))
     return found[: stage.groups_per_unit]
 
 
 def weigher(stage: Stage, rows: Mapping[Key, int]) -> Callable[[Key, str, int], int]:
     """How a unit with so many rows in each of its kept groups counts: from group, measure and total to parts."""
     unit_rows = isinstance(stage.table.unit, str)
-    counted = sum(map(stage.counted, rows.values()))
+    counted = sum(_in_group(stage, number) for number in rows.values())
     together: Counter[Key] = Counter()
     for group, number in rows.items():
         together[group if stage.length_by is None else tuple(group[i] for i in stage.length_by)] += number
@@ -365,7 +375,7 @@ def _counted(stage: Stage, rows: Sequence[int]) -> int:
     if stage.norm is not None:
         inside = squared <= stage.norm**2
         return total if inside else total * math.floor(FINE * stage.norm) // root_above(squared)
-    found = sum(map(stage.counted, rows[: stage.groups_per_unit]))
+    found = sum(_in_group(stage, number) for number in rows[: stage.groups_per_unit])
     return found if stage.rows_per_unit is None else min(found, stage.rows_per_unit)
 
 

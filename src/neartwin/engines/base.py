@@ -1,6 +1,7 @@
 """Extra abilities of some engines: to stream their answers, or to leave them on the cluster."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -62,6 +63,22 @@ class Distributed(Engine, Protocol):
 
     def shelf(self, stage: Stage) -> "Shelf":
         """The file system that the workers write to."""
+        ...
+
+
+@runtime_checkable
+class SharesRows(Engine, Protocol):
+    """An engine that reads rows once for several stages."""
+
+    def reading(self, stages: Sequence[Stage]) -> AbstractContextManager[Engine]:
+        """Answer several stages from one state of the rows.
+
+        Args:
+            stages: The stages of a question, before its limits are chosen.
+
+        Returns:
+            A context with the engine that answers them. It answers any other stage too.
+        """
         ...
 
 

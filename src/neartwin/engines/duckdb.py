@@ -2,16 +2,14 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import duckdb
 import pyarrow as pa
 from sqlglot import exp
 
 from neartwin.engines.arrow import ARROW, gathered, gathered_rows, key_table
 from neartwin.engines.duckdb_connections import memory_connection, opened
-from neartwin.engines.sql.bounding import are_many, can_thin
 from neartwin.engines.sql.dialect import (
     KEYS,
     Dialect,
@@ -22,13 +20,15 @@ from neartwin.engines.sql.dialect import (
 )
 from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.rendering import translated
-from neartwin.engines.sql.statement import column_aliases, first_rows, in_order, salted, statement
-from neartwin.planning.stage import Aggregates, Stage
+from neartwin.engines.sql.statement import SHARED, SharedRows, column_aliases, in_order, salted, statement
+from neartwin.planning.stage import Aggregates, Engine, Stage
 from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, DuckdbTable
 from neartwin.tables.table import Join, Table
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
+_Opened = tuple[Any, list[Place], SharedRows | None]  # a connection, its tables, and rows that were read before
+_SETTINGS = ("memory_limit", "threads", "temp_directory")
 _LARGEST = 2**62  # a product in 64 bits
 _SHORT = 2**40  # a factor that leaves room for most totals
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
@@ -47,7 +47,6 @@ _ARROW = ARROW | {ColumnType.INTEGER: pa.decimal128(38, 0), ColumnType.NUMBER: p
 class DuckdbDialect(Dialect):
     """DuckDB's spelling."""
 
-    thins: bool = False
     collates: bool = False
 
     name: ClassVar[str] = "duckdb"
@@ -75,10 +74,6 @@ class DuckdbDialect(Dialect):
     def half_up(self, value: exp.Expr, *, negative: bool) -> exp.Expr:
         """Round() takes halves away from 0, exactly, so it rounds values of at least 0 half up."""
         return floor_half_up(value) if negative else exp.cast(exp.Round(this=value), "BIGINT", dialect="duckdb")
-
-    def summed(self, value: exp.Expr) -> exp.Expr:
-        """A HUGEINT, which is what DuckDB's sums are."""
-        return exp.Sum(this=value)
 
     def wide(self, value: exp.Expr) -> exp.Expr:
         """A HUGEINT."""
@@ -124,6 +119,7 @@ class DuckdbEngine:
     memory_limit: str = ""
     threads: int = 0
     temp_directory: str = ""
+    _shared: tuple[Any, list[Place], SharedRows] | None = field(default=None, repr=False, compare=False)
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Answer a stage exactly. The source is opened read-only and closed again.
@@ -135,14 +131,31 @@ class DuckdbEngine:
         Returns:
             The groups and their exact whole numbers.
         """
-        with self._opened_places(stage) as (connection, places):
-            parameters = _parameters(stage, salt)
-            chosen = _thinning(connection, stage, places)
-            text = text_of(stage, chosen)
+        with self._opened_places(stage) as (connection, places, shared):
+            parameters, text = {"salt": salt} if salted(stage) else {}, text_of(stage, places, shared=shared)
             if len(stage.keys or ()) == 1:  # the fastest way to read one row
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()
         return gathered(stage, answer)
+
+    @contextlib.contextmanager
+    def reading(self, stages: Sequence[Stage]) -> Iterator[Engine]:
+        """Read the rows of some stages once, as `SharesRows.reading` does. Several share a temporary table.
+
+        Args:
+            stages: The stages.
+
+        Yields:
+            The engine that answers them.
+        """
+        rows = SharedRows.of(stages)
+        if rows is None:
+            yield self
+            return
+        with self._opened_places(rows.stage) as (connection, places, _):
+            text = rows.statement(places).sql(dialect="duckdb", copy=False)
+            connection.execute(f"CREATE TEMP TABLE {SHARED} AS {text}")  # it goes with the connection
+            yield replace(self, _shared=(connection, places, rows))
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
         """Yield the answers in parts, as `Streaming.batches` does. DuckDB sorts within its memory limit, and this process
@@ -151,59 +164,39 @@ class DuckdbEngine:
         if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return
-        with self._opened_places(stage) as (connection, places):
-            parameters = _parameters(stage, salt)
-            chosen = _thinning(connection, stage, places)
-            text = text_of(stage, chosen, ordered=True)
+        with self._opened_places(stage) as (connection, places, _):
+            parameters, text = {"salt": salt} if salted(stage) else {}, text_of(stage, places, ordered=True)
             for batch in connection.sql(text, params=parameters).to_arrow_reader(groups):
                 yield gathered(stage, pa.Table.from_batches([batch]))
 
     @contextlib.contextmanager
-    def _opened_places(self, stage: Stage) -> Iterator[tuple[Any, list[Place]]]:
+    def _opened_places(self, stage: Stage) -> Iterator[_Opened]:
+        if self._shared is not None and self._shared[2].serves(stage):
+            yield self._shared
+            return
         sources, needed, *_ = zip(*sources_of(stage.table, tuple(column_aliases(stage))), strict=True)
-        with opened(sources, needed, self._settings()) as (connection, rows):
+        settings = {name: getattr(self, name) for name in _SETTINGS if getattr(self, name)}
+        with opened(sources, needed, settings) as (connection, rows):
             if stage.keys is not None and stage.group_columns:
                 connection.register(KEYS, key_table(stage))
-            try:
-                dialect = DuckdbDialect(collates=_collates(connection, stage.table, rows[0]))
-                yield connection, [Place(source_rows, dialect) for source_rows in rows]
-            finally:
-                with contextlib.suppress(duckdb.Error):
-                    connection.unregister(KEYS)
-
-    def _settings(self) -> dict[str, str | int]:
-        chosen: dict[str, str | int] = {
-            "memory_limit": self.memory_limit,
-            "threads": self.threads,
-            "temp_directory": self.temp_directory,
-        }
-        return {name: value for name, value in chosen.items() if value}
+            dialect = DuckdbDialect(collates=_collates(connection, stage.table, rows[0]))
+            yield connection, [Place(source_rows, dialect) for source_rows in rows], None
 
 
-def text_of(stage: Stage, places: list[Place], *, ordered: bool = False) -> str:
+def text_of(stage: Stage, places: list[Place], *, ordered: bool = False, shared: SharedRows | None = None) -> str:
     """The statement of a stage in DuckDB's SQL.
 
     Args:
         stage: The stage.
         places: The tables.
         ordered: Whether discovered groups are sorted by key.
+        shared: The rows that were read for this stage; None to read the tables.
 
     Returns:
         The text.
     """
-    query = statement(stage, places, _SALT)
+    query = statement(stage, places, _SALT, shared=shared)
     return (in_order(query, stage) if ordered else query).sql(dialect="duckdb", copy=False)
-
-
-def _thinning(connection: Any, stage: Stage, places: list[Place]) -> list[Place]:
-    """The same places, with a dialect that thins rows where the first ones say that it pays: the answer is the same."""
-    if not can_thin(stage):
-        return places
-    text = first_rows(stage, places).sql(dialect="duckdb", copy=False)
-    ((pairs, same),) = connection.execute(text).fetchall()
-    if not are_many(pairs or 0, same or 0, stage.groups_per_unit or 0):
-        return places
-    return [replace(place, dialect=DuckdbDialect(thins=True)) for place in places]  # units are no texts
 
 
 def _collates(connection: Any, table: Table, rows: exp.Expr) -> bool:
@@ -264,8 +257,3 @@ def places_where(condition: Term, columns: Mapping[str, tuple[ColumnType, Sequen
     with memory_connection({}) as connection:
         connection.register("given", pa.table(literals))
         return [place for (place,) in connection.execute(query.sql(dialect="duckdb")).fetchall()]
-
-
-def _parameters(stage: Stage, salt: int) -> dict[str, int]:
-    """The salt as a parameter, so that no text of a statement holds it."""
-    return {"salt": salt} if salted(stage) else {}

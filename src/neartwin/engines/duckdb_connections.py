@@ -35,7 +35,8 @@ from neartwin.tables.sources import (
     folder_columns,
 )
 
-_attaching = threading.Lock()
+_attaching = threading.RLock()  # a question may ask a second time while it holds rows
+_SILENT = "SET enable_progress_bar = false"  # a terminal or notebook would show how far it is, in rows that are nobody's to see
 
 
 @contextlib.contextmanager
@@ -86,23 +87,18 @@ def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> I
             return
     if not databases:
         with memory_connection(settings) as connection:
-            yield _silent(connection)
+            yield connection.execute(_SILENT)
         return
     only = {"database": next(iter(databases)), "read_only": True} if len(databases) == 1 else {}
     with duckdb.connect(**only, config=settings) as connection:
         in_utc(connection)
-        yield _silent(connection)
-
-
-def _silent(connection: Any) -> Any:
-    """In a terminal or notebook DuckDB would draw how far it is, in rows that are nobody's to see."""
-    return connection.execute("SET enable_progress_bar = false")
+        yield connection.execute(_SILENT)
 
 
 def _register(
     connection: Any, source: LocalSource, columns: tuple[str, ...], name: str, undone: contextlib.ExitStack
 ) -> exp.Expr:
-    """The relation of a source in FROM; `undone` removes every name that it registered."""
+    """The relation of a source in FROM. Its names go with the connection; `undone` detaches what other connections see."""
     match source:
         case DuckdbConnection(table=table):
             return exp.table_(table, quoted=True)
@@ -111,7 +107,6 @@ def _register(
         case ParquetFiles(paths=paths) if "://" in paths[0]:
             remote = remote_parquet(paths, folder_columns(paths[0]))
             connection.register(name, Stream(partial(batches_of, remote), columns or remote.schema.names[:1]))
-            undone.callback(_forgotten, connection, name)
         case ParquetFiles(paths=paths):
             files = ", ".join(map(quoted, paths))
             options = "hive_partitioning = true, hive_types_autocast = false"
@@ -122,10 +117,8 @@ def _register(
             connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
         case LakeTable(columns=held, read=read):
             connection.register(name, Stream(read, columns or held.names[:1]))
-            undone.callback(_forgotten, connection, name)
         case Frame(frame=frame):
             connection.register(name, frame.select(columns or frame.column_names[:1]))
-            undone.callback(_forgotten, connection, name)
         case _:
             assert_never(source)
     return exp.table_(name, quoted=True)
@@ -138,11 +131,6 @@ def _of_database(connection: Any, path: str, table: str, name: str, undone: cont
         connection.execute(f"ATTACH {quoted(path)} AS {name} (READ_ONLY)")
         undone.callback(connection.execute, f"DETACH {name}")
     return exp.table_(table, db="main", catalog=known[0][0] if known else name, quoted=True)
-
-
-def _forgotten(connection: Any, name: str) -> None:
-    with contextlib.suppress(duckdb.Error):
-        connection.unregister(name)
 
 
 _FORGETFUL = {"enable_external_file_cache": False}

@@ -7,8 +7,9 @@ answer comes back through a server-side cursor, so neither side holds more than 
 import math
 import secrets
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ from neartwin.engines.duckdb import typed_rows
 from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, digest_of, in_calendar, real
 from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.statement import column_aliases, in_order, salted, statement
-from neartwin.planning.stage import Aggregates, Stage
+from neartwin.planning.stage import Aggregates, Engine, Stage
 from neartwin.tables.postgres import PostgresTable, driver, reading
 from neartwin.tables.types import ColumnType
 
@@ -46,7 +47,6 @@ class PostgresDialect(Dialect):
     """
 
     name: ClassVar[str] = "postgres"
-    thins = False
     collates = False
     reads_once: ClassVar[bool] = False  # PostgreSQL does not hash a join by IS NOT DISTINCT FROM
 
@@ -114,10 +114,6 @@ class PostgresDialect(Dialect):
         """Whole numbers have 64 bits here already."""
         number = _bigint(value) if kind is ColumnType.INTEGER else value
         return _by_bytes(value) if kind is ColumnType.TEXT else number
-
-    def summed(self, value: exp.Expr) -> exp.Expr:
-        """A NUMERIC, which has room for any sum."""
-        return exp.Sum(this=value)
 
     def wide(self, value: exp.Expr) -> exp.Expr:
         """A NUMERIC."""
@@ -273,8 +269,15 @@ def _something(kind: ColumnType) -> exp.Expr:
     return exp.Literal.number(0)
 
 
+@dataclass(frozen=True, slots=True)
 class PostgresEngine:
-    """Runs a stage on a connection of its own."""
+    """Runs a stage on a connection of its own, or several on one.
+
+    Attributes:
+        connection: A connection in a read-only snapshot; None for one of its own for each stage.
+    """
+
+    connection: Any = None
 
     def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
         """Answer a stage exactly, in one read-only snapshot.
@@ -286,31 +289,48 @@ class PostgresEngine:
         Returns:
             The groups and their exact whole numbers.
         """
-        with _answers(stage, salt) as parts:
+        with _answers(stage, salt, self.connection) as parts:
             return gathered_rows(stage, list(chain.from_iterable(parts)))
+
+    @contextmanager
+    def reading(self, stages: Sequence[Stage]) -> Iterator[Engine]:
+        """Answer some stages from one snapshot, as `SharesRows.reading` does. A role that may only read has no temporary table.
+
+        Args:
+            stages: The stages.
+
+        Yields:
+            The engine that answers them.
+        """
+        with _connected(stages[0], self.connection) as connection:
+            yield PostgresEngine(connection)
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:
         """Yield the answers in parts from the server's cursor, as `Streaming.batches` does."""
         if stage.keys is not None and stage.split is None:
             yield self.aggregate(stage, salt=salt)
             return
-        with _answers(stage, salt, ordered=True, rows=groups) as parts:
+        with _answers(stage, salt, self.connection, ordered=True, rows=groups) as parts:
             for part in parts:
                 yield gathered_rows(stage, part)
 
 
+def _connected(stage: Stage, connection: Any) -> AbstractContextManager[Any]:
+    source = stage.table.source
+    if not isinstance(source, PostgresTable):
+        raise TypeError(f"PostgreSQL cannot read a {type(source).__name__}")
+    return reading(source.url) if connection is None else nullcontext(connection)
+
+
 @contextmanager
 def _answers(
-    stage: Stage, salt: int, *, ordered: bool = False, rows: int = _BATCH
+    stage: Stage, salt: int, own: Any, *, ordered: bool = False, rows: int = _BATCH
 ) -> Iterator[Iterator[list[tuple[Any, ...]]]]:
     """The statement's rows in parts, from a server-side cursor that lives as long as the context.
 
     Neither the salt nor a key is in its text: they are parameters, each used, because a server refuses one that is not.
     """
-    source = stage.table.source
-    if not isinstance(source, PostgresTable):
-        raise TypeError(f"PostgreSQL cannot read a {type(source).__name__}")
-    with reading(source.url) as connection:
+    with _connected(stage, own) as connection:
         parameters: list[Any] = []
         drawn = _parameter((salt ^ _SIGN) - _SIGN, "bigint", parameters) if salted(stage) else exp.null()
         keys = _public_keys(stage, parameters)

@@ -45,7 +45,6 @@ class SparkDialect(Dialect):
 
     name: ClassVar[str] = "spark"
     reads_once: ClassVar[bool] = False
-    thins = False
     collates = False
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - a cast gives NULL here

@@ -170,6 +170,11 @@ class LimitChoice(FirstStage):
     importance: tuple[tuple[str, Number], ...]
     rest: Budget
 
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The exact questions: one for each limit."""
+        return tuple(one.stage for one in self.searches)
+
     def record(self, plan: QueryPlan) -> dict[str, object]:
         """That limits are chosen, the selections, the importance and the rest of the spend."""
         del plan

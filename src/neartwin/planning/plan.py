@@ -150,6 +150,11 @@ class Plan(ABC):
         """
         return (self.stage,)
 
+    @property
+    def all_stages(self) -> tuple[Stage, ...]:
+        """The exact questions of a run, first stages and the measured loss included, as far as they are known before it."""
+        return self.stages
+
     @abstractmethod
     def noised(self, answers: Sequence[Aggregates], source: Source) -> NoisyAnswer:
         """Add fresh noise to exact answers.
@@ -356,6 +361,13 @@ class QueryPlan(Plan):
         plan, later = choice.plan.resolve(engine, source)
         return plan, (choice, *later)
 
+    @property
+    def all_stages(self) -> tuple[Stage, ...]:
+        """The exact questions of a run."""
+        first = [stage for one in self.first_stages for stage in one.stages]
+        lost = [] if self.loss is None else [self.loss, self.loss.clipped]
+        return (*first, *self.stages, *(one.stage for one in lost if one is not None))
+
     def expected_errors(self) -> tuple[ExpectedError, ...]:
         """The error of each statistic, with the limits at which it is only an example."""
         example = "".join(stage.example(self) for stage in self.first_stages)
@@ -511,6 +523,11 @@ class FirstStage(ABC):
     """
 
     __slots__ = ()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The exact questions that read the same rows as the plan's own."""
+        return ()
 
     @abstractmethod
     def record(self, plan: QueryPlan) -> dict[str, object]:

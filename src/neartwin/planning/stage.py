@@ -38,7 +38,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import isqrt
 from typing import Protocol
 
 import numpy as np
@@ -55,21 +54,6 @@ MOST_ROWS = 2**24  # the most rows of a unit in a group that order its groups un
 LARGEST = 2**20  # norm, in rows
 SALT_BITS = 64  # fresh random bits a release
 FINE = 2**26  # F
-
-
-def root_above(squared: int) -> int:
-    """R, the length of a unit in parts of 1 / F, rounded up.
-
-    Args:
-        squared: The squared length, at least 1.
-
-    Returns:
-        The least whole number with R^2 >= F^2 squared.
-
-    >>> round(root_above(2) / FINE, 5)
-    1.41421
-    """
-    return isqrt(FINE**2 * squared - 1) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +128,6 @@ class Stage:
     def capped(self) -> bool:
         """Whether C bounds more than T does."""
         return self.rows_per_unit is None or self.rows_per_group < self.rows_per_unit
-
-    def counted(self, rows: int) -> int:
-        """The rows for which a unit counts in a group before T.
-
-        Args:
-            rows: Its rows in the group.
-
-        Returns:
-            The number of rows.
-        """
-        return min(rows, self.rows_per_group) if self.capped else rows
 
     def counting_units(self, sizes: ContributionSizes) -> "Stage":
         """The stage that answers a histogram of units within the same limits, and no other measure.

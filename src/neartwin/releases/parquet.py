@@ -186,11 +186,7 @@ def run_to_parquet(account: Account, prepared: PreparedRelease, place: str, *, e
         return _again(ticket, work.shelf)
     hidden = _hidden(place, ticket.position)
 
-    def resolve() -> tuple[Plan, tuple[Choice, ...], tuple[str, ...]]:
-        chosen, choices = plan.resolve(engine, noise.SYSTEM)
-        return chosen, choices, () if chosen.loss is None else (chosen.loss.measured(engine, noise.SYSTEM)["says"],)
-
-    done = _attempt(work, resolve, hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}")
+    done = _attempt(work, plan, engine, hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}")
     if done is None:  # raised here, outside any handler, so that the cause is not chained to it
         account.fail(ticket)
         raise ExecutionError
@@ -269,12 +265,13 @@ def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema) -> _Work:
 
 
 def _attempt(
-    work: _Work, resolve: Callable[[], tuple[Plan, tuple[Choice, ...], tuple[str, ...]]], hidden: str, release: str
+    work: _Work, asked: Plan, engine: Engine, hidden: str, release: str
 ) -> tuple[Plan, tuple[Choice, ...], tuple[str, ...], str] | None:
     """The plan, choices, what was lost, and the digest of the table; None after any failure, which leaves nothing behind."""
     done = None
     try:
-        plan, choices, lost = resolve()
+        plan, choices = asked.resolve(engine, noise.SYSTEM)
+        lost = () if plan.loss is None else (plan.loss.measured(engine, noise.SYSTEM)["says"],)
         work.write(plan, hidden, release)
         done = plan, choices, lost, work.shelf.digest(hidden)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error

@@ -2,10 +2,12 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 
+from neartwin.engines.base import SharesRows
 from neartwin.errors import ExecutionError, LedgerError, QueryError
 from neartwin.ledger import Account, Stored, Ticket
 from neartwin.ledger.account import DOCUMENT_BYTES
@@ -169,10 +171,12 @@ def _stored(stored: Stored) -> Release:
 
 def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine) -> Release:
     """Ask and add noise. Any exception may be raised; the caller reports a uniform one."""
-    plan, choices = prepared.plan.resolve(engine, SYSTEM)
+    stages = prepared.plan.all_stages
+    with engine.reading(stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
+        plan, choices = prepared.plan.resolve(rows, SYSTEM)
+        answer = plan.answer(rows, SYSTEM)
+        loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)
     description = prepared.describe(plan, choices) if choices else prepared.description
-    answer = plan.answer(engine, SYSTEM)
-    loss = None if plan.loss is None else plan.loss.measured(engine, SYSTEM)
     return Release(
         group_columns=prepared.group_columns,
         keys=answer.keys,

@@ -23,11 +23,6 @@ class Dialect(Protocol):
     reads_once: ClassVar[bool]
 
     @property
-    def thins(self) -> bool:
-        """Whether rows are left out before counting if no kept group can contain them: see `bounding`."""
-        ...
-
-    @property
     def collates(self) -> bool:
         """Whether the ids of units have a collation, so that one unit may have several spellings."""
         ...
@@ -160,7 +155,7 @@ class Dialect(Protocol):
         Returns:
             The aggregate.
         """
-        ...
+        return exp.Sum(this=value)
 
     def wide(self, value: exp.Expr) -> exp.Expr:
         """A whole number in the type of `summed`.

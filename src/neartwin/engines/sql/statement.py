@@ -4,10 +4,9 @@
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
 computed and the expressions that are grouped by or summed, if there are any
 scaled   and each summed column clipped to its bounds, in steps, if any is summed
-kept     rows with a unit that meet the conditions, their group, their grid values;
-         if a unit is in far too many groups, those that may be kept: see `bounding`
+kept     rows with a unit that meet the conditions, their group, their grid values
 products and products of grid values, if moments are needed
-units    one row a (unit, group): numbers of rows and values, totals
+units    one row a (unit, group): numbers of rows and values, totals; read before for several stages, where they share them
 joined   and the root of the unit's length over its groups, if a norm is bounded: see `bounding`
 bounded  numbers and totals in parts, weighted down to C rows or to the norm
 ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
@@ -18,18 +17,17 @@ Every expression in the row stages is total: a data-dependent error would reveal
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import itemgetter
+from typing import Self
 
 from sqlglot import exp
 
 from neartwin.engines.sql.bounding import (
-    alike,
-    can_thin,
     contribution_sizes,
     in_parts,
     over_units,
-    thinned,
     weighed_by_norm,
 )
 from neartwin.engines.sql.dialect import (
@@ -52,12 +50,82 @@ from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on
 from neartwin.engines.sql.trees import cells_of, ranking
 from neartwin.planning.stage import ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.table import Bounds
+from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
+_ONE, _NONE = (Term("literal", ColumnType.INTEGER, value=value) for value in (1, None))
+_BIT = Bounds(Fraction(0), Fraction(1), Fraction(1))
+SHARED = "neartwin_units"  # the table of `SharedRows`
 
 
-def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.Select | None = None) -> exp.Select:
+@dataclass(frozen=True, slots=True)
+class SharedRows:
+    """One row a (unit, group), with all that several stages of one question need to know of them.
+
+    Attributes:
+        stage: The stage whose `units` they are. Its grid has a column for each further condition, NULL in other rows.
+        further: The conditions that some stages have beside its own.
+    """
+
+    stage: Stage
+    further: tuple[RowExpression, ...]
+
+    @classmethod
+    def of(cls, stages: Sequence[Stage]) -> Self | None:
+        """The rows that several stages can share; None if fewer than two can.
+
+        Args:
+            stages: The stages of a question, before its limits are chosen.
+        """
+        grouped = [stage for stage in stages if stage.split is None and isinstance(stage.table.unit, str)]
+        if len(grouped) < 2:
+            return None
+        own = min(grouped, key=lambda stage: stage.sizes is not None)
+        further = [one.conditions[-1] for one in grouped if own.conditions == one.conditions[:-1] != one.conditions]
+        cases = [Term("case", ColumnType.INTEGER, (one.term, _ONE, _NONE)) for one in further]
+        ones = [RowExpression("", ColumnType.INTEGER, case) for case in cases]
+        counted = {f"further {i}": GridColumn(f"further {i}", "", _BIT, 0, None, one) for i, one in enumerate(ones)}
+        measures = (*own.measures, *(f"filled:{name}" for name in counted))
+        return cls(replace(own, sizes=None, grid={**own.grid, **counted}, measures=measures), tuple(further))
+
+    def serves(self, stage: Stage) -> bool:
+        """Whether a stage's answer follows from these rows.
+
+        Args:
+            stage: The stage.
+        """
+        own, further = self.stage, () if stage.sizes is None else self.further
+        return (
+            stage.table is own.table
+            and stage.conditions in [own.conditions, *((*own.conditions, one) for one in further)]
+            and (stage.split, stage.group_columns, stage.keys) == (None, own.group_columns, own.keys)
+            and stage.length_by in (None, own.length_by)
+            and stage.grid.items() <= own.grid.items()
+            and stage.moments.items() <= own.moments.items()
+            and _cells(stage).keys() <= _cells(own).keys()
+            and all(one in own.measures for one in stage.measures if one.startswith("total:"))
+        )
+
+    def statement(self, places: Sequence[Place]) -> exp.Select:
+        """The statement of these rows.
+
+        Args:
+            places: The table, then those joined to it.
+        """
+        parts = _row_parts(self.stage, places, None)
+        return with_parts(_units(self.stage, places[0].dialect, next(reversed(parts))), parts)
+
+
+def statement(
+    stage: Stage,
+    places: Sequence[Place],
+    salt: exp.Expr,
+    keys: exp.Select | None = None,
+    shared: SharedRows | None = None,
+) -> exp.Select:
     """The statement of a stage.
 
     Its columns are the group (position of a public key, or g0, g1, ...), then m0, m1, ... in the order of
@@ -68,38 +136,40 @@ def statement(stage: Stage, places: Sequence[Place], salt: exp.Expr, keys: exp.S
         places: The table, then those joined to it.
         salt: The salt of the hash that chooses a unit's groups.
         keys: The public keys; None if the engine has them under their name.
+        shared: The rows that the engine has read for this stage; None to read the tables.
 
     Returns:
         The statement.
     """
     by_row = not isinstance(stage.table.unit, str)
     groups, dialect = group_names(stage), places[0].dialect
-    parts = _row_parts(stage, places, keys)
-    if dialect.thins and can_thin(stage):
-        parts |= thinned(parts.pop("kept"), _order(stage, dialect, salt)[0], stage.groups_per_unit or 0)
+    parts = _row_parts(stage, places, keys) if shared is None else {"units": selected(SHARED)}
     if stage.split is not None:
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
-    if stage.moments:
-        parts["products"] = _products(stage)
     capped: list[exp.Expr] = []
     if stage.sizes is not None:
-        return contribution_sizes(parts, stage, stage.sizes, _sized_by(stage, stage.sizes), dialect)
+        by = _sized_by(stage, stage.sizes)
+        parts["counted"] = _counted(stage, by, next(reversed(parts)), shared)
+        return contribution_sizes(parts, stage, stage.sizes, by, dialect)
     if not by_row:
-        parts["units"] = _units(stage, dialect, next(reversed(parts)))
+        if shared is None:
+            parts["units"] = _units(stage, dialect, next(reversed(parts)))
         if stage.norm is not None:
             parts |= _lengths(stage, stage.norm, dialect)
-        parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)))
+        cells = _cells(stage if shared is None else shared.stage)
+        parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
         capped = _cap(parts, stage, dialect, salt)
     last = selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)).where(*capped, copy=False)
     last = grouped(last, *groups)
     if stage.discovery_groups is not None:
         last = last.having(_finders(stage.discovery_groups) > integer(0), copy=False)
-    once = {"hashed", "chosen", *(() if stage.norm is None else ("units" if stage.length_by is None else "coarse",))}
+    lengths = "coarse" if stage.length_by is not None else "units" if shared is None else ""
+    once = {"chosen", *(() if stage.norm is None else (lengths,))}
     return with_parts(last, parts, once=once if dialect.reads_once else ())
 
 
 def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -> Parts:
-    """The parts that rows are read by; the last is `kept`."""
+    """The parts that rows are read by; the last is `kept`, or `products`."""
     aliases, dialect = column_aliases(stage), places[0].dialect
     parts: Parts = {} if keys is None else {KEYS: keys}
     parts |= table_rows(stage.table, iter(places), dialect, aliases, "")
@@ -112,20 +182,9 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
         parts["spelled"] = parts.pop("kept")
         first = windowed(exp.Min(this=dialect.bytewise(exp.column("u"))), "u")
         parts["kept"] = selected("spelled", exp.Star(replace=[named(first, "u")]))
+    if stage.moments:
+        parts["products"] = _products(stage)
     return parts
-
-
-def first_rows(stage: Stage, places: Sequence[Place]) -> exp.Select:
-    """The statement that decides, from the first rows, whether a unit's rows are in one group: see `bounding.alike`.
-
-    Args:
-        stage: The stage.
-        places: The tables of the stage.
-
-    Returns:
-        The statement.
-    """
-    return alike(_row_parts(stage, places, None), group_names(stage))
 
 
 def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
@@ -191,6 +250,19 @@ def _sized_by(stage: Stage, sizes: ContributionSizes) -> list[str]:
     if sizes.power == 1 and (in_all or not sizes.lost):
         return []
     return group_names(stage) if stage.length_by is None else _coarse(stage)
+
+
+def _counted(stage: Stage, by: list[str], source: str, shared: SharedRows | None) -> exp.Select:
+    """One row a unit, or a unit and its columns, with its number of rows."""
+    if shared is None:
+        return grouped(selected(source, "u", *by, named(exp.Count(this=exp.Star()), "n")), "u", *by)
+    rows = exp.column("n")
+    if stage.conditions != shared.stage.conditions:
+        rows = exp.column(f"n_{_cells(shared.stage)[f'further {shared.further.index(stage.conditions[-1])}'][1]}")
+    as_they_are = by == [*group_names(shared.stage), *_coarse(shared.stage)]
+    number = rows if as_they_are else as_bigint(exp.Sum(this=rows))
+    query = selected(source, "u", *by, named(number, "n")).where(rows > integer(0), copy=False)
+    return query if as_they_are else grouped(query, "u", *by)
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
@@ -333,18 +405,17 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
 
 def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
-    columns: list[exp.Expr] = []
-    if stage.rows_per_group > 1 or stage.parts or not stage.capped:  # else any number of rows is one
-        columns.append(named(exp.Count(this=exp.Star()), "n"))
+    columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
     numbers = dict.fromkeys(number for _, number in cells.values())
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
-    columns += [named(dialect.summed(exp.column(value)), f"s_{value}") for value, _ in cells.values()]
+    totals = [value for name, (value, _) in cells.items() if f"total:{name}" in stage.measures]
+    columns += [named(dialect.summed(exp.column(value)), f"s_{value}") for value in totals]
     return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 
-def _bounded(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
+def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tuple[str, str]]) -> exp.Select:
     """The rows that a unit's groups are ranked by and, by measure, what the unit counts for in parts, or before T."""
-    most, cells = min(stage.rows_per_group, _MOST_ROWS), _cells(stage)
+    most = min(stage.rows_per_group, _MOST_ROWS)
     rows: exp.Expr = exp.column("n")
     if stage.capped:
         rows = least(rows, integer(most)) if most > 1 else as_bigint(integer(1))

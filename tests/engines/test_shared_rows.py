@@ -1,0 +1,138 @@
+"""One reading of the rows serves the choice of limits, the loss and the answer, with the bits of a reading for each."""
+
+from dataclasses import replace
+from itertools import islice
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin import noise
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.engines.sql.statement import SharedRows
+from neartwin.planning.planner import plan
+from tests.engines.places import SALT
+from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
+
+TOWNS = ["Ulm", "Bonn", None, "nowhere", ""]
+APPROX = nt.approx(1, "1e-6")
+
+
+def questions(rows):
+    """(question, spend, limits): with limits given or chosen, of rows, groups or a length, by groups, cells or as a whole."""
+    both = {"n": nt.count(), "y": nt.sum("paid", 0, 5), "m": nt.mean("paid", -1, 9)}
+    towns = rows.where("paid > -50").group_by("town", keys=TOWNS)
+    yield towns.agg(y=nt.sum("paid", 0, 5)), nt.pure(1), None
+    yield rows.group_by("town").agg(u=nt.count_distinct_units()), APPROX, nt.limits(max_groups=2)
+    yield towns.agg(**both), nt.gdp(1), nt.limits(norm=2)
+    yield towns.agg(**both, v=nt.variance("paid", 0, 9), med=nt.median("paid", 0, 9, 1)), nt.gdp(1), None
+    yield rows.group_by("town").agg(**both, u=nt.count_distinct_units()), APPROX, None
+    yield rows.group_by("town", "open").agg(**both), APPROX, nt.limits(rows=4, max_groups=2)
+    yield rows.where("open").agg(n=nt.count()), nt.pure(1), nt.limits(max_rows_per_group=2)
+    cells = rows.group_by("town", "open", keys={"town": TOWNS, "open": [True, None]})
+    yield cells.marginals(["town"], ["town", "open"]).agg(n=nt.count()), nt.gdp(1), nt.limits(norm=3)
+    yield cells.marginals(["town"], ["open"]).agg(n=nt.count()), nt.gdp(1), None
+
+
+def same(one, engine, stages):
+    """How many stages were answered, all with the same bits in one reading and in one each."""
+    for stage in stages:
+        found, expected = (either.aggregate(stage, salt=SALT) for either in (one, engine))
+        assert as_mapping(found) == as_mapping(expected)
+        if expected.cells is not None:
+            cells = (sorted(zip(*part.T, strict=True)) for part in map(_cells, (found, expected)))
+            assert next(cells) == next(cells)
+    return len(stages)
+
+
+def _cells(answer):
+    import numpy as np
+
+    groups = np.array([repr(key) for key in answer.keys], dtype=object)[answer.cells.group]
+    return np.stack([groups, answer.cells.cell, answer.cells.count], axis=1)
+
+
+@pytest.mark.parametrize("many", [2, pytest.param(9, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("place", [ENGINES[0], pytest.param(ENGINES[1], marks=pytest.mark.slow)])
+def test_one_reading_gives_every_stage_the_bits_of_its_own(request, place, many):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("shared", 50 * many)
+    for query, spend, limits in islice(questions(place.visits(rows)), many):
+        made = plan(query, spend=spend, limits=limits)
+        with place.engine.reading(made.all_stages) as one:
+            assert same(one, place.engine, made.all_stages) > 1
+            chosen, _ = made.resolve(one, noise.SYSTEM)
+            assert same(one, place.engine, chosen.all_stages)
+
+
+def lots():
+    """A view that draws other rows at every reading."""
+    connection = duckdb.connect()
+    drawn = "range % 40 AS who, range % 3 AS town, (range % 7)::DOUBLE AS paid FROM range(600) WHERE random() < 0.5"
+    connection.execute(f"CREATE VIEW visits AS SELECT {drawn}")
+    rows = nt.table(connection, table="visits", unit="who")
+    return connection, rows.group_by("town", keys=range(3)).agg(n=nt.count(), y=nt.sum("paid", 0, 5))
+
+
+def test_rows_are_read_once_for_choice_loss_and_answer():
+    connection, query = lots()
+    made = plan(query, spend=nt.pure(1))
+    choice, main, loss, clipped = made.all_stages
+
+    def totals(engine):
+        by_size = engine.aggregate(choice, salt=1).values["units"]
+        whole = replace(main, rows_per_unit=10**6, rows_per_group=10**6)
+        rows = engine.aggregate(whole, salt=1).values["rows"].sum() // main.parts["rows"]
+        return by_size.sum(), engine.aggregate(loss, salt=1).values["units"].sum(), rows
+
+    readings = set()
+    for _ in range(3):
+        with DuckdbEngine().reading(made.all_stages) as one:
+            assert totals(one) == totals(one)
+            assert one.aggregate(clipped, salt=1).values["units"].sum() <= totals(one)[0]
+            readings.add(totals(one))
+    assert len(readings) > 1
+    assert totals(DuckdbEngine()) != totals(DuckdbEngine())  # the near miss: a reading for each
+    with pytest.raises(duckdb.CatalogException):
+        connection.execute("FROM neartwin_units")
+
+
+def test_shared_rows_go_where_a_stage_fails():
+    connection, query = lots()
+    made = plan(query, spend=nt.pure(1))
+    unreadable = replace(made.stage, parts=dict.fromkeys(made.stage.parts, "no number"))
+    with DuckdbEngine().reading(made.all_stages) as one, pytest.raises(TypeError):
+        one.aggregate(unreadable, salt=1)
+    with pytest.raises(duckdb.CatalogException):
+        connection.execute("FROM neartwin_units")
+    with DuckdbEngine().reading(made.all_stages) as one:
+        assert one.aggregate(made.stage, salt=1).groups == 3
+
+
+def test_stages_of_other_rows_or_values_are_read_on_their_own():
+    _, query = lots()
+    made = plan(query, spend=nt.pure(1))
+    rows = SharedRows.of(made.all_stages)
+    assert all(map(rows.serves, made.all_stages))
+    stage, clipped = made.stage, made.loss.clipped.stage
+    other = plan(lots()[1], spend=nt.pure(1)).stage
+    narrow = plan(replace(query, aggregates={"y": nt.sum("paid", 0, 4)}), spend=nt.pure(1)).stage
+    fewer = replace(stage, conditions=clipped.conditions)
+    for odd in (other, narrow, fewer, replace(stage, keys=((0,), (1,))), replace(stage, length_by=(0,))):
+        assert not rows.serves(odd)
+    assert SharedRows.of([stage]) is None  # one stage alone reads its rows itself
+    frame = nt.table(pa.table({"town": [1], "paid": [2.0]}), unit=nt.ROW, name="v")
+    assert SharedRows.of(plan(frame.agg(n=nt.count()), spend=nt.pure(1)).all_stages * 2) is None
+
+
+def test_a_joined_database_is_read_twice_without_waiting(tmp_path):
+    with duckdb.connect(str(tmp_path / "towns.db")) as other:
+        other.execute("CREATE TABLE towns AS SELECT range AS town, range % 2 AS big FROM range(3)")
+    connection, _ = lots()
+    rows = nt.table(connection, table="visits", unit="who")
+    rows = rows.join(nt.public_table(tmp_path / "towns.db", table="towns"), on="town").group_by("big", keys=[0, 1])
+    made = plan(rows.agg(n=nt.count(), med=nt.median("paid", 0, 6, 1)), spend=nt.pure(1))
+    with DuckdbEngine().reading(made.all_stages) as one:
+        assert [one.aggregate(stage, salt=1).groups for stage in made.stages] == [2, 2]
+        assert one.aggregate(made.loss.stage, salt=1).values["units"].sum() == 40
