@@ -6,11 +6,10 @@ each that is given may be sharpened by them. Laplace-like noise asks for `l1`, G
 """
 
 from dataclasses import dataclass
-from math import ceil, floor, isqrt
+from math import isqrt
 
-from neartwin.checks import integer, non_negative, positive
+from neartwin.checks import integer
 from neartwin.errors import ParameterError
-from neartwin.exact import Number, rational, root_above
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -57,36 +56,3 @@ class Change:
                 break
         for name, value in zip(("l1", "l2_squared", "linf", "cells"), before, strict=True):
             object.__setattr__(self, name, value)
-
-    @classmethod
-    def of_rounded(
-        cls, *, step: Number, cells: int, l1: Number | None = None, l2: Number | None = None, linf: Number | None = None
-    ) -> "Change":
-        """The change of a real vector that is rounded half up to multiples of `step`, in steps.
-
-        Rounding half up commutes with shifts by a step, so one coordinate moves by at most ceil(|v_i| / step): see
-        docs/mechanisms/grid.md.
-
-        Args:
-            step: The step of the grid.
-            cells: The most coordinates that change.
-            l1: A bound on the absolute sum before rounding.
-            l2: A bound on the length before rounding.
-            linf: A bound on each coordinate before rounding.
-
-        >>> Change.of_rounded(step="1/2", linf=1, cells=1).l1, Change.of_rounded(step=1, l1="0.3", cells=4).l1
-        (2, 4)
-        """
-        g, k = positive(step=rational(step=step)), integer(at_least=1, cells=cells)
-        bounds: dict[str, int] = {"cells": k}
-        if l1 is not None:
-            bounds["l1"] = ceil(non_negative(l1=rational(l1=l1)) / g) + k - 1
-        if linf is not None:
-            bounds["linf"] = max(1, ceil(non_negative(linf=rational(linf=linf)) / g))
-        if l2 is not None:
-            length = non_negative(l2=rational(l2=l2)) / g
-            bounds["l2_squared"] = max(1, floor(length**2 + k + root_above(4 * k * length**2)))
-        for name in ("l1", "linf", "l2_squared"):
-            if name in bounds:
-                bounds[name] = max(1, bounds[name])
-        return cls(**bounds)
