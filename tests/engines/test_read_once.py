@@ -43,8 +43,11 @@ def test_rows_changed_during_a_read_are_weighed_as_read(name, monkeypatch):
 
     def read_twice(*asked, **more):
         text = text_of(*asked, **more)
+        if name == "a quantile":  # `cells` reads rows once; here their number is of another reading
+            again = text.replace("SUM(c) OVER (PARTITION BY u)", "(SELECT COUNT(*) FROM kept)")
+            return again.replace(" AS (SELECT", " AS NOT MATERIALIZED (SELECT")
         rows, marked, rest = text.removeprefix("WITH ").partition(", summed AS (")
-        if not marked or name == "a quantile":
+        if not marked:
             return text.replace(" AS MATERIALIZED (", " AS (").replace(" AS (SELECT", " AS NOT MATERIALIZED (SELECT")
         again = re.sub(r"\b(typed|kept|units|bounded|chosen)\b", r"\1_again", rows)
         summed = re.sub(r"FROM (units|chosen) ", r"FROM \1_again ", rest, count=1)

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, greatest, integer, least, real
-from neartwin.engines.sql.rendering import can_leave, divided, translated
+from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, integer, real
+from neartwin.engines.sql.rendering import rounded, steps_within, translated
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.per_unit import AGGREGATES, ORDERED
 from neartwin.tables.table import Bounds, UnitColumn
@@ -80,13 +80,6 @@ def _plain(value: RowExpression, columns: Mapping[str, exp.Column], dialect: Dia
 
 def _steps(value: exp.Expr, bounds: Bounds, dialect: Dialect) -> exp.Expr:
     """A double within its bounds in whole steps, rounded half up; NULL for NULL and NaN."""
-    steps: exp.Expr = greatest(real(float(bounds.low)), least(real(float(bounds.high)), value))
-    if bounds.step.denominator != 1:
-        steps = exp.Mul(this=steps, expression=real(float(bounds.step.denominator)))
-    if bounds.step.numerator != 1:
-        steps = divided(steps, float(bounds.step.numerator))
-    inside = dialect.half_up(steps, negative=bounds.low < 0)
-    if can_leave(bounds):
-        inside = greatest(integer(bounds.low_units), least(integer(bounds.high_units), inside))
+    inside = rounded(steps_within(value, bounds), bounds, dialect)
     missing = exp.or_(value.copy().is_(exp.null()), dialect.is_nan(value.copy()))
     return exp.case().when(missing, exp.null()).else_(inside)

@@ -1,21 +1,13 @@
 """Terms and summed values as SQL. No value makes an expression fail, and every engine gives the same value.
 
-**Bins of equal width are one division.** Engines take the branches of a CASE row by row. A histogram of 3 million rows
-in 100 bins took three times as long with a CASE. `Bins.is_even` proves that floor((v - e0) / w) is the bin of every
-double v. Subtraction, division by a positive number and floor are monotone as doubles are rounded. So f(v) = i in all
-of [e_i, e_{i+1}) if f(e_i) = i and f is i at the last double below e_{i+1}. For whole numbers, the first and the last
-one in a bin decide.
-
 **Values go on their grid** in three steps: clip to public bounds, scale to steps, round half up.
 """
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from fractions import Fraction
 from functools import cache, reduce
-from itertools import pairwise
 from typing import Any
 
 import sqlglot
@@ -30,7 +22,6 @@ from neartwin.tables.table import Bounds
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
-_WHOLE = 2.0**53  # below it a whole number is a double
 _COMPARISONS: dict[str, type[exp.Binary]] = {
     "=": exp.EQ,
     "<>": exp.NEQ,
@@ -41,95 +32,6 @@ _COMPARISONS: dict[str, type[exp.Binary]] = {
 }
 _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
 Columns = Mapping[str, exp.Expr]
-
-
-@dataclass(frozen=True, slots=True)
-class Bins:
-    """The bins of a number: [e0, e1), [e1, e2), ..., the last one with both ends. Other values, NULL and NaN are in no
-    bin.
-
-    Attributes:
-        value: The number.
-        edges: The edges, increasing.
-    """
-
-    value: Term
-    edges: tuple[float, ...]
-
-    @property
-    def width(self) -> float:
-        """The width of the first bin."""
-        return self.edges[1] - self.edges[0]
-
-    def is_even(self) -> bool:
-        """Whether the lesser of floor((v - e0) / w) and the last bin is the bin of every v within the edges."""
-        last = len(self.edges) - 2
-        inside = [(i, self._first_from(edge)) for i, edge in enumerate(self.edges[:-1])]
-        inside += [(i, self._last_below(edge)) for i, edge in enumerate(self.edges[1:-1])]
-        steps = [(i, (v - self.edges[0]) / self.width) for i, v in inside]
-        return math.isfinite(self.edges[-1] - self.edges[0]) and all(
-            i <= step and (step < i + 1 or i == last) for i, step in steps
-        )
-
-    def _first_from(self, edge: float) -> float:
-        return float(math.ceil(edge)) if self._of_whole(edge) else edge
-
-    def _last_below(self, edge: float) -> float:
-        return float(math.ceil(edge) - 1) if self._of_whole(edge) else math.nextafter(edge, -math.inf)
-
-    def _of_whole(self, edge: float) -> bool:
-        return self.value.operation == "double" and abs(edge) < _WHOLE
-
-    def by_division(self, value: exp.Expr) -> exp.Expr:
-        """The bin as a whole number.
-
-        Args:
-            value: The SQL of the number. Values outside the edges are first moved to the nearer one.
-
-        Returns:
-            The expression.
-        """
-        low, high, last = self.edges[0], self.edges[-1], len(self.edges) - 2
-        steps: exp.Expr = greatest(real(low), least(real(high), value))
-        if low:
-            steps = exp.Paren(this=exp.Sub(this=steps, expression=real(low)))
-        if self.width != 1:
-            steps = divided(steps, self.width)
-        return exp.cast(least(exp.Floor(this=steps), real(float(last))), "BIGINT")
-
-
-def bins_of(case: Term) -> Bins | None:
-    """The bins of a CASE in the form of a histogram; None for any other term.
-
-    >>> from neartwin.tables.expressions import RowExpression
-    >>> text = "CASE WHEN x >= 0.0 AND x <= 2.0 THEN CASE WHEN x < 1.0 THEN 0 ELSE 1 END END"
-    >>> bins_of(RowExpression.parse(text, {"x": ColumnType.NUMBER}).term).edges
-    (0.0, 1.0, 2.0)
-    """
-    if case.operation != "case" or len(case.parts) != 3 or not case.parts[2].is_null:
-        return None
-    inside, tree, _ = case.parts
-    if inside.operation != "and" or [part.operation for part in inside.parts] != [">=", "<="]:
-        return None
-    (value, low), (same, high) = (part.parts for part in inside.parts)
-    thresholds = _thresholds(tree, value, 0) if value == same and value.kind is ColumnType.NUMBER else None
-    edges = () if thresholds is None else (low.value, *thresholds, high.value)
-    rising = all(isinstance(edge, float) for edge in edges) and all(a < b for a, b in pairwise(edges))  # type: ignore[operator] # floats
-    return Bins(value, edges) if edges and rising else None  # type: ignore[arg-type] # floats
-
-
-def _thresholds(tree: Term, value: Term, first: int) -> tuple[object, ...] | None:
-    """What a tree of v < e compares with, from left to right, if its leaves are the whole numbers from `first` on."""
-    if tree.operation == "literal":
-        return () if tree.value == first and tree.kind is ColumnType.INTEGER else None
-    if tree.operation != "case" or len(tree.parts) != 3:
-        return None
-    below, left, right = tree.parts
-    if below.operation != "<" or below.parts[0] != value:
-        return None
-    before = _thresholds(left, value, first)
-    after = None if before is None else _thresholds(right, value, first + len(before) + 1)
-    return None if before is None or after is None else (*before, below.parts[1].value, *after)
 
 
 def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
@@ -147,9 +49,6 @@ def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
         return columns[str(term.value)].copy()
     if term.operation == "literal":
         return _literal(term, dialect)
-    bins = bins_of(term)
-    if bins is not None and bins.is_even():
-        return _binned(bins, columns, dialect)
     parts = [translated(part, columns, dialect) for part in term.parts]
     if term.operation in _COMPARISONS:
         return exp.Paren(this=_COMPARISONS[term.operation](this=parts[0], expression=parts[1]))
@@ -175,12 +74,6 @@ def _spelled(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
 @cache
 def _template(text: str, dialect: str) -> exp.Expr:
     return sqlglot.parse_one(text, read=dialect)
-
-
-def _binned(bins: Bins, columns: Columns, dialect: Dialect) -> exp.Expr:
-    value = translated(bins.value, columns, dialect)
-    inside = exp.and_(value >= real(bins.edges[0]), value.copy() <= real(bins.edges[-1]), copy=False)
-    return exp.Paren(this=exp.case().when(inside, bins.by_division(value.copy())).else_(exp.null()))
 
 
 def column_of(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
@@ -298,7 +191,19 @@ def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[st
     value, kind = _value(column, place, stage, aliases)
     if kind is ColumnType.INTEGER:
         value = as_double(value)
-    bounds = column.bounds
+    return steps_within(value, column.bounds)
+
+
+def steps_within(value: exp.Expr, bounds: Bounds) -> exp.Expr:
+    """A double within bounds, in steps. NULL and NaN give any number.
+
+    Args:
+        value: The double.
+        bounds: The bounds and their step.
+
+    Returns:
+        The expression.
+    """
     steps: exp.Expr = greatest(real(float(bounds.low)), least(real(float(bounds.high)), value))
     if bounds.step.denominator != 1:
         steps = exp.Mul(this=steps, expression=real(float(bounds.step.denominator)))
@@ -320,14 +225,11 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
     Returns:
         The expression.
     """
-    bounds = column.bounds
     inside: exp.Expr
     if is_on_grid(column):
         inside = exp.cast(exp.column(f"v{place}"), "BIGINT")
     else:
-        inside = dialect.half_up(exp.column(f"y{place}"), negative=bounds.low < 0)
-        if can_leave(bounds):
-            inside = greatest(integer(bounds.low_units), least(integer(bounds.high_units), inside))
+        inside = rounded(exp.column(f"y{place}"), column.bounds, dialect)
     if column.centre:
         inside = inside - integer(column.centre)
     value, kind = _value(column, place, stage, aliases)
@@ -335,6 +237,21 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
     if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))
     return exp.case().when(missing, exp.null() if column.fill is None else integer(column.fill)).else_(inside)
+
+
+def rounded(steps: exp.Expr, bounds: Bounds, dialect: Dialect) -> exp.Expr:
+    """Steps of a value within bounds as a whole number of them, halves up.
+
+    Args:
+        steps: The steps, a double.
+        bounds: The bounds and their step.
+        dialect: The engine's spelling.
+
+    Returns:
+        The expression.
+    """
+    whole = dialect.half_up(steps, negative=bounds.low < 0)
+    return greatest(integer(bounds.low_units), least(integer(bounds.high_units), whole)) if can_leave(bounds) else whole
 
 
 def can_leave(bounds: Bounds) -> bool:

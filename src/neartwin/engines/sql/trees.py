@@ -2,18 +2,17 @@
 
 ```
 kept     as in `sql`, with the cell as x0
-sizes    one row a (unit, group): its number of rows
+cells    one row a (unit, group, cell): its number of rows
+sizes    and the group's number of rows
 placed   and the group's place among the unit's, if a unit may be in too many
 joined   and the root of the unit's length in rows, if a norm is bounded, or its rows over its kept groups, if there is a T
-weighed  and the weight of each value of the unit in the group
+weighed  and the weight of the cell's values
          sums by group and cell
 ```
 A unit's values count for P parts each, or for fewer by the one weight of `neartwin.planning.stage`. So all values weigh
 alike, and none is chosen above another.
 
-If an engine computes a marked part of a statement once, rows are joined with the weight of their unit. That needs no
-aggregate by unit, group *and* cell, and no sort. If rows were read twice and had changed, weights would be wrong. So
-other engines count by unit, group and cell first, and get sizes by windows over that.
+Rows are read once: counted by unit, group and cell, with sizes by windows over that.
 """
 
 from sqlglot import exp
@@ -27,7 +26,6 @@ from neartwin.engines.sql.dialect import (
     integer,
     least,
     named,
-    part_named,
     selected,
     windowed,
     with_parts,
@@ -57,39 +55,8 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     if not isinstance(stage.table.unit, str):
         counted = selected("kept", *groups, named(cell, CELL), named(exp.Count(this=exp.Star()), "m0"))
         return with_parts(grouped(counted.where(_present("x0")), *groups, CELL), parts)
-    if dialect.reads_once:
-        return _by_rows(parts, stage, groups, dialect, ranked_by)
-    return _by_cells(parts, stage, groups, dialect, ranked_by)
-
-
-def _by_rows(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
-    """Rows joined with the weight of their unit in their group."""
-    sizes = grouped(selected("kept", "u", *groups, named(exp.Count(this=exp.Star()), "n")), "u", *groups)
-    parts = {**parts, "sizes": sizes, **_placed(stage, exp.RowNumber(), ranked_by)}
-    once = {"kept", next(reversed(parts))}
-    parts |= _lengths(stage, exp.column("n") * exp.column("n"), next(reversed(parts)), dialect)
-    parts |= _limited(stage, _counted(stage, exp.column("n")), next(reversed(parts)), dialect)
-    parts["weighed"] = selected(next(reversed(parts)), "u", *groups, named(_weight(stage, dialect), "w"))
-    own, others = ({name: exp.column(name, table=part) for name in ("u", *groups)} for part in ("kept", "weighed"))
-    same: list[exp.Expr] = [exp.EQ(this=own["u"], expression=others["u"])]
-    same += [
-        exp.NullSafeEQ(this=own[name], expression=others[name]) for name in groups
-    ]  # a discovered group may be NULL
-    shown = [named(own[name].copy(), name) for name in groups]
-    total = named(dialect.summed(exp.column("w")), "m0")
-    last = selected("kept", *shown, named(exp.column("x0"), CELL), total).join(
-        part_named("weighed"), on=exp.and_(*same)
-    )
-    by_cell = last.where(_present("x0")).group_by(*(own[name].copy() for name in groups), exp.column("x0"))
-    return with_parts(by_cell, parts, once=once)
-
-
-def _by_cells(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ranked_by: list[exp.Expr]) -> exp.Select:
-    """Counts by unit, group and cell, and what windows over them say.
-
-    A group's rows squared are the sum, over its cells, of a cell's rows times the group's. Of the rows that a group counts for
-    each of its cells has all, so one of them speaks for it.
-    """
+    # A group's rows squared are the sum, over its cells, of a cell's rows times the group's. Of the rows that a group counts
+    # for each of its cells has all, so one of them speaks for it.
     rows = windowed(dialect.summed(exp.column("c")), "u", *groups)
     sizes = [exp.Star(), named(rows, "n")]
     if stage.rows_per_unit is not None:
@@ -99,7 +66,7 @@ def _by_cells(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, r
         **parts,
         "cells": _counted_cells(groups),
         "sizes": selected("cells", *sizes),
-        **_placed(stage, exp.func("dense_rank"), ranked_by),  # one place for all cells of a group
+        **_placed(stage, ranked_by),
     }
     parts |= _lengths(stage, exp.column("c") * exp.column("n"), next(reversed(parts)), dialect)
     once = exp.case().when(exp.column("turn").eq(integer(1)), _counted(stage, exp.column("n"))).else_(integer(0))
@@ -116,12 +83,14 @@ def _counted_cells(groups: list[str]) -> exp.Select:
     return grouped(selected("kept", "u", *groups, named(exp.column("x0"), CELL), counted), "u", *groups, "x0")
 
 
-def _placed(stage: Stage, place: exp.Expr, ranked_by: list[exp.Expr]) -> Parts:
+def _placed(stage: Stage, ranked_by: list[exp.Expr]) -> Parts:
     """`sizes` of the first groups of a unit, where it may be in too many."""
     if stage.groups_per_unit is None:
         return {}
     rows = None if stage.capped and stage.rows_per_group == 1 else _counted(stage, exp.column("n"))
-    ordered = windowed(place, "u", order=ranking(ranked_by, rows))
+    ordered = windowed(
+        exp.func("dense_rank"), "u", order=ranking(ranked_by, rows)
+    )  # one place for all cells of a group
     placed = selected("sizes", exp.Star(), named(ordered, "place"))
     return {"ranked": placed, "placed": selected("ranked").where(exp.column("place") <= integer(stage.groups_per_unit))}
 
