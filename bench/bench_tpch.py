@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count, pairwise
 from pathlib import Path
@@ -44,13 +44,13 @@ LARGE = 400_000  # groups; a release of more is written to Parquet
 SPENDS = count(1)  # no two questions are the same
 
 
-def generated(folder: Path, scale: int) -> Path:
+def generated(folder: Path, scale: int, tables: Sequence[str] = ("orders", "lineitem")) -> Path:
     """The tables of a scale factor, made once."""
     place = folder / f"sf{scale}"
-    if not (place / "lineitem.parquet").exists():
+    if not all((place / f"{name}.parquet").exists() for name in tables):
         place.mkdir(parents=True, exist_ok=True)
         program = Path(sys.executable).with_name("tpchgen-cli")
-        command = [str(program), "parquet", "-s", str(scale), "-T", "orders,lineitem", "-o", str(place)]
+        command = [str(program), "parquet", "-s", str(scale), "-T", ",".join(tables), "-o", str(place)]
         subprocess.run(command, check=True, capture_output=True)
     return place
 

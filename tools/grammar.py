@@ -57,6 +57,7 @@ SAME = {
     "conditions that are always true": ("SELECT COUNT(*) AS n FROM visits WHERE 1 = 1", ALL),
     "subqueries that only name columns": ("SELECT COUNT(*) AS n FROM (SELECT town, who FROM visits) AS t", ALL),
     "WITH": ("WITH t AS (SELECT * FROM visits) SELECT COUNT(*) AS n FROM t", ALL),
+    "commas, and conditions in ON": (f"{ALL}, towns WHERE town = name", f"{ALL} JOIN towns ON town = name"),
     "FILTER, COUNT_IF": (
         "SELECT COUNT_IF(x > 5) AS n FROM visits", "SELECT COUNT(CASE WHEN x > 5 THEN 1 END) AS n FROM visits",
     ),
@@ -88,6 +89,9 @@ BY_UNIT = {
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
     ),
     "EXISTS over the person's other rows": f"{ALL} AS v WHERE EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.x > 5)",
+    "one comparison with these rows": (
+        f"{ALL} AS v WHERE NOT EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.at < v.at)"
+    ),
     "IN over the people of a subquery": f"{ALL} WHERE who IN (SELECT who FROM visits WHERE x > 5)",
 }
 REFUSED = {

@@ -99,6 +99,10 @@ def questions(tables):
         ),
         "owned": (visits.join(lines), ["visits", "lines"]),
         "owned, or NULL": (visits.join(lines, on={"id": "visit"}, how="left"), ["visits", "lines"]),
+        "owned, by a joined table": (
+            people.join(visits, prefix="v_").join(lines, on={"id": "visit"}),
+            ["people", "visits", "lines"],
+        ),
         "all": (
             visits.join(lines, on={"id": "visit"}).join(people, on="who", prefix="p_").join(towns, on={"town": "name"}),
             ["visits", "lines", "people", "towns"],
@@ -111,6 +115,7 @@ GROUPS = {
     "public": "state",
     "same unit": "day",
     "owned": "item",
+    "owned, by a joined table": "item",
     "all": "state",
 }
 VALUES = {
@@ -118,6 +123,7 @@ VALUES = {
     "public": "rent",
     "same unit": "paid",
     "owned": "price",
+    "owned, by a joined table": "price",
     "all": "price",
 }
 
@@ -225,6 +231,8 @@ def test_near_miss_join_without_equated_units_mixes_them_and_is_refused():
         "must be a key in the table": lambda: nt.owned_by(people, on={"who": "item"}),
         "which is declared; join on that": lambda: visits_too.join(lines, on={"day": "item"}),
         "start with that table": lambda: people.join(lines, on={"age": "visit"}),
+        "and join it first, in the same": lambda: people.join(visits_too, how="left").join(lines, on={"id": "visit"}),
+        "with their id = visit, which is declared": lambda: people.join(visits_too).join(lines, on={"age": "visit"}),
         "of a whole table": lambda: nt.owned_by(visits_too.where("id > 3"), on="id"),
         "must name the key": lambda: nt.owned_by(visits_too, on=[]),
         "own no rows of other tables": lambda: nt.owned_by(rows, on="id"),

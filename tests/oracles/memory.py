@@ -20,6 +20,7 @@ from neartwin.engines.sql.joins import needed_parts
 from neartwin.engines.sql.statement import column_aliases
 from neartwin.planning.stage import FINE, Aggregates, Cells, ContributionSizes, Stage
 from neartwin.tables.grid import GridColumn
+from neartwin.tables.joins import claims_of
 from neartwin.tables.table import How, Join, JoinKind, Table, together
 from neartwin.tables.terms import ARITHMETIC, COMPARISONS, PARTS, Term
 from neartwin.tables.types import Key
@@ -394,18 +395,29 @@ def table_rows(leaves: Iterator[list[Row]], table: Table, columns: tuple[str, ..
 
 def joined_rows(rows: list[Row], others: Sequence[list[Row]], table: Table) -> list[Row]:
     """Every pair of rows looked at, one join after the other."""
-    claims, left_over = rows, iter(others)
+    given_rows, unit = dict(zip(map(id, [table, *table.joins]), [rows, *others], strict=True)), str(table.unit)
+    claims = {id(join): _claims(table, join, given_rows) for join in table.joins if join.owner is not None}
     for group in together(table.joins):
-        given = [(join, next(left_over)) for join in group]
+        given = [(join, given_rows[id(join)]) for join in group]
         met: list[Row] = []
         for row in rows:
             found = [row]
             for join, other in given:
-                found = [one for before in found for one in _met(before, join, other, claims, str(table.unit))]
+                found = [one for before in found for one in _met(before, join, other, claims.get(id(join), []), unit)]
             nothing = {name: None for join in group for name in join.columns}
             met += found or ([{**row, **nothing}] if group[0].how is How.LEFT else [])
         rows = met
     return rows
+
+
+def _claims(table: Table, join: Join, given: Mapping[int, list[Row]]) -> list[Row]:
+    """The rows that say who owns those of a join, by the names of the joined rows."""
+    claims = claims_of(table, join.owner)
+    rows = given[id(claims)]
+    if claims is table:
+        return rows
+    names = {**claims.columns, **dict(claims.on)}
+    return [{new: row[old] for new, old in names.items() if old in row} for row in rows]
 
 
 def _met(row: Row, join: Join, other: list[Row], claims: list[Row], unit: str) -> list[Row]:
@@ -418,8 +430,10 @@ def _met(row: Row, join: Join, other: list[Row], claims: list[Row], unit: str) -
 
 def owner(claims: list[Row], row: Row, join: Join, unit: str) -> object:
     """The unit whose rows those with this row's key are: the first by MD5 of key and unit."""
-    key = [row[left] for left, _ in join.on]
-    named = {claim[unit] for claim in claims if [claim[left] for left, _ in join.on] == key} - {None}
+    lefts = {right: left for left, right in join.on}
+    names = [lefts[right] for _, right in join.owner.on]
+    key = [row[name] for name in names]
+    named = {claim[unit] for claim in claims if [claim[name] for name in names] == key} - {None}
     if None in key or not named:
         return None
     texts = ["true" if part is True else "false" if part is False else str(part) for part in key]

@@ -184,7 +184,7 @@ class Rows:
         for column in by:
             rows, name = rows.grouped(column)
             names.append(name)
-        grouped = dict(zip(both := [str(rows.table.unit), *names], both, strict=True))
+        grouped = {name: name for name in (str(rows.table.unit), *names)}
         return Rows(per_unit(rows.table, self.conditions, grouped, read_columns(columns)))
 
     def group_by(self, *columns: str | Grouping, keys: Any = None) -> "Groups":

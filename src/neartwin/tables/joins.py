@@ -483,18 +483,36 @@ def _check_claims(table: Table, pairs: tuple[tuple[str, str], ...]) -> None:
 
 def _check_owner(table: Table, owner: Owner, name: str, pairs: tuple[tuple[str, str], ...]) -> None:
     """Who owns a row is the table's, and not the question's: one table claims it, through one key."""
-    if table.per_unit is not None:
-        raise QueryError(f"join: the rows of {name!r} are owned by rows of a table; join them inside the subquery")
-    if table.name != owner.name or not (table.source == owner.source or same_rows(table.source, owner.source)):
+    claims = claims_of(table, owner)
+    if claims is None:
         raise QueryError(
             f"join: the rows of {name!r} belong to the units of the table {owner.name!r} that it was declared with; start "
-            "with that table, and join it first"
+            "with that table, and join it first, in the same subquery"
         )
-    if set(pairs) != set(owner.on):
+    names = _new_names(claims) if isinstance(claims, Join) else {left: left for left, _ in owner.on}
+    if not {(names[left], right) for left, right in owner.on} <= set(pairs):
         key = " and ".join(left if left == right else f"{left} = {right}" for left, right in owner.on)
         raise QueryError(
             f"join: the rows of {name!r} belong to the unit with their {key}, which is declared; join on that"
         )
+
+
+def claims_of(table: Table, owner: Owner) -> Table | Join | None:
+    """The table by whose rows owned rows have their unit: the first one, or one that is joined to it by the units.
+
+    Args:
+        table: The joined table.
+        owner: The owner of the rows.
+
+    Returns:
+        The table; None where it is not among them.
+    """
+    parts: list[Table | Join] = [
+        table,
+        *(join for join in table.joins if join.kind is JoinKind.SAME_UNIT and join.how is How.INNER),
+    ]
+    known = [part for part in parts if part.per_unit is None and table.name == owner.name]
+    return next((part for part in known if same_rows(part.source, owner.source)), None)
 
 
 def _check_engines(table: Table, other: OtherTable | Table) -> None:

@@ -80,10 +80,7 @@ def per_unit(
         SchemaError: A column is missing, or a name is taken.
     """
     unit = _unit(table)
-    mine = {unit}  # and the unit under other names
-    for join in table.joins:
-        if join.kind is JoinKind.SAME_UNIT and join.how is How.INNER:
-            mine |= {new for new, old in join.columns.items() if (unit, old) in join.on}
+    mine = units_of(table)
     own = next((name for name, column in by.items() if column in mine), None)
     if own is None:
         raise QueryError(
@@ -95,6 +92,14 @@ def per_unit(
     passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
     of = PerUnit(table=table, conditions=conditions, by=MappingProxyType(dict(by)), columns=found)
     return _derived(of, replace(table, unit=own, schema=kinds, columns=passed), found, rest)
+
+
+def units_of(table: Table) -> set[str]:
+    """The columns of the joined rows that hold the unit: its own, and those that inner joins equate with it."""
+    same = [join for join in table.joins if join.kind is JoinKind.SAME_UNIT and join.how is How.INNER]
+    return {str(table.unit)}.union(
+        new for join in same for new, old in join.columns.items() if (table.unit, old) in join.on
+    )
 
 
 def with_windows(table: Table, conditions: tuple[RowExpression, ...], columns: Mapping[str, exp.Expr]) -> Table:

@@ -24,9 +24,9 @@ from sqlglot import exp
 from neartwin.engines.sql.dialect import Dialect, Parts, integer, named, part_named, selected, windowed
 from neartwin.engines.sql.per_unit import unit_value
 from neartwin.engines.sql.rendering import column_of, translated
-from neartwin.tables.joins import own_columns
+from neartwin.tables.joins import claims_of, own_columns
 from neartwin.tables.sources import Source
-from neartwin.tables.table import How, Join, JoinKind, PerUnit, Table, together
+from neartwin.tables.table import How, Join, PerUnit, Table, together
 from neartwin.tables.types import ColumnType
 
 
@@ -177,19 +177,23 @@ def _joined_rows(
             first: selected(f"{first}_raw", exp.Star(), named(dialect.bytewise(spelled), "unit")),
         }
         equated[unit] = exp.column("unit", table=first)
+    known = {id(table): (first, {name: column.name for name, column in equated.items()})}  # parts, with their columns
     met: dict[int, _Met] = {}
     for number, join in enumerate(table.joins, start=1):
         name = part = f"{at_name}part{number}"
         rows |= _part(at_name, number, places, dialect, needed[number], join)
         right = {old: f"p{number}_{i}" for i, old in enumerate(needed[number])}
         equal = []
-        if join.kind is JoinKind.OWNED:
+        if join.owner is not None:
             name, owners = f"{at_name}owned{number}", f"{at_name}owner{number}"
-            keys = [(equated[left].name, right[column]) for left, column in join.on]
-            owner = equated[unit]
-            rows[owners] = _owner(first, [key for key, _ in keys], owner.name, dialect)
+            claims = claims_of(table, join.owner)
+            claimed, own = known[id(claims)]
+            keys = [(own[left], right[column]) for left, column in join.owner.on]
+            its = next((theirs for mine, theirs in getattr(claims, "on", ()) if mine == unit), unit)
+            rows[owners] = _owner(claimed, [key for key, _ in keys], own[its], dialect)
             rows[name] = _owned(part, owners, keys, list(right.values()))
-            equal.append(owner.eq(exp.column("owner", table=name)))
+            equal.append(equated[unit].eq(exp.column("owner", table=name)))
+        known[id(join)] = part, right
         pairs = [(left, equated[left], exp.column(right[column], table=name)) for left, column in join.on]
         met[id(join)] = _Met(name, equal, pairs)
         equated |= {new: exp.column(right[old], table=name) for new, old in join.columns.items() if old in right}

@@ -9,6 +9,9 @@ equal rows. Inner joins commute, so each table is joined as soon as an equality 
 inside comes after the tables that its ON names, because it does not change them. If an inner equality names one of its
 columns, a row without that column is dropped in any case. It then becomes an inner join.
 
+Commas join by equalities of WHERE, and by those that every operand of an OR there has. Further conditions in ON are
+conditions of WHERE, or of the table after LEFT JOIN. Owned rows follow the table of their owner, which is joined unsaid.
+
 `a LEFT JOIN (b JOIN c)` keeps a row of a with NULL for both if b has a partner and c has none. So c is joined beside b,
 see `neartwin.tables.table`. LEFT joins within such a group come after it.
 """
@@ -21,8 +24,9 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.query import Rows
-from neartwin.tables.joins import OtherTable, met, own_columns
-from neartwin.tables.table import How, Table
+from neartwin.tables.joins import OtherTable, claims_of, met, own_columns
+from neartwin.tables.per_unit import units_of
+from neartwin.tables.table import How, Owner, Table
 
 BESIDE = "BESIDE"  # where a side stands: of joins within the LEFT one before
 
@@ -82,7 +86,7 @@ def _chain(join: exp.Join, group: exp.Table, known: set[str], columns: Mapping[s
                 raise QueryError(
                     f"ON within the parentheses names {min(tables - names)!r}, which is a table outside them: {_HINT}"
                 )
-    outside = [(one, _aliases(one, known | names)) for one in _conjuncts(join.args["on"])]
+    outside = [(one, _aliases(one, known | names)) for one in conjuncts(join.args["on"])]
     _kept_alone(parts, frozenset().union(*(tables for _, tables in outside)))
     for part in parts:
         part.equal += [(one, tables) for one, tables in outside if part.alias in tables]
@@ -118,7 +122,7 @@ def _parts(group: exp.Table, columns: Mapping[str, frozenset[str]]) -> list[_Par
             raise QueryError(f"a LEFT JOIN of joined tables within parentheses is not understood: {_HINT}")
         if alias in scope:
             raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
-        equal = _conjuncts(one.args["on"]) if one.args.get("on") is not None else _of_using(one, alias, scope)
+        equal = conjuncts(one.args["on"]) if one.args.get("on") is not None else _of_using(one, alias, scope)
         scope[alias] = columns.get(one.this.name, frozenset())
         part = _Part(exp.Join(this=one.this), alias, left=_is_left(one))
         part.equal = [(each, _aliases(each, set(scope))) for each in equal]
@@ -145,9 +149,7 @@ def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
     while waiting:
         part = next((one for one in waiting if _ready(one, known, equalities)), None)
         if part is None:
-            raise QueryError(
-                f"{waiting[0].alias!r} has no join condition with a table outside the parentheses: {_HINT}"
-            )
+            raise QueryError(f"{waiting[0].alias!r} has no join condition with the tables around it: {_HINT}")
         waiting.remove(part)
         known.add(part.alias)
         now = [one for one, tables in equalities.values() if part.alias in tables and tables <= known]
@@ -165,8 +167,11 @@ def _ready(part: _Part, known: set[str], equalities: Mapping[int, tuple[exp.Expr
     return any(part.alias in tables and tables <= known | {part.alias} for _, tables in equalities.values())
 
 
-def _conjuncts(on: exp.Expr) -> list[exp.Expr]:
-    return [part.unnest() for part in (on.flatten() if isinstance(on, exp.And) else [on])]
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """The operands of a condition's ANDs; none for None."""
+    bare = exp.true() if condition is None else condition.unnest()
+    parts = bare.flatten() if isinstance(bare, exp.And) else [bare]
+    return [] if condition is None else [part.unnest() for part in parts]
 
 
 def _aliases(equality: exp.Expr, known: set[str]) -> frozenset[str]:
@@ -198,6 +203,114 @@ class _Known:
 
 
 _Scope = dict[str, _Known]  # by alias
+
+
+def _is_equality(node: exp.Expr) -> TypeGuard[exp.EQ]:
+    return isinstance(node, exp.EQ) and isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Column)
+
+
+def arrange(select: exp.Select, given: Others) -> None:
+    """Write commas and further conditions of ON as joins on equalities, in place, from a table of people on.
+
+    Args:
+        select: The statement.
+        given: The tables that it may name, the account's first.
+    """
+    source, joins = select.args.get("from_"), select.args.get("joins") or []
+    for join in joins:
+        _without_further(select, join)
+    tables = [] if source is None else [source.this, *(join.this for join in joins)]
+    columns = {str(one.alias_or_name): columns_of(one, given) for one in tables}
+    owners, keys = _owners(tables, given)
+    commas = any(not (join.args.get("on") or join.args.get("using")) for join in joins)
+    ranks = [_rank(one, given) for one in [*tables, *owners]]
+    if source is None or not (commas or owners or ranks[0] > 1) or min(ranks) > 1:
+        return
+    _qualify(select, columns)
+    group = source.this.copy()
+    group.set("joins", joins)
+    parts = _parts(group, {one.name: columns[str(one.alias_or_name)] for one in tables})
+    parts += [_Part(exp.Join(this=one), str(one.alias), left=False) for one in owners]
+    inner = {part.alias: part for part in parts if not part.left}
+    where = select.args.get("where")
+    asked = conjuncts(where and where.this) + [one for part in inner.values() for one, _ in part.equal]
+    for one in filter(_is_equality, [*asked, *_in_every_operand(asked), *keys]):
+        sides = frozenset({one.this.table, one.expression.table})
+        for alias in sides if len(sides) > 1 and sides <= set(inner) else ():
+            inner[alias].equal.append((one, sides))
+    first, *others = sorted(parts, key=lambda part: (part.left, _rank(part.join.this, given)))
+    ordered = _ordered(others, {first.alias})
+    used = {one for join in ordered for one in conjuncts(join.args["on"])}
+    rest = [one for one in asked if one not in used]
+    source.set("this", first.join.this)
+    select.set("joins", ordered)
+    select.set("where", exp.Where(this=exp.and_(*rest)) if rest else None)
+
+
+def _without_further(select: exp.Select, join: exp.Join) -> None:
+    """Conditions in ON beside equalities: of WHERE, or after LEFT JOIN of the table alone."""
+    parts, table = conjuncts(join.args.get("on")), join.this
+    further = [one for one in parts if not _is_equality(one)]
+    if not further or len(further) == len(parts) or join.side not in {"", "LEFT"} or not isinstance(table, exp.Table):
+        return
+    if join.side:
+        alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
+        join.set("this", exp.Subquery(this=exp.select("*").from_(table.copy()).where(*further), alias=alias))
+    else:
+        select.where(*further, copy=False)
+    join.set("on", exp.and_(*(one for one in parts if one not in further)))
+
+
+def _rank(table: exp.Expr, given: Others) -> int:
+    """0 for the account's table, 1 for other rows of people, 2 for owned ones, 3 for public ones."""
+    one = given.get(table.name)
+    if isinstance(one, OtherTable):
+        return 2 if one.owner is not None else 3
+    return int(one is not next(iter(given.values())))
+
+
+def columns_of(table: exp.Expr, given: Others) -> frozenset[str]:
+    """The columns of a table or subquery.
+
+    Args:
+        table: The table in FROM or JOIN.
+        given: The tables by name.
+    """
+    if isinstance(table, exp.Subquery):
+        return frozenset(table.alias_column_names or table.named_selects)
+    one = given.get(table.name)
+    return frozenset(() if one is None else (one.table if isinstance(one, Rows) else one).schema)
+
+
+def _owners(tables: list[exp.Expr], given: Others) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """The tables of owners that the statement does not name, and their equalities with owned rows; that of t is (t)."""
+    found, keys = list[exp.Expr](), list[exp.Expr]()
+    for table in tables:
+        owner: Owner | None = getattr(given.get(table.name), "owner", None)
+        names = [
+            name for name, rows in given.items() if owner and isinstance(rows, Rows) and claims_of(rows.table, owner)
+        ]
+        if owner and names and not any(other.name in names for other in tables):
+            alias, of = exp.to_identifier(f"({table.alias_or_name})", quoted=True), table.alias_or_name
+            found.append(exp.Table(this=exp.to_identifier(names[0], quoted=True), alias=exp.TableAlias(this=alias)))
+            keys += [exp.column(mine, alias.name).eq(exp.column(its, of)) for mine, its in owner.on]
+    return found, keys
+
+
+def _qualify(select: exp.Select, columns: Mapping[str, frozenset[str]]) -> None:
+    """Write each column with its table, but for those of SELECT in ORDER BY and HAVING."""
+    shown = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
+    for column in select.find_all(exp.Column):
+        having = [alias for alias, names in columns.items() if column.name in names]
+        after = column.name in shown and column.find_ancestor(exp.Order, exp.Having)
+        if column.find_ancestor(exp.Select) is select and not column.table and len(having) == 1 and not after:
+            column.set("table", exp.to_identifier(having[0], quoted=True))
+
+
+def _in_every_operand(conditions: list[exp.Expr]) -> list[exp.Expr]:
+    """What every operand of an OR asks: the OR is true only where it is."""
+    either = [[conjuncts(one) for one in each.flatten()] for each in conditions if isinstance(each, exp.Or)]
+    return [one for first, *others in either for one in first if all(one in other for other in others)]
 
 
 def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
@@ -263,6 +376,11 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     other = others[table.name]
     other_table = other.table if isinstance(other, Rows) else other
     on = _on(join, alias, frozenset(other_table.schema), scope)
+    if isinstance(other, Rows):  # the unit under another name is the unit
+        mine = units_of(rows.table)
+        on = [
+            (str(rows.table.unit) if left in mine and right == other.table.unit else left, right) for left, right in on
+        ]
     clash = any(name in rows.table.schema and (name, name) not in on for name in other_table.schema)
     how = "left" if kind.startswith("LEFT") else "beside" if kind == BESIDE else "inner"
     prefix, pairs = f"{alias}_" if clash else "", _unique(on)
@@ -285,7 +403,7 @@ def _with_names(
 
 def _unique(on: list[tuple[str, str]]) -> dict[str, str]:
     pairs = dict(on)
-    if len(pairs) != len(on):
+    if len(pairs) != len(set(on)):
         raise QueryError("ON equates one column with two others; move one of the conditions to WHERE")
     return pairs
 
@@ -297,11 +415,10 @@ def _on(join: exp.Join, alias: str, columns: frozenset[str], scope: _Scope) -> l
     if on is None:
         raise QueryError(f"{join.this.sql(dialect='duckdb')!r} has no join condition: {_HINT}")
     pairs = []
-    for part in on.flatten() if isinstance(on, exp.And) else [on]:
-        node = part.unnest()
-        sides = [node.this, node.expression] if isinstance(node, exp.EQ) else []
-        if len(sides) != 2 or not all(isinstance(side, exp.Column) for side in sides):
+    for part in conjuncts(on):
+        if not _is_equality(part):
             raise QueryError(f"ON {part.sql(dialect='duckdb')!r} is not an equality of two columns: {_HINT}")
+        sides = [part.this, part.expression]
         theirs = [side.table == alias or (not side.table and side.name in columns) for side in sides]
         if theirs[0] == theirs[1]:
             raise QueryError(

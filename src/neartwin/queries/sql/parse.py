@@ -232,8 +232,8 @@ def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tupl
         rows = rows.where(where.this.sql(dialect="duckdb"))
     group = select.args.get("group")
     sets = None if group is None else sets_of(group)
-    plain = group if group is None or sets is None else flattened(group, sets)
-    groups = {} if plain is None else _groups(plain, _named(select), rows.table.schema)
+    members = group if group is None or sets is None else flattened(group, sets)
+    groups = {} if members is None else _groups(members, _named(select), rows.table.schema)
     for name, expression in groups.items():
         if name not in rows.table.schema or expression != _quoted(name):
             rows = rows.with_column(name, expression)

@@ -16,8 +16,8 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.query import Rows
-from neartwin.queries.sql.joins import Others, joined_by
-from neartwin.tables.joins import OtherTable
+from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
+from neartwin.tables.joins import OtherTable, claims_of
 from neartwin.tables.per_unit import per_unit, with_windows
 
 _MOST = 64  # subqueries of a statement once the names of WITH are written out
@@ -48,10 +48,16 @@ def rows_of(select: exp.Select, rows: Rows, others: Others) -> tuple[exp.Select,
     given = {rows.table.name: rows, **others}
     flat = _flat(select, given)
     source = flat.args.get("from_")
-    made = None if source is None or source.name in others else given.get(source.name)
-    if source is not None and isinstance(made, Rows):
-        if made.table.source != rows.table.source:
-            raise _refused(source, f"a subquery in FROM reads {rows.table.name!r}; JOIN others to it")
+    made = None if source is None else given.get(source.name)
+    if source is not None and isinstance(made, Rows) and made is not rows:
+        if source.name in others or made.table.source != rows.table.source:
+            unit = exp.column(str(made.table.unit), table=source.alias_or_name, quoted=True)
+            made = rows.per_unit()  # each person of the account's table, to whom rows of the other are joined
+            same = exp.Join(
+                this=source.this, on=unit.eq(exp.column(str(made.table.unit), table="(people)", quoted=True))
+            )
+            flat.set("joins", [same, *(flat.args.get("joins") or [])])
+            source.set("this", exp.Table(alias=exp.to_identifier("(people)", quoted=True)))
         source.this.set("alias", exp.TableAlias(this=exp.to_identifier(source.this.alias_or_name)))
         source.this.set("this", exp.to_identifier(made.table.name))
         rows = made
@@ -101,6 +107,7 @@ class _Output:
 
 def _flat(select: exp.Select, given: dict[str, Rows | OtherTable]) -> exp.Select:
     """The statement over tables alone, subqueries within subqueries first. Those by unit become tables that are given."""
+    arrange(select, given)
     source = select.args.get("from_")
     if source is not None and isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
         within = any(map(_is_inside, select.find_all(exp.Exists, exp.In)))  # those see columns by their table
@@ -147,8 +154,8 @@ def _plain(
     by_unit |= any(item.find(exp.AggFunc, exp.Window) for item in inner.expressions)
     if not by_unit and not (joined and (inner.args.get("joins") or (left and inner.args.get("where")))):
         return inner
-    columns = [column.name for column in subquery.args["alias"].columns] if subquery.args.get("alias") else []
-    subquery.replace(_given(_rows(inner, columns, given), str(subquery.alias_or_name), given))
+    rows = _rows(inner, subquery.alias_column_names, given)
+    subquery.replace(_given(rows, str(subquery.alias_or_name), given))
     return None
 
 
@@ -193,7 +200,9 @@ def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | Oth
                 rows = rows.with_column(name, value.sql(dialect="duckdb"))
         rows = Rows(with_windows(rows.table, rows.conditions, windows))
     else:
-        chosen = list(named.values()) if distinct else _members(group, named)
+        members = [] if group is None else group.expressions  # names stand for the expressions of SELECT
+        chosen = [named.get(item.name, item) if isinstance(item, exp.Column) else item for item in members]
+        chosen = list(named.values()) if distinct else chosen
         by: dict[str, str] = {}
         for value in chosen:
             rows, column = rows.grouped(value.name if isinstance(value, exp.Column) else value.sql(dialect="duckdb"))
@@ -216,16 +225,6 @@ def _over(condition: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
     return root.unnest()
 
 
-def _members(group: exp.Group | None, named: Mapping[str, exp.Expr]) -> list[exp.Expr]:
-    """The expressions of GROUP BY; positions and names stand for those of SELECT."""
-    found: list[exp.Expr] = []
-    for item in [] if group is None else group.expressions:
-        places = int(item.name) if isinstance(item, exp.Literal) and item.is_int else 0
-        at_place = list(named.values())[places - 1 : places]
-        found += at_place or [named.get(item.name, item) if isinstance(item, exp.Column) else item]
-    return found
-
-
 def _as_join(select: exp.Select, node: exp.Expr, given: dict[str, Rows | OtherTable]) -> None:
     """Write EXISTS and IN as a LEFT JOIN of the person's other rows, grouped by what is equated with the rows outside."""
     inner = node.args.get("query") or node.this
@@ -238,36 +237,81 @@ def _as_join(select: exp.Select, node: exp.Expr, given: dict[str, Rows | OtherTa
         raise _refused(node, f"{others[0].strip('_').upper()} does not go with EXISTS; write IN (SELECT ...)")
     if inner.args.get("from_") is None:
         raise _refused(node, "values are compared with public ones; write them")
-    tables = [inner.args["from_"].this, *(join.this for join in inner.args.get("joins") or [])]
-    own = {str(one.alias_or_name) for one in tables}
-    schemas = [given.get(one.name) for one in tables]
-    columns = {name for one in schemas if one for name in (one.table if isinstance(one, Rows) else one).schema}
-    pairs: list[tuple[exp.Expr, exp.Expr]] = []
+    pairs, kept, compared = _correlated(inner, given)
     if isinstance(node, exp.In):
-        pairs.append((node.this, inner.expressions[0].unalias()))
-    where, kept = inner.args.get("where"), list[exp.Expr]()
-    for part in [] if where is None else where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
-        outside = [c for c in part.find_all(exp.Column) if (c.table not in own if c.table else c.name not in columns)]
-        sides = [part.this, part.expression] if isinstance(part, exp.EQ) else []
-        if not outside:
-            kept.append(part)
-        elif len(outside) == 1 and any(side is outside[0] for side in sides):
-            pairs.append((outside[0], sides[sides[0] is outside[0]]))
-        else:
-            raise _refused(part, "a subquery equates columns with those outside; write inside.person = outside.person")
+        pairs.insert(0, (node.this, inner.expressions[0].unalias()))
+    pairs += _owned_unit(select, inner, pairs, given)
     never = isinstance(node, exp.In) and node.find_ancestor(exp.Not) and not _is_unit(node.this, given)  # NULL is in it
     if not pairs or never:
         line = "WHERE EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person ...)"
         raise _refused(node, f"equate the person's column: {line}")
     grouped = exp.select(*(exp.alias_(its.copy(), f"({i})", quoted=True) for i, (_, its) in enumerate(pairs)))
     grouped = grouped.select(exp.alias_(exp.Count(this=exp.Star()), "(rows)", quoted=True))
+    for end, of in _ENDS.items():
+        values = [exp.alias_(of(this=part.args[side].copy()), end, quoted=True) for part, side in compared]
+        grouped = grouped.select(*values)
     for clause in ("from_", "joins"):
         grouped.set(clause, inner.args.get(clause))
     grouped = grouped.where(*kept).group_by(*(its.copy() for _, its in pairs))
     found = _given(_rows(_flat(grouped, given), [], given), "", given)
     equal = [mine.copy().eq(exp.column(f"({i})", table=found.name, quoted=True)) for i, (mine, _) in enumerate(pairs)]
     select.append("joins", exp.Join(this=found, side="LEFT", on=exp.and_(*equal)))
-    node.replace(exp.paren(exp.column("(rows)", table=found.name, quoted=True).is_(exp.null()).not_()))
+    there: exp.Expr = exp.paren(exp.column("(rows)", table=found.name, quoted=True).is_(exp.null()).not_())
+    for part, side in compared:  # some value is below another if the least one is
+        ends = {end: part.copy() for end in _ENDS}
+        for end, one in ends.items():
+            one.set(side, exp.column(end, table=found.name, quoted=True))
+        below = isinstance(part, exp.LT | exp.LTE) is (side == "this")
+        either = exp.or_(*ends.values()) if isinstance(part, exp.NEQ) else ends["(least)" if below else "(most)"]
+        there = exp.Coalesce(this=either, expressions=[exp.false()])
+    node.replace(there)
+
+
+_COMPARED = exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE
+_ENDS: dict[str, type[exp.AggFunc]] = {"(least)": exp.Min, "(most)": exp.Max}
+_Pairs = list[tuple[exp.Expr, exp.Expr]]
+
+
+def _correlated(
+    inner: exp.Select, given: Mapping[str, Rows | OtherTable]
+) -> tuple[_Pairs, list[exp.Expr], list[tuple[exp.Expr, str]]]:
+    """What a subquery equates, outside and inside; its own conditions; and one comparison, with its side that is inside."""
+    tables = [inner.args["from_"].this, *(join.this for join in inner.args.get("joins") or [])]
+    own = {str(one.alias_or_name) for one in tables}
+    columns = frozenset[str]().union(*(columns_of(one, given) for one in tables))
+    pairs, kept, compared = _Pairs(), list[exp.Expr](), list[tuple[exp.Expr, str]]()
+    where = inner.args.get("where")
+    for part in conjuncts(where and where.this):
+        outside = [c for c in part.find_all(exp.Column) if (c.table not in own if c.table else c.name not in columns)]
+        sides = [part.this, part.expression] if isinstance(part, _COMPARED) and len(outside) == 1 else []
+        place = next((i for i, side in enumerate(sides) if side is outside[0]), None)
+        if not outside:
+            kept.append(part)
+        elif place is not None and isinstance(part, exp.EQ):
+            pairs.append((outside[0], sides[1 - place]))
+        elif place is not None and not compared:
+            compared.append((part, "this" if place else "expression"))
+        else:
+            why = "a subquery equates columns with those outside, and may compare one; write inside.person = outside.person"
+            raise _refused(part, why)
+    return pairs, kept, compared
+
+
+def _owned_unit(select: exp.Select, inner: exp.Select, pairs: _Pairs, given: dict[str, Rows | OtherTable]) -> _Pairs:
+    """The units outside and inside, where a subquery over owned rows equates the key by which they are owned."""
+    arrange(inner, given)
+    outer, start = select.args["from_"].this, inner.args["from_"].this
+    mine, its = given.get(outer.name), given.get(start.name)
+    outside = [given.get(one.name) for one in (outer, *(join.this for join in select.args.get("joins") or []))]
+    equated = {(key.name, of.name) for key, of in pairs}
+    for one in (given.get(join.this.name) for join in inner.args.get("joins") or []):
+        if isinstance(one, OtherTable) and one.owner and isinstance(mine, Rows) and isinstance(its, Rows):
+            claims = any(isinstance(of, Rows) and claims_of(of.table, one.owner) for of in outside)
+            owned = one in outside and all((right, right) in equated for _, right in one.owner.on)
+            if owned or (claims and set(one.owner.on) <= equated):
+                unit = exp.column(str(its.table.unit), table=start.alias_or_name, quoted=True)
+                return [(exp.column(str(mine.table.unit), table=outer.alias_or_name, quoted=True), unit)]
+    return []
 
 
 def _is_unit(node: exp.Expr, given: Mapping[str, Rows | OtherTable]) -> bool:
@@ -286,7 +330,7 @@ def _output(inner: exp.Select, subquery: exp.Subquery, alias: str) -> _Output:
     if any(value for item in stars for name, value in item.args.items() if name not in {"this", "table"}):
         raise _refused(subquery, "a star stands alone; write the columns")
     items = [item for item in inner.expressions if not item.is_star]
-    names = [column.name for column in subquery.args["alias"].columns] if subquery.args.get("alias") else []
+    names = subquery.alias_column_names
     if names and (stars or len(names) != len(items)):
         raise _refused(subquery, f"it has {len(items)} columns and {len(names)} names; write AS {subquery.alias}")
     names = names or [item.alias_or_name or item.sql(dialect="duckdb") for item in items]

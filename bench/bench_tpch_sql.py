@@ -1,0 +1,114 @@
+"""The 22 questions of TPC-H as they are written, the customer as unit: which are answered, how far off, and at what cost.
+
+Prints a line for each text. A refused one says why. An answered one is released with a very large epsilon and its own groups as
+public keys, so that what is left of its error is the grid of sums. Then come processor seconds of a release over the same bounded
+statement without noise, and over the text itself.
+
+    pip install tpchgen-cli
+    python bench/bench_tpch_sql.py TEXTS [--scale 1] [--folder DIR]     # TEXTS holds 01.sql to 22.sql
+"""
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+import duckdb
+from bench_tpch import generated, spent
+
+import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import NeartwinError
+from neartwin.planning.planner import plan
+from neartwin.queries.query import Rows
+from neartwin.queries.sql.parse import grouped_rows
+from neartwin.releases.accounts import Account
+
+TABLES = ("customer", "orders", "lineitem", "part", "supplier", "partsupp", "nation", "region")
+BOUNDS = {
+    "customer": {"c_acctbal": nt.bounds(-1000, 10_000)},
+    "orders": {"o_totalprice": nt.bounds(0, 600_000)},
+    "lineitem": {
+        "l_quantity": nt.bounds(0, 50, 1), "l_extendedprice": nt.bounds(0, 105_000), "l_discount": nt.bounds(0, "0.1"),
+        "l_tax": nt.bounds(0, "0.08"),
+    },
+    "partsupp": {"ps_supplycost": nt.bounds(0, 1000)},
+}  # fmt: skip
+EPSILONS = count(10**6)  # no two questions are the same
+LIMITS = {"max_rows_per_group": 2000}
+
+
+def opened(place: Path) -> tuple[Rows, dict[str, Any]]:
+    """Customers, and the tables beside them: orders of the same people, lines owned by orders, and public ones."""
+    files = {name: place / f"{name}.parquet" for name in TABLES}
+    people = {"name": "customer", "columns": BOUNDS["customer"]}
+    customer = nt.table(files["customer"], unit="c_custkey", **people)
+    orders = nt.table(files["orders"], unit="o_custkey", **people | {"columns": BOUNDS["orders"]})
+    owner = nt.owned_by(orders, on={"o_orderkey": "l_orderkey"})
+    lines = nt.table(files["lineitem"], unit=owner, name="lineitem", columns=BOUNDS["lineitem"])
+    public = {name: nt.public_table(files[name], name=name, columns=BOUNDS.get(name)) for name in TABLES[3:]}
+    return customer, {"orders": orders, "lineitem": lines, **public}
+
+
+def errors(found: list[dict[str, Any]], truth: list[dict[str, Any]], groups: tuple[str, ...]) -> Iterator[float]:
+    """The relative error of each value."""
+    by_group = {tuple(str(row[name]) for name in groups): row for row in found}
+    for row in truth:
+        own = by_group[tuple(str(row[name]) for name in groups)]
+        for name in row.keys() - set(groups):
+            yield abs(float(own[name]) - float(row[name])) / max(1.0, abs(float(row[name])))
+
+
+def answered(account: Account, text: str, rows: Rows, tables: dict[str, Any], plain: Any) -> str:
+    """The line of an answered text."""
+    truth = plain.execute(text).to_arrow_table().to_pylist()
+    groups = grouped_rows(text, rows, tables=tables)[1]
+    keys = [tuple(row[name] for name in groups) for row in truth]
+    given = {"tables": tables, "keys": ([key[0] for key in keys] if len(groups) == 1 else keys) if groups else None}
+    limits = nt.limits(**LIMITS, max_groups=max(1, len(keys)))
+    release = lambda: account.sql(text, spend=nt.pure(next(EPSILONS)), limits=limits, **given)  # noqa: E731
+    worst = max(errors(release().to_arrow().to_pylist(), truth, groups))
+    query: Any = nt.from_sql(text, rows, **given)
+    stage = plan(query, spend=nt.pure(1), limits=limits).stage
+    private, bounded, bare = (
+        spent(work, process_time, 3)
+        for work in (release, partial(DuckdbEngine().aggregate, stage, salt=7), lambda: plain.execute(text).fetchall())
+    )
+    return (
+        f"{len(keys):6} groups, off by {worst:.1e}; {private:.2f} s, over bounded {private / bounded:.2f}, "
+        f"over the text {private / bare:.1f}"
+    )
+
+
+def main() -> None:
+    """Print a line for each text, and how many are answered."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("texts", type=Path)
+    parser.add_argument("--scale", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where generated tables are kept; a fresh one by default")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name, nt.open_ledger(Path(name) / "budget.db") as ledger:
+        place = generated(asked.folder or Path(name), asked.scale, TABLES)
+        rows, tables = opened(place)
+        account, plain, good = ledger.open(rows, nt.pure(10**9)), duckdb.connect(), 0
+        for table in TABLES:
+            plain.execute(f"CREATE VIEW {table} AS SELECT * FROM '{place / table}.parquet'")
+        for number in range(1, 23):
+            text = (asked.texts / f"{number:02}.sql").read_text(encoding="utf-8").strip().removesuffix(";")
+            try:
+                line = answered(account, text, rows, tables, plain)
+                good += 1
+            except NeartwinError as refused:
+                line = f"refused: {str(refused)[:160]}"
+            sys.stdout.write(f"{number:3} {line}\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{good} of 22 are answered\n")
+
+
+if __name__ == "__main__":
+    main()
