@@ -131,7 +131,6 @@ def gaussian_rows(peers: dict[str, Callable[..., object]]) -> list[Row]:
         ("Gaussian sigma(epsilon, delta)", lambda: c.sigma_of(MANY, "1e-5"), *calibrated),
         ("mu of an advantage", lambda: c.mu_of_advantage(UNIT), "SciPy ndtri", *whole(lambda p: 2 * ndtri(0.5 + 0.5 * p))),
         ("mu of a true positive rate", lambda: c.mu_of_tpr(0.5 + 0.5 * UNIT, 0.5 * UNIT), "SciPy ndtri", *rates),
-        ("mu of a Bayes success", lambda: c.mu_of_bayes_success(0.51 + 0.48 * UNIT, 0.5), *NOBODY),
         ("Gaussian beta(alpha)", lambda: c.gaussian(1).beta(UNIT), "SciPy", *whole(lambda p: ndtr(1 - ndtri(1 - p)))),
         ("Poisson-sampled Gaussian delta(epsilon)", lambda: c.poisson(c.gaussian(1), "0.1").delta(MANY), *NOBODY),
         ("sampled Gaussian delta(epsilon)", lambda: c.subsampled(c.gaussian(1), "0.1").delta(MANY), *NOBODY),

@@ -18,7 +18,7 @@ from neartwin.mechanisms.linear.continual import PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
 from neartwin.mechanisms.local.hadamard import HadamardResponse
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
-from neartwin.mechanisms.local.unary import OptimisedUnary, Rappor, SymmetricUnary
+from neartwin.mechanisms.local.unary import Rappor
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism
 from neartwin.mechanisms.selection.noisy_max import NoisyMax
@@ -26,7 +26,7 @@ from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.quantiles import Quantiles
 from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
-from neartwin.mechanisms.selection.top_k import JointTop, PeeledTop
+from neartwin.mechanisms.selection.top_k import PeeledTop
 from neartwin.tradeoff import compose, epsilon_delta
 from tests.mechanisms.test_above_threshold import chance
 from tests.mechanisms.test_local import bits_law, hadamard_law, response_law
@@ -192,14 +192,11 @@ class _Floats:
 def test_local_protocols_have_exactly_their_curves():
     epsilon = Fraction(3, 2)
     response = RandomizedResponse(epsilon=epsilon, answers=4)
-    symmetric, optimised = (kind(epsilon=epsilon, answers=3) for kind in (SymmetricUnary, OptimisedUnary))
     hadamard = HadamardResponse(epsilon=epsilon, answers=5)
     rappor = Rappor(lasting="1/2", on="3/4", off="1/4", hashes=1)
     yes, no = (float(p) for p in rappor.chances)
     cases = [
         (response.curve(), response_law(response, 0), response_law(response, 1)),
-        (symmetric.curve(), *(bits_law(symmetric.yes, 1 - symmetric.yes, a, 3) for a in (0, 1))),
-        (optimised.curve(), *(bits_law(0.5, optimised.no, a, 3) for a in (0, 1))),
         (hadamard.curve(), hadamard_law(hadamard, 0), hadamard_law(hadamard, 3)),
         (rappor.lasting_curve(), *(bits_law(0.75, 0.25, a, 3) for a in (0, 1))),
         (rappor.curve(), *(bits_law(yes, no, a, 3) for a in (0, 1))),
@@ -208,7 +205,7 @@ def test_local_protocols_have_exactly_their_curves():
         least, most = room(curve, P, Q)
         assert least >= -1e-12
         assert most <= 1e-9
-    assert room(symmetric.curve(), *cases[0][1:])[0] < -1e-3  # and these are different curves
+    assert room(hadamard.curve(), *cases[0][1:])[0] < -1e-3  # and these are different curves
     two = Rappor(lasting="1/2", on="3/4", off="1/4", hashes=2)
     one_answer = [0.75, 0.75, 0.25, 0.25]
     P, Q = (product(*([1 - p, p] for p in law)) for law in (one_answer, one_answer[::-1]))
@@ -266,7 +263,6 @@ def test_top_choices_have_their_curves():
     for scores in ([5, 5, 5], [7, 4, 0], [3, 2, 2]):
         for other in pairs.neighbours_of_scores(scores, 1, monotone=True):
             assert room(peeled.curve(), law(np.array(scores)), law(other))[0] >= -1e-9
-    assert JointTop.calibrated(epsilon=ONE, sensitivity=1, monotone=True, count=2).curve() == epsilon_delta(1)
 
 
 def test_factors_say_what_curves_say():
@@ -276,8 +272,6 @@ def test_factors_say_what_curves_say():
         Laplace(scale=Fraction(5), sensitivity=4),
         Gaussian(variance=Fraction(12), l2_squared=9),
         RandomizedResponse(epsilon=ONE, answers=4),
-        SymmetricUnary(epsilon=ONE, answers=4),
-        OptimisedUnary(epsilon=ONE, answers=4),
         HadamardResponse(epsilon=Fraction(1, 7), answers=4),
         Rappor(lasting="1/2", on="3/4", off="1/4", hashes=2),
         PermuteAndFlip.calibrated(epsilon=ONE, sensitivity=1, monotone=True),
@@ -296,21 +290,19 @@ def test_factors_say_what_curves_say():
 def test_half_silent_reports_compose_to_the_law_of_their_outcomes():
     """Ten people, or ten reports: losses epsilon (i - j) with i, j, 10 - i - j outcomes of each kind, summed one by one."""
     truth = 1 / (1 + math.exp(-1))
-    for mechanism in (OptimisedUnary(epsilon=ONE, answers=3), HadamardResponse(epsilon=ONE, answers=3)):
-        ten = 10 * mechanism.losses()
-        for epsilon in (0.0, 1.0, 2.5, 6.0):
-            exact = sum(
-                math.comb(10, i) * math.comb(10 - i, j) * (truth / 2) ** i * ((1 - truth) / 2) ** j * 0.5 ** (10 - i - j)
-                * max(0.0, -math.expm1(epsilon - (i - j)))
-                for i in range(11) for j in range(11 - i)
-            )  # fmt: skip
-            found = ten.delta(epsilon)
-            assert found.lower - 1e-12 <= exact <= found.upper + 1e-12
-            assert found.width < 1e-9
-            assert (
-                ten.delta(epsilon).upper < (10 * losses.Pure(epsilon=1)).delta(epsilon).lower
-            )  # pure epsilon says less
-        assert mechanism.losses().pure().upper == pytest.approx(1, abs=1e-12)
+    mechanism = HadamardResponse(epsilon=ONE, answers=3)
+    ten = 10 * mechanism.losses()
+    for epsilon in (0.0, 1.0, 2.5, 6.0):
+        exact = sum(
+            math.comb(10, i) * math.comb(10 - i, j) * (truth / 2) ** i * ((1 - truth) / 2) ** j * 0.5 ** (10 - i - j)
+            * max(0.0, -math.expm1(epsilon - (i - j)))
+            for i in range(11) for j in range(11 - i)
+        )  # fmt: skip
+        found = ten.delta(epsilon)
+        assert found.lower - 1e-12 <= exact <= found.upper + 1e-12
+        assert found.width < 1e-9
+        assert ten.delta(epsilon).upper < (10 * losses.Pure(epsilon=1)).delta(epsilon).lower  # pure epsilon says less
+    assert mechanism.losses().pure().upper == pytest.approx(1, abs=1e-12)
 
 
 @pytest.mark.parametrize("l2_squared", [1, 2, 5, 16])

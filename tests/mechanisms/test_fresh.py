@@ -10,19 +10,15 @@ from neartwin.mechanisms import (
     AboveThreshold,
     ExponentialMechanism,
     HadamardResponse,
-    JointTop,
     Neighbours,
     NoisyMax,
     OptimalSelection,
-    OptimisedUnary,
     PermuteAndFlip,
     Quantiles,
     RandomizedResponse,
-    SymmetricUnary,
 )
 from tests.mechanisms.test_above_threshold import chance
-from tests.mechanisms.test_local import bits_law, hadamard_law, response_law
-from tests.mechanisms.test_top import joint_law
+from tests.mechanisms.test_local import hadamard_law, response_law
 
 pytestmark = pytest.mark.slow
 ONE = Fraction(1)
@@ -47,11 +43,6 @@ def test_local_reports():
         response, law = (RandomizedResponse(epsilon=e, answers=4) for e in (ONE, epsilon))
         seen = np.bincount(response.report(np.full(PEOPLE, 2)), minlength=4)
         assert fits(seen, response_law(law, 2)) is fit
-        for kind in (SymmetricUnary, OptimisedUnary):
-            right, law = (kind(epsilon=e, answers=3) for e in (ONE, epsilon))
-            yes, no = (law.yes, 1 - law.yes) if kind is SymmetricUnary else (0.5, law.no)
-            seen = np.bincount(right.report(np.full(PEOPLE, 1)) @ np.array([4, 2, 1]), minlength=8)
-            assert fits(seen, bits_law(yes, no, 1, 3)) is fit
         right, law = (HadamardResponse(epsilon=e, answers=5) for e in (ONE, epsilon))
         reports = right.report(np.full(PEOPLE, 3))
         seen = np.bincount(reports.rows * 2 + ~reports.signs, minlength=2 * right.order)
@@ -66,7 +57,7 @@ def test_kept_groups():
         assert fits([kept, PEOPLE - kept], [p, 1 - p]) is fit
 
 
-def test_sessions_quantiles_and_tops():
+def test_sessions_and_quantiles():
     plan, answers = AboveThreshold.calibrated(epsilon=2 * ONE, sensitivity=1, monotone=False), [-3, -2, 0, 2]
     stopped = []
     for _ in range(30_000):
@@ -77,7 +68,3 @@ def test_sessions_quantiles_and_tops():
     median = Quantiles.at("1/2", epsilon=3 * ONE, low=0, high=6, neighbours=Neighbours.ADD_REMOVE)
     values = np.array([0, 2, 2, 5, 6])
     assert fits(np.bincount([median.choose(values)[0] for _ in range(30_000)], minlength=7), median.pmf(values))
-    scores, top = np.array([9, 7, 7, 2]), JointTop(scale=Fraction(2), epsilon=ONE, count=2)
-    tuples, expected = joint_law(scores, 2, top.scale)
-    drawn = [tuple(top.choose(scores)) for _ in range(20_000)]
-    assert fits([drawn.count(each) for each in tuples], expected)

@@ -10,11 +10,9 @@ import pytest
 from neartwin import noise
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.mechanisms.linear.continual import (
-    PrefixRoot,
     PrefixTree,
     intervals_change,
     root_coefficients,
-    root_norm_squared,
 )
 from neartwin.mechanisms.linear.matrix import MatrixMechanism, eigen_design, identity, intervals_tree
 from neartwin.mechanisms.neighbours import Neighbours
@@ -45,8 +43,6 @@ def test_tree_sensitivity_equals_that_of_its_matrix(steps):
 def test_totals_without_noise_are_exact(tree):
     increments = np.array([3, -1, 4, 1, -5, 9, 2, 6, 5, 3, 5, 8, 9])
     assert tree.release(increments) == np.cumsum(increments).tolist()
-    root = PrefixRoot.for_gdp(mu=Fraction(10**12), steps=13)
-    assert root.release(increments) == pytest.approx(np.cumsum(increments), abs=1e-4)
 
 
 def spread(release, runs, steps):
@@ -61,36 +57,11 @@ def test_tree_errors_are_the_stated_ones_and_not_those_of_plain_noise():
     assert seen[7] < 0.5 * plain[7]
 
 
-def test_root_errors_are_the_stated_ones():
-    root, zeros = PrefixRoot.for_gdp(mu=Fraction(1), steps=16), np.zeros(16, dtype=np.int64)
-    seen = spread(lambda source: root.release(zeros, source=source), 1200, 16)
-    assert seen == pytest.approx(root.deviations, rel=0.12)
-    assert not np.allclose(seen, 2 * root.deviations, rtol=0.3)
-
-
-def test_root_of_the_prefix_matrix_is_one_and_its_grid_costs_little():
+def test_the_root_of_the_prefix_matrix_is_one():
     c = root_coefficients(64)
     C = np.array([[c[i - j] if i >= j else 0.0 for j in range(64)] for i in range(64)])
     assert pytest.approx(prefixes(64), abs=1e-12) == C @ C
-    for n in (1, 64, 1000):
-        exact = root_norm_squared(n)
-        assert PrefixRoot.for_gdp(mu=Fraction(1), steps=n).deviations.max() == pytest.approx(exact, rel=1e-4)
-        assert exact == pytest.approx(sum((math.comb(2 * k, k) / 4**k) ** 2 for k in range(n)), rel=1e-12)
-
-
-def test_the_root_beats_the_tree_and_the_tree_beats_plain_noise():
-    n = 1024
-    root = PrefixRoot.for_gdp(mu=Fraction(1), steps=n).deviations.max()
-    tree = PrefixTree.for_gdp(mu=Fraction(1, 100), steps=n).deviations.max() / 100  # rounding counts for nothing
-    assert root == pytest.approx(3.2726, rel=1e-3)
-    assert tree == pytest.approx(math.sqrt(11 * 10), rel=1e-3)
-    assert root < tree < math.sqrt(n)
-
-
-def test_grid_strategy_has_exactly_the_stated_sensitivity():
-    root = PrefixRoot.for_gdp(mu=Fraction(1), steps=50, sensitivity=3)
-    columns = [np.concatenate([np.zeros(j, dtype=int), root.coefficients[: 50 - j]]) for j in range(50)]
-    assert root.each.l2_squared == max(9 * int((c.astype(object) ** 2).sum()) for c in columns)
+    assert c == pytest.approx([math.comb(2 * k, k) / 4**k for k in range(64)], rel=1e-12)
 
 
 def test_a_running_total_cannot_be_copied_forked_or_overrun():

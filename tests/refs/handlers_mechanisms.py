@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from neartwin.mechanisms.linear.continual import intervals_change, root_norm_squared
+from neartwin.mechanisms.linear.continual import intervals_change, root_coefficients
 from neartwin.mechanisms.local.unary import Rappor
 from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, DiscreteLaplaceLaw
 from neartwin.mechanisms.selection.noisy_max import (
@@ -43,7 +43,7 @@ HANDLERS = {
     "svt_alpha": lambda k, beta, eps: theorem_accuracy(epsilon=eps, questions=int(k), beta=float(beta)),
     "rappor_inf": lambda f, h: rappor(f, h).lasting_epsilon,
     "rappor_one": lambda f, p, q, h: rappor(f, h, p, q).single_epsilon,
-    "sqrt_factor_maxerr": lambda n: root_norm_squared(int(n)),
+    "sqrt_factor_maxerr": lambda n: math.fsum(root_coefficients(int(n)) ** 2),
     "tree_l2sens": lambda n: math.sqrt(intervals_change(steps=int(n)).l2_squared),
     "dgauss_var": lambda sigma2: DiscreteGaussianLaw(sigma2).variance,
     "dlap_var": lambda eps, D: DiscreteLaplaceLaw(D / eps).variance,

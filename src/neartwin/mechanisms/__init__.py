@@ -13,16 +13,13 @@ from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace as Dis
 from neartwin.mechanisms.additive.gaussian import Gaussian as Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace as Laplace
 from neartwin.mechanisms.additive.staircase import Staircase as Staircase
-from neartwin.mechanisms.linear.continual import PrefixRoot as PrefixRoot
 from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram as Histogram
 from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism
 from neartwin.mechanisms.local.hadamard import HadamardResponse as HadamardResponse
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse as RandomizedResponse
 from neartwin.mechanisms.local.shuffled import Shuffled as Shuffled
-from neartwin.mechanisms.local.unary import OptimisedUnary as OptimisedUnary
 from neartwin.mechanisms.local.unary import Rappor as Rappor
-from neartwin.mechanisms.local.unary import SymmetricUnary as SymmetricUnary
 from neartwin.mechanisms.neighbours import Neighbours as Neighbours
 from neartwin.mechanisms.norm_bounds import Change as Change
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
@@ -33,5 +30,4 @@ from neartwin.mechanisms.selection.sparse_vector import AboveThreshold as AboveT
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold as GaussianThreshold
 from neartwin.mechanisms.selection.thresholds import OptimalSelection as OptimalSelection
 from neartwin.mechanisms.selection.thresholds import UnitThreshold as UnitThreshold
-from neartwin.mechanisms.selection.top_k import JointTop as JointTop
 from neartwin.mechanisms.selection.top_k import PeeledTop as PeeledTop

@@ -10,8 +10,6 @@ from neartwin.tradeoff.amplification import shuffle_delta as shuffle_delta
 from neartwin.tradeoff.amplification import shuffle_epsilon_closed_form as shuffle_epsilon_closed_form
 from neartwin.tradeoff.amplification import subsampled as subsampled
 from neartwin.tradeoff.attackers import advantage as advantage
-from neartwin.tradeoff.attackers import bayes_success as bayes_success
-from neartwin.tradeoff.attackers import mu_of_bayes_success as mu_of_bayes_success
 from neartwin.tradeoff.attackers import mu_of_tpr as mu_of_tpr
 from neartwin.tradeoff.attackers import reconstruction_success as reconstruction_success
 from neartwin.tradeoff.attackers import tpr_at as tpr_at

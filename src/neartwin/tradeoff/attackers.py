@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neartwin import domains
-from neartwin.balls import Exact, ball, bounds, each, elementwise, normal_quantile
+from neartwin.balls import Exact, ball, elementwise, normal_quantile
 from neartwin.checks import probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.finite import FinitePair, exact_masses, finite_pair
-from neartwin.tradeoff.functions import Argument, TradeOff, certified, ends, mapped
-from neartwin.tradeoff.gaussian_dp import mu_between
+from neartwin.tradeoff.functions import Argument, TradeOff
 from neartwin.tradeoff.polygons import excess
 
 if TYPE_CHECKING:
@@ -77,33 +76,6 @@ def reconstruction_success(curve: TradeOff, prior: Argument) -> Interval[FloatAr
     return curve.power(prior)
 
 
-def bayes_success(curve: TradeOff, prior: Argument) -> Interval[FloatArray]:
-    """The best probability to decide rightly at a prior pi of membership: 1 - pi (1 - delta(ln((1 - pi)/pi))).
-
-    Args:
-        curve: The curve.
-        prior: pi, in (0, 1), any shape.
-
-    Returns:
-        An interval of the shape of prior.
-
-    >>> from neartwin.tradeoff.families import gaussian
-    >>> b = bayes_success(gaussian(2), "0.5")
-    >>> bool(b.lower <= 0.84134474606854295 <= b.upper)
-    True
-    """
-    share = domains.OPEN_SHARE(prior=prior)
-    odds = ends(each(lambda pi: bounds(lambda: _log_odds(pi)), share, method="Bayes"))
-    lower, upper = ends(curve.delta(odds[1]))[0], ends(curve.delta(odds[0]))[1]
-    delta = certified(lower, upper, "Bayes")
-    return mapped(lambda end, pi: 1 - Fraction(pi) * (1 - Fraction(end)), delta, share, method="Bayes")
-
-
-def _log_odds(share: Exact) -> "arb":
-    """ln((1 - pi)/pi)."""
-    return (ball(1 - Fraction(share)) / ball(share)).log()
-
-
 def _quantile(share: Exact) -> "arb":
     return normal_quantile(ball(share)) if share <= 0.5 else -normal_quantile(ball(1 - Fraction(share)))
 
@@ -131,35 +103,6 @@ def mu_of_tpr(tpr: Argument, fpr: Argument) -> Interval[FloatArray]:
     return elementwise(
         lambda high, low: _quantile(high) - _quantile(low), reached, level, method="normal quantiles", least=0.0
     )
-
-
-def mu_of_bayes_success(success: Argument, prior: Argument) -> Interval[FloatArray]:
-    """The largest mu that keeps the best decision at prior pi right with at most probability `success`.
-
-    It solves delta(ln((1 - pi)/pi)) = 1 - (1 - success)/pi. `lower` is the safe side.
-
-    Args:
-        success: The probability, below 1.
-        prior: pi, in (0, 1).
-
-    Returns:
-        An interval.
-
-    Raises:
-        ParameterError: Blind guessing reaches that success already.
-    """
-    share, right = domains.OPEN_SHARE(prior=prior), domains.BELOW_ONE(success=success)
-    pairs = np.broadcast(np.asarray(share, dtype=object), np.asarray(right, dtype=object))
-    if any(done <= max(pi, 1 - Fraction(pi)) for pi, done in pairs):
-        raise ParameterError("success", success, "must exceed max(prior, 1 - prior): guessing blindly reaches that")
-    return each(_mu_of_decision, share, right, method="signs of delta")
-
-
-def _mu_of_decision(prior: Exact, success: Exact) -> tuple[float, float]:
-    # by the symmetry of the curve prior and 1 - prior ask the same; with the smaller one epsilon >= 0
-    share = min(Fraction(prior), 1 - Fraction(prior))
-    rest = (1 - Fraction(success)) / share
-    return mu_between(lambda: _log_odds(share), lambda: ball(1 - rest), lambda: ball(rest))
 
 
 Law = Sequence[Number]

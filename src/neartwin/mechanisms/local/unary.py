@@ -1,12 +1,9 @@
-"""Unary encoding: each person sends a vector of bits, one for each answer, every bit flipped at random.
+"""RAPPOR: each person sends a vector of bits, one for each answer, every bit flipped at random in two layers.
 
-With P(report 1 | bit 1) = p and P(report 1 | bit 0) = q, two people with different answers differ in two bits, so the local
-guarantee is epsilon = ln(p (1 - q) / (q (1 - p))). Symmetric (p + q = 1) is basic RAPPOR; optimised (p = 1/2,
-q = 1/(e^epsilon + 1)) has the least variance of all. Erlingsson, Pihur, Korolova 2014; Wang, Blocki, Li, Jha 2017.
+Two people with different answers differ in two bits for each hash. Erlingsson, Pihur, Korolova 2014.
 """
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from math import comb
@@ -18,11 +15,10 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, WholeNumbers, rational
-from neartwin.losses import Composition, FinitePair, Pure, SilentResponse
-from neartwin.mechanisms.local.frequencies import Frequencies, LocalResponse, debiased
-from neartwin.mechanisms.local.hadamard import half_silent
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
-from neartwin.tradeoff import TradeOff, finite_pair, randomized_response_power
+from neartwin.losses import Composition, FinitePair
+from neartwin.mechanisms.local.frequencies import Frequencies, debiased
+from neartwin.mechanisms.local.randomized_response import known_answers
+from neartwin.tradeoff import TradeOff, finite_pair
 
 Bits = NDArray[np.bool_]
 
@@ -41,105 +37,6 @@ def one_hot(answers: WholeNumbers, count: int) -> Bits:
     bits = np.zeros((truth.size, count), dtype=bool)
     bits[np.arange(truth.size), truth] = True
     return bits
-
-
-def _flipped(bits: Bits, epsilon: Fraction, source: noise.Source) -> Bits:
-    """Each bit through binary randomized response of this epsilon, exactly."""
-    coins = RandomizedResponse(epsilon=epsilon, answers=2).report(bits.reshape(-1).astype(np.int64), source=source)
-    return np.asarray((coins == 1).reshape(bits.shape))
-
-
-class _Unary(LocalResponse):
-    """A bit for each answer."""
-
-    __slots__ = ()
-
-    @property
-    @abstractmethod
-    def yes(self) -> float:
-        """P(report 1 | bit 1)."""
-
-    @property
-    @abstractmethod
-    def no(self) -> float:
-        """P(report 1 | bit 0)."""
-
-    def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
-        """The server: unbiased shares with intervals."""
-        return debiased(reports.sum(axis=0), len(reports), yes=self.yes, no=self.no, confidence=confidence)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SymmetricUnary(_Unary):
-    """Every bit through randomized response of epsilon/2: basic RAPPOR. epsilon: the exact local guarantee."""
-
-    @property
-    def yes(self) -> float:
-        """P(report 1 | bit 1)."""
-        return 1 / (1 + math.exp(-float(self.epsilon) / 2))
-
-    @property
-    def no(self) -> float:
-        """P(report 1 | bit 0)."""
-        return 1 - self.yes
-
-    def curve(self) -> TradeOff:
-        """Exactly that of any two answers: two independent responses of epsilon/2."""
-        return randomized_response_power(self.epsilon / 2, 2)
-
-    def losses(self) -> Composition:
-        """The privacy loss as a factor for composition."""
-        return 2 * Composition.of(Pure(epsilon=self.epsilon / 2))
-
-    def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
-        """The client: a row of noisy bits for each true answer.
-
-        Args:
-            answers: (people,) true answers in 0, ..., k - 1.
-            source: The source of randomness.
-
-        Returns:
-            (people, k) bits.
-        """
-        return _flipped(one_hot(answers, self.answers), self.epsilon / 2, source)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptimisedUnary(_Unary):
-    """The set bit is reported by a fair coin, every other with probability 1/(e^epsilon + 1). epsilon: exact."""
-
-    @property
-    def yes(self) -> float:
-        """P(report 1 | bit 1)."""
-        return 0.5
-
-    @property
-    def no(self) -> float:
-        """P(report 1 | bit 0) = 1/(e^epsilon + 1)."""
-        return math.exp(-float(self.epsilon)) / (1 + math.exp(-float(self.epsilon)))
-
-    def curve(self) -> TradeOff:
-        """Exactly that of any two answers: their two bits are equal half of the time, and then say nothing."""
-        return half_silent(self.epsilon)
-
-    def losses(self) -> Composition:
-        """The privacy loss as a factor for composition."""
-        return Composition.of(SilentResponse(epsilon=self.epsilon))
-
-    def report(self, answers: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> Bits:
-        """The client: a row of noisy bits for each true answer.
-
-        Args:
-            answers: (people,) true answers in 0, ..., k - 1.
-            source: The source of randomness.
-
-        Returns:
-            (people, k) bits.
-        """
-        truth = known_answers(answers, self.answers)
-        bits = _flipped(np.zeros((truth.size, self.answers), dtype=bool), self.epsilon, source)
-        bits[np.arange(truth.size), truth] = noise.bernoulli(Fraction(1, 2), truth.size, source=source)
-        return bits
 
 
 @dataclass(frozen=True, slots=True, init=False)
