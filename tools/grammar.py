@@ -151,7 +151,8 @@ def grammar_page() -> str:
     """The page of the table."""
     parts = [
         "# SQL\n",
-        "Every construct, and its meaning for privacy. The table is written from the code, by reading each example.\n",
+        "Every construct, and its meaning for privacy. The table is written from the code, by reading each example.",
+        "[Row functions](../how-to/compute-columns.md) have a table of their own.\n",
         "- *same question*: another spelling. It has the digest of the other, and is free once that is answered.",
         "- *free*: steps on released values.",
         "- *bounded anew*: a function of each unit's own rows. Limits hold for the rows that come out.",

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import neartwin as nt
@@ -395,3 +396,17 @@ def test_every_function_of_the_table_is_read_and_has_its_line_in_the_docs():
         assert not function.spelling or f"| `{function.spelling}` | {function.meaning} |" in page
     with pytest.raises(QueryError):  # the near miss: a part of others
         RowExpression.parse('"shift timestamp"(s)', schema)
+
+
+def test_a_length_counts_to_65536_in_sums_and_says_so(tmp_path):
+    texts = pa.table({"who": [1, 2, 3], "t": ["ab", "x" * 70_000, None]})
+    rows = nt.table(texts, unit="who", name="texts")
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(rows, nt.pure(10**8))
+        query = nt.from_sql("SELECT SUM(LENGTH(t)) AS s FROM texts", rows)
+        proposal = account.plan(query, spend=nt.pure(10**7), limits=nt.limits(max_rows_per_group=1))
+        assert "[0, 65536]" in str(proposal.explain())
+        (total,) = account.release(proposal)["s"].values
+    assert abs(total - 65_538) < 1
+    with pytest.raises(QueryError, match="needs bounds"):
+        nt.from_sql("SELECT SUM(LENGTH(t) * 2) AS s FROM texts", rows)

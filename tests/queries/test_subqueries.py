@@ -270,3 +270,16 @@ def test_joins_of_several_people_are_refused_with_a_line(text, says):
     others["bills"] = nt.table(bills, unit=nt.owned_by(others["doses"], on={"dose_no": "no"}), name="bills")
     with pytest.raises(QueryError, match=re.escape(says)):
         nt.from_sql(f"SELECT COUNT(*) AS n {text}", nt.table(visits, unit="who", name="visits"), tables=others)
+
+
+def test_unit_under_another_name_is_counted_as_the_unit():
+    doses = nt.table(pa.table({"person": [1, 2, 2], "dose": [3, 4, 5]}), unit="person", name="visits")
+    visits = nt.table(VISITS, unit="who", name="visits")
+
+    def read(what):
+        text = f"SELECT COUNT(DISTINCT {what}) AS n FROM visits v, doses d WHERE v.who = d.person"
+        return nt.from_sql(text, visits, tables={"doses": doses})
+
+    assert digest(read("d.person")) == digest(read("v.who"))
+    with pytest.raises(QueryError, match="only units can be counted"):
+        read("d.dose")

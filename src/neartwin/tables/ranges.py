@@ -43,6 +43,7 @@ _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
     "whole": int,
 }
 _DAYS = (date.max - date.min).days
+_LONGEST = Fraction(2**16)  # letters or bytes of a text that its length counts in sums and quantiles
 _MOST_VALUES = 400  # that are listed: the days of a year
 _MOST_STEPS = 10**7  # of a grid that nobody declared: finer ones tell nothing more through noise
 _FEWEST_STEPS = 10**4
@@ -514,6 +515,8 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
 
 def _propagated(table: Table, column: str, expression: RowExpression, step: Fraction | None) -> Value:
     reach = range_of(expression.term, table.columns)
+    if expression.term.operation in {"length", "strlen"}:
+        reach = replace(reach, high=_LONGEST)  # the value is clipped, as text is elsewhere
     if not reach.finite:
         names = ", ".join(map(repr, unbounded(expression.term, table.columns))) or "a function"
         raise QueryError(

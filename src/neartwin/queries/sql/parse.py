@@ -36,6 +36,7 @@ from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
 from neartwin.tables.expressions import written_parts
+from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
@@ -427,7 +428,8 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
 
 
 def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
-    statistic = statistic_of(node, table.unit)
+    units = units_of(table) if table.joins else {table.unit}  # the unit under other names
+    statistic = next(filter(None, (statistic_of(node, unit) for unit in units)), None)
     if statistic is None:
         text, inner = node.sql(dialect="duckdb"), node.find(exp.AggFunc)
         asked = node.this if isinstance(node, exp.IgnoreNulls) else node
