@@ -245,8 +245,11 @@ def _outside(stage: Stage) -> dict[Term, str]:
             clips[Term("clip", ColumnType.NUMBER, (number,), (float(low), float(high)))] = column.column
         for one, name in clips.items():
             assert isinstance(one.value, tuple)  # noqa: S101 - what a clip holds
-            ends = "[{:,.9g}, {:,.9g}]".format(*one.value)
-            found[Term("<>", ColumnType.BOOLEAN, (one, one.parts[0]))] = f"{name} to {ends}"
+            *both, infinite = (Term("literal", ColumnType.NUMBER, value=end) for end in (*one.value, math.inf))
+            within = Term("between", ColumnType.BOOLEAN, (*one.parts, *both))
+            # NaN is above all numbers, and is not clipped
+            beyond = Term("<=", ColumnType.BOOLEAN, (*one.parts, infinite)), Term("not", ColumnType.BOOLEAN, (within,))
+            found[Term("and", ColumnType.BOOLEAN, beyond)] = "{} to [{:,.9g}, {:,.9g}]".format(name, *one.value)
     return found
 
 

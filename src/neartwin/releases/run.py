@@ -112,8 +112,7 @@ def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, pay
     key = account.secret()
     states = list(dict.fromkeys(state_of(table, key) for table in tables))
     snapshot = states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
-    first = parts[0]
-    return account.reserve(digest, snapshot, first.plan.price, first.price, payers=payer.names, key=payer.key)
+    return account.reserve(digest, snapshot, parts[0].plan.price, parts[0].price, payers=payer.names, key=payer.key)
 
 
 def answer(
@@ -171,8 +170,7 @@ def _stored(stored: Stored) -> Release:
 
 def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine) -> Release:
     """Ask and add noise. Any exception may be raised; the caller reports a uniform one."""
-    stages = prepared.plan.all_stages
-    with engine.reading(stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
+    with engine.reading(prepared.plan.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
         plan, choices = prepared.plan.resolve(rows, SYSTEM)
         answer = plan.answer(rows, SYSTEM)
         loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)

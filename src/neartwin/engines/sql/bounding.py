@@ -171,7 +171,7 @@ def contribution_sizes(
         The statement.
     """
     number = exp.column("n") if sizes.power else integer(1)  # a group counts once, whatever its rows
-    square = dialect.wide(number) * dialect.wide(number.copy())
+    square = number * number.copy()  # 64 bits have room for that of 2^29 rows
     total, unit = (dialect.summed, ["u"]) if by else (dialect.wide, [])  # without columns, a unit is one row already
     more: Parts
     if not sizes.lost:

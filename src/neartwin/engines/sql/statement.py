@@ -227,13 +227,13 @@ def _entries(stage: Stage) -> dict[str, str]:
 
 def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
     """Each unit's length in rows, and in groups where those are bounded too."""
-    rows, source, found = dialect.wide(exp.column("n")), "units", dict[str, exp.Select]()
-    together = rows.copy()
+    rows, source, found = exp.column("n"), "units", dict[str, exp.Select]()
+    together = rows.copy()  # 64 bits have room for the square of 2^29 rows
     if stage.length_by is not None:  # a group squared is the sum, over the groups in it, of their rows times its own
         added = windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
         found["coarse"], source = selected(source, exp.Star(), named(added, "together")), "coarse"
         together = exp.column("together")
-    squares: dict[str, exp.Expr] = {"w": exp.Sum(this=rows * together)}
+    squares: dict[str, exp.Expr] = {"w": dialect.summed(rows * together)}
     if "units" in stage.parts:
         squares["wg"] = exp.Sum(this=dialect.wide(integer(1)))
     return {**found, **over_units(source, squares, dialect, norm)}

@@ -233,6 +233,7 @@ class GaussianThreshold(Threshold):
 
 
 _BITS = 256
+_ONE = 2**_BITS
 _DIGITS = 5  # digits of a probability to base 2**63
 _MOST = 1 << 20  # the most counts until pi is 1; more need an epsilon below about 1e-4
 
@@ -295,11 +296,11 @@ class OptimalSelection(Selection):
         0.967566653027
         """
         table = _table(self.epsilon, self.delta)
-        return table[min(integer(at_least=0, units=units), len(table) - 1)]
+        return Fraction(table[min(integer(at_least=0, units=units), len(table) - 1)], _ONE)
 
     def keep_probabilities(self, units: WholeNumbers) -> FloatArray:
         """The keep probabilities of an array of numbers of units, in floats."""
-        table = np.array([float(p) for p in _table(self.epsilon, self.delta)])
+        table = np.array([p / _ONE for p in _table(self.epsilon, self.delta)])
         return table[np.minimum(units, table.size - 1)]
 
     def keeps_by(self, draw: Callable[[int], NDArray[np.int64]], units: WholeNumbers) -> NDArray[np.bool_]:
@@ -311,7 +312,7 @@ class OptimalSelection(Selection):
         passes: NDArray[np.bool_] = counts == self.sure
         open_ = counts < self.sure
         table = _table(self.epsilon, self.delta)
-        scaled = [(pi.numerator << (63 * _DIGITS)) // pi.denominator for pi in table]
+        scaled = [(pi << (63 * _DIGITS)) // _ONE for pi in table]
         for place in range(_DIGITS):
             if not open_.any():
                 break
@@ -324,18 +325,17 @@ class OptimalSelection(Selection):
 
 
 @lru_cache(maxsize=16)
-def _table(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, ...]:
-    """pi_0, pi_1, ... until 1."""
+def _table(epsilon: Fraction, delta: Fraction) -> tuple[int, ...]:
+    """pi_0, pi_1, ... until 1, in parts of 2^-_BITS."""
     _, high = exp_neg(epsilon, _BITS)
-    one = 1 << _BITS
-    share = delta.numerator * one // delta.denominator  # delta, rounded down
+    share = delta.numerator * _ONE // delta.denominator  # delta, rounded down
     pi = [0]
-    while pi[-1] < one:
+    while pi[-1] < _ONE:
         if len(pi) > _MOST:
             raise ParameterError(
                 "epsilon", epsilon, f"must reach certainty within {_MOST} units", remedy="take it larger"
             )
-        up = pi[-1] * one // high + share
-        down = one - (-(-max(0, one - pi[-1] - share) * high // one))
-        pi.append(min(up, down, one))
-    return tuple(Fraction(p, one) for p in pi)
+        up = pi[-1] * _ONE // high + share
+        down = _ONE - (-(-max(0, _ONE - pi[-1] - share) * high // _ONE))
+        pi.append(min(up, down, _ONE))
+    return tuple(pi)
