@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 from click.testing import CliRunner
@@ -16,11 +17,12 @@ from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
-from neartwin.errors import LedgerError
+from neartwin.errors import LedgerError, NeartwinError
 from neartwin.ledger import Book, Head, anchors
 from neartwin.releases.certificates import OwnerKey, check
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
+from neartwin.web.jobs import Jobs
 from neartwin.web.service import Settings
 from tests.ledger.conftest import PEOPLE, postgres_place  # noqa: F401 - a fixture
 from tests.web.conftest import ASK, ONE, bearer, released
@@ -176,6 +178,16 @@ class Notary(http.server.BaseHTTPRequestHandler):
         pass
 
 
+@contextmanager
+def notary(handler):
+    """The address of a running server."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+    yield f"http://127.0.0.1:{server.server_port}/head"
+    server.shutdown()
+    server.server_close()
+
+
 @pytest.fixture(params=["file", "web", "git"])
 def anchor(request, tmp_path):
     if request.param == "file":
@@ -188,11 +200,8 @@ def anchor(request, tmp_path):
         subprocess.run(["git", "-C", clone, "config", "push.autoSetupRemote", "true"], check=True)
         yield f"git:{clone}"
         return
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Fresh", (Notary,), {}))
-    threading.Thread(target=server.serve_forever).start()
-    yield f"http://127.0.0.1:{server.server_port}/head"
-    server.shutdown()
-    server.server_close()
+    with notary(type("Fresh", (Notary,), {})) as address:
+        yield address
 
 
 def test_an_older_ledger_is_found_by_the_head_that_is_kept_elsewhere(anchor, tmp_path):
@@ -246,6 +255,41 @@ def test_a_service_keeps_its_newest_head_by_itself(directory, tmp_path, monkeypa
             time.sleep(0.01)
         directory.mint("eva", "auditor", by="console")
     assert anchors.kept(other) == anchors.kept(directory.head_file) == directory.books.head()
+
+
+@pytest.fixture
+def hanging_git(tmp_path, monkeypatch):
+    """A program git that never ends, as when a push waits for a password."""
+    program = tmp_path / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setattr("neartwin.ledger.anchors._SECONDS", 0.1)
+    return f"git:{tmp_path}"
+
+
+def test_a_place_that_hangs_or_cannot_be_used_is_an_error_of_ours(hanging_git, tmp_path):
+    refusing = type("Refusing", (Notary,), {"do_POST": Notary.do_PUT})
+    nonsense = type("Nonsense", (Notary,), {"do_GET": lambda self: self.wfile.write(b"what?\r\n\r\n")})
+    torn = tmp_path / "torn"
+    torn.write_bytes(b"7:\xff")
+    with Book(tmp_path / "budget.db") as ledger, notary(refusing) as first, notary(nonsense) as second:
+        for place in (hanging_git, str(tmp_path), str(torn), f"{torn}/head", first, second, "http://[::1/head"):
+            with pytest.raises(NeartwinError):
+                ledger.anchor(place)
+
+
+def test_places_that_fail_stop_neither_the_others_nor_the_sign_of_life(directory, hanging_git, tmp_path, monkeypatch):
+    monkeypatch.setattr("neartwin.web.app._HEARTBEAT_SECONDS", 0.02)
+    alive = []
+    monkeypatch.setattr(Jobs, "say_alive", lambda _: alive.append(1))
+    with without_processes(), TestClient(create_app(directory, Settings(anchors=(hanging_git, str(tmp_path))))):
+        while len(alive) < 20:
+            time.sleep(0.01)
+        directory.mint("eve", "auditor", by="console")
+        while anchors.kept(directory.head_file) != directory.books.head():
+            time.sleep(0.01)
 
 
 def test_two_hosts_on_one_ledger_sign_with_one_key(postgres_place, tmp_path):  # noqa: F811

@@ -3,8 +3,9 @@
 import os
 import shutil
 import subprocess
+from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from neartwin.errors import LedgerError
@@ -28,12 +29,11 @@ def keep(head: Head, place: str) -> None:
         LedgerError: The place cannot be used.
     """
     if place.startswith(_WEB):
-        try:
-            _request(place, "PUT", head)
-        except HTTPError as refusal:
-            if refusal.code not in {405, 501}:
-                raise LedgerError(f"the head cannot be kept at {place}: HTTP {refusal.code}") from None
-            _request(place, "POST", head)
+        status, _ = _request(place, "PUT", head)
+        if status in {405, 501}:
+            status, _ = _request(place, "POST", head)
+        if status >= 300:
+            raise LedgerError(f"the head cannot be kept at {place}: HTTP {status}")
         return
     folder = Path(place.removeprefix(_GIT))
     path = folder / _NAME if place.startswith(_GIT) else folder
@@ -66,32 +66,33 @@ def kept(place: str) -> Head | None:
         LedgerError: The place cannot be read.
     """
     if place.startswith(_WEB):
-        try:
-            text = _request(place, "GET")
-        except HTTPError as refusal:
-            if refusal.code != 404:
-                raise LedgerError(f"the head at {place} cannot be read: HTTP {refusal.code}") from None
-            return None
+        status, text = _request(place, "GET")
+        if status >= 300 and status != 404:
+            raise LedgerError(f"the head at {place} cannot be read: HTTP {status}")
     elif place.startswith(_GIT):
         folder = Path(place.removeprefix(_GIT))
         there = _git(folder, "ls-files", "--", _NAME)  # committed, for whoever wrote it without a commit was cut off
         text = _git(folder, "show", f"HEAD:./{_NAME}") if there else ""
     else:
-        path = Path(place)
-        text = path.read_text(encoding="ascii") if path.exists() else ""
+        try:
+            text = Path(place).read_text(encoding="ascii", errors="replace")
+        except FileNotFoundError:
+            text = ""
+        except OSError as fault:
+            raise LedgerError(f"the head in {place} cannot be read: {fault.strerror}") from None
     return Head.parse(text) if text.strip() else None
 
 
-def _request(place: str, method: str, head: Head | None = None) -> str:
+def _request(place: str, method: str, head: Head | None = None) -> tuple[int, str]:
+    """The status and the text of an answer. A refusal has no text."""
     body = None if head is None else f"{head}\n".encode()
-    request = Request(place, body, {"Content-Type": "text/plain"}, method=method)  # noqa: S310 - http and https alone
     try:
+        request = Request(place, body, {"Content-Type": "text/plain"}, method=method)  # noqa: S310 - http and https alone
         with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310
-            content: bytes = answer.read(1000)
-            return content.decode("ascii", "replace")
-    except HTTPError:
-        raise
-    except (URLError, OSError) as fault:
+            return answer.status, answer.read(1000).decode("ascii", "replace")
+    except HTTPError as refusal:
+        return refusal.code, ""
+    except (OSError, HTTPException, ValueError) as fault:
         raise LedgerError(f"{place} does not answer: {type(fault).__name__}") from None
 
 
@@ -99,9 +100,13 @@ def _git(folder: Path, *words: str) -> str:
     program = shutil.which("git")
     if program is None:
         raise LedgerError("a head in a Git repository needs the program git; install it")
-    done = subprocess.run(  # noqa: S603 - its own words
-        [program, "-C", str(folder), *words], capture_output=True, text=True, timeout=_SECONDS, check=False
-    )
+    command = [program, "-C", str(folder), *words]
+    try:
+        done = subprocess.run(  # noqa: S603 - its own words
+            command, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as fault:
+        raise LedgerError(f"git {words[0]} did not end in {folder}: {type(fault).__name__}") from None
     if done.returncode:
-        raise LedgerError(f"git {' '.join(words[:1])} failed in {folder}: {done.stderr.strip()[:200]}")
+        raise LedgerError(f"git {words[0]} failed in {folder}: {done.stderr.strip()[:200]}")
     return done.stdout

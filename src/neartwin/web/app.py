@@ -3,8 +3,9 @@
 import logging
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,16 +55,22 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[None]:
         app.state.service = service(directory, chosen)
-        stop = threading.Event()
-        heart = threading.Thread(target=_heartbeat, args=(app.state.service, stop))
-        heart.start()
+        stop, books = threading.Event(), directory.books
+        beats: list[Callable[[], object]] = [app.state.service.jobs.say_alive]
+        beats += [partial(books.anchor, place) for place in (directory.head_file, *chosen.anchors)]
+        hearts = [
+            threading.Thread(target=_repeat, args=(beat, stop)) for beat in beats
+        ]  # a place that hangs delays none
+        for heart in hearts:
+            heart.start()
         try:
             async with _with_agents(app):
                 yield
         finally:
             app.state.service.workers.close()
             stop.set()
-            heart.join()
+            for heart in hearts:
+                heart.join()
 
     app = FastAPI(
         title="neartwin",
@@ -90,18 +97,15 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     return app
 
 
-def _heartbeat(running: Service, stop: threading.Event) -> None:
-    """Now and then, and once more at the end: keep the newest head in every place, and say that jobs are alive."""
-    directory, ended = running.directory, False
+def _repeat(beat: Callable[[], object], stop: threading.Event) -> None:
+    """Do something now and then, and once more at the end."""
+    ended = False
     while not ended:
         ended = stop.wait(_HEARTBEAT_SECONDS)
-        with suppress(NeartwinError):  # the database is away: the next beat tries again
-            running.jobs.say_alive()
-        for place in (directory.head_file, *running.settings.anchors):
-            try:
-                directory.books.anchor(place)
-            except NeartwinError as fault:
-                _LOG.critical("the head of the ledger is not kept: %s", fault)
+        try:
+            beat()
+        except NeartwinError as fault:  # the next beat tries again
+            _LOG.critical("the service cannot say that it lives, or keep its head: %s", fault)
 
 
 def _tell_how_to_sign(app: FastAPI) -> None:
