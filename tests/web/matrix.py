@@ -44,6 +44,8 @@ ROUTES = {
 PAGES = {
     ("GET", "/signin"): STRANGERS,
     ("POST", "/signin"): STRANGERS,
+    ("GET", "/signin/begin"): STRANGERS,
+    ("GET", "/signin/back"): STRANGERS,
     ("GET", "/"): EVERYONE,
     ("POST", "/signout"): EVERYONE,
     ("GET", "/data"): EVERYONE,

@@ -243,7 +243,7 @@ def test_analysts_take_turns_and_one_process_is_left_to_the_others():
 
 
 def private_memory(workers):
-    (pid,) = workers.pids
+    (pid,) = (process.pid for process in workers._processes.values())
     return 1024 * int(re.search(r"VmData:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1])
 
 

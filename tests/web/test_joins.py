@@ -192,7 +192,7 @@ def test_private_tables_belong_to_the_data_set_for_ever(directory, clinic):
     ("side", "words"),
     [
         ({"kind": "same_unit"}, "must name the column"),
-        ({"kind": "public", "unit": "id"}, "is for same_unit tables alone"),
+        ({"kind": "public", "unit": "id"}, "must name the column of a same_unit table's units"),
         ({"kind": "private"}, "kind"),
         ({"kind": "public", "name": "a b"}, "must be a word"),
     ],

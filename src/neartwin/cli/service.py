@@ -59,6 +59,11 @@ _PORT = 8417
     "--proxy", "proxies", multiple=True, help="The address of a proxy whose X-Forwarded-For is believed. Repeatable."
 )
 @click.option("--https", is_flag=True, help="Browsers reach it by https alone (a proxy or --certificate does that).")
+@click.option(
+    "--oidc",
+    type=click.Path(exists=True, dir_okay=False),
+    help="A TOML file that names a server of OpenID Connect where people sign in, and what each group may do.",
+)
 @click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="A TLS certificate, with --key.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), help="Its private key.")
 @report_errors
@@ -72,6 +77,7 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     from neartwin.web.connections import HeadLimit, allow_many_connections
     from neartwin.web.data_directory import DataDirectory
     from neartwin.web.middleware import AUDIT
+    from neartwin.web.oidc import Provider
     from neartwin.web.service import Settings
 
     # uvicorn raises a signal again once it has stopped: without a handler the databases would not be closed
@@ -95,6 +101,7 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
             warm=True,
             memory=int(arguments["memory"] * 2**30),
             anchors=arguments["anchors"],
+            oidc=Provider.read(arguments["oidc"]) if arguments["oidc"] else None,
         )
         uvicorn.run(
             create_app(opened, settings),
@@ -257,8 +264,6 @@ def _policy(path: str) -> tuple[Rule, ...]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
         raise ParameterError("policy", path, f"is not TOML: {fault}") from None
     rules = body.get("rules")
-    if set(body) != {"rules"} or not isinstance(rules, list):
+    if set(body) != {"rules"} or not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
         raise ParameterError("policy", json.dumps(sorted(body)), "must be [[rules]] tables, and nothing else")
-    if not all(isinstance(rule, dict) for rule in rules):
-        raise ParameterError("policy", path, "must be [[rules]] tables, and nothing else")
     return tuple(Rule.from_dict(rule) for rule in rules)

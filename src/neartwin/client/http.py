@@ -125,11 +125,11 @@ def error_of(status: int, content: bytes) -> NeartwinError:
     """
     try:
         body = json.loads(content)
-        if isinstance(body, dict):
-            return raised(body, status)
     except ValueError:
-        return AccessError(status, "answer", "", "is not from a neartwin service", remedy="check the url")
-    return AccessError(status, "answer", "", "is not an error of neartwin")
+        body = None
+    if isinstance(body, dict):
+        return raised(body, status)
+    return AccessError(status, "answer", "", "is not from a neartwin service", remedy="check the url")
 
 
 def raised(body: Mapping[str, Any], status: int = 422) -> NeartwinError:

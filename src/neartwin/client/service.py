@@ -214,11 +214,8 @@ class ServedAccount:
         forms = [form_of(query, self.tables) for query in queries]
         ask: Json = {"question": forms[0] if len(forms) == 1 else forms, "spend": parts_of(spend)}
         ask |= {"limits": limits.as_dict()} if limits is not None else {}
-        ask |= (
-            {"importance": {name: str(rational(importance=part)) for name, part in importance.items()}}
-            if importance
-            else {}
-        )
+        weights = {name: str(rational(importance=part)) for name, part in (importance or {}).items()}
+        ask |= {"importance": weights} if weights else {}
         ask |= {"group_size": group_size} if group_size != 1 else {}
         body = self.http.post("datasets", self.name, "plan", body=ask)
         return ServedProposal(self, budget_of(body["price"], "price"), body["digest"], ask, _tree(body["explanation"]))

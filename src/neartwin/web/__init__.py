@@ -6,6 +6,7 @@
 - `policy`          decides whether an analyst may ask a plan.
 - `tokens`          `Token`: its making, its text, its hash.
 - `store/`          the database tables of data sets, tokens and sessions, and the curators' acts.
+- `oidc`            sign-in at an organisation's server.
 - `auth`            `Caller`, `require(roles)`, cookie sessions, CSRF, rate limits.
 - `tasks`           turns one question from its wire form into a plan, preview or release, in worker processes alone.
 - `builder/`        the question page's fields, which write SQL.

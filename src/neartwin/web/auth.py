@@ -111,7 +111,7 @@ class Authenticator:
         """Tokens and sessions are in the store. Rates belong to this process, because they protect its machine."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
         self._rates = RateLimiter(burst, per_second)
-        self._unknown = RateLimiter(burst, per_second)  # by address
+        self.strangers = RateLimiter(burst, per_second)  # by address
         self._sign_ins = RateLimiter(_SIGN_INS, 0.1)  # by token: each is a record of the ledger
         self._unproved = RateLimiter(_GUESSES, 1)  # by token and address
 
@@ -128,12 +128,11 @@ class Authenticator:
         identity, secret = tokens.parts(token_text)
         record = self._store.token(identity) if identity else None
         if record is None:
-            self._unknown.take(address)
+            self.strangers.take(address)
             raise unauthenticated()
         if not self._memory.knows(secret, record[1]):
-            self._unproved.take(
-                f"{identity} {address}"
-            )  # before the costly check: guessing cannot keep the machine busy
+            # before the costly check: guessing cannot keep the machine busy
+            self._unproved.take(f"{identity} {address}")
             if not self._memory.right(secret, record[1]):
                 raise unauthenticated()
         if not record[0].live(datetime.now(UTC)):
@@ -196,7 +195,12 @@ def bearer(request: Request, authenticator: Authenticator) -> Token | None:
         return None
     if scheme.lower() != "bearer":
         raise unauthenticated()
-    return authenticator.by_token(token_text.strip(), request.client.host if request.client else "")
+    return authenticator.by_token(token_text.strip(), address_of(request))
+
+
+def address_of(request: Request) -> str:
+    """The network address that a request comes from."""
+    return request.client.host if request.client else ""
 
 
 def caller_of(request: Request, sent: str) -> Caller:

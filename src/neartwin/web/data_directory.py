@@ -130,11 +130,8 @@ class DataDirectory:
 
     def first_token(self) -> str:
         """The text of a first curator's token, to be shown once. It is "" if there was a curator already."""
-        return (
-            ""
-            if any(one.role == CURATOR for one in self.store.tokens())
-            else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
-        )
+        there = any(one.role == CURATOR for one in self.store.tokens())
+        return "" if there else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
 
     def mint(self, name: str, role: str, *, by: str, project: str = "", days: int = 90) -> tuple[tokens.Token, str]:
         """Make a token and store its hash.

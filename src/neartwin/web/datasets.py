@@ -62,14 +62,11 @@ class JoinableTable:
         if not self.name.isidentifier():
             raise ParameterError("name", self.name, "of a table to join must be a word", remedy="it stands in SQL")
         if (self.kind == "same_unit") != bool(self.unit):
-            rule = (
-                "must name the column of the same units"
-                if self.kind == "same_unit"
-                else "is for same_unit tables alone"
+            raise ParameterError(
+                "unit", self.unit, "must name the column of a same_unit table's units, and of no other"
             )
-            raise ParameterError("unit", self.unit, rule)
         if (self.kind == "owned") != bool(self.on):
-            rule = "must name the key of owned rows" if self.kind == "owned" else "is for owned tables alone"
+            rule = "must name the key of an owned table, and of no other"
             raise ParameterError("on", dict(self.on), rule, remedy="for instance {'order': 'order'}")
 
     def opened(self, rows: Rows, *, refresh: bool | None = False, snapshot: str = "") -> Rows | OtherTable:

@@ -115,9 +115,8 @@ class Jobs:
             job = Job(identity, row[0], "done" if outcome else "queued", outcome, shared=True)
         if job is None or job.owner != owner:
             remedy = "ask the question again: an answer that was paid for costs nothing"
-            raise AccessError(
-                404, "job", identity, "is not one of your jobs, or ended more than an hour ago", remedy=remedy
-            )
+            rule = "is not one of your jobs, or ended more than an hour ago"
+            raise AccessError(404, "job", identity, rule, remedy=remedy)
         return job
 
     def share(self, job: Job) -> None:

@@ -90,11 +90,8 @@ class Watch:
                 method = scope["method"] if scope["method"] in _METHODS else "other"
                 self._answered[method, message["status"]] += 1
                 if AUDIT.isEnabledFor(logging.INFO) and not scope["path"].startswith("/static/"):
-                    line = {
-                        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-                        "address": (scope["client"] or [""])[0],
-                    }
-                    line |= {"method": method, "status": message["status"]}
+                    now, address = datetime.now(UTC).isoformat(timespec="seconds"), (scope["client"] or [""])[0]
+                    line = {"time": now, "address": address, "method": method, "status": message["status"]}
                     if caller := state.get("caller"):  # the path of a stranger is a stranger's own text
                         line |= {"caller": caller.name, "role": caller.role, "path": scope["path"]}
                     AUDIT.info(json.dumps(line))

@@ -129,9 +129,8 @@ def _behind(table: Table, column: str, names: Mapping[Source, str]) -> list[str]
 def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) -> None:
     for column in used:
         if allowed is not None and column not in allowed:
-            raise _refused(
-                name, column, "is not one that the policy lets you use", f"use {', '.join(allowed) or 'none'}"
-            )
+            remedy = f"use {', '.join(allowed) or 'none'}"
+            raise _refused(name, column, "is not one that the policy lets you use", remedy)
 
 
 def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Origins) -> None:

@@ -400,16 +400,6 @@ class NewToken(Model):
     token: str
 
 
-class Me(Model):
-    """The caller. A browser's session has a secret, `csrf`, that must come with every request that changes something."""
-
-    name: str
-    role: Role
-    project: str
-    expires: str
-    csrf: str = ""
-
-
 class SignIn(RequestModel):
     """The token that starts a session in a browser."""
 

@@ -9,6 +9,7 @@ from neartwin.errors import AccessError
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
+from neartwin.web.oidc import Provider
 from neartwin.web.workers import Workers
 
 
@@ -30,6 +31,7 @@ class Settings:
         warm: Whether the processes start at once, instead of at their first task.
         memory: The most bytes of private memory of one worker process.
         anchors: The places that keep the newest head of the ledger, beside the service's own file.
+        oidc: The server at which people sign in, or None for tokens alone.
     """
 
     workers: int = 2
@@ -45,6 +47,7 @@ class Settings:
     warm: bool = False
     memory: int = 4 * 2**30
     anchors: tuple[str, ...] = ()
+    oidc: Provider | None = None
 
 
 @dataclass(frozen=True, slots=True)

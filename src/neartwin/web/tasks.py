@@ -84,9 +84,8 @@ def _written_question(proposal: Proposal | SeriesProposal, tables: Others) -> Js
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     proposal, rule = _proposal(directory, task)
     if task.get("digest", proposal.plan.digest) != proposal.plan.digest:
-        raise ParameterError(
-            "preview", task["digest"][:16], "is of an earlier question: it changed since", remedy="preview it again"
-        )
+        earlier = "is of an earlier question: it changed since"
+        raise ParameterError("preview", task["digest"][:16], earlier, remedy="preview it again")
     account, analyst, project = proposal.account, task["analyst"], task["project"]
     payers = payers_of(analyst, project)
     ensure_allotments(account.book, rule, payers[0])

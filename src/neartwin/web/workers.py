@@ -120,11 +120,6 @@ class Workers:
             thread.start()
 
     @property
-    def pids(self) -> tuple[int, ...]:
-        """The ids of the processes that run now."""
-        return tuple(process.pid for process in list(self._processes.values()))
-
-    @property
     def alive(self) -> int:
         """The number of processes that run now."""
         return sum(process.poll() is None for process in list(self._processes.values()))

@@ -1,16 +1,20 @@
-"""Sign-in with a token, and sign-out. The token goes into a form once and is never shown again."""
+"""Sign-in with a token or at an organisation's server, and sign-out. A token goes into a form once, never shown again."""
+
+from typing import Any
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import COOKIE, Anyone, Caller, form_fields
-from neartwin.web.pages.layout import first, page
+from neartwin.web.auth import COOKIE, Anyone, Caller, address_of, form_fields
+from neartwin.web.oidc import Provider
+from neartwin.web.pages.layout import first, host, page
 from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
 
 router = APIRouter()
+_BEGUN = "neartwin_begun"
 _HERE = "neartwin_signin"  # a cookie that no other site's form brings along
 
 
@@ -21,10 +25,10 @@ def home(_: Anyone) -> Response:
 
 
 @router.get("/signin")
-def signin(request: Request, ended: str = "") -> Response:
+def signin(request: Request, running: Running, ended: str = "") -> Response:
     """The sign-in form. It needs no token."""
     note = "Your session ended. Sign in again with your token." if ended else ""
-    answer = page(request, "signin.html", title="Sign in", note=note, fault=None)
+    answer = _form(request, running, note=note)
     answer.set_cookie(_HERE, "1", httponly=True, samesite="strict")
     return answer
 
@@ -37,20 +41,56 @@ async def sign_in(request: Request, running: Running) -> Response:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
     shown = first(await form_fields(request), "token")
     try:
-        token = await run_in_threadpool(
-            running.authenticator.by_token, shown, request.client.host if request.client else ""
-        )
+        token = await run_in_threadpool(running.authenticator.by_token, shown, address_of(request))
     except AccessError as refusal:
         words = {
             401: "This token opens nothing: it is mistyped, expired or was revoked. The curator can make a new one."
         }
         note = words.get(refusal.status, str(refusal))
-        return page(request, "signin.html", status=refusal.status, title="Sign in", note="", fault=note)
+        return _form(request, running, status=refusal.status, fault=note)
     cookie, _ = await run_in_threadpool(running.authenticator.sign_in, token)
     request.state.caller = Caller.of(token)
     answer = RedirectResponse("/data", 303)
     set_cookie(answer, cookie, https=running.settings.https)
     return answer
+
+
+@router.get("/signin/begin")
+async def begin(request: Request, running: Running) -> Response:
+    """Send the browser to the organisation's sign-in server."""
+    provider, here = _provider(request, running)
+    place, secret = await provider.start(here)
+    answer = RedirectResponse(place, 303)
+    flags: dict[str, Any] = {"httponly": True, "samesite": "lax", "secure": running.settings.https, "max_age": 600}
+    answer.set_cookie(_BEGUN, secret, path="/signin", **flags)  # lax: it comes back with a link of another site
+    return answer
+
+
+@router.get("/signin/back")
+async def back(request: Request, running: Running) -> Response:
+    """Start a session of the person whom the sign-in server sent back."""
+    provider, here = _provider(request, running)
+    named = await provider.person(request.query_params, request.cookies.get(_BEGUN, ""), here)
+    token = await run_in_threadpool(running.directory.store.admit, named)
+    cookie, _ = await run_in_threadpool(running.authenticator.sign_in, token)
+    request.state.caller = Caller.of(token)
+    answer = page(request, "signed_in.html", title="Signed in")
+    answer.headers["Refresh"] = "0; url=/data"  # a redirection from another site would not carry the strict cookie
+    set_cookie(answer, cookie, https=running.settings.https)
+    return answer
+
+
+def _form(request: Request, running: Running, *, status: int = 200, note: str = "", fault: str = "") -> Response:
+    more = {"oidc": running.settings.oidc, "note": note, "fault": fault}
+    return page(request, "signin.html", status=status, caller=None, title="Sign in", **more)
+
+
+def _provider(request: Request, running: Running) -> tuple[Provider, str]:
+    """The sign-in server, and the address that it sends browsers back to."""
+    running.authenticator.strangers.take(address_of(request))
+    if running.settings.oidc is None:
+        raise AccessError(404, "sign-in", "", "is by token alone", remedy="sign in at /signin")
+    return running.settings.oidc, f"{host(request)}/signin/back"
 
 
 @router.post("/signout")

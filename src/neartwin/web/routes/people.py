@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request, Response
 
 from neartwin.errors import AccessError
 from neartwin.web import schemas
-from neartwin.web.auth import COOKIE, Anyone, Caller, Curator, Overseer
+from neartwin.web.auth import COOKIE, Anyone, Caller, Curator, Overseer, address_of
 from neartwin.web.service import Running
 from neartwin.web.tokens import Token
 
@@ -15,10 +15,10 @@ router = APIRouter()
 TokenId = Annotated[str, Path(max_length=100)]
 
 
-@router.post("/session", tags=["people"], response_model=schemas.Me)
+@router.post("/session", tags=["people"])
 def sign_in(wish: schemas.SignIn, request: Request, response: Response, running: Running) -> Caller:
     """Exchange a token for a browser's session: a cookie that scripts cannot read and other sites cannot send."""
-    token = running.authenticator.by_token(wish.token, request.client.host if request.client else "")
+    token = running.authenticator.by_token(wish.token, address_of(request))
     cookie, csrf = running.authenticator.sign_in(token)
     set_cookie(response, cookie, https=running.settings.https)
     request.state.caller = Caller.of(token, csrf)
@@ -32,7 +32,7 @@ def sign_out(_: Anyone, request: Request, response: Response, running: Running) 
     response.delete_cookie(COOKIE, path="/")
 
 
-@router.get("/me", tags=["people"], response_model=schemas.Me)
+@router.get("/me", tags=["people"])
 def me(caller: Anyone) -> Caller:
     """The caller's name, role and project, and the end of the token."""
     return caller

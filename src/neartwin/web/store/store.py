@@ -8,14 +8,14 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
-from neartwin.errors import LedgerError
+from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Fault, records
 from neartwin.ledger.store import Database, Writing, migrate
 from neartwin.ledger.store.schema import stamp
@@ -116,11 +116,30 @@ class Store:
     def add_token(self, token: Token, token_hash: str, *, by: str) -> None:
         """Store a new token and its hash. `by` is the curator, for the record."""
         with self._database.write() as page:
-            page.connection.execute(sa.insert(schema.token).values(**asdict(token), hash=token_hash))
-            public_fields: dict[str, object] = {
-                name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")
-            }
-            _note(page, by, "token", public_fields | {"digest": integrity.token_digest(token, token_hash)})
+            _put_token(page, token, token_hash, by)
+
+    def admit(self, token: Token) -> Token:
+        """Store the token of a person whom a sign-in server confirmed, or renew it under the name of the first sign-in.
+
+        Raises:
+            AccessError: Status 403. A curator revoked it, or its name is that of another token.
+        """
+        here = schema.token.c
+        with self._database.write() as page:
+            rows = page.connection.execute(
+                sa.select(schema.token).where((here.id == token.id) | (here.name == token.name))
+            )
+            known = {row.id: row for row in rows}
+            own = known.pop(token.id, None)
+            if own is not None and own.revoked:
+                raise AccessError(403, "person", token.name, "was shut out by a curator", remedy="ask the curator")
+            if own is None and known:
+                rule, remedy = "is the name of another token", "ask the curator, who knows whose it is"
+                raise AccessError(403, "name", token.name, rule, remedy=remedy)
+            page.connection.execute(sa.delete(schema.token).where(here.id == token.id))
+            admitted = token if own is None else replace(token, name=own.name, created=own.created)
+            _put_token(page, admitted, "", token.name)
+        return admitted
 
     def revoke(self, identity: str, *, by: str) -> bool:
         """Revoke a token, and end its sessions. `by` is the curator. Returns whether the token exists."""
@@ -220,6 +239,12 @@ class Store:
             table = schema.served.c
             here = sa.and_(table.analyst == analyst, table.account == account, table.position == position)
             return connection.execute(sa.select(table.position).where(here)).scalar_one_or_none() is not None
+
+
+def _put_token(page: Writing, token: Token, token_hash: str, by: str) -> None:
+    page.connection.execute(sa.insert(schema.token).values(**asdict(token), hash=token_hash))
+    body: dict[str, object] = {name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")}
+    _note(page, by, "token", body | {"digest": integrity.token_digest(token, token_hash)})
 
 
 def _note(page: Writing, who: str, what: str, body: dict[str, object]) -> None:
