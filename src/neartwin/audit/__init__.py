@@ -14,7 +14,6 @@ from neartwin.audit.claims import claim_gdp as claim_gdp
 from neartwin.audit.claims import claim_of as claim_of
 from neartwin.audit.claims import claim_pure as claim_pure
 from neartwin.audit.game import audit as audit
-from neartwin.audit.game import band as band
 from neartwin.audit.neighbouring_inputs import Twins as Twins
 from neartwin.audit.neighbouring_inputs import answer_patterns as answer_patterns
 from neartwin.audit.neighbouring_inputs import known as known

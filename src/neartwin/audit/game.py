@@ -2,11 +2,6 @@
 
 Three disjoint parts of the runs do three things. The first teaches scores. The second chooses score, threshold and order of the
 inputs. The third is counted once. So the final bound pays for one event only.
-
-A band for the whole curve bounds the attacker at every false-alarm rate at once, with confidence, against a claim. One score and
-several thresholds are fixed on other runs. Each threshold's two rates get Clopper-Pearson bounds at an equal share of the
-failure probability, so that all hold together. The mechanism's true trade-off curve is convex. So it lies on or below the lower
-convex hull of these points and (0, 1), (1, 0).
 """
 
 import itertools
@@ -15,15 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neartwin.audit.claims import Claim, refutes
+from neartwin.audit.claims import Claim
 from neartwin.audit.confidence import Event, Finding, lower_bound, upper_bound
-from neartwin.audit.likelihood_scores import Score, learned, seen
+from neartwin.audit.likelihood_scores import learned, seen
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Mechanism, Transcript, play
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
-from neartwin.tradeoff.polygons import hull
 
 _THRESHOLDS = 64
 
@@ -153,20 +147,19 @@ def _worths(null: FloatArray, other: FloatArray, claim: Claim, confidence: float
     return claim.reached(false_alarms, misses), thresholds
 
 
-def thresholds_of(scores: FloatArray, most: int = _THRESHOLDS) -> FloatArray:
+def thresholds_of(scores: FloatArray) -> FloatArray:
     """Thresholds among these scores, evenly in rank; all distinct scores if they are few.
 
     Args:
         scores: (n,) scores.
-        most: The most thresholds.
 
     Returns:
         The thresholds, ascending.
     """
     values = np.unique(scores)
-    if len(values) <= most:
+    if len(values) <= _THRESHOLDS:
         return values
-    return np.unique(np.quantile(scores, np.arange(1, most + 1) / (most + 1), method="lower"))
+    return np.unique(np.quantile(scores, np.arange(1, _THRESHOLDS + 1) / (_THRESHOLDS + 1), method="lower"))
 
 
 def at_least(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
@@ -181,80 +174,3 @@ def at_least(scores: FloatArray, thresholds: FloatArray) -> FloatArray:
     """
     ordered = np.sort(scores)
     return (len(ordered) - np.searchsorted(ordered, thresholds, side="left")).astype(np.float64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorBand:
-    """Points that the true trade-off curve, of right against left, does not lie above; all together with `confidence`.
-
-    fpr, fnr: (n,), fpr increasing from 0 to 1, fnr decreasing from 1 to 0: the knots of a convex curve.
-    """
-
-    fpr: FloatArray
-    fnr: FloatArray
-    confidence: float
-    score: Score
-
-    def ceiling(self, fpr: FloatArray) -> FloatArray:
-        """An upper bound on the true curve at any false-alarm rates; (n,) to (n,)."""
-        return np.asarray(np.interp(fpr, self.fpr, self.fnr))
-
-    def reached(self, claim: Claim) -> float:
-        """The strongest lower bound on the claim's number, over all knots."""
-        return float(np.max(claim.reached(self.fpr, self.fnr)))
-
-    def refutes(self, claim: Claim) -> bool:
-        """Whether some knot lies below the claimed curve."""
-        return refutes(claim, self.reached(claim))
-
-
-def band(transcript: Transcript, *, thresholds: int = 40, confidence: float = 0.95, swapped: bool = False) -> ErrorBand:
-    """The band of error rates from a transcript. Half of the runs choose the score and its thresholds, half are counted.
-
-    The score is the one with the least total error over all thresholds.
-
-    Args:
-        transcript: Independent runs.
-        thresholds: The most thresholds.
-        confidence: The confidence of the whole band.
-        swapped: Whether the right input is the null hypothesis.
-
-    Returns:
-        The band.
-
-    >>> from neartwin.audit.claims import claim_gdp
-    >>> from neartwin.audit.neighbouring_inputs import Twins
-    >>> rng = np.random.default_rng(7)
-    >>> runs = Transcript(Twins(0, 1), rng.normal(0, 1, 8000).round(3), rng.normal(1, 1, 8000).round(3))
-    >>> found = band(runs)
-    >>> found.refutes(claim_gdp(1)), found.refutes(claim_gdp("0.8"))
-    (False, True)
-    """
-    open_probability(confidence=confidence)
-    integer(thresholds=thresholds, at_least=1)
-    sides = Transcript(transcript.twins, transcript.right, transcript.left) if swapped else transcript
-    teach, choose, count = sides.split(0.25, 0.25)
-    score, cuts = _learned_cuts(teach, choose, thresholds)
-    null, other = score(seen(count.left)), score(seen(count.right))
-    share = 1 - (1 - confidence) / (2 * len(cuts))
-    alarms = upper_bound(at_least(null, cuts), len(null), confidence=share)
-    misses = 1 - lower_bound(at_least(other, cuts), len(other), confidence=share)
-    fpr, fnr = np.concatenate([[0.0, 1.0], alarms]), np.concatenate([[1.0, 0.0], misses])
-    order = np.lexsort((fnr, fpr))
-    fpr, lowest = np.unique(fpr[order], return_index=True)
-    fpr, fnr = hull(fpr, fnr[order][lowest])
-    return ErrorBand(fpr=fpr, fnr=fnr, confidence=confidence, score=score)
-
-
-def _learned_cuts(teach: Transcript, choose: Transcript, thresholds: int) -> tuple[Score, FloatArray]:
-    left, right = seen(choose.left), seen(choose.right)
-    best: tuple[float, Score, FloatArray] | None = None
-    for score in learned(seen(teach.left), seen(teach.right)):
-        null, other = score(left), score(right)
-        every = np.unique(np.concatenate([null, other]))
-        fpr, fnr = at_least(null, every) / len(null), 1 - at_least(other, every) / len(other)
-        area = float(np.trapezoid(np.append(0.0, fnr[::-1]), np.append(0.0, fpr[::-1])))
-        if best is None or area < best[0]:
-            best = area, score, thresholds_of(np.concatenate([null, other]), thresholds)
-    assert best is not None  # noqa: S101 - `learned` always returns scores
-    return best[1], best[2]

@@ -1,7 +1,7 @@
 """Figures of hypothesis testing and of attacks, as data that `Figure.draw` turns into a chart.
 
 Testing has error regions, domination, the (epsilon, delta) polygon and the Gaussian family. Attacks have the phase
-transition of reconstruction, an attacker's band against a claim, and the risk of a release.
+transition of reconstruction and the risk of a release.
 """
 
 from collections import defaultdict
