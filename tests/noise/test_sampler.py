@@ -175,16 +175,6 @@ def test_a_given_buffer_is_filled_in_place_whatever_its_layout():
             sampler.fill(wrong)
 
 
-def test_streams_are_cut_as_asked_and_end():
-    sampler = noise.discrete_laplace(2**50)
-    parts = list(sampler.stream(10_000, chunk=4096))
-    assert [part.size for part in parts] == [4096, 4096, 1808]
-    assert repeats(np.concatenate(parts)) < BY_CHANCE
-    assert list(sampler.stream(0)) == []
-    endless = sampler.stream(chunk=10)
-    assert next(endless).size == next(endless).size == 10
-
-
 def test_a_script_repeats_a_draw_and_leaves_the_block_alone():
     sampler = noise.discrete_laplace(2**50)
     first = sampler.draw(1000, source=noise.ScriptedSource(b"script"))

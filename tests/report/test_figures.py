@@ -1,7 +1,5 @@
 """The data behind the figures says what the texts say; drawing turns every line into an artist."""
 
-import csv
-import io
 import math
 import sys
 from itertools import pairwise
@@ -62,14 +60,6 @@ def test_the_gaussian_family_falls_with_mu():
         assert np.all(above.y >= below.y - 1e-14)
         assert np.max(above.y - below.y) > 0.1
     assert np.allclose(lines[0].y, 1 - lines[0].x, atol=1e-14)
-
-
-def test_the_export_holds_every_point_with_all_digits():
-    figure = figures.gaussian_family([1], size=11)
-    rows = list(csv.DictReader(io.StringIO(figure.to_csv())))
-    assert len(rows) == sum(line.x.size for line in figure.lines)
-    shown = [float(row["y"]) for row in rows if row["line"] == figure.lines[1].name]
-    assert shown == figure.lines[1].y.tolist()
 
 
 def test_every_line_is_drawn_inside_the_frame_and_named_below_it():

@@ -17,7 +17,6 @@ scales of 2**50 values are int64; beyond, they are Python integers.
 import os
 import threading
 import weakref
-from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NoReturn, Self, final, overload
@@ -25,7 +24,7 @@ from typing import Any, NoReturn, Self, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.checks import integer, positive
+from neartwin.checks import positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
 from neartwin.noise.densities import Exponential, Gaussian
@@ -40,7 +39,6 @@ Shape = int | tuple[int, ...]
 SINGLES = 4096  # single values drawn at once: enough that the time of drawing them tells nothing about one
 BLOCK = 1 << 16  # values for small arrays drawn at once, at first
 WIDEST_BLOCK = 1 << 18  # and where many are asked for: the kernel's most efficient number, two megabytes
-_CHUNK = 1 << 20
 _SAFE = 1 << 62
 
 _alive: "weakref.WeakSet[Sampler]" = weakref.WeakSet()
@@ -206,28 +204,6 @@ class Sampler:
             self._pool().serve(flat)
         if not whole:
             out[...] = flat.reshape(out.shape)
-
-    def stream(self, n: int | None = None, *, chunk: int = _CHUNK, source: Source = SYSTEM) -> Iterator[I64]:
-        """Yield independent draws in arrays of `chunk` values, the last one shorter. Memory stays flat.
-
-        Args:
-            n: Number of draws; None for no end.
-            chunk: Values an array.
-            source: The bits; tests pass a script.
-
-        Yields:
-            Arrays of draws, as `draw` returns them.
-
-        >>> from neartwin import noise
-        >>> [part.size for part in noise.discrete_laplace(3).stream(10, chunk=4)]
-        [4, 4, 2]
-        """
-        integer(at_least=1, chunk=chunk)
-        left = None if n is None else integer(at_least=0, n=n)
-        while left is None or left > 0:
-            size = chunk if left is None else min(chunk, left)
-            yield self.draw(size, source=source)
-            left = None if left is None else left - size
 
     def close(self) -> None:
         """Wipe the unused noise from memory. The next draw starts a new block."""

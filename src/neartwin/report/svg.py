@@ -220,15 +220,6 @@ class Figure:
     x_scale: Scale = "linear"
     percent: bool = False
 
-    def to_csv(self) -> str:
-        """Every point, one a line: name, x, y with all digits."""
-        rows = [
-            f'"{line.name}",{float(x)!r},{float(y)!r}'
-            for line in self.lines
-            for x, y in zip(line.x, line.y, strict=True)
-        ]
-        return "\n".join(["line,x,y", *rows]) + "\n"
-
     def draw(self, *, name: str = "figure", spoken: str = "") -> Drawing:
         """The figure as a chart, with its legend below.
 
