@@ -4,13 +4,17 @@ import logging
 import socket
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
+from neartwin.web import tokens as made
 from neartwin.web.app import create_app
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError
@@ -136,3 +140,17 @@ def test_a_body_that_does_not_come_ends_its_request(directory):
             answer += more
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"NT-600" in answer
+
+
+@pytest.mark.slow  # eighty hashes
+def test_hashes_in_forty_threads_keep_the_memory_of_a_few():
+    secrets, (_, token_hash, text) = made.VerifiedSecrets(), made.new_token("ada", "analyst")
+    together, before = threading.Barrier(40), psutil.Process().memory_info().rss
+
+    def verified(_):
+        together.wait()
+        return secrets.right(text.split("_")[2], token_hash)
+
+    with ThreadPoolExecutor(40) as threads:
+        assert all(threads.map(verified, range(80)))
+        assert psutil.Process().memory_info().rss - before < 150 * 2**20  # 700 MB where each thread hashes

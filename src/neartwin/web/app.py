@@ -85,7 +85,8 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     for router in (people.router, datasets.router, questions.router, ledger.router):
         app.include_router(router, prefix="/v1")
     app.include_router(operations.router)
-    _mount_pages(app)
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    app.include_router(pages.router, include_in_schema=False)
     _tell_how_to_sign(app)
     errors.install(app)
     app.add_middleware(UnexpectedErrors)
@@ -139,9 +140,3 @@ def _with_agents(app: FastAPI) -> AbstractAsyncContextManager[None]:
     from neartwin.web import agents
 
     return agents.serving(app, app.state.service)
-
-
-def _mount_pages(app: FastAPI) -> None:
-    """The browser's pages and their files."""
-    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
-    app.include_router(pages.router, include_in_schema=False)
