@@ -262,3 +262,44 @@ def test_headline_says_what_was_cut_wherever_a_release_is_shown(tmp_path):
     del old["loss"]
     assert nt.Release.from_json(json.dumps(old)).headline == ""
     assert len(TAKEN) == len(set(TAKEN))
+
+
+def many_and_dear(units):
+    """Units with more rows have larger values."""
+    draw = np.random.default_rng(units)
+    sizes = 1 + np.minimum(25, draw.pareto(1.1, units) * 2).astype(int)
+    who = np.repeat(np.arange(units), sizes)
+    paid = np.clip(draw.normal(2 + sizes[who] / 5, 1), 0, 10)
+    rows = {"who": who, "paid": paid.round(2)}
+    return rows, nt.table(pa.table(rows), unit="who", name="visits", columns={"paid": nt.bounds(0, 10)})
+
+
+RAW = {  # a statistic, and that of all rows
+    "count": (nt.count(), len),
+    "sum": (nt.sum("paid"), np.sum),
+    "sum of both signs": (nt.sum("paid - 8", -8, 2), lambda paid: np.sum(paid - 8)),
+    "mean": (nt.mean("paid"), np.mean),
+    "share": (nt.share("paid > 4"), lambda paid: np.mean(paid > 4)),
+    "quantile": (nt.quantile("paid", ["0.8"]), lambda paid: np.sort(paid)[int(np.ceil(0.8 * len(paid))) - 1]),
+    "histogram": (nt.histogram("paid", [0, 4, 10]), lambda paid: [np.sum(paid < 4), np.sum(paid >= 4)]),
+}
+
+
+@pytest.mark.parametrize("kind", RAW)
+@pytest.mark.parametrize("spend", [nt.pure(2), pytest.param(nt.gdp(2), marks=pytest.mark.slow)], ids=["pure", "gdp"])
+def test_bars_hold_the_statistic_of_all_rows_once_the_loss_is_measured(kind, spend):
+    statistic, truth = RAW[kind]
+    rows, table = many_and_dear(4_000)
+    limits = nt.limits(rows=3) if spend == nt.pure(2) else nt.limits(norm=2)
+    made, true = plan(table.agg(y=statistic), spend=spend, limits=limits), np.ravel(truth(rows["paid"]))
+    engine, source = DuckdbEngine(), noise.ScriptedSource(kind.encode())
+    *exact, sizes = (engine.aggregate(stage, salt=1) for stage in (*made.stages, made.loss.stage))
+    holds, blind = [], []
+    for _ in range(60):
+        lost = made.loss.stated(made.loss.mechanism.noisy(sizes.values["units"], source=source))
+        for one, found in ((made.after_loss(lost), holds), (made, blind)):
+            (answer,) = one.noised(exact, source).columns
+            found.append((np.array(answer.lower) <= true + 0.005) & (true <= np.array(answer.upper) + 0.005))
+    cells = 60 * len(true)
+    assert np.sum(holds) >= binom.ppf(1e-9, cells, 0.95)
+    assert np.sum(blind) < 0.8 * cells  # without the measurement

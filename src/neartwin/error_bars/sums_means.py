@@ -38,6 +38,15 @@ class Thresholds:
     edges: FloatArray
     reach: FloatArray
 
+    def with_lost(self, rows: int) -> "Thresholds":
+        """The largest deviation that noise and lost rows explain: (L3) of docs/proofs/lost-rows.md.
+
+        Args:
+            rows: The most rows that may be lost, with values anywhere between the first and the last edge.
+        """
+        farthest = np.maximum(self.edges[1:] - self.edges[0], self.edges[-1] - self.edges[:-1])
+        return Thresholds(self.edges, self.reach + rows * farthest)
+
 
 def thresholds(laws: tuple[Law, Law], parts: tuple[int, int], ends: tuple[int, int], confidence: float) -> Thresholds:
     """The thresholds for the noise of a total and of a number of values.

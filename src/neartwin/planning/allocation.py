@@ -105,6 +105,7 @@ def largest(fits: Callable[[Fraction], bool]) -> Fraction:
 
 
 CONFIDENCE = 0.95
+LOSS_FAILURE = 0.01  # of that, for the bar of lost rows
 LARGEST_SCALE = 2**50  # the limit of the exact samplers, in grid units
 _PARTS = 4096  # shares are multiples of 1 / _PARTS
 DISCOVERY_WEIGHT = 0.25  # the importance of a missed row, relative to a row of a bar: missed groups are the smallest

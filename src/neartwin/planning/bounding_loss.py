@@ -7,8 +7,9 @@ sensitivity 1, or moves one unit between two cells for replaced ones. With noisy
 
 each t a bar of the weighted noises. The number of lost rows of one unit has no end, so no noisy count bounds those of all
 units. The statement is about units that lose at most M rows each, and says how many may lose more. M is the end of the
-first cell beyond which noise alone explains the counts. As each choice of M has bars of its own, whose failures add up, it
-may be made by the noisy counts. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
+first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. As each
+choice of M has bars of its own, whose failures add up, it may be made by the noisy counts. All bars of a statement
+together fail with probability at most 1 - CONFIDENCE.
 
 **Clipped values.** One more count is of units with a row in which a summed value is outside its bounds. It bounds how many
 values clipping changes, from below. Nothing bounds what clipping takes, since a value beyond a bound may be any.
@@ -32,7 +33,7 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import half_widths_of_sums
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE
+from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.spending import mu_squared_of, split_budget
 from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
@@ -47,7 +48,7 @@ _ENDS = np.array([*TAKEN[1:], 0]) - 1  # the most lost rows of a cell
 _INSIDE = np.tri(len(TAKEN) - 1, len(TAKEN), dtype=bool) & (np.array(TAKEN) > 0)  # (choices of M, cells) those up to M
 _BEYOND = ~np.tri(len(TAKEN) - 1, len(TAKEN), dtype=bool)
 # The failures of bars: of the units cut, of the units not cut, and of all choices of M together.
-_CUT, _WHOLE, _EACH = 0.01, 0.005, 0.035
+_CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
 
 
@@ -188,7 +189,8 @@ class LossStage:
         most_cut = max(0.0, cut + bars.cut)
         share = most_cut / max(most_cut + whole - bars.whole, most_cut, 1.0)
         beyond = _BEYOND @ counts
-        place = int(np.argmax(np.append(beyond[:-1] <= bars.beyond[:-1], True)))
+        dear = np.minimum(1.0, _ENDS[1:-1] / self._limit)  # the next M, beside the limit to which noise is scaled
+        place = int(np.argmax(np.append(beyond[:-1] <= dear * bars.beyond[:-1], True)))
         taken = np.array(TAKEN) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
         low = max(0.0, float((_INSIDE @ (taken * counts) - bars.least)[: place + 1].max()))
         high = max(low, float((_INSIDE @ (_ENDS * counts) + bars.most)[place]))
@@ -201,6 +203,12 @@ class LossStage:
             "beyond": max(0, math.floor(beyond[place] + bars.beyond[place])),
         }
         return found | {"says": self._words(found, known=low > 0 or high <= whole)}
+
+    @property
+    def _limit(self) -> float:
+        """The most rows that a unit counts for, or groups; its length under a norm."""
+        of, power = self.stage, self.stage.sizes.power if self.stage.sizes else 1
+        return float(of.norm or (power and of.rows_per_unit) or of.rows_per_group**power * (of.groups_per_unit or 1))
 
     def _words(self, found: dict[str, Any], *, known: bool) -> str:
         """The statement in words."""
@@ -268,8 +276,7 @@ def _bars(law: Law) -> _Bars:
     def bars(weights: FloatArray, failure: float) -> FloatArray:
         return half_widths_of_sums(laws, weights.T, 1 - 2 * failure)
 
-    each = _EACH / (3 * len(_INSIDE))
     cells = np.eye(len(TAKEN))
     cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
-    rows = (_INSIDE * np.array(TAKEN), _INSIDE * _ENDS, _BEYOND)
-    return _Bars(cut, whole, *(bars(part.astype(float), each) for part in rows))
+    rows = (_INSIDE * np.array(TAKEN), _LEAST), (_INSIDE * _ENDS, _MOST), (_BEYOND, _MORE)
+    return _Bars(cut, whole, *(bars(part.astype(float), miss / len(_INSIDE)) for part, miss in rows))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import sqrt
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from neartwin.noise import Source
 from neartwin.planning.allocation import (
     CONFIDENCE,
     LARGEST_SCALE,
+    LOSS_FAILURE,
     Allocation,
     Discovery,
     allocate,
@@ -274,11 +276,20 @@ class GroupPlan(QueryPlan):
             confidence of releases over the noise.
         """
         numbers = NoisyNumbers(sums, trees)
+        confidence = CONFIDENCE + LOSS_FAILURE * bool(self.context.lost)
         return tuple(
             estimate
             for name, statistic in self.outputs.items()
-            for estimate in statistic.estimate(name, numbers, self.context, CONFIDENCE)
+            for estimate in statistic.estimate(name, numbers, self.context, confidence)
         )
+
+    def holds_lost(self, statistic: Statistic) -> bool:
+        """Whether it knows how lost rows move it. Lost groups are not counted beside lost rows."""
+        return statistic.holds_lost and self.context.can_lose(statistic)
+
+    def after_loss(self, lost: Mapping[str, Any]) -> Self:
+        """The plan whose bars hold what limits took: (L1) of docs/proofs/lost-rows.md."""
+        return replace(self, context=replace(self.context, lost=lost["rows"][1]))
 
     # Errors
 

@@ -8,7 +8,7 @@ privately.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from neartwin.accounting.budgets import Budget
 from neartwin.losses import Composition, compose
@@ -142,6 +142,15 @@ class Plan(ABC):
     def parts_of_noise(self) -> Mapping[str, int]:
         """The parts of a step in which noise is drawn, by the name of its place, where they are more than 1."""
         return {}
+
+    def after_loss(self, lost: Mapping[str, Any]) -> Self:
+        """The plan whose bars hold what limits took, as far as it was measured.
+
+        Args:
+            lost: The statement of `LossStage.measured`.
+        """
+        del lost
+        return self
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -312,6 +321,15 @@ class QueryPlan(Plan):
         alone = all(one.counts_units for one in self.outputs.values())
         return not alone or self.stage.groups_per_unit is not None or self.bounding.norm is not None
 
+    def holds_lost(self, statistic: Statistic) -> bool:
+        """Whether a statistic's bars hold what limits took, once that is measured.
+
+        Args:
+            statistic: The statistic.
+        """
+        del statistic
+        return False
+
     @property
     def objective(self) -> float:
         """The error that the shares minimise."""
@@ -442,13 +460,17 @@ class QueryPlan(Plan):
     def _notes(self) -> tuple[str, ...]:
         table = self.stage.table
         bars = f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."
+        held = [name for name, one in self.outputs.items() if self.loss is not None and self.holds_lost(one)]
+        if held:
+            bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             if any(one.clip_bounds(table) for one in self.outputs.values()):
                 rows += " The bias of clipping is not in the bars, and unknown."
             return (bars, rows, *self._notes_of_answers())
         unknown = ", and unknown" if self.loss is None else ""
-        words = f"Bounded: {self.bounding}. The bias of this and of clipping is not in the bars{unknown}."
+        bias = "clipping" if len(held) == len(self.outputs) else "this and of clipping"
+        words = f"Bounded: {self.bounding}. The bias of {bias} is not in the bars{unknown}."
         clips = {name: one.clip_bounds(table).values() for name, one in self.outputs.items() if one.only_lowered}
         lowered = [name for name, bounds in clips.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:

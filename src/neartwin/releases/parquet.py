@@ -271,9 +271,9 @@ def _attempt(
     done = None
     try:
         plan, choices = asked.resolve(engine, noise.SYSTEM)
-        lost = () if plan.loss is None else (plan.loss.measured(engine, noise.SYSTEM)["says"],)
-        work.write(plan, hidden, release)
-        done = plan, choices, lost, work.shelf.digest(hidden)
+        lost = None if plan.loss is None else plan.loss.measured(engine, noise.SYSTEM)
+        work.write(plan if lost is None else plan.after_loss(lost), hidden, release)
+        done = plan, choices, () if lost is None else (lost["says"],), work.shelf.digest(hidden)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
     finally:

@@ -172,8 +172,8 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
     """Ask and add noise. Any exception may be raised; the caller reports a uniform one."""
     with engine.reading(prepared.plan.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
         plan, choices = prepared.plan.resolve(rows, SYSTEM)
-        answer = plan.answer(rows, SYSTEM)
         loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)
+        answer = (plan if loss is None else plan.after_loss(loss)).answer(rows, SYSTEM)
     description = prepared.describe(plan, choices) if choices else prepared.description
     return Release(
         group_columns=prepared.group_columns,

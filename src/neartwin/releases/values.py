@@ -11,10 +11,10 @@ from neartwin.tables.types import Key
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic:
-    """One statistic of every group: values with error bars, all around the bounded statistic.
+    """One statistic of every group: values with error bars.
 
-    Each bar alone holds with probability at least the release's confidence, or its own confidence if it has one. The
-    bias of clipping and bounding is not in it. That bias is unknown unless an estimate of it was paid for.
+    Each bar alone holds with probability at least the release's confidence, or its own confidence if it has one. It holds
+    the bounded statistic, and what limits took as far as that was measured. The bias of clipping is not in it.
 
     Attributes:
         name: The name of the column.

@@ -118,6 +118,8 @@ class Context:
             are a measure of their own.
         measures: The planned measures by name; empty before the budget is split.
         trees: The trees of those measures that have one.
+        lost: The most rows that limits took, or groups of a unit where only units are counted: (L1) of
+            docs/proofs/lost-rows.md. 0 where bars are around the bounded statistic alone.
     """
 
     table: Table
@@ -128,6 +130,11 @@ class Context:
     halves: tuple[str, ...] = ()
     measures: Mapping[str, Measure] = field(default_factory=dict)
     trees: Mapping[str, CountTree] = field(default_factory=dict)
+    lost: int = 0
+
+    def can_lose(self, statistic: "Statistic") -> bool:
+        """Whether what is lost is of its kind: rows, or groups of units where nothing but units is counted."""
+        return not statistic.counts_units or all(one.counts_units for one in self.statistics)
 
     @property
     def rows(self) -> str:
@@ -277,6 +284,7 @@ class Statistic(ABC):
         lost_row: The bias from a row that limits take, beside that of a count. A ratio is off by as much as these rows
             differ from the others. That is unknown. An eighth weighs error against bars that miss: see docs/truth.md.
         only_lowered: Whether limits can only make it less: a number of rows or units, or a sum of values from 0 on.
+        holds_lost: Whether its bars hold the rows that limits took.
     """
 
     __slots__ = ()
@@ -288,6 +296,7 @@ class Statistic(ABC):
     is_value: ClassVar[bool] = False
     lost_row: ClassVar[float] = 1.0
     only_lowered: ClassVar[bool] = False
+    holds_lost: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return self.record

@@ -24,13 +24,15 @@ class _Counted(Statistic):
 
     __slots__ = ()
     only_lowered = True
+    holds_lost = True
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """Whole numbers, or parts of them."""
         terms = context.whole(self.main_measure(context))
         parts, bar = context.measures[terms[0]].parts, _bar(terms, context, confidence)
         values = np.add.reduce([noisy.sums[term] for term in terms]).tolist()
-        ends = [[value + move for value in values] for move in (0, -bar, bar)]
+        lost = context.lost * parts if context.can_lose(self) else 0
+        ends = [[value + move for value in values] for move in (0, -bar, bar + lost)]
         return [Estimate(name, *(ends if parts == 1 else [[value / parts for value in end] for end in ends]))]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:

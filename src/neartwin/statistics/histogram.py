@@ -39,6 +39,7 @@ class Histogram(Statistic):
     column: str
     edges: tuple[Fraction, ...]
     verb = "histogram"
+    holds_lost = True
     only_lowered = True
 
     @property
@@ -93,7 +94,8 @@ class Histogram(Statistic):
         (leaves,) = noisy.trees[measure.name]
         values, bar, parts = leaves.ravel().tolist(), measure.mechanism.half_width(confidence), measure.parts
         nearest = [(2 * value + parts) // (2 * parts) for value in values]
-        lower, upper = [(value - bar) // parts for value in values], [-((-value - bar) // parts) for value in values]
+        most = bar + context.lost * parts
+        lower, upper = [(value - bar) // parts for value in values], [-((-value - most) // parts) for value in values]
         return [Estimate(COUNTS, nearest, lower, upper)]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:

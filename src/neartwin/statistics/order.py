@@ -52,6 +52,7 @@ class OrderStatistic(OneColumn):
 
     places: ClassVar[int] = 1  # of the grid, whose roundings add up
     lost_row = RATIO
+    holds_lost = True
 
     def value(self, table: Table) -> Value:
         """The column or expression within its bounds; the grid is the statistic's own."""
@@ -167,7 +168,7 @@ class OrderStatistic(OneColumn):
         """The column, its measure, and the ranks that are read from it."""
         column = self.grid_column(context.table)
         measure = context.measures[cells_of(column)]
-        return column, measure, Ranks(context.trees[measure.name], measure.mechanism.law)
+        return column, measure, Ranks(context.trees[measure.name], measure.mechanism.law, context.lost * measure.parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,7 @@ class Share(Statistic):
     column: str
     verb = "share"
     lost_row = RATIO
+    holds_lost = True
 
     @property
     def record(self) -> str:
@@ -103,7 +104,7 @@ class Share(Statistic):
         """True rows over all rows, within [0, 1]."""
         measure = self._measure(context)
         true, false = (noisy.sums[one].astype(float) / measure.parts for one in self._counts(context.table))
-        limits = share_thresholds(measure.mechanism.law, measure.parts, confidence)
+        limits = share_thresholds(measure.mechanism.law, measure.parts, confidence).with_lost(context.lost)
         values, (lower, upper) = mean_values(true, true + false, _ENDS), mean_bounds(true, true + false, limits)
         ends = values, np.minimum(lower, values), np.maximum(upper, values)
         return [Estimate(name, *(end.tolist() for end in ends))]

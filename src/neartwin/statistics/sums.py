@@ -34,6 +34,7 @@ class _Totalled(OneColumn):
     """A statistic of the total of a column and the number of its values."""
 
     clip: PrivateRange | None = None
+    holds_lost = True
 
     @property
     def private_range(self) -> PrivateRange | None:
@@ -111,8 +112,10 @@ class Sum(_Totalled):
             steps = [value * parts + each * n for value, n in zip(steps, numbers, strict=True)]
         up, down = step.numerator, step.denominator * total.parts * parts
         width = ceil(self._half_width(column, context, confidence) * total.parts * parts)
+        each = context.lost * total.parts * parts
+        low, high = (each * end for end in (min(column.bounds.low_units, 0), max(column.bounds.high_units, 0)))
         # whole numbers divide to the nearest double, as fractions do
-        return [Estimate(name, *([(v + move) * up / down for v in steps] for move in (0, -width, width)))]
+        return [Estimate(name, *([(v + move) * up / down for v in steps] for move in (0, low - width, width + high)))]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar of the total."""
@@ -172,7 +175,8 @@ class Mean(_Totalled):
         """The total over the number, within the bounds: a mean cannot leave them."""
         column = self.total_column(context)
         totals, counts = (noisy.sums[it.name].astype(float) / it.parts for it in self._measures(column, context))
-        lower, upper = mean_bounds(totals, counts, self._thresholds(column, context, confidence))
+        reach = self._thresholds(column, context, confidence).with_lost(context.lost)
+        lower, upper = mean_bounds(totals, counts, reach)
         values, bounds = mean_values(totals, counts, (column.low, column.high)), column.bounds
         ends = values, np.minimum(lower, values), np.maximum(upper, values)
         inside = ((np.clip(end, column.low, column.high) + column.centre) * float(bounds.step) for end in ends)

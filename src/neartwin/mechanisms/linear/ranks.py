@@ -124,10 +124,12 @@ class Ranks:
     Attributes:
         tree: The tree of counts.
         law: The law of a node's noise.
+        lost: The most rows that limits took, in parts of a count.
     """
 
     tree: CountTree
     law: Law
+    lost: int = 0
 
     def bars(self, rank: float, confidence: float, width: int = 1) -> FloatArray:
         """(cells + 1,) one-sided bars of the noisy score: either side is passed with probability (1 - confidence) / 2.
@@ -162,7 +164,8 @@ class Ranks:
     def quantile(self, split: tuple[FloatArray, FloatArray], rank: float, confidence: float) -> tuple[FloatArray, ...]:
         """(groups,) three times: the cell of the quantile, and the first and last cell of its confidence interval.
 
-        The interval holds every cell that the noise does not exclude. It tests a cell's score at its start and end, and at those
+        The interval holds every cell that noise and lost rows do not exclude: (L4) of docs/proofs/lost-rows.md.
+        It tests a cell's score at its start and end, and at those
         of the nodes that it is in: see `looks`.
 
         Args:
@@ -184,8 +187,10 @@ class Ranks:
         failure = 1 - open_probability(confidence=confidence)
         for width, share in looks(self.tree):
             bars = self.bars(rank, 1 - share * failure, width)
-            possible &= (score <= bars)[:, place // width * width]
-            possible &= (score >= -bars)[:, np.minimum((place // width + 1) * width, self.tree.cells)]
+            possible &= (score <= bars + rank * self.lost)[:, place // width * width]
+            possible &= (score >= -bars - (1 - rank) * self.lost)[
+                :, np.minimum((place // width + 1) * width, self.tree.cells)
+            ]
         first, last = _first(possible), self.tree.cells - 1 - _first(possible[:, ::-1])
         empty = ~possible.any(axis=1)
         first, last = np.where(empty, cell, first), np.where(empty, cell, last)
