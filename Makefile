@@ -52,6 +52,7 @@ fix: $(VENV)/.dev  ## format and mend what a tool can mend
 slow: $(VENV)/.dev  ## fresh randomness, many draws, long sweeps
 	tools/engines.sh
 	tools/signin.sh
+	tools/browser.sh
 	$(BIN)/python tools/dependencies.py
 	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
 

@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import socket
+import threading
 from fractions import Fraction
 
 import pyarrow as pa
@@ -131,6 +133,24 @@ def test_service_refuses_with_the_error_of_a_local_refusal(served):
         nt.connect("http://127.0.0.1:9", "nt_0_0").datasets()
     with pytest.raises(ParameterError, match="url"):
         nt.connect("file:///etc/passwd", "nt_0_0")
+
+
+@pytest.mark.parametrize("status", ["200 OK", "503 Service Unavailable"])
+def test_an_answer_that_breaks_off_is_a_service_that_does_not_answer(status):
+    """As when a server is killed after it sent the headers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def cut():
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(f"HTTP/1.1 {status}\r\nContent-Length: 2579\r\n\r\n{{".encode())
+
+        server = threading.Thread(target=cut)
+        server.start()
+        with pytest.raises(AccessError, match="does not answer"):
+            nt.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", "nt_0_0").datasets()
+        server.join()
 
 
 @pytest.mark.parametrize("verb", ["plan", "plan_series"])

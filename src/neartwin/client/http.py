@@ -4,6 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from http import HTTPStatus
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
@@ -105,15 +107,22 @@ class HttpClient:
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"} | dict(headers or {}),
         )
         try:
-            with _OPENER.open(request, timeout=self.seconds) as answer:
-                content: bytes = answer.read()
-                return content
-        except HTTPError as refusal:
-            with refusal:
-                raise error_of(refusal.code, refusal.read()) from None
-        except (URLError, TimeoutError, ConnectionError):
+            status, content = self._answered(request)
+        except (URLError, TimeoutError, ConnectionError, HTTPException):  # the last where an answer breaks off
             remedy = "check that it runs; asking again is safe"
             raise AccessError(503, "service", self.address, "does not answer", remedy=remedy) from None
+        if status >= HTTPStatus.MULTIPLE_CHOICES:  # redirects are not followed
+            raise error_of(status, content)
+        return content
+
+    def _answered(self, request: Request) -> tuple[int, bytes]:
+        """The status and the body, of refusals too."""
+        try:
+            with _OPENER.open(request, timeout=self.seconds) as answer:
+                return answer.status, answer.read()
+        except HTTPError as refusal:
+            with refusal:
+                return refusal.code, refusal.read()
 
 
 def error_of(status: int, content: bytes) -> NeartwinError:
