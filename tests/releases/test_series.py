@@ -178,10 +178,13 @@ def test_several_sql_statements_are_one_series_with_one_price(rows, tmp_path):
                      columns={"paid": nt.bounds(0, 100)})  # fmt: skip
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(table, nt.pure(1))
-        told = account.sql(f"EXPLAIN {SERIES}", keys={"town": TOWNS}, spend=nt.pure(1), **LIMITS)
-        assert str(told).startswith("series of 3 questions for one price")
+        questions = nt.series_from_sql(SERIES, account.rows, keys={"town": TOWNS})
+        series = account.plan_series(questions, spend=nt.pure(1), **LIMITS)
+        assert str(series.explain()).startswith("series of 3 questions for one price")
+        with pytest.raises(QueryError, match="answers one statement, and here are 3: write account"):
+            account.sql(SERIES, keys={"town": TOWNS}, spend=nt.pure(1), **LIMITS)
         assert account.spent == {"epsilon": 0}
-        all_rows, by_town, most = account.sql(SERIES, keys={"town": TOWNS}, spend=nt.pure(1), **LIMITS)
+        all_rows, by_town, most = account.release_series(series)
         assert (len(all_rows), len(by_town), len(most)) == (1, 2, 1)
         assert account.remaining == {"epsilon": 0}
         for text, keys, says in (

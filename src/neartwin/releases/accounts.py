@@ -11,7 +11,7 @@ import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
 from neartwin.checks import in_floats, made_of
 from neartwin.engines.engine_for import engine_for
-from neartwin.errors import LedgerError, ParameterError
+from neartwin.errors import LedgerError, ParameterError, QueryError
 from neartwin.exact import Number
 from neartwin.interactive import Amounts, at_a_prompt, variable
 from neartwin.planning.explain import Explained
@@ -259,14 +259,11 @@ class Account:
         keys: object = None,
         tables: Others | None = None,
         dialect: str = "duckdb",
-    ) -> Release | tuple[Release, ...] | Explained:
-        """Answer a SELECT about the account's table, or show the plan of an EXPLAIN SELECT, which costs nothing.
-
-        Several statements with semicolons between them are one series: they share one price, and have a release each.
-        EXPLAIN before the first explains them all.
+    ) -> Release:
+        """Answer a SELECT about the account's table.
 
         Args:
-            text: The statements.
+            text: One statement. `nt.series_from_sql` and `plan_series` take several.
             rows: A fresher state of the table.
             spend: As for `plan`.
             limits: As for `plan`.
@@ -278,20 +275,20 @@ class Account:
             dialect: As for `nt.from_sql`.
 
         Returns:
-            The release, the releases of a series, or the plan of an EXPLAIN.
+            The release.
 
         Raises:
-            QueryError: Something is not understood; the message says what to write instead.
+            QueryError: Something is not understood, or explains; the message says what to write instead.
             BudgetError: The price does not fit. Nothing is spent.
         """
-        inner = explained_sql(text)
-        selects = series_from_sql(inner or text, rows or self.rows, keys=keys, tables=tables, dialect=dialect)
-        queries = [with_private_range(one, clip) for one in selects]
-        if len(queries) > 1:
-            series = self.plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
-            return self.release_series(series) if inner is None else series.explain()
-        proposal = self.plan(queries[0], spend=spend, limits=limits, importance=importance, group_size=group_size)
-        return self.release(proposal) if inner is None else proposal.explain()
+        if explained_sql(text) is not None:
+            raise QueryError("sql() answers; for a plan write account.plan(nt.from_sql(text, rows), ...).explain()")
+        query, *more = series_from_sql(text, rows or self.rows, keys=keys, tables=tables, dialect=dialect)
+        if more:
+            line = "account.release_series(account.plan_series(nt.series_from_sql(text, rows), ...))"
+            raise QueryError(f"sql() answers one statement, and here are {1 + len(more)}: write {line}")
+        query = with_private_range(query, clip)
+        return self.release(self.plan(query, spend=spend, limits=limits, importance=importance, group_size=group_size))
 
     def release_to_parquet(
         self, proposal: Proposal, place: str | PathLike[str], *, engine: Engine | None = None
