@@ -19,7 +19,6 @@ from neartwin.checks import in_floats, sampling_rate
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.families import subsampled_laplace_few
 from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
@@ -73,7 +72,6 @@ class SubsampledLaplaceSum(QuadratureSum):
             "add": ((0.0, -1.0, 0.0, 0.0),),
             "replace": ((1.0, 1.0, 0.0, -low), (0.0, -1.0, low, low)),
         }[self.direction]
-        self.ladder = subsampled_laplace_few.special(self)
 
     def log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
         """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""
@@ -84,17 +82,6 @@ class SubsampledLaplaceSum(QuadratureSum):
             share * 4 * U * (np.abs(l) + self.e) + 4 * U * np.abs(grown) / (1 + grown) + 4 * ELEMENTARY * np.abs(value)
         )
         return value, error
-
-    def two_atoms(self) -> tuple[tuple[tuple[float, float], tuple[float, float]], float]:
-        """The largest and the least loss, the logarithms of their masses, and a bound on the error of each of the four."""
-        (top, low), errors = self._ends
-        half, far = math.log(0.5), math.log(0.5) - self.e
-        result = {
-            "remove": ((top, low), (far + top, half + low)),
-            "add": ((-low, -top), (half, far)),
-            "replace": ((top - low, low - top), (far + top, far + low)),
-        }[self.direction]
-        return result, sum(errors) + ELEMENTARY + 8 * U * (self.e + abs(top) + abs(low))
 
     def _log_floor(self, tilt: float) -> float:
         """A lower bound on K(tilt): 0 (Jensen), or the atom of the largest loss."""

@@ -80,8 +80,7 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         yield Method(1e-13, partial(by_closed_form, total))
         return
     if special is not None:
-        if special.mixes:
-            yield Method(enough, partial(by_short_line, total))
+        yield Method(enough, partial(by_short_line, total))
         yield Method(
             enough, partial(special.epsilon, total), partial(_special_lines, total, special, rtol), SPECIAL_LINES
         )

@@ -43,9 +43,7 @@ class SumOfLosses:
         # the special method of the first summand that knows one for this sum
         alone = len(self.summands) == 1
         self.has_closed_form = alone and self.summands[0].has_closed_form  # delta is a formula
-        self.ladder = next(
-            (part.ladder for part in self.summands if part.ladder and (alone or part.ladder.mixes)), None
-        )
+        self.ladder = next((part.ladder for part in self.summands if part.ladder), None)
         self._mgf: dict[float, tuple[float, float]] = {}
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:

@@ -47,12 +47,10 @@ class SpecialMethod(NamedTuple):
         epsilon: From a sum and two deltas to certified epsilons.
         lines: From a sum, an epsilon and the relative width wanted of it to contour rules, each with its saddle there. Those of
             a greater width come first, and a lesser width asks for them too.
-        mixes: Whether it serves a sum with other summands too.
     """
 
     epsilon: Callable[..., Any]
     lines: Callable[..., Any]
-    mixes: bool = True
 
 
 class Summand(ABC):

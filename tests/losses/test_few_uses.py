@@ -1,0 +1,46 @@
+"""Sampled Laplace noise a few times, whose two atoms keep the transform from falling: against truths copy by copy."""
+
+from itertools import pairwise
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.losses import SubsampledGaussian, SubsampledLaplace
+from tests.oracles import steps
+
+
+@pytest.mark.parametrize(
+    "delta", ["1e-3", *(pytest.param(d, marks=pytest.mark.slow) for d in ("1e-6", "1e-15", "1e-30"))]
+)
+@pytest.mark.parametrize("n", [3, 15])
+def test_few_uses_hold_the_truth_at_the_default_width(n, delta):
+    whole = n * SubsampledLaplace(epsilon=1, rate="0.05")
+    found = whole.epsilon(delta, direction="remove")
+    assert 0 < found.width <= 1e-7 * found.upper
+    law = steps.Ramps(mp.mpf(1), mp.mpf(1) / 20, "remove")
+    slack = 1 + mp.mpf(1e-14)
+    assert law.delta(n, found.lower, 2) * slack >= mp.mpf(delta)
+    assert law.delta(n, found.upper, 2) <= mp.mpf(delta) * slack
+
+
+def test_a_finer_delta_lies_inside_a_coarser_one():
+    """The plain contour that serves the coarser is finer than the coarse line of few uses."""
+    eps = np.array([8.038513907931232])
+    found = []
+    for rtol in (1e-3, 1e-6, 1e-7, 1e-8, 1e-9):
+        side = (52 * SubsampledLaplace(epsilon="1.34", rate="0.2551")).sides("add")[0]
+        lower, upper, _ = side.delta(eps, rtol)
+        found.append((lower[0], upper[0]))
+    for coarse, fine in pairwise(found):
+        assert coarse[0] <= fine[0] <= fine[1] <= coarse[1]
+    assert found[-1] != found[0]
+
+
+@pytest.mark.slow
+def test_a_mix_with_seldom_sampled_gaussians_takes_their_ladder():
+    whole = 1000 * SubsampledGaussian(mu=1, rate="1e-5") + 3 * SubsampledLaplace(epsilon=1, rate="0.1")
+    alone = (3 * SubsampledLaplace(epsilon=1, rate="0.1")).epsilon(1e-6)
+    found = whole.epsilon(1e-6)
+    assert alone.upper < found.lower < 1.01 * alone.upper
+    assert found.width <= 1e-8 * found.upper
