@@ -66,7 +66,9 @@ def answers() -> dict[str, Drawing]:
             for place, rows in enumerate(limits):
                 visits = nt.table(pa.table({"who": who}), unit="who", name=f"visits {place}")
                 account = ledger.open(visits, nt.pure(1))
-                plan = account.plan(visits.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=rows, loss_share=0))
+                plan = account.plan(
+                    visits.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=rows, loss_share=0)
+                )
                 n = account.release(plan)["n"]
                 label = f"limit {rows}" if len(set(limits)) > 1 else f"answer {place + 1}"
                 shown.append(Bar(label, n.values[0], n.lower[0], n.upper[0]))
