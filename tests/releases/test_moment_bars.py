@@ -59,7 +59,7 @@ def test_the_preview_says_how_wide_bars_are_in_such_groups(spend):
     made = plan(table_of(people(40)).agg(**ASKED), spend=spend, limits=nt.limits(max_rows_per_group=1))
     place, size = 4, GROUP_SIZES[4]
     source, noisy = noise.ScriptedSource(b"preview"), {}
-    for aggregate in made.outputs.values():
+    for aggregate in made.query.aggregates.values():
         sums = aggregate.sums(made.query.table)
         half = [half_of(sums, one) for one in range(len(sums.columns))]
         exact = {f"total:{sums.first(i).name}": size * h / 4 for i, h in enumerate(half)}

@@ -189,7 +189,11 @@ class LossStage:
         most_cut = max(0.0, cut + bars.cut)
         share = most_cut / max(most_cut + whole - bars.whole, most_cut, 1.0)
         beyond = _BEYOND @ counts
-        dear = np.minimum(1.0, _ENDS[1:-1] / self._limit)  # the next M, beside the limit to which noise is scaled
+        of, power = self.stage, self.stage.sizes.power if self.stage.sizes else 1
+        limit = float(of.norm or (power and of.rows_per_unit) or of.rows_per_group**power * (of.groups_per_unit or 1))
+        dear = np.minimum(
+            1.0, _ENDS[1:-1] / limit
+        )  # the next M, beside the limit to which the answer's noise is scaled
         place = int(np.argmax(np.append(beyond[:-1] <= dear * bars.beyond[:-1], True)))
         taken = np.array(TAKEN) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
         low = max(0.0, float((_INSIDE @ (taken * counts) - bars.least)[: place + 1].max()))
@@ -203,12 +207,6 @@ class LossStage:
             "beyond": max(0, math.floor(beyond[place] + bars.beyond[place])),
         }
         return found | {"says": self._words(found, known=low > 0 or high <= whole)}
-
-    @property
-    def _limit(self) -> float:
-        """The most rows that a unit counts for, or groups; its length under a norm."""
-        of, power = self.stage, self.stage.sizes.power if self.stage.sizes else 1
-        return float(of.norm or (power and of.rows_per_unit) or of.rows_per_group**power * (of.groups_per_unit or 1))
 
     def _words(self, found: dict[str, Any], *, known: bool) -> str:
         """The statement in words."""

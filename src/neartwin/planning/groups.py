@@ -133,7 +133,7 @@ class GroupPlan(QueryPlan):
     @property
     def histogram(self) -> tuple[str, Statistic] | None:
         """The name and the bins of a plan whose release has a row for each group and bin."""
-        return next(((name, statistic) for name, statistic in self.outputs.items() if statistic.bins), None)
+        return next(((name, statistic) for name, statistic in self.query.aggregates.items() if statistic.bins), None)
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -276,33 +276,37 @@ class GroupPlan(QueryPlan):
             confidence of releases over the noise.
         """
         numbers = NoisyNumbers(sums, trees)
-        confidence = CONFIDENCE + LOSS_FAILURE * bool(self.context.lost)
+        confidence = CONFIDENCE + LOSS_FAILURE * bool(self.context.lost + self.context.lost_groups)
         return tuple(
             estimate
-            for name, statistic in self.outputs.items()
+            for name, statistic in self.query.aggregates.items()
             for estimate in statistic.estimate(name, numbers, self.context, confidence)
         )
 
     def holds_lost(self, statistic: Statistic) -> bool:
         """Whether it knows how lost rows move it. Lost groups are not counted beside lost rows."""
-        return statistic.holds_lost and self.context.can_lose(statistic)
+        alone = all(one.counts_units for one in self.context.statistics)
+        return statistic.holds_lost and statistic.counts_units is alone
 
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits took: (L1) of docs/proofs/lost-rows.md."""
-        return replace(self, context=replace(self.context, lost=lost["rows"][1]))
+        alone, most = all(one.counts_units for one in self.context.statistics), lost["rows"][1]
+        return replace(self, context=replace(self.context, lost=most * (not alone), lost_groups=most * alone))
 
     # Errors
 
     def _errors(self) -> tuple[ExpectedError, ...]:
         """The error of each statistic, from the laws of noise alone."""
         return tuple(
-            error for name, one in self.outputs.items() for error in one.expected(name, self.context, CONFIDENCE)
+            error
+            for name, one in self.query.aggregates.items()
+            for error in one.expected(name, self.context, CONFIDENCE)
         )
 
     def noise_of_limit(self, name: str) -> float:
         """That of all statistics over what one lost row costs all. A total counts in values of the largest size."""
         own, noise, lost = self.bounding, 0.0, 0.0
-        for statistic in self.outputs.values():
+        for statistic in self.query.aggregates.values():
             if name != "norm" and statistic.counts_units is (name == "rows"):
                 continue
             terms = self.context.whole(statistic.main_measure(self.context))
@@ -347,7 +351,7 @@ class GroupPlan(QueryPlan):
             ]
             lines += [
                 f"{name} = {statistic}: {why}"
-                for name, statistic in self.outputs.items()
+                for name, statistic in self.query.aggregates.items()
                 if (why := statistic.explanation()) is not None
             ]
             counted = f"count values of {column.column} by {tree.cells:,} cells of {step:g}, from {low:g} on"
@@ -355,7 +359,7 @@ class GroupPlan(QueryPlan):
 
     def _explain_noise(self) -> tuple[Explained, ...]:
         shares = Explained("how the spend is shared", nodes(*self.why))
-        statistics = nodes(*(f"{name} = {statistic}" for name, statistic in self.outputs.items()))
+        statistics = nodes(*(f"{name} = {statistic}" for name, statistic in self.query.aggregates.items()))
         return Explained("noise", (*map(self.explain_measure, self.measures), shares)), Explained(
             "statistics", statistics
         )

@@ -45,7 +45,7 @@ class LinearPlan(QueryPlan):
     @property
     def statistic(self) -> tuple[str, Statistic]:
         """The one statistic and its name."""
-        ((name, statistic),) = self.outputs.items()
+        ((name, statistic),) = self.query.aggregates.items()
         return name, statistic
 
     @property

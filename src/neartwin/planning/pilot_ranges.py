@@ -137,7 +137,7 @@ class Ranging(FirstStage):
         table = plan.query.table
         unclipped = sorted(
             name
-            for name, statistic in plan.outputs.items()
+            for name, statistic in plan.query.aggregates.items()
             if statistic.private_range is None and statistic.summed_value(table) is not None
         )
         limits = limits_record(self.limits, self.importance)
@@ -155,7 +155,7 @@ class Ranging(FirstStage):
 
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
         """The origin of clip bounds that this stage chooses."""
-        statistic = plan.outputs.get(bound.partition(": ")[0])
+        statistic = plan.query.aggregates.get(bound.partition(": ")[0])
         if statistic is None or statistic.private_range is None:
             return None
         return "chosen by private first stages that were paid for, within the declared bounds"
@@ -164,7 +164,10 @@ class Ranging(FirstStage):
         """These plans, with their measures."""
         del plan
         plans = (
-            Explained(f"{next(iter(one.outputs.values()))}: {one.price}", tuple(map(one.explain_measure, one.measures)))
+            Explained(
+                f"{next(iter(one.query.aggregates.values()))}: {one.price}",
+                tuple(map(one.explain_measure, one.measures)),
+            )
             for one in self.plans
         )
         rest = Explained(
@@ -286,7 +289,7 @@ def ranged_plan(
 def _ranges(plan: GroupPlan) -> tuple[_Range, ...]:
     """The columns whose bounds are chosen, each once. The noise is the largest over the statistics of a column."""
     sizes: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
-    for one in plan.outputs.values():
+    for one in plan.query.aggregates.values():
         value, column = one.summed_value(plan.query.table), one.total_column(plan.context)
         if value is None or column is None or one.private_range is None:
             continue

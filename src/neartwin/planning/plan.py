@@ -301,11 +301,6 @@ class QueryPlan(Plan):
     asked: "QueryPlan | None" = None
 
     @property
-    def outputs(self) -> Mapping[str, Statistic]:
-        """The named statistics."""
-        return self.query.aggregates
-
-    @property
     def after(self) -> PostProcessing:
         """The steps on the release, at no cost."""
         return self.query.after
@@ -313,12 +308,12 @@ class QueryPlan(Plan):
     @property
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The name and the description of each statistic of the release, in order."""
-        return tuple((label, str(one)) for name, one in self.outputs.items() for label in one.labels(name))
+        return tuple((label, str(one)) for name, one in self.query.aggregates.items() for label in one.labels(name))
 
     @property
     def can_cut(self) -> bool:
         """Whether the limits can take something: not from units that are counted in as many groups as there are."""
-        alone = all(one.counts_units for one in self.outputs.values())
+        alone = all(one.counts_units for one in self.query.aggregates.values())
         return not alone or self.stage.groups_per_unit is not None or self.bounding.norm is not None
 
     def holds_lost(self, statistic: Statistic) -> bool:
@@ -342,7 +337,9 @@ class QueryPlan(Plan):
 
     def record(self) -> dict[str, object]:
         """The statistics, the measures, the first stages, and the measurement of the loss where the question gave its share."""
-        form: dict[str, object] = {"asked": {name: statistic.record for name, statistic in self.outputs.items()}}
+        form: dict[str, object] = {
+            "asked": {name: statistic.record for name, statistic in self.query.aggregates.items()}
+        }
         form |= self._measured() if self.asked is None else self.asked.record()
         if self.loss is not None and self.asked is None:
             form["loss"] = self.loss.mechanism.record
@@ -460,18 +457,20 @@ class QueryPlan(Plan):
     def _notes(self) -> tuple[str, ...]:
         table = self.stage.table
         bars = f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."
-        held = [name for name, one in self.outputs.items() if self.loss is not None and self.holds_lost(one)]
+        held = [name for name, one in self.query.aggregates.items() if self.loss is not None and self.holds_lost(one)]
         if held:
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
-            if any(one.clip_bounds(table) for one in self.outputs.values()):
+            if any(one.clip_bounds(table) for one in self.query.aggregates.values()):
                 rows += " The bias of clipping is not in the bars, and unknown."
             return (bars, rows, *self._notes_of_answers())
         unknown = ", and unknown" if self.loss is None else ""
-        bias = "clipping" if len(held) == len(self.outputs) else "this and of clipping"
+        bias = "clipping" if len(held) == len(self.query.aggregates) else "this and of clipping"
         words = f"Bounded: {self.bounding}. The bias of {bias} is not in the bars{unknown}."
-        clips = {name: one.clip_bounds(table).values() for name, one in self.outputs.items() if one.only_lowered}
+        clips = {
+            name: one.clip_bounds(table).values() for name, one in self.query.aggregates.items() if one.only_lowered
+        }
         lowered = [name for name, bounds in clips.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:
             words = f"Bounded: {self.bounding}. That takes nothing."
@@ -490,7 +489,7 @@ class QueryPlan(Plan):
     def notes_of_values(self, columns: Sequence[Estimate]) -> Iterable[str]:
         """Which of them lie at a clip bound: within a hundredth of the bounds' width, and the bar reaches it."""
         found = {one.name: one for one in columns}
-        for name, statistic in self.outputs.items():
+        for name, statistic in self.query.aggregates.items():
             for bounds in statistic.clip_bounds(self.stage.table).values() if statistic.is_value else ():
                 for one in map(found.__getitem__, statistic.labels(name)):
                     if many := sum(map(bounds.reached, one.values, one.lower, one.upper)):
@@ -498,7 +497,9 @@ class QueryPlan(Plan):
                         yield f"{one.name}: {at}; values beyond it were clipped, so the truth may lie further out."
 
     def _statistics(self) -> dict[str, Any]:
-        return {"statistics": {name: str(statistic) for name, statistic in self.outputs.items()}} | self._over_groups()
+        return {
+            "statistics": {name: str(statistic) for name, statistic in self.query.aggregates.items()}
+        } | self._over_groups()
 
     def _over_groups(self) -> dict[str, Any]:
         """The answers in place of groups, as data."""
@@ -513,7 +514,7 @@ class QueryPlan(Plan):
             names = ("max_rows_per_group", "max_groups") if self.bounding.norm is None else ("norm",)
             names = names if self.bounding.rows is None else (*names, "rows")
             bounds = [{"what": name, "value": str(getattr(self.bounding, name)), "origin": _GIVEN} for name in names]
-        for name, statistic in self.outputs.items():
+        for name, statistic in self.query.aggregates.items():
             for column, clip in statistic.clip_bounds(table).items():
                 origin = _origin(table, column, getattr(statistic, "bounds", None))
                 bounds.append({"what": f"{name}: {column}", "value": str(clip), "origin": origin})

@@ -118,8 +118,8 @@ class Context:
             are a measure of their own.
         measures: The planned measures by name; empty before the budget is split.
         trees: The trees of those measures that have one.
-        lost: The most rows that limits took, or groups of a unit where only units are counted: (L1) of
-            docs/proofs/lost-rows.md. 0 where bars are around the bounded statistic alone.
+        lost: The most rows that limits took: (L1) of docs/proofs/lost-rows.md. 0 where it is not known.
+        lost_groups: The same of groups of units, where nothing but units is counted.
     """
 
     table: Table
@@ -131,10 +131,7 @@ class Context:
     measures: Mapping[str, Measure] = field(default_factory=dict)
     trees: Mapping[str, CountTree] = field(default_factory=dict)
     lost: int = 0
-
-    def can_lose(self, statistic: "Statistic") -> bool:
-        """Whether what is lost is of its kind: rows, or groups of units where nothing but units is counted."""
-        return not statistic.counts_units or all(one.counts_units for one in self.statistics)
+    lost_groups: int = 0
 
     @property
     def rows(self) -> str:

@@ -31,7 +31,7 @@ class _Counted(Statistic):
         terms = context.whole(self.main_measure(context))
         parts, bar = context.measures[terms[0]].parts, _bar(terms, context, confidence)
         values = np.add.reduce([noisy.sums[term] for term in terms]).tolist()
-        lost = context.lost * parts if context.can_lose(self) else 0
+        lost = (context.lost_groups if self.counts_units else context.lost) * parts
         ends = [[value + move for value in values] for move in (0, -bar, bar + lost)]
         return [Estimate(name, *(ends if parts == 1 else [[value / parts for value in end] for end in ends]))]
 
