@@ -19,6 +19,7 @@ from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.staircase import Staircase
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism
@@ -86,6 +87,7 @@ OURS = {
     "Laplace, a thousand steps": (
         additive(Laplace.calibrated(epsilon=ONE, sensitivity=1_000)), claim_pure(1), known(((0,), (1_000,)))
     ),
+    "staircase": (additive(Staircase.calibrated(epsilon=F(2), sensitivity=4)), claim_pure(2), known(((0,), (4,)), ((0,), (1,)))),
     "Gaussian": (additive(Gaussian.for_gdp(mu=ONE, l2_squared=25)), claim_gdp(1), known(((0, 0), (3, 4)), ((0, 0), (5, 0)))),
     "discrete Gaussian": (
         additive(DiscreteGaussian.for_zcdp(rho=F(1, 2), l2_squared=1)),

@@ -13,6 +13,7 @@ from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.staircase import Staircase
 from tests.oracles import pairs
 
 X = np.arange(-600, 601)
@@ -104,6 +105,22 @@ def test_discrete_gaussian_is_zcdp_and_not_gdp():
     assert max(gaps) > 1e-3  # its trade-off falls below the Gaussian one: the rounded Gaussian's never does
 
 
+@pytest.mark.parametrize("sensitivity", [1, 4, 9])
+def test_staircase_is_pure_at_its_sensitivity_and_beats_geometric_noise(sensitivity):
+    epsilon = Fraction(2)
+    mechanism = Staircase.calibrated(epsilon=epsilon, sensitivity=sensitivity)
+    losses = [pairs.largest_loss(*(p[300:901] for p in shifted(mechanism.law, by))) for by in range(1, sensitivity + 2)]
+    assert max(losses[:-1]) <= 2 + 1e-9
+    assert losses[-1] > 2 + 1e-3  # one step further it is not
+    variances = [
+        Staircase(epsilon=epsilon, sensitivity=sensitivity, step=step).law.variance
+        for step in range(1, sensitivity + 1)
+    ]
+    assert mechanism.law.variance == pytest.approx(min(variances))
+    rival = DiscreteLaplace.calibrated(epsilon=epsilon, sensitivity=sensitivity).law.variance
+    assert mechanism.law.variance < rival if sensitivity > 1 else mechanism.law.variance == pytest.approx(rival)
+
+
 def test_calibration_is_exact():
     assert DiscreteLaplace.calibrated(epsilon=Fraction(1, 3), sensitivity=7).epsilon == Fraction(1, 3)
     assert Laplace.calibrated(epsilon=Fraction(1, 3), sensitivity=7).epsilon == Fraction(1, 3)
@@ -133,6 +150,7 @@ def test_noise_is_added_without_wrapping_round():
         Laplace(scale=Fraction(4), sensitivity=1),
         Gaussian(variance=Fraction(9), l2_squared=1),
         DiscreteGaussian(variance=Fraction(9), l2_squared=1),
+        Staircase(epsilon=Fraction(1), sensitivity=4, step=2),
     ],
 )
 def test_a_mechanism_adds_its_own_law(mechanism):

@@ -13,6 +13,7 @@ from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.staircase import Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
 from neartwin.mechanisms.local.hadamard import HadamardResponse
@@ -68,6 +69,7 @@ ADDITIVE = {
     "narrow gaussian": (Gaussian(variance=Fraction(1, 2), l2_squared=1), 1),
     "discrete gaussian": (DiscreteGaussian(variance=Fraction(12), l2_squared=9), 3),
     "narrow discrete gaussian": (DiscreteGaussian(variance=Fraction(1, 8), l2_squared=1), 1),
+    "staircase": (Staircase(epsilon=ONE, sensitivity=5, step=2), 5),
 }
 EXACT = {"geometric": 1e-9, "geometric, one step": 1e-9, "laplace": 0.03, "gaussian": 0.03}
 
@@ -84,6 +86,8 @@ def test_added_noise_has_its_curve_and_half_the_noise_has_not(name):
         wrong = DiscreteGaussian(variance=mechanism.variance / 4, l2_squared=mechanism.l2_squared)
     elif "gaussian" in name:
         wrong = Gaussian(variance=mechanism.variance / 4, l2_squared=mechanism.l2_squared)
+    elif name == "staircase":
+        wrong = Staircase(epsilon=2 * ONE, sensitivity=5, step=2)
     else:
         wrong = type(mechanism)(scale=mechanism.scale / 2, sensitivity=mechanism.sensitivity)
     assert room(mechanism.curve(), *by(wrong.law, shift))[0] < -1e-3
@@ -271,6 +275,7 @@ def test_factors_say_what_curves_say():
         HadamardResponse(epsilon=Fraction(1, 7), answers=4),
         Rappor(lasting="1/2", on="3/4", off="1/4", hashes=2),
         PermuteAndFlip.calibrated(epsilon=ONE, sensitivity=1, monotone=True),
+        Staircase(epsilon=ONE, sensitivity=5, step=2),
         UnitThreshold.calibrated(epsilon=ONE, delta=Fraction(1, 1000), sensitivity=1, groups_per_unit=1),
         GaussianThreshold.calibrated(mu=ONE, delta=Fraction(1, 1000), l2_squared=1, groups_per_unit=1),
         OptimalSelection(epsilon=ONE, delta=Fraction(1, 1000)),

@@ -10,6 +10,7 @@ from neartwin.mechanisms.noise_laws import (
     DiscreteLaplaceLaw,
     RoundedGaussianLaw,
     RoundedLaplaceLaw,
+    StaircaseLaw,
 )
 
 LAWS = {
@@ -20,6 +21,7 @@ LAWS = {
     "narrow gaussian": (RoundedGaussianLaw(Fraction(1, 3)), lambda: noise.rounded_gaussian(Fraction(1, 3))),
     "discrete gaussian": (DiscreteGaussianLaw(Fraction(20)), lambda: noise.discrete_gaussian(20)),
     "narrow discrete gaussian": (DiscreteGaussianLaw(Fraction(1, 2)), lambda: noise.discrete_gaussian(Fraction(1, 2))),
+    "staircase": (StaircaseLaw(Fraction(1), 5, 2), lambda: noise.staircase(1, 5, 2)),
 }
 X = np.arange(-400, 401)
 

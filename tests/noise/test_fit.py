@@ -83,6 +83,22 @@ def test_block_masses_at_large_scales(name, scale):
     assert chi_square(moved, np.diff(at).astype(float)) < THRESHOLD
 
 
+@pytest.mark.parametrize(("epsilon", "width", "step"), [(1, 5, 2), ("1/3", 4, 4), (2, 1, 1), ("1/2", 30, 11)])
+def test_the_staircase_fits_and_its_near_misses_do_not(epsilon, width, step):
+    def weights(epsilon, width, step):
+        reach = int(width * (60 / epsilon + 2))
+        return [mp.exp(-mp.mpf(float(epsilon)) * (k // width + (k % width >= step))) for k in range(reach)]
+
+    exact = Fraction(epsilon)
+    script = noise.ScriptedSource(f"stairs {epsilon} {width} {step}".encode())
+    draws = noise.staircase(epsilon, width, step).draw(4 * 10**5, source=script)
+    fit = Fit(oracles.from_weights(weights(exact, width, step)))
+    assert fit.add(draws).p_value() > THRESHOLD
+    assert fit.p_value(oracles.from_weights(weights(exact * Fraction(107, 100), width, step))) < THRESHOLD
+    if step < width:
+        assert fit.p_value(oracles.from_weights(weights(exact, width, step + 1))) < THRESHOLD
+
+
 @pytest.mark.parametrize("name", LAWS)
 def test_values_beyond_64_bits_are_python_integers_of_the_same_law(name):
     scale = Fraction(3) ** 70

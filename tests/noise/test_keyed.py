@@ -97,12 +97,13 @@ def test_keyed_draws_fit_the_law(sampler, oracle):
     assert again.p_value() < THRESHOLD
 
 
-def test_wide_laws_are_keyed_too():
-    keyed = noise.keyed(noise.discrete_laplace(2**70), **PLACE)
-    first = keyed.draw([np.arange(500)], np.arange(500))
-    assert (first == keyed.draw([np.arange(500)], np.arange(500))).all()
-    assert len(set(first.tolist())) == 500
-    assert first[10:20].tolist() == keyed.draw([np.arange(10, 20)], np.arange(10, 20)).tolist()
+def test_staircases_and_wide_laws_are_keyed_too():
+    for sampler in (noise.staircase(1, 2**40, 2**39), noise.discrete_laplace(2**70)):
+        keyed = noise.keyed(sampler, **PLACE)
+        first = keyed.draw([np.arange(500)], np.arange(500))
+        assert (first == keyed.draw([np.arange(500)], np.arange(500))).all()
+        assert len(set(first.tolist())) == 500
+        assert first[10:20].tolist() == keyed.draw([np.arange(10, 20)], np.arange(10, 20)).tolist()
 
 
 def test_unkeyable_column_is_refused():

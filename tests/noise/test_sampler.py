@@ -198,6 +198,13 @@ def test_impossible_scales_are_refused(family, wrong):
     assert isinstance(family("1/1000").draw(), int)
 
 
+def test_staircases_out_of_range_are_refused():
+    for arguments in ((0, 5, 2), (1, 0, 1), (1, 5, 6), (1, 5, 0), (1, 2**51, 1), ("1e-12", 2**20, 1)):
+        with pytest.raises(ParameterError):
+            noise.staircase(*arguments)
+    assert isinstance(noise.staircase(1, 2**50, 2**49).draw(), int)
+
+
 def rank_correlation_z(values, times):
     """Spearman's correlations of |value| and of value with time, in their standard deviations under independence."""
     ranks = np.argsort(np.argsort(times))

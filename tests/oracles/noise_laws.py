@@ -79,6 +79,21 @@ def discrete_gaussian(variance):
     return Oracle(cdf, float(sigma))
 
 
+def from_weights(weights):
+    """A symmetric law from its weights at 0, 1, 2, ... (a list that holds all that matters)."""
+    total = 2 * mp.fsum(weights) - weights[0]
+    reach = len(weights)
+    upper = [mp.mpf(0)]  # upper[i]: the sum of the last i weights
+    for weight in reversed(weights):
+        upper.append(upper[-1] + weight)
+
+    def cdf(k):
+        beyond = upper[max(0, reach - abs(k) - (k >= 0))] / total
+        return 1 - beyond if k >= 0 else beyond
+
+    return Oracle(cdf, float(mp.fsum(k * w for k, w in enumerate(weights)) / mp.fsum(weights)) + 0.3)
+
+
 def edges(oracle, bins):
     """Bin edges e: bins are (-oo, e_0], (e_0, e_1], ..., spread over centre and tails."""
     grid = np.sinh(np.linspace(-3, 3, bins)) / np.sinh(3) * 8 * oracle.spread

@@ -12,6 +12,7 @@ from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian as D
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace as DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian as Gaussian
 from neartwin.mechanisms.additive.laplace import Laplace as Laplace
+from neartwin.mechanisms.additive.staircase import Staircase as Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram as Histogram
 from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism

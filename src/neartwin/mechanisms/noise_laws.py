@@ -235,3 +235,47 @@ class DiscreteGaussianLaw(Law):
         if self.parameter > 9:
             return float(self.parameter)
         return self._sum(lambda x: x * x) / self._normaliser
+
+
+@dataclass(frozen=True, slots=True)
+class StaircaseLaw(Law):
+    """Steps of width r and D - r, each period exp(-epsilon) lower. Geng, Kairouz, Oh, Viswanath 2015."""
+
+    epsilon: Fraction
+    sensitivity: int
+    step: int
+
+    @property
+    def _period(self) -> tuple[float, float]:
+        """The mass of the first period of the half line, relative to the height at 0, and the ratio of periods."""
+        q = math.exp(-float(self.epsilon))
+        return self.step + (self.sensitivity - self.step) * q, q
+
+    @property
+    def _whole(self) -> float:
+        first, q = self._period
+        return 2 * first / (1 - q) - 1
+
+    def pmf(self, x: NDArray[np.int64]) -> FloatArray:
+        """exp(-epsilon * steps down) over the sum."""
+        period, place = np.divmod(np.abs(x), self.sensitivity)
+        down = period + (place >= self.step)
+        return np.exp(-float(self.epsilon) * down) / self._whole
+
+    def beyond(self, t: int) -> float:
+        """The rest of t's period and all later ones, twice."""
+        first, q = self._period
+        period, place = divmod(t + 1, self.sensitivity)
+        rest = max(0, self.step - place) + q * (self.sensitivity - max(self.step, place))
+        return 2 * q**period * (rest + q * first / (1 - q)) / self._whole
+
+    @property
+    def variance(self) -> float:
+        """From the moments of the period index k: E(kD + j)^2, with k geometric and j on the first period."""
+        _, q = self._period
+        j = np.arange(self.sensitivity).astype(np.float64)
+        w = np.where(j < self.step, 1.0, q)
+        k1, k2 = q / (1 - q) ** 2, q * (1 + q) / (1 - q) ** 3  # sums of k q^k and k^2 q^k
+        d = self.sensitivity
+        half = k2 * d * d * w.sum() + 2 * k1 * d * (w * j).sum() + (w * j * j).sum() / (1 - q)
+        return 2 * float(half) / self._whole

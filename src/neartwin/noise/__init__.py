@@ -16,6 +16,7 @@ from neartwin.noise.sampler import one_sided_geometric as one_sided_geometric
 from neartwin.noise.sampler import rounded_gaussian as rounded_gaussian
 from neartwin.noise.sampler import rounded_laplace as rounded_laplace
 from neartwin.noise.sampler import sampler as sampler
+from neartwin.noise.sampler import staircase as staircase
 from neartwin.noise.source import SYSTEM as SYSTEM
 from neartwin.noise.source import ScriptedSource as ScriptedSource
 from neartwin.noise.source import Source as Source

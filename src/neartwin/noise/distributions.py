@@ -5,15 +5,19 @@ A law holds no noise. It may be copied, compared and sent to other processes. A 
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from neartwin.noise import kernel
-from neartwin.noise.layouts import Recipe
+from neartwin.noise.coins import below, coin
+from neartwin.noise.densities import Exponential
+from neartwin.noise.exponentials import Bounds, exp_neg
+from neartwin.noise.layouts import Recipe, on_integers
 from neartwin.noise.lookup_table import table_of
-from neartwin.noise.streams import Stream
+from neartwin.noise.streams import Rows, Stream, Subset
 
 
 class Law(ABC):
@@ -66,3 +70,57 @@ class UniformBits(Law):
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
         """Draw one word a row, and drop its last bit."""
         out[:] = (stream.take(np.arange(out.size), 1)[0] >> np.uint64(1)).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Staircase(Law):
+    """The staircase law on the integers, with the least expected error among all pure-epsilon laws.
+
+    D is the sensitivity and r the width of the upper step. P(x) is in proportion to exp(-k epsilon) for k D <= |x| < k
+    D + r. It is in proportion to exp(-(k + 1) epsilon) for k D + r <= |x| < (k + 1) D. So P(x) <= exp(epsilon) P(x + d)
+    for all |d| <= D.
+
+    The draw has three exact parts. The period k of |x| is one-sided geometric with ratio exp(-epsilon). The draw falls
+    on the upper step with probability r / (r + (D - r) exp(-epsilon)), at a uniform place of its step. The sign is
+    fair; a negative zero is drawn anew, so that zero is not twice as likely.
+
+    Attributes:
+        epsilon: Privacy at distance `sensitivity`.
+        sensitivity: D, in released integers.
+        step: r, from 1 to D.
+
+    Source:
+        Geng, Kairouz, Oh, Viswanath 2015.
+    """
+
+    epsilon: Fraction
+    sensitivity: int
+    step: int
+
+    def fill(self, out: NDArray[Any], stream: Stream) -> None:
+        """Draw each row until it is not a negative zero."""
+        waiting = np.arange(out.size)
+        while waiting.size:
+            size, negative = self._half(waiting, stream)
+            out[waiting] = (size ^ -negative) + negative
+            waiting = waiting[(size == 0) & (negative == 1)]
+
+    def _half(self, rows: Rows, stream: Stream) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """|x| and a sign bit for each row."""
+        period = np.empty(rows.size, np.int64)
+        Tabulated(on_integers(Exponential(1 / self.epsilon), 1)).fill(period, Subset(stream, rows))
+        negative = (stream.take(rows, 1)[0] >> np.uint64(63)).astype(np.int64)
+        upper = coin(self._upper, rows, stream)
+        place = np.empty(rows.size, np.int64)
+        place[upper] = below(self.step, rows[upper], stream)
+        if self.step < self.sensitivity:
+            place[~upper] = self.step + below(self.sensitivity - self.step, rows[~upper], stream)
+        if period.size and int(period.max()) > (1 << 62) // self.sensitivity:
+            raise OverflowError("a value beyond 2**62 was drawn, an event less likely than exp(-2**11)")
+        return period * self.sensitivity + place, negative
+
+    def _upper(self, bits: int) -> Bounds:
+        """Bounds of r / (r + (D - r) exp(-epsilon))."""
+        low, high = exp_neg(self.epsilon, bits + 8)
+        r, rest, one = self.step, self.sensitivity - self.step, 1 << (bits + 8)
+        return (r * one << bits) // (r * one + rest * high), -(-(r * one << bits) // (r * one + rest * low))

@@ -24,11 +24,11 @@ from typing import Any, NoReturn, Self, final, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from neartwin.checks import positive
+from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, rational
 from neartwin.noise.densities import Exponential, Gaussian
-from neartwin.noise.distributions import Law, Tabulated
+from neartwin.noise.distributions import Law, Staircase, Tabulated
 from neartwin.noise.layouts import on_integers, rounded
 from neartwin.noise.source import SYSTEM, Source
 from neartwin.noise.streams import Fresh
@@ -337,6 +337,32 @@ def rounded_laplace(scale: Number) -> Sampler:
     True
     """
     return sampler(Tabulated(rounded(Exponential(_scale(scale)))))
+
+
+def staircase(epsilon: Number, sensitivity: int, step: int) -> Sampler:
+    """The staircase law on the integers, epsilon-private at distance `sensitivity`; see `noise.distributions.Staircase`.
+
+    Args:
+        epsilon: The privacy at distance `sensitivity`, positive.
+        sensitivity: The distance, in released integers. sensitivity * max(1, 1 / epsilon) is at most 2**50.
+        step: The width of the upper step, from 1 to sensitivity.
+
+    Returns:
+        The sampler of the law.
+
+    Raises:
+        ParameterError: A parameter breaks its bounds.
+
+    >>> bool(abs(staircase(1, 5, 2).draw(10_000).mean()) < 1)
+    True
+    """
+    exact = positive(epsilon=rational(epsilon=epsilon))
+    width, step = integer(at_least=1, sensitivity=sensitivity), integer(at_least=1, step=step)
+    if step > width:
+        raise ParameterError("step", step, f"must not exceed sensitivity={width}")
+    if max(Fraction(width), width / exact) > 1 << 50:
+        raise ParameterError("sensitivity", width, "must not exceed 2**50 min(1, epsilon)", remedy="use a coarser grid")
+    return sampler(Staircase(exact, width, step))
 
 
 def _scale(scale: Number) -> Fraction:

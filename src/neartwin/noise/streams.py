@@ -50,6 +50,33 @@ class Stream(Protocol):
 
 
 @final
+class Subset:
+    """Some rows of a stream, renumbered from 0."""
+
+    __slots__ = ("_rows", "_stream")
+
+    def __init__(self, stream: Stream, rows: Rows) -> None:
+        self._stream, self._rows = stream, rows
+
+    @property
+    def alike(self) -> bool:
+        """As for the stream."""
+        return self._stream.alike
+
+    def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
+        """Words of the rows of the stream."""
+        return self._stream.first(self._rows[rows], n, width)
+
+    def take(self, rows: Rows, k: int) -> U64:
+        """Words of the rows of the stream."""
+        return self._stream.take(self._rows[rows], k)
+
+    def more(self, row: int) -> int:
+        """Bits of the row of the stream."""
+        return self._stream.more(int(self._rows[row]))
+
+
+@final
 class Fresh:
     """Bits straight from a source: every request is new."""
 
