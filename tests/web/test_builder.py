@@ -28,7 +28,7 @@ from neartwin.web.builder.fields import (
 from neartwin.web.builder.sql import sql
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.pages.ask import _after_button, _task, _written
+from neartwin.web.pages.ask import _after_button, question_task, written
 from neartwin.web.schemas import Ask
 from neartwin.web.schemas import Limits as LimitsModel
 from neartwin.web.tasks import outcome
@@ -175,10 +175,6 @@ CASES = {
         COUNT | {"computed": [["week", "date_trunc('week', \"day\")"]], "group_by": ["week"]},
     ),
     "bins": (AskFields(computed_groups=(BINS,)), COUNT | {"computed": [["life", LIFE]], "group_by": ["life"]}),
-    "runs of bins": (
-        AskFields(computed_groups=(BINS,), over="ranges"),
-        COUNT | {"computed": [[LIFE, LIFE]], "group_by": [LIFE], "workload": {"ask": "ranges"}},
-    ),
     "an expression to group by": (
         AskFields(computed_groups=(GroupFields(of="age > 65", way="expression", name="old"),)),
         COUNT | {"computed": [["old", "age > 65"]], "group_by": ["old"]},
@@ -191,25 +187,10 @@ CASES = {
         AskFields(groups=("paid",), keys="given", given="paid: true, false"),
         COUNT | {"group_by": ["paid"], "keys": [True, False]},
     ),
-    "margins": (
-        AskFields(groups=("town",), computed_groups=(BINS,), margins="town; life"),
-        COUNT
-        | {"computed": [["life", LIFE]], "group_by": ["town", "life"], "keys": {"town": ["Bonn", "Ulm"]}}
-        | {"margins": [["town"], ["life"]]},
-    ),
-    "running totals": (AskFields(groups=("town",), over="prefixes"), COUNT | TOWNS | {"workload": {"ask": "prefixes"}}),
-    "moving sums": (
-        AskFields(over="moving", before="2", behind="1", **AGES),
-        COUNT | AGED | {"workload": {"ask": "moving", "before": 2, "after": 1}},
-    ),
-    "running totals from the largest": (
-        AskFields(over="prefixes", descending="on", **AGES),
-        COUNT | {"group_by": ["age"], "keys": list(range(9, 0, -1)), "workload": {"ask": "prefixes"}},
-    ),
-    "runs of some lengths": (
-        AskFields(over="ranges", lengths="2, 9", **AGES),
-        COUNT
-        | {"group_by": ["age"], "keys": [9, *range(1, 9)], "workload": {"ask": "ranges", "lengths": [2, 9]}},
+    "running totals": (AskFields(groups=("town",), running="on"), COUNT | TOWNS | {"workload": {"ask": "prefixes"}}),
+    "running totals over bins": (
+        AskFields(computed_groups=(BINS,), running="on"),
+        COUNT | {"computed": [["life", LIFE]], "group_by": ["life"], "workload": {"ask": "prefixes"}},
     ),
     "the most common": (
         AskFields(statistics=(StatisticFields(ask="most_common", column="town", k="2"),)),
@@ -239,8 +220,8 @@ LIMITS = {
         {"limits": {"max_rows_per_group": 4, "max_groups": 2, "rows": 5}},
     ),
     "bounds of values that are chosen privately": (
-        AskFields(statistics=(value("sum"),), groups=("town",), private_range="on", private_share="0.2"),
-        {"private_range": {"share": "0.2"}},
+        AskFields(statistics=(value("sum"),), groups=("town",), private_range="on"),
+        {"private_range": {}},
     ),
     "several units together": (AskFields(group_size="3"), {"group_size": 3}),
     "weights": (
@@ -251,7 +232,7 @@ LIMITS = {
 
 
 def planned(directory, asked, **changes):
-    told = outcome(directory, _task("plan", directory.dataset("visits"), CURATOR, asked) | changes)
+    told = outcome(directory, question_task("plan", directory.dataset("visits"), CURATOR, asked) | changes)
     assert "done" in told, told
     return told["done"]
 
@@ -263,9 +244,9 @@ def by_fields(directory, asked):
 @pytest.mark.parametrize("name", CASES)
 def test_fields_write_the_sql_of_the_wire_forms_question(directory, name):
     asked, form = CASES[name]
-    written = by_fields(directory, asked)
-    digest = planned(directory, written)["digest"]
-    assert digest == planned(directory, written, question=form)["digest"]
+    typed = by_fields(directory, asked)
+    digest = planned(directory, typed)["digest"]
+    assert digest == planned(directory, typed, question=form)["digest"]
     other = by_fields(directory, replace(asked, where="age > 6"))
     assert planned(directory, other)["digest"] != digest
 
@@ -273,13 +254,13 @@ def test_fields_write_the_sql_of_the_wire_forms_question(directory, name):
 @pytest.mark.parametrize("name", LIMITS)
 def test_limits_stand_beside_the_sql_as_the_service_takes_them(directory, name):
     asked, limits = LIMITS[name]
-    written = by_fields(directory, asked)
-    found = options.limits(written)
+    typed = by_fields(directory, asked)
+    found = options.limits(typed)
     assert {part: found[part] for part in limits} == limits
-    Ask.model_validate({"question": options.question(written), "spend": options.spend(written), **found})
-    without = _task("plan", directory.dataset("visits"), CURATOR, written)
+    Ask.model_validate({"question": options.question(typed), "spend": options.spend(typed), **found})
+    without = question_task("plan", directory.dataset("visits"), CURATOR, typed)
     plain = {part: value for part, value in without.items() if part not in limits}
-    assert planned(directory, written)["digest"] != outcome(directory, plain).get("done", {}).get("digest")
+    assert planned(directory, typed)["digest"] != outcome(directory, plain).get("done", {}).get("digest")
 
 
 def test_every_statistic_and_every_limit_has_its_field():
@@ -306,7 +287,6 @@ def test_every_statistic_and_every_limit_has_its_field():
         (AskFields(statistics=(StatisticFields(ask="sum"),)), "must be chosen"),
         (AskFields(statistics=(StatisticFields(ask="sum", column="day", low="1"),)), "must be two"),
         (AskFields(statistics=(StatisticFields(ask="average", column="pay"),)), "must ask one of"),
-        (AskFields(groups=("town",), over="backwards"), "must be prefixes"),
     ],
 )
 def test_fields_that_write_no_sql_say_why(directory, asked, words):
@@ -318,7 +298,6 @@ def test_fields_that_write_no_sql_say_why(directory, asked, words):
     ("asked", "words"),
     [
         (AskFields(limit="many"), "LIMIT|not SQL|number"),
-        (AskFields(over="moving", before="two", **AGES), "not understood|not SQL"),
         (AskFields(statistics=(StatisticFields(ask="most_common", column="age"),)), "no declared keys"),
         (AskFields(computed_groups=(GroupFields(of="day", way="year"),)), "no declared keys"),
         (AskFields(where="1 = 1; DROP TABLE visits"), "SELECT|not SQL"),
@@ -326,22 +305,22 @@ def test_fields_that_write_no_sql_say_why(directory, asked, words):
     ],
 )
 def test_the_judge_of_sql_refuses_what_fields_write_wrongly(directory, asked, words):
-    told = outcome(directory, _task("plan", directory.dataset("visits"), CURATOR, by_fields(directory, asked)))
+    told = outcome(directory, question_task("plan", directory.dataset("visits"), CURATOR, by_fields(directory, asked)))
     assert told["status"] < 500
     assert re.search(words, told["refused"]["message"]), told
 
 
 def test_sql_that_was_edited_by_hand_is_asked_and_the_fields_write_nothing(directory):
     dataset = directory.dataset("visits")
-    first, _ = _written(AskFields(groups=("town",)), dataset)
+    first = written(AskFields(groups=("town",)), dataset)
     assert not first.by_hand
-    changed, _ = _written(replace(first, where="age > 6"), dataset)
+    changed = written(replace(first, where="age > 6"), dataset)
     assert "age > 6" in changed.sql
     edited = "SELECT town, SUM(pay) / COUNT(*) AS each FROM visits GROUP BY town HAVING each > 1"
-    typed, _ = _written(replace(first, sql=edited, where="age > 6"), dataset)
+    typed = written(replace(first, sql=edited, where="age > 6"), dataset)
     assert (typed.sql, typed.by_hand) == (edited, True)
     assert planned(directory, typed)["question"]["after"]["having"] == "each > 1"
-    back, _ = _written(_after_button(typed, "fields"), dataset)
+    back = written(_after_button(typed, "fields"), dataset)
     assert (back.by_hand, back.sql) == (False, changed.sql)
     sent = {"sql": [first.sql.replace("\n", "\r\n")], "written": [first.written.replace("\n", "\r\n")]}
     assert not read(sent).by_hand
@@ -361,7 +340,7 @@ def test_declared_keys_are_no_demand_where_nothing_is_grouped(directory):
 
 def test_release_without_a_preview_is_refused_and_spends_nothing(directory):
     asked = by_fields(directory, AskFields(groups=("town",), amount="0.01"))
-    task = _task("release", directory.dataset("visits"), CURATOR, asked) | {"analyst": "ada", "key": ""}
+    task = question_task("release", directory.dataset("visits"), CURATOR, asked) | {"analyst": "ada", "key": ""}
     directory.set_policy("visits", (Rule(allotment=approx(1, "1e-6")),), by="console")
     account = directory.books.account("visits")
     before = directory.books.head()

@@ -12,9 +12,11 @@ import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
+from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
+from neartwin.web.datasets import Rule
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
 from tests.web.conftest import registered
@@ -32,7 +34,6 @@ FIELDS = {
     "max_groups": "1",
     "currency": "epsilon",
     "amount": "0.25",
-    "size": "1000",
     "key": "one-page",
 }
 
@@ -180,11 +181,10 @@ def test_preview_is_free_and_repeated_clicks_pay_once(client, directory, signed)
 
 def test_a_refusal_says_what_remains_and_two_ways_out(client, directory, signed):
     csrf = signed("analyst")
+    fields = FIELDS | {"csrf": csrf, "where": "amount > 7.5"}
     account = directory.books.account("purchases")
     spent, left = account.spent, account.remaining["epsilon"]
-    answer = client.post(
-        "/data/purchases/ask", data=previewed(client, FIELDS | {"csrf": csrf, "amount": "3", "action": "release"})
-    )
+    answer = client.post("/data/purchases/ask", data=previewed(client, fields | {"amount": "3", "action": "release"}))
     told = text_of(answer)
     assert "The budget does not suffice" in told
     assert f"remaining {short(left)} " in told
@@ -196,7 +196,7 @@ def test_a_refusal_says_what_remains_and_two_ways_out(client, directory, signed)
         left, *(allotted or [Fraction(1, 2)])
     )  # what the analyst may, not what the account has
     assert account.spent == spent
-    mended = client.post("/data/purchases/ask", data=FIELDS | {"csrf": csrf, "amount": "3", "action": f"spend:{fits}"})
+    mended = client.post("/data/purchases/ask", data=fields | {"amount": "3", "action": f"spend:{fits}"})
     assert f"Release for epsilon {fits}" in text_of(mended)
 
 
@@ -266,20 +266,16 @@ def test_sums_over_groups_are_asked_in_fields_and_in_sql(client, directory, sign
         "ask_0": "count",
     }
     head = directory.books.head()
-    for over, words, beside in (
-        (
-            {"over": "prefixes", "descending": "on"},
-            "SUM(COUNT(*)) OVER (ORDER BY cds DESC)",
-            'name="descending" checked',
-        ),
-        ({"over": "moving", "before": "1"}, "ROWS BETWEEN 1 PRECEDING AND 0 FOLLOWING", 'name="behind"'),
-        ({"over": "ranges", "lengths": "2"}, "RANGES(COUNT(*), [2])", 'name="lengths" value="2"'),
+    shown = client.post("/data/purchases/ask", data=alone | {"running": "on"})
+    assert "SUM(COUNT(*)) OVER (ORDER BY cds)" in re.sub(r"\s+", " ", html.unescape(shown.text))
+    assert 'name="running" checked' in shown.text
+    assert "Release for epsilon 0.25" in text_of(shown)
+    for windowed in (
+        "SUM(COUNT(*)) OVER (ORDER BY cds DESC ROWS BETWEEN 1 PRECEDING AND 0 FOLLOWING)",
+        "RANGES(COUNT(*), [2])",
     ):
-        shown = client.post("/data/purchases/ask", data=alone | over)
-        assert words in re.sub(r"\s+", " ", html.unescape(shown.text)), over
-        assert beside in shown.text, over
-        assert f'<option value="{over["over"]}" selected>' in shown.text
-        assert "Release for epsilon 0.25" in text_of(shown), over
+        in_sql = {"sql": f"SELECT {windowed} AS n FROM purchases GROUP BY cds"}
+        assert "Release for epsilon 0.25" in text_of(client.post("/data/purchases/ask", data=alone | in_sql)), windowed
     text = "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'few': MAP {1: 1, 2: 1}}) AS n FROM purchases GROUP BY cds"
     typed = alone | {"sql": text}
     by_hand = client.post("/data/purchases/ask", data=typed)
@@ -288,10 +284,8 @@ def test_sums_over_groups_are_asked_in_fields_and_in_sql(client, directory, sign
     back = client.post("/data/purchases/ask", data=typed | {"action": "fields"})
     assert "edited by hand" not in text_of(back)
     assert "WEIGHTED_SUMS" not in back.text
-    wrong = client.post("/data/purchases/ask", data=alone | {"over": "moving", "before": "two"})
-    assert "Not yet a question" in text_of(wrong)
     assert directory.books.head() == head
-    asked = alone | {"over": "prefixes", "key": "sums", "amount": "0.001", "action": "release"}
+    asked = alone | {"running": "on", "key": "sums", "amount": "0.001", "action": "release"}
     released = client.post("/data/purchases/ask", data=previewed(client, asked))
     assert "cds_to" in released.text
 
@@ -365,3 +359,143 @@ def test_a_data_set_is_registered_by_answers_and_its_command_does_the_same(
     assert CliRunner().invoke(main, words).exit_code == 0
     with DataDirectory(tmp_path / "house") as other:
         assert replace(other.dataset("shop"), place="") == replace(directory.dataset("shop"), place="")
+
+
+def test_more_budget_is_asked_for_read_in_words_and_approved_once(client, directory, signed):
+    account, budget = directory.books.account("purchases"), "/data/purchases/budget"
+    csrf = signed("analyst")
+    wish = {"csrf": csrf, "holder": "analyst:ada", "target": "epsilon=2.5", "reason": "<b>the yearly</b> report"}
+    for part, wrong, words in (
+        ("holder", "analyst:bob", "must be you"),
+        ("reason", "", "say why"),
+        ("target", "epsilon=0.1", "must be more than the present"),
+        ("target", "mu=1", "kind"),
+    ):
+        refused = client.post(budget, data=wish | {part: wrong})
+        assert (refused.status_code >= 400, words in text_of(refused)) == (True, True), part
+    assert client.post(budget, data=wish | {"csrf": "guessed"}).status_code == 403
+    assert "It waits for a curator" in text_of(client.post(budget, data=wish))
+    assert client.post(budget, data=wish).status_code == 409  # one waits already
+    position = next(act.position for act in directory.books.acts("purchases") if act.what == "request")
+    before = next(part for part in account.allotments() if part.holder == "analyst:ada")
+    own = client.post(f"{budget}/{position}", data={"csrf": csrf, "action": "approve"})
+    assert own.status_code == 403  # an analyst approves nothing
+    csrf = signed("curator")
+    assert "1 request for budget" in text_of(client.get("/data"))
+    shown = client.get(budget)
+    assert "<b>the yearly" not in shown.text
+    more = short(Fraction("2.5") - before.caps["epsilon"])
+    for words in (f"epsilon=2.5 in all, epsilon {more} more than now", "in at most 92.42 % of bets", "still promise"):
+        assert words in text_of(shown), words
+    assert "Everybody together has only" in text_of(shown)  # the whole budget is smaller
+    command = shlex.split(html.unescape(re.search(r'id="code-[0-9]+">([^<]*)<', shown.text)[1]).replace("\\\n", ""))
+    assert (command[3], json.loads(command[-1])) == (
+        "http://testserver/v1/datasets/purchases/allotments/analyst%3Aada",
+        {"target": {"epsilon": "5/2"}},
+    )
+    assert client.post(f"{budget}/{position}", data={"csrf": "guessed", "action": "approve"}).status_code == 403
+    assert client.post(f"{budget}/{position}", data={"csrf": csrf, "action": "decline"}).status_code == 422  # no reason
+    assert client.post(f"{budget}/{position + 1}", data={"csrf": csrf, "action": "approve"}).status_code == 409
+    assert "carol set the allotment to epsilon" in text_of(
+        client.post(f"{budget}/{position}", data={"csrf": csrf, "action": "approve"})
+    )
+    assert next(part for part in account.allotments() if part.holder == "analyst:ada").caps == {
+        "epsilon": Fraction(5, 2)
+    }
+    directory.allot("purchases", "analyst:ada", pure(1), by="carol")
+    for action in ("approve", "decline"):  # sent again, it changes nothing
+        again = client.post(f"{budget}/{position}", data={"csrf": csrf, "action": action, "reason": "no"})
+        assert (again.status_code, "waits no more" in text_of(again)) == (409, True)
+    assert next(part for part in account.allotments() if part.holder == "analyst:ada").caps == {"epsilon": 1}
+    csrf = signed("analyst")
+    client.post(budget, data=wish | {"csrf": csrf})
+    csrf = signed("curator")
+    position = [act.position for act in directory.books.acts("purchases") if act.what == "request"][-1]
+    client.post(f"{budget}/{position}", data={"csrf": csrf, "action": "decline", "reason": "too much"})
+    signed("analyst")
+    assert "carol declined: too much" in text_of(client.get(budget))
+    assert directory.verify().whole
+
+
+def test_nobody_answers_her_own_request(client, directory, signed):
+    both = {role: directory.mint("eve", role, by="console")[1] for role in ("analyst", "curator")}
+    for role, path, sent in (
+        ("analyst", "/data/purchases/budget", {"holder": "analyst:eve", "target": "epsilon=0.75", "reason": "why not"}),
+        ("curator", "", {"action": "approve"}),
+    ):
+        client.cookies.clear()
+        client.get("/signin")
+        client.post("/signin", data={"token": both[role]})
+        newest = [act.position for act in directory.books.acts("purchases") if act.what == "request"][-1:]
+        place = path or f"/data/purchases/budget/{newest[0]}"
+        answer = client.post(place, data=sent | {"csrf": client.get("/v1/me").json()["csrf"]})
+    assert (answer.status_code, "somebody else" in text_of(answer)) == (403, True)
+
+
+def test_a_dashboard_shows_stored_answers_and_prices_and_pays_nothing(client, directory, signed):
+    account, dashboard = directory.books.account("purchases"), "/data/purchases/dashboard"
+    csrf = signed("analyst")
+    sent = FIELDS | {
+        "csrf": csrf,
+        "where": "amount > 3.25",
+        "amount": "0.02",
+        "key": "saved",
+        "title": "<i>Typical</i>",
+    }
+    assert client.post(dashboard, data=sent | {"column_1": "secret"}).status_code == 422
+    assert client.post(dashboard, data=sent | {"csrf": "guessed"}).status_code == 403
+    before = account.spent
+    saved = client.post(dashboard, data=sent)
+    assert "&lt;i&gt;Typical" in saved.text
+    assert "epsilon 0.02 This is the price" in text_of(saved)
+    opened = client.get(re.search(r'href="(/data/purchases/ask\?saved=[^"]+)"', saved.text)[1])
+    assert 'value="amount &gt; 3.25"' in opened.text
+    assert account.spent == before
+    client.post("/data/purchases/ask", data=previewed(client, sent | {"action": "release"}))
+    paid = account.spent["epsilon"]
+    assert paid == before["epsilon"] + Fraction("0.02")
+    free = client.post("/data/purchases/ask", data=sent)
+    assert "Show the answer: it is free" in text_of(free)
+    assert "Release for" not in free.text
+    mallory = directory.mint("mallory", "analyst", by="console")[1]
+    client.cookies.clear()
+    client.get("/signin")
+    client.post("/signin", data={"token": mallory})  # another analyst, who has paid nothing
+    shown = client.get(dashboard)
+    assert "95 %" in shown.text or "<svg" in shown.text
+    place = re.search(r'<h2 id="saved-[^"]+"><a href="([^"]+)"', shown.text)[1]
+    assert "The numbers" in client.get(html.unescape(place)).text
+    own = {"csrf": client.get("/v1/me").json()["csrf"]}
+    assert client.post("/data/purchases/ask", data=sent | own | {"action": "show"}).url.path == place
+    identity = re.search(r'id="saved-([^"]+)"', shown.text)[1]
+    assert client.post(dashboard, data=own | {"remove": identity}).status_code == 404  # not hers
+    assert account.spent["epsilon"] == paid
+    other = client.post("/data/purchases/ask", data=sent | own | {"action": "show", "amount": "0.021"})
+    assert "Release for epsilon 0.021" in text_of(other)  # which is not stored: nothing is paid before it is released
+    assert account.spent["epsilon"] == paid
+    csrf = signed("analyst")
+    assert "Nothing is saved yet" in client.post(dashboard, data={"csrf": csrf, "remove": identity}).text
+
+
+def test_a_dashboard_is_shared_within_a_project_and_keeps_to_each_policy(client, directory, signed):
+    names = {name: directory.mint(name, "analyst", project=project, by="console")[1] for name, project in
+             (("amy", "census"), ("ben", "census"), ("cyd", "tax"))}  # fmt: skip
+
+    def as_one(name):
+        client.cookies.clear()
+        client.get("/signin")
+        client.post("/signin", data={"token": names[name]})
+        return client.get("/v1/me").json()["csrf"]
+
+    sent = FIELDS | {"csrf": as_one("amy"), "title": "Ours alone", "amount": "0.03"}
+    client.post("/data/purchases/dashboard", data=sent)
+    as_one("ben")
+    assert "Ours alone" in client.get("/data/purchases/dashboard").text
+    policy = directory.dataset("purchases").policy
+    directory.set_policy("purchases", (Rule(who="analyst:ben", columns=("cds",)), *policy), by="console")
+    assert "is not one that the policy lets you use" in client.get("/data/purchases/dashboard").text
+    directory.set_policy("purchases", policy, by="console")
+    as_one("cyd")
+    assert "Ours alone" not in client.get("/data/purchases/dashboard").text
+    signed("auditor")
+    assert "Ours alone" in client.get("/data/purchases/dashboard").text

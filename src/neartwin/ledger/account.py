@@ -320,6 +320,20 @@ class Account:
                 raise LedgerError(f"account {self.name!r} has no release at record {position}; its history lists them")
             return self._read_stored(page, row)
 
+    def answered(self, plan_digest: str, snapshot: str) -> int | None:
+        """The reservation whose answer is served to a plan at no cost.
+
+        Args:
+            plan_digest: The digest of the plan.
+            snapshot: The name of the snapshot.
+
+        Returns:
+            The position of its record, or None for a plan that must be paid.
+        """
+        with self.database.read() as page:
+            row = page.answered(ask_digest(self.name, plan_digest, snapshot))
+        return None if row is None else row.position
+
     def payers(self, position: int) -> tuple[str, ...]:
         """The holders whose allotments paid for a reservation.
 

@@ -357,8 +357,15 @@ class Book:
                 page.append(records.Acted(account=name, who=by, what="cap", body=body))
         return account
 
-    def acts(self) -> tuple[Act, ...]:
-        """All acts of curators, oldest first, as the chain has them."""
+    def acts(self, account: str | None = None) -> tuple[Act, ...]:
+        """The acts that the chain has, oldest first.
+
+        Args:
+            account: The account that they are about, or None for all.
+
+        Returns:
+            The acts.
+        """
         with self._database.read() as page:
             return tuple(
                 Act(
@@ -370,7 +377,7 @@ class Book:
                     what=event.what,
                     body=event.body,
                 )
-                for record, hash_ in page.acts()
+                for record, hash_ in page.acts(account)
                 if isinstance(event := record.event, records.Acted)
             )
 

@@ -31,7 +31,7 @@ from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
-from neartwin.releases.run import Payer, run
+from neartwin.releases.run import Payer, run, snapshot_of
 from neartwin.releases.series import run_series
 from neartwin.statistics.base import ExpectedError
 from neartwin.statistics.clipping import PrivateRange
@@ -195,6 +195,21 @@ class Account:
         planned = plan_series(queries, spend=spend, limits=limits, importance=importance, group_size=group_size)
         self.book.price(planned.price)
         return SeriesProposal(planned, self)
+
+    def stored(self, proposal: Proposal) -> int | None:
+        """The place of the answer that a release would give at no cost, because the question was asked before.
+
+        Args:
+            proposal: The plan.
+
+        Returns:
+            The position of the record that paid for it, or None for a question that must be paid.
+
+        Raises:
+            SchemaError: The table is gone or has other columns.
+        """
+        plan = proposal.plan
+        return self.book.answered(plan.digest, snapshot_of(self.book, [plan.stage.table]))
 
     def release_series(
         self, series: SeriesProposal, *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""

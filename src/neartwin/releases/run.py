@@ -20,6 +20,7 @@ from neartwin.releases.provenance import Description
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.tables.snapshot import state_of
+from neartwin.tables.table import Table
 
 MOST_NUMBERS = DOCUMENT_BYTES // 16  # a value in JSON takes about 10 bytes, and a comma
 
@@ -109,10 +110,20 @@ def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, pay
             account.claim(place)
     for place, owner in dict.fromkeys(pair for table in tables for pair in table.owned()):
         account.own(place, owner)
+    snapshot = snapshot_of(account, tables)
+    return account.reserve(digest, snapshot, parts[0].plan.price, parts[0].price, payers=payer.names, key=payer.key)
+
+
+def snapshot_of(account: Account, tables: Sequence[Table]) -> str:
+    """The name of the data that would be read now. No row is read.
+
+    Args:
+        account: The account, whose ledger's secret is in the name.
+        tables: The tables of a question, or of a series.
+    """
     key = account.secret()
     states = list(dict.fromkeys(state_of(table, key) for table in tables))
-    snapshot = states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
-    return account.reserve(digest, snapshot, parts[0].plan.price, parts[0].price, payers=payer.names, key=payer.key)
+    return states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
 
 
 def answer(

@@ -71,8 +71,13 @@ def plot(release: Release) -> Drawing:
     return stacked(drawings, f"{release.provenance.population}: {question(release)}", release.headline)
 
 
-def charts(release: Release) -> list[Drawing]:
-    """One chart a statistic, of the groups of `shown_groups`; none for a release without numbers."""
+def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
+    """One chart a statistic, of the groups of `shown_groups`; none for a release without numbers.
+
+    Args:
+        release: The release.
+        name: The beginning of their ids, unlike any other of the page.
+    """
     places, time = shown_groups(release), _time(release)
     series: dict[str, list[int]] = {}  # one chart for each group of the columns beside time
     for place in places:
@@ -88,14 +93,14 @@ def charts(release: Release) -> list[Drawing]:
             spoken = (
                 f"{title}: {len(shown)} groups of {len(release.keys)} with their error bars; the table has the numbers"
             )
-            name = f"chart-{len(drawings)}"
+            own = f"{name}-{len(drawings)}"
             values = [Bar(_label(release.keys[i]), one.values[i], one.lower[i], one.upper[i], column) for i in shown]
             if time is None:
-                drawings.append(bars(values, name=name, title=title, spoken=spoken))
+                drawings.append(bars(values, name=own, title=title, spoken=spoken))
                 continue
             days: list[Any] = [release.keys[i][time] for i in shown]
             reach = min(0.0, *ends), max(0.0, *ends)
-            drawings.append(over_time(days, values, reach=reach, name=name, title=title, spoken=spoken))
+            drawings.append(over_time(days, values, reach=reach, name=own, title=title, spoken=spoken))
     return drawings
 
 

@@ -167,13 +167,15 @@ async def preview(*, dataset: Dataset, question: Question, spend: Spend, ctx: Co
     registered = desk.service.directory.dataset(dataset)
     left = await run_in_threadpool(routes.payable, desk.service.directory, registered, caller)
     remaining = {pool: str(amount) for pool, amount in left.items()}
-    return {"price": plan["price"], "remaining": remaining, "affordable": fits(plan, left), "says": plan["says"]}
+    before = plan["stored"] is not None  # then its answer is free
+    parts = {"price": plan["price"], "asked_before": before, "remaining": remaining}
+    return parts | {"affordable": before or fits(plan, left), "says": plan["says"]}
 
 
 async def consent(
     *, dataset: str, question: str | Json, spend: str, keys: Any, ctx: Context
 ) -> Elicit[Consent] | Consent:
-    """Ask the person whose budget it is. A question that cannot be planned, and a person who cannot be asked, give none."""
+    """Ask the person whose budget it is, unless the answer is stored. A person who cannot be asked gives no consent."""
     desk, caller = _of(ctx)
     able = ctx.client_capabilities is not None and ctx.client_capabilities.elicitation is not None
     if caller.role == "agent" or not able:
@@ -181,6 +183,8 @@ async def consent(
     try:
         plan = await desk.service.ask(_task(caller, dataset, question, spend, keys))
     except NeartwinError:
+        return Consent(spend=False)
+    if plan["stored"] is not None:  # `ask` serves it and spends nothing
         return Consent(spend=False)
     return Elicit(
         f"Spend {budget_of(plan['price'], 'price')} of {caller.name}'s budget of {dataset!r}? It does not come back. "
@@ -205,6 +209,9 @@ async def ask(
     caller.require("analyst", "agent")
     task = _task(caller, dataset, question, spend, keys)
     plan = await desk.service.ask(task)
+    if plan["stored"] is not None:
+        stored = {"dataset": dataset, "position": plan["stored"], "after": plan["shown_after"]}
+        return await run_in_threadpool(_answer, desk.service, stored, most_rows)
     if not (isinstance(agreed, AcceptedElicitation) and agreed.data.spend):
         remedy = "ask the person, or ask the curator for a token of the role agent with an allotment of its own"
         raise AccessError(403, "consent", "", "was not given by the person whose budget it is", remedy=remedy)

@@ -266,6 +266,7 @@ def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
     return allowed
 
 
+Form = Annotated[dict[str, list[str]], Depends(form_fields)]
 Anyone = Annotated[Caller, Depends(require("curator", "analyst", "auditor"))]
 Curator = Annotated[Caller, Depends(require("curator"))]
 Analyst = Annotated[Caller, Depends(require("analyst"))]

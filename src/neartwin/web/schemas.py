@@ -228,6 +228,7 @@ class Preview(Model):
         affordable: Whether the account can pay.
         errors: The expected error of each statistic.
         says: The preview as text.
+        stored: The position of the answer that a release gives at no cost, or None for a question that must be paid.
     """
 
     price: dict[str, str]
@@ -236,6 +237,7 @@ class Preview(Model):
     affordable: bool
     errors: list[ExpectedError]
     says: str
+    stored: int | None = None
 
 
 class Plan(Preview):

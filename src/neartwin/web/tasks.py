@@ -71,7 +71,19 @@ def _planned(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
             for error in preview.errors
         ],
         "says": str(preview),
+        "stored": _stored(proposal),
+        "shown_after": _after(proposal),
     }
+
+
+def _stored(proposal: Proposal | SeriesProposal) -> int | None:
+    """The position of the answer that is served at no cost. A table that cannot be read has none."""
+    if isinstance(proposal, SeriesProposal):
+        return None
+    try:
+        return proposal.account.stored(proposal)
+    except NeartwinError:
+        return None
 
 
 def _written_question(proposal: Proposal | SeriesProposal, tables: Others) -> Json:

@@ -145,12 +145,13 @@ class Reading:
                 yield row.position, row.account, row.line, row.hash
             last = rows[-1].position
 
-    def acts(self) -> Iterator[tuple[Record, str]]:
-        """The records of acts in order, with their hashes."""
+    def acts(self, account: str | None = None) -> Iterator[tuple[Record, str]]:
+        """The records of acts in order, with their hashes: those about one account, or all."""
         table = schema.record
         marked = table.c.line.like('%"kind":"act"%')  # a quotation mark inside a text is written with a backslash
+        here = sa.true() if account is None else table.c.account == account
         rows = self._connection.execute(
-            sa.select(table.c.position, table.c.line, table.c.hash).where(marked).order_by(table.c.position)
+            sa.select(table.c.position, table.c.line, table.c.hash).where(marked, here).order_by(table.c.position)
         )
         for row in rows:
             yield self._readable(row.position, row.line), row.hash

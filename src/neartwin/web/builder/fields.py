@@ -56,12 +56,6 @@ _LABELS = {
 }
 STATISTIC_LABELS = {ask: _LABELS.get(ask, f"{ask.replace('_', ' ')} of") for ask in FIELDS}
 KEYS = {"declared": "the declared ones", "given": "these", "discover": "discover them privately (costs a delta)"}
-WORKLOADS = {
-    "": "each group alone",
-    "prefixes": "running totals",
-    "moving": "moving sums",
-    "ranges": "sums of runs of groups",
-}
 CURRENCIES = {"epsilon": "ε", "rho": "ρ (zCDP)", "mu": "μ (Gaussian)"}
 BINS, DAY, EXPRESSION = "bins", "each day", "expression"
 GROUP_LABELS = {
@@ -162,16 +156,10 @@ class AskFields:
         where: The condition on rows.
         groups: The columns to group by.
         computed_groups: The computed group columns, which follow them.
-        margins: Lists of group columns with semicolons between; the values of each list make groups.
-        over: A name in `WORKLOADS`.
-        descending: "on" where windows begin with the largest key.
-        before: The groups before each in a moving sum.
-        behind: The groups after each in a moving sum.
-        lengths: The lengths of runs of groups.
+        running: "on" for running totals over the first group column.
         having: A condition on released values.
         order_by: The order of the answer.
         limit: The most groups shown.
-        offset: The groups skipped.
         sql: The SQL text, or the wire JSON of a question.
         written: The text that the fields wrote. A different `sql` was edited by hand.
         digest: The digest of the previewed plan.
@@ -179,8 +167,6 @@ class AskFields:
         given: Public keys by column, as `town: Ulm, Bonn; age: 1:9`.
         max_rows_per_group: The most rows of a unit that count in one group.
         max_groups: The most groups of a unit that count.
-        private_share: The share of the spend for clip bounds that are chosen privately.
-        expected_groups: The expected number of groups, for that choice.
         rows: The most rows of a unit in all groups together.
         norm: The norm of a unit's whole vector, in rows.
         max_discovered_groups: The number of its groups that a unit helps to discover.
@@ -191,7 +177,6 @@ class AskFields:
         currency: A name in `CURRENCIES`.
         amount: The spend in that currency.
         delta: The delta of the spend.
-        size: The rows of the made-up group on which errors are drawn.
         key: The idempotency key of the request. A second click under it never pays twice.
         view: The form that is shown: fields, sql, python or json.
     """
@@ -200,16 +185,10 @@ class AskFields:
     where: str = ""
     groups: tuple[str, ...] = ()
     computed_groups: tuple[GroupFields, ...] = ()
-    margins: str = ""
-    over: str = ""
-    descending: str = ""
-    before: str = ""
-    behind: str = ""
-    lengths: str = ""
+    running: str = ""
     having: str = ""
     order_by: str = ""
     limit: str = ""
-    offset: str = ""
     sql: str = ""
     written: str = ""
     digest: str = ""
@@ -217,8 +196,6 @@ class AskFields:
     given: str = ""
     max_rows_per_group: str = ""
     max_groups: str = ""
-    private_share: str = ""
-    expected_groups: str = ""
     rows: str = ""
     norm: str = ""
     max_discovered_groups: str = ""
@@ -229,7 +206,6 @@ class AskFields:
     currency: str = "epsilon"
     amount: str = "0.1"
     delta: str = ""
-    size: str = "1000"
     key: str = ""
     view: str = ""
 

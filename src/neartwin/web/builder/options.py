@@ -36,7 +36,7 @@ def limits(form: AskFields) -> dict[str, Any]:
     if (size := _whole_number(form.group_size)) is not None:
         beside["group_size"] = size
     if form.private_range:
-        beside["private_range"] = _share(form)
+        beside["private_range"] = {}
     importance = [part.rpartition("=") for part in form.importance.split(",") if part.strip()]
     return beside | ({"importance": {name.strip(): text.strip() for name, _, text in importance}} if importance else {})
 
@@ -87,12 +87,6 @@ def json_object(text: str, name: str) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ParameterError(name, text[:200], "must be a JSON object")
     return values
-
-
-def _share(form: AskFields) -> dict[str, Any]:
-    expected = _whole_number(form.expected_groups)
-    share = {"share": form.private_share} if form.private_share else {}
-    return share | ({} if expected is None else {"groups": expected})
 
 
 def _whole_number(text: str) -> int | None:

@@ -22,19 +22,15 @@ def sql(form: AskFields, dataset: Dataset) -> str:
     computed = dict(zip(names[len(form.groups) :], form.computed_groups, strict=True))
     if form.choice is not None:
         return _choice(form, form.choice, dataset)
-    statistics = [(_over(form, _statistic(one, dataset), names), name) for name, one in named(form)]
-    shown = [] if form.over == "ranges" else names[: len(form.groups)]
-    expressions = {name: group.grouping().text(_schema(group.of)) for name, group in computed.items()}
-    shown += [] if form.over == "ranges" else [f"{text} AS {name}" for name, text in expressions.items()]
-    grouped = [expressions[name] if form.over == "ranges" and name in expressions else name for name in names]
+    window = f"SUM({{}}) OVER (ORDER BY {names[0]})" if form.running and names else "{}"
+    statistics = [(window.format(_statistic(one, dataset)), name) for name, one in named(form)]
+    shown = names[: len(form.groups)]
+    shown += [f"{group.grouping().text(_schema(group.of))} AS {name}" for name, group in computed.items()]
     lines = ["SELECT", _indented([*shown, *(f"{text} AS {_quoted(name)}" for text, name in statistics)])]
     lines += _from(form, dataset)
-    if names and form.margins:
-        sets = [", ".join(_quoted(name.strip()) for name in part.split(",")) for part in form.margins.split(";")]
-        lines.append(f"GROUP BY GROUPING SETS ({', '.join(f'({one})' for one in sets)})")
-    elif names:
-        lines.append(f"GROUP BY {', '.join(grouped)}")
-    clauses = {"HAVING": form.having, "ORDER BY": form.order_by, "LIMIT": form.limit, "OFFSET": form.offset}
+    if names:
+        lines.append(f"GROUP BY {', '.join(names)}")
+    clauses = {"HAVING": form.having, "ORDER BY": form.order_by, "LIMIT": form.limit}
     return "\n".join([*lines, *(f"{clause} {text}" for clause, text in clauses.items() if text)])
 
 
@@ -92,22 +88,6 @@ def _clipped(one: StatisticFields, dataset: Dataset) -> str:
     if not all(map(str, ends)):
         raise ParameterError("bounds", one.low or one.high, f"must be two for {one.column!r}, which declares none")
     return f"clip({value}, {ends[0]}, {ends[1]})"
-
-
-def _over(form: AskFields, statistic: str, names: Sequence[str]) -> str:
-    """The statistic of each group, or its sum over groups where the fields ask for one."""
-    if not (form.over and names):
-        return statistic
-    down = " DESC" if form.descending else ""
-    match form.over:
-        case "prefixes":
-            return f"SUM({statistic}) OVER (ORDER BY {names[0]}{down})"
-        case "moving":
-            frame = f"ROWS BETWEEN {form.before or 0} PRECEDING AND {form.behind or 0} FOLLOWING"
-            return f"SUM({statistic}) OVER (ORDER BY {names[0]}{down} {frame})"
-        case "ranges":
-            return f"RANGES({statistic}{f', [{form.lengths}]' if form.lengths else ''})"
-    raise ParameterError("over", form.over[:50], "must be prefixes, moving or ranges, or empty for each group alone")
 
 
 def _indented(items: Sequence[str]) -> str:

@@ -5,6 +5,8 @@
 - `datasets`   data sets, their budgets, history.
 - `ask`        the question page, with a preview while the analyst types.
 - `answers`    releases and their certificates.
+- `dashboard`  saved questions on one page, each with its stored answer or its price.
+- `requests`   requests for budget, and their approval.
 - `admin`      policy, allotments, spending over time, tokens, the ledger: for curators and auditors.
 - `policy`     the policy as a form, with a review before each change.
 - `register`   the guided registration of a data set, with its command.
@@ -13,11 +15,11 @@
 
 from fastapi import APIRouter
 
-from neartwin.web.pages import admin, answers, ask, datasets, policy, register, signin
+from neartwin.web.pages import admin, answers, ask, dashboard, datasets, policy, register, requests, signin
 from neartwin.web.pages.layout import RefusalPages
 
 router = APIRouter()
-for _part in (signin, datasets, ask, answers, admin, policy, register):
+for _part in (signin, datasets, ask, answers, dashboard, requests, admin, policy, register):
     router.include_router(_part.router)
 
 __all__ = ["RefusalPages", "router"]

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_in
-from neartwin.errors import NeartwinError, ParameterError
+from neartwin.errors import ParameterError
 from neartwin.ledger import Head
 from neartwin.report.svg import Drawing, Figure, Line
-from neartwin.web.auth import Caller, Curator, Overseer, form_fields
-from neartwin.web.errors import as_dict, status_of
+from neartwin.web.auth import Caller, Curator, Form, Overseer
 from neartwin.web.pages.datasets import account_budget, entries
 from neartwin.web.pages.layout import address, first, page
 from neartwin.web.routes.datasets import Named
@@ -28,19 +26,12 @@ router = APIRouter()
 @router.get("/data/{name}/office")
 def admin(name: Named, request: Request, caller: Overseer, running: Running) -> Response:
     """Policy, allotments and spending of one data set."""
-    return _admin(name, request, caller, running)
-
-
-def _admin(
-    name: str, request: Request, caller: Caller, running: Running, fault: dict[str, str] | None = None
-) -> Response:
     registered = running.directory.dataset(name)
     account = running.directory.books.account(name)
     records = entries(name, caller, running)
     return page(
         request,
         "admin.html",
-        status=422 if fault else 200,
         caller=caller,
         title=f"Policy and spending of {name}",
         dataset=registered,
@@ -49,44 +40,27 @@ def _admin(
         spending=_spending(account),
         refusals=[entry for entry in records if entry["kind"] == "refuse"][:10],
         changes=[entry for entry in records if entry["kind"] == "act"][:10],
-        fault=fault,
     )
 
 
 @router.post("/data/{name}/allot")
-async def allot(name: Named, request: Request, caller: Curator, running: Running) -> Response:
+def allot(name: Named, caller: Curator, running: Running, sent: Form) -> Response:
     """Set the amount that an analyst or a project may spend."""
-    sent = await form_fields(request)
-
-    def act() -> None:
-        holder = first(sent, "holder")
-        if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
-            raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
-        running.directory.allot(name, holder, budget_in(first(sent, "target"), "amount"), by=caller.name)
-
-    return await _perform(name, request, caller, running, act)
+    holder = first(sent, "holder")
+    if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
+        raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
+    running.directory.allot(name, holder, budget_in(first(sent, "target"), "amount"), by=caller.name)
+    return RedirectResponse(address("data", name, "office"), 303)
 
 
 @router.post("/data/{name}/cap")
-async def cap(name: Named, request: Request, caller: Curator, running: Running) -> Response:
+def cap(name: Named, caller: Curator, running: Running, sent: Form) -> Response:
     """Raise the budget of a data set."""
-    sent = await form_fields(request)
-
-    def act() -> None:
-        target, reason = first(sent, "target"), first(sent, "reason")
-        if not reason:
-            raise ParameterError("reason", reason, "must be given", remedy="write why; the ledger keeps the reason")
-        population = running.directory.dataset(name).name
-        running.directory.books.raise_cap(population, budget_in(target, "budget"), reason, by=caller.name)
-
-    return await _perform(name, request, caller, running, act)
-
-
-async def _perform(name: str, request: Request, caller: Caller, running: Running, act: Any) -> Response:
-    try:
-        await run_in_threadpool(act)
-    except NeartwinError as refusal:
-        return await run_in_threadpool(_admin, name, request, caller, running, as_dict(refusal))
+    target, reason = first(sent, "target"), first(sent, "reason")
+    if not reason:
+        raise ParameterError("reason", reason, "must be given", remedy="write why; the ledger keeps the reason")
+    population = running.directory.dataset(name).name
+    running.directory.books.raise_cap(population, budget_in(target, "budget"), reason, by=caller.name)
     return RedirectResponse(address("data", name, "office"), 303)
 
 
@@ -97,23 +71,14 @@ def people(request: Request, caller: Overseer, running: Running) -> Response:
 
 
 @router.post("/people")
-async def new_token(request: Request, caller: Curator, running: Running) -> Response:
+def new_token(request: Request, caller: Curator, running: Running, sent: Form) -> Response:
     """Make a token, and show it this once."""
-    sent = await form_fields(request)
-    days = first(sent, "days", "90")
-    owner = first(sent, "name")
-
-    def mint() -> str:
-        if not days.isdigit() or not 1 <= int(days) <= 3650:
-            raise ParameterError("days", days, "must be a whole number from 1 to 3650")
-        more = {"by": caller.name, "project": first(sent, "project")}
-        return running.directory.mint(owner, first(sent, "role"), days=int(days), **more)[1]
-
-    try:
-        outcome: dict[str, Any] = {"new_token": await run_in_threadpool(mint), "owner": owner}
-    except NeartwinError as refusal:
-        outcome = {"fault": as_dict(refusal), "status": status_of(refusal)}
-    return await run_in_threadpool(_people, request, caller, running, **outcome)
+    days, owner = first(sent, "days", "90"), first(sent, "name")
+    if not days.isdecimal() or not 1 <= int(days) <= 3650:
+        raise ParameterError("days", days, "must be a whole number from 1 to 3650")
+    more = {"by": caller.name, "project": first(sent, "project")}
+    token_text = running.directory.mint(owner, first(sent, "role"), days=int(days), **more)[1]
+    return _people(request, caller, running, token_text, owner)
 
 
 @router.post("/people/{identity}/revoke")
@@ -130,21 +95,18 @@ def ledger(request: Request, caller: Overseer, running: Running) -> Response:
 
 
 @router.post("/ledger")
-async def verify(request: Request, caller: Overseer, running: Running) -> Response:
+def verify(request: Request, caller: Overseer, running: Running, sent: Form) -> Response:
     """Verify all records. A head that was kept elsewhere finds a rollback."""
-    known_head = first(await form_fields(request), "head")
-    try:
-        head = Head.parse(known_head) if known_head else None
-        verdict = await run_in_threadpool(running.directory.verify, head)
-    except NeartwinError as refusal:
-        return _ledger(request, caller, running, known_head=known_head, fault=as_dict(refusal))
-    return _ledger(request, caller, running, known_head=known_head, verdict=verdict)
+    known_head = first(sent, "head")
+    verdict = running.directory.verify(Head.parse(known_head) if known_head else None)
+    return _ledger(request, caller, running, known_head, verdict)
 
 
-def _ledger(request: Request, caller: Caller, running: Running, **changed: Any) -> Response:
-    values = {"verdict": None, "known_head": "", "fault": None} | changed
-    head = str(running.directory.books.head())
-    return page(request, "ledger.html", caller=caller, title="Ledger", head=head, acts=_acts(running), **values)
+def _ledger(
+    request: Request, caller: Caller, running: Running, known_head: str = "", verdict: books.Verdict | None = None
+) -> Response:
+    values: dict[str, Any] = {"known_head": known_head, "verdict": verdict, "head": str(running.directory.books.head())}
+    return page(request, "ledger.html", caller=caller, title="Ledger", acts=_acts(running), **values)
 
 
 def _acts(running: Running) -> list[dict[str, Any]]:
@@ -167,6 +129,8 @@ _ACT_WORDS = {
     "revoke": "revoked the token {id}",
     "register": "registered {dataset} with a policy of rules for {whom}",
     "policy": "changed the policy of {dataset}, now rules for {whom}",
+    "request": "asked for {target} of {dataset} for {holder}: {reason}",
+    "decline": "declined the request of {holder} for {dataset}: {reason}",
     "allot": "allotted {target} of {dataset} to {holder}",
     "cap": "raised the budget of {dataset} to {target}: {reason}",
 }
@@ -179,10 +143,10 @@ def _act_words(what: str, body: dict[str, Any]) -> str:
     return _ACT_WORDS[what].format(whom=whom, **body)
 
 
-def _people(request: Request, caller: Caller, running: Running, *, status: int = 200, **changed: Any) -> Response:
-    values = {"new_token": "", "owner": "", "fault": None} | changed
+def _people(request: Request, caller: Caller, running: Running, new_token: str = "", owner: str = "") -> Response:
     tokens = sorted(running.directory.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
-    return page(request, "people.html", status=status, caller=caller, title="People", tokens=tokens, **values)
+    values: dict[str, Any] = {"tokens": tokens, "new_token": new_token, "owner": owner}
+    return page(request, "people.html", caller=caller, title="People", **values)
 
 
 def _spending(account: books.Account) -> Drawing | None:

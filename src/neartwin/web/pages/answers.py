@@ -36,7 +36,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
     account = readable(running.directory, name, position, caller)
     stored = account.answer(position)
-    answer = _shaped(_part(stored.document, part), after)
+    answer = shown(stored.document, part, after)
     header, *body = answer.lines()
     return page(
         request,
@@ -65,7 +65,7 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 ) -> Response:
     """The released table as CSV."""
     account = readable(running.directory, name, position, caller)
-    text = _shaped(_part(account.answer(position).document, part), after).to_csv()
+    text = shown(account.answer(position).document, part, after).to_csv()
     headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -82,13 +82,19 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **facts)
 
 
-def _part(document: bytes, part: int) -> Release:
-    """One release of a stored document. A series has several."""
+def shown(document: bytes, part: int, after: str) -> Release:
+    """One release of a stored document, with its free post-processing.
+
+    Args:
+        document: The document. A series has several releases.
+        part: The number of the release, from 1.
+        after: The post-processing as JSON, or "".
+
+    Raises:
+        AccessError: The release is a table that was written elsewhere.
+        ParameterError: The post-processing does not fit the release.
+    """
     stored = release_in(document, part)
     if not isinstance(stored, Release):
         raise AccessError(404, "release", stored.place, "is a table that was written there", remedy="read it there")
-    return stored
-
-
-def _shaped(answer: Release, after: str) -> Release:
-    return shaped(answer, after_read(json_object(after, "after"))) if after and answer.statistics else answer
+    return shaped(stored, after_read(json_object(after, "after"))) if after and stored.statistics else stored

@@ -7,7 +7,7 @@ types, and puts the parts of the answer in place. No row is read before "release
 import hashlib
 import json
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 from urllib.parse import urlencode
@@ -19,7 +19,7 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.errors import BudgetError, NeartwinError
 from neartwin.report.svg import Bar, bars
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
-from neartwin.web.auth import Analyst, Asker, Caller, form_fields
+from neartwin.web.auth import Analyst, Asker, Caller, Form
 from neartwin.web.builder import fields, options
 from neartwin.web.builder.fields import (
     MAX_COMPUTED_GROUPS,
@@ -37,69 +37,78 @@ from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, host, page, short
 from neartwin.web.routes.datasets import Named, payable, visible
 from neartwin.web.routes.questions import fits, task_of
-from neartwin.web.service import Running
+from neartwin.web.service import RefusedError, Running, Service
+from neartwin.web.store import Store
 
 router = APIRouter()
-SIZES = (10, 100, 1_000, 10_000, 100_000)
+_ROWS = 1_000  # of the made-up group on which errors are drawn
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Columns:
-    """The columns that the analyst may use.
-
-    Attributes:
-        usable: All of them.
-        groupable: Those to group by.
-        numeric: Those with numbers.
-        dated: Those with dates or times.
-    """
-
-    usable: list[str]
-    groupable: list[str]
-    numeric: list[str]
-    dated: list[str]
+Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupable, numeric and dated
 
 
 @router.get("/data/{name}/ask")
-async def blank(name: Named, request: Request, caller: Asker, running: Running) -> Response:
-    """The page with a first question and its preview."""
+async def blank(name: Named, request: Request, caller: Asker, running: Running, saved: str = "") -> Response:
+    """The page with a first question, or a saved one, and its preview."""
     dataset, columns = await run_in_threadpool(_opened, running, name, caller)
-    form = replace(
-        start(dataset, columns.groupable, running.directory.books.account(name).filter.kind),
-        key=secrets.token_urlsafe(12),
-    )
-    return await _page(request, running, caller, (dataset, columns, form))
+    form = start(dataset, columns["groupable"], running.directory.books.account(name).filter.kind)
+    for row in await run_in_threadpool(saved_for, running.directory.store, name, caller) if saved else ():
+        form = read(json.loads(row["fields"])) if row["id"] == saved else form
+    return await _page(request, running, caller, (dataset, columns, replace(form, key=secrets.token_urlsafe(12))))
 
 
 @router.post("/data/{name}/ask")
-async def ask(name: Named, request: Request, caller: Asker, running: Running) -> Response:
+async def ask(name: Named, request: Request, caller: Asker, running: Running, sent: Form) -> Response:
     """The page for the sent fields. The release button releases the previewed plan."""
-    sent = await form_fields(request)
     dataset, columns = await run_in_threadpool(_opened, running, name, caller)
     action = first(sent, "action")
     form = _after_button(read(sent), action)
     refusal: dict[str, str] | None = None
+    if action == "show":
+        plan = await running.ask(question_task("plan", dataset, caller, written(form, dataset)))
+        if plan["stored"] is not None:  # else the page says the price
+            return RedirectResponse(await run_in_threadpool(stored_place, running, caller, name, plan), 303)
     if action == "release" and caller.role == "analyst":
-        form, refusal = _written(form, dataset)
-        answer = refusal or await _release(running, caller, dataset, form)
+        answer = await _release(running, caller, dataset, form)
         if isinstance(answer, Response):
             return answer
-        refusal = answer
-        form = replace(form, key=secrets.token_urlsafe(12))  # a second try is a new request
+        refusal, form = answer, replace(form, key=secrets.token_urlsafe(12))  # a second try is a new request
     return await _page(request, running, caller, (dataset, columns, form), refusal)
 
 
-def _written(form: AskFields, dataset: Dataset) -> tuple[AskFields, dict[str, str] | None]:
-    """The fields with their SQL text, unless it was edited by hand, and the refusal of fields without a text."""
+def saved_for(store: Store, name: str, caller: Caller) -> list[dict[str, str]]:
+    """The saved questions of a data set that the caller may see: those of all, and those of the caller's project."""
+    return [row for row in store.saved(name) if caller.sees_all or row["project"] in {"", caller.project}]
+
+
+def stored_place(running: Service, caller: Caller, name: str, plan: dict[str, Any]) -> str:
+    """The page of a plan's stored answer, which the caller may read from now on."""
+    if not caller.sees_all:
+        running.directory.store.serve(caller.name, name, plan["stored"])
+    return _release_place(name, plan["stored"], plan["shown_after"])
+
+
+def _release_place(name: str, position: int, after: dict[str, Any]) -> str:
+    shaped = f"?{urlencode({'after': json.dumps(after)})}" if after else ""
+    return address("data", name, "releases", position) + shaped
+
+
+def written(form: AskFields, dataset: Dataset) -> AskFields:
+    """The fields with their SQL text, unless it was edited by hand.
+
+    Args:
+        form: The fields.
+        dataset: The data set.
+
+    Raises:
+        NeartwinError: The fields have no text.
+    """
     if form.by_hand:
-        return replace(form, written=""), None
+        return replace(form, written="")
     if form.keys == "declared" and any(name not in dataset.keys for name in form.groups):
         form = replace(form, keys="discover")
-    try:
-        text = sql(form, dataset)
-    except NeartwinError as fault:
-        return form, as_dict(fault)
-    return replace(form, sql=text, written=text), None
+    text = sql(form, dataset)
+    return replace(form, sql=text, written=text)
 
 
 def _after_button(form: AskFields, action: str) -> AskFields:
@@ -128,17 +137,9 @@ async def job(identity: str, request: Request, caller: Analyst, running: Running
         again = address("jobs", identity)
         return page(request, "job.html", status=202, caller=caller, title="Working", state=pending.state, again=again)
     if "refused" in pending.outcome:
-        return page(
-            request,
-            "refused.html",
-            status=409,
-            caller=caller,
-            title="That did not work",
-            fault=pending.outcome["refused"],
-        )
+        raise RefusedError(pending.outcome)
     release = pending.outcome["done"]
-    after = "?" + urlencode({"after": json.dumps(release["after"])}) if release["after"] else ""
-    return RedirectResponse(address("data", release["dataset"], "releases", release["position"]) + after, 303)
+    return RedirectResponse(_release_place(release["dataset"], release["position"], release["after"]), 303)
 
 
 async def _release(running: Running, caller: Caller, dataset: Dataset, form: AskFields) -> Response | dict[str, str]:
@@ -148,7 +149,7 @@ async def _release(running: Running, caller: Caller, dataset: Dataset, form: Ask
     key: a second click never pays twice, and another question is another request.
     """
     try:
-        task = _task("release", dataset, caller, form) | {"digest": form.digest}
+        task = question_task("release", dataset, caller, written(form, dataset)) | {"digest": form.digest}
     except NeartwinError as fault:
         return as_dict(fault)
     key = hashlib.sha256(json.dumps([form.key, task], sort_keys=True).encode()).hexdigest()[:32]
@@ -166,17 +167,28 @@ def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Colum
     usable = [column for column in schema if rule is None or rule.columns is None or column in rule.columns]
     others = {column: schema[column] for column in usable if column != dataset.unit}
     grouped = None if rule is None else rule.group_columns
-    return dataset, Columns(
-        usable=usable,
-        groupable=[one for one, kind in others.items() if kind in GROUPABLE and (grouped is None or one in grouped)],
-        numeric=[one for one, kind in others.items() if kind in NUMERIC],
-        dated=[one for one, kind in others.items() if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}],
-    )
+    return dataset, {
+        "usable": usable,
+        "groupable": [one for one, kind in others.items() if kind in GROUPABLE and (grouped is None or one in grouped)],
+        "numeric": [one for one, kind in others.items() if kind in NUMERIC],
+        "dated": [one for one, kind in others.items() if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}],
+    }
 
 
-def _task(do: str, dataset: Dataset, caller: Caller, form: AskFields) -> dict[str, Any]:
-    written = {"question": options.question(form), "spend": options.spend(form), **options.limits(form)}
-    return task_of(do, dataset.name, caller, written)
+def question_task(do: str, dataset: Dataset, caller: Caller, form: AskFields) -> dict[str, Any]:
+    """A worker's task.
+
+    Args:
+        do: "plan" or "release".
+        dataset: The data set.
+        caller: The caller.
+        form: The fields, with their SQL.
+
+    Raises:
+        ParameterError: The JSON in the place of SQL is no object.
+    """
+    parts = {"question": options.question(form), "spend": options.spend(form), **options.limits(form)}
+    return task_of(do, dataset.name, caller, parts)
 
 
 async def _page(
@@ -189,17 +201,15 @@ async def _page(
     dataset, columns, form = subject
     plan: dict[str, Any] | None = None
     price: dict[str, Fraction] | None = None
-    form, unwritten = _written(form, dataset)
-    refusal = refusal or unwritten
-    if unwritten is None:
-        try:
-            plan = await running.ask(_task("plan", dataset, caller, form))
-            price = {pool: Fraction(b) - Fraction(plan["after"][pool]) for pool, b in plan["before"].items()}
-        except NeartwinError as fault:
-            refusal = refusal or as_dict(fault)
+    try:
+        form = written(form, dataset)
+        plan = await running.ask(question_task("plan", dataset, caller, form))
+        price = _owed(plan)
+    except NeartwinError as fault:
+        refusal = refusal or as_dict(fault)
     budget = await run_in_threadpool(account_budget, running.directory, dataset, price)
     left = await run_in_threadpool(payable, running.directory, dataset, caller)
-    affordable = plan is not None and fits(plan, left)
+    affordable = plan is not None and (plan["stored"] is not None or fits(plan, left))
     if price is not None and not affordable:
         refusal = refusal or as_dict(_short_of(price, left))
     return page(
@@ -212,10 +222,9 @@ async def _page(
         form=form,
         released=[*form.names, *(name for name, _ in named(form))],
         fields=fields,
-        sizes=SIZES,
         plan=plan,
-        price=[f"{pool} {short(amount)}" for pool, amount in (price or {}).items() if amount],
-        errors=[] if plan is None else _errors(plan, dataset, form.size),
+        price="" if plan is None else price_of(plan),
+        errors=[] if plan is None else _errors(plan, dataset),
         budget=budget,
         own=[
             {"name": pool, "left": amount, "after": None if price is None else max(amount - price[pool], Fraction(0))}
@@ -226,6 +235,17 @@ async def _page(
         affordable=affordable,
         refusal=None if refusal is None else _ways_out(refusal, left),
     )
+
+
+def _owed(plan: dict[str, Any]) -> dict[str, Fraction]:
+    """The price of a plan by pool, exact. A stored answer costs nothing."""
+    owed = {pool: Fraction(before) - Fraction(plan["after"][pool]) for pool, before in plan["before"].items()}
+    return owed if plan["stored"] is None else dict.fromkeys(owed, Fraction(0))
+
+
+def price_of(plan: dict[str, Any]) -> str:
+    """The price of a plan in words, or "" where it costs nothing."""
+    return ", ".join(f"{pool} {short(amount)}" for pool, amount in _owed(plan).items() if amount)
 
 
 def _short_of(price: dict[str, Fraction], left: dict[str, Fraction]) -> BudgetError:
@@ -253,18 +273,17 @@ def _ways_out(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, A
     return refusal | {"ways": ways, "missing": missing, "fits": fitting}
 
 
-def _errors(plan: dict[str, Any], dataset: Dataset, size: str) -> list[dict[str, Any]]:
-    """Each statistic's error, drawn on a made-up group of `size` rows where the bounds give it a value."""
-    rows = int(size) if size in {str(one) for one in SIZES} else 1_000
+def _errors(plan: dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
+    """Each statistic's error, drawn on a made-up group where the bounds give it a value."""
     drawn = []
     for place, error in enumerate(plan["errors"]):
         part = plan["question"].get("statistics", {}).get(error["name"], {})
-        value = _made_up(part, dataset, rows)
+        value = _made_up(part, dataset)
         shown = {"name": error["name"], "says": error["says"], "picture": "", "share": ""}
         if value is not None:
             exact = error["half_width"]
-            half = float(Fraction(exact) if exact is not None else dict(map(tuple, error["by_size"])).get(rows, 0.0))
-            spoken = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {rows:,} rows"
+            half = float(Fraction(exact) if exact is not None else dict(map(tuple, error["by_size"])).get(_ROWS, 0.0))
+            spoken = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {_ROWS:,} rows"
             bar = [Bar("", value, value - half, value + half)]
             shown["picture"] = bars(bar, name=f"error-{place}", title=error["name"], spoken=spoken, left=16, width=290)
             shown["share"] = f"{half / abs(value):.1%} of the value" if value else ""
@@ -272,12 +291,12 @@ def _errors(plan: dict[str, Any], dataset: Dataset, size: str) -> list[dict[str,
     return drawn
 
 
-def _made_up(part: dict[str, Any], dataset: Dataset, rows: int) -> float | None:
-    """A value that a group of `rows` rows could have, from the declared bounds alone; None without bounds."""
+def _made_up(part: dict[str, Any], dataset: Dataset) -> float | None:
+    """A value that the made-up group could have, from the declared bounds alone; None without bounds."""
     if part.get("ask") in {"count", "count_distinct_units"}:
-        return float(rows)
+        return float(_ROWS)
     declared = dataset.bounds.get(str(part.get("column")))
     if part.get("ask") not in {"sum", "mean"} or declared is None:
         return None
     middle = float(declared.low + declared.high) / 2
-    return middle * rows if part["ask"] == "sum" else middle
+    return middle * _ROWS if part["ask"] == "sum" else middle

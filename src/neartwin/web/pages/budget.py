@@ -112,6 +112,11 @@ def promise(account: Filter, amounts: Amounts) -> Budget:
     return account.promise(tuple(int(amounts[pool.name] / pool.unit) for pool in account.pools))
 
 
+def best_guess(account: Filter, amounts: Amounts) -> str:
+    """The chance of an attacker's best guess about one unit, who sees what these amounts paid, rounded up."""
+    return _views(promise(account, amounts), STATED)[2]
+
+
 @lru_cache(maxsize=4096)
 def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
     guarantee = Guarantee.of(promised, unit="unit", neighbours="add_remove")

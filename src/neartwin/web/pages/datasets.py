@@ -1,5 +1,6 @@
 """Pages of data sets: their public facts, the meaning of their budget, and their history."""
 
+import json
 from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any
@@ -14,7 +15,8 @@ from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
 from neartwin.web.pages.budget import BudgetView, budget, shares
 from neartwin.web.pages.layout import page, short
-from neartwin.web.routes.datasets import Named, own_holders, visible
+from neartwin.web.routes.datasets import Named, visible
+from neartwin.web.routes.datasets import allotments as api_allotments
 from neartwin.web.routes.datasets import dataset as api_dataset
 from neartwin.web.routes.datasets import datasets as api_datasets
 from neartwin.web.routes.ledger import history as api_history
@@ -24,6 +26,7 @@ router = APIRouter()
 Sought = Annotated[str, Query(max_length=200)]
 Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only records below this position.")]
 _SHOWN = 25
+_ANSWERS = {"allot": "{who} set the allotment to {target}", "decline": "{who} declined: {reason}"}
 _RELATIONS = {"add_remove": "adding or removing one", "replace_one": "replacing one"}
 
 
@@ -31,7 +34,11 @@ _RELATIONS = {"add_remove": "adding or removing one", "replace_one": "replacing 
 def datasets(request: Request, caller: Anyone, running: Running) -> Response:
     """The data sets that the caller may see."""
     shown = [
-        {"one": one, "share": max(shares(_exact(one.budget), _exact(one.spent)).values())}
+        {
+            "one": one,
+            "share": max(shares(_exact(one.budget), _exact(one.spent)).values()),
+            "waiting": sum(not asked["answer"] for asked in requests_of(running.directory.books, one.name)),
+        }
         for one in api_datasets(caller, running)
     ]
     return page(request, "datasets.html", caller=caller, title="Data sets", shown=shown)
@@ -50,7 +57,7 @@ def dataset(name: Named, request: Request, caller: Anyone, running: Running) -> 
         relation=_RELATIONS[registered.neighbours],
         rule=rule,
         budget=account_budget(running.directory, registered),
-        own=own_allotments(running.directory, registered, caller),
+        own=api_allotments(name, caller, running),
         entries=_with_questions(running.directory, name, entries(name, caller, running)[:8]),
     )
 
@@ -88,16 +95,24 @@ def _asked(account: books.Account, position: int) -> str:
     return "; ".join(texts)
 
 
+def requests_of(book: books.Book, name: str) -> list[dict[str, Any]]:
+    """The requests of a data set, newest first, each with its answer in words, or "" while it waits."""
+    found: list[dict[str, Any]] = []
+    waiting: dict[str, dict[str, Any]] = {}  # by holder
+    for act in book.acts(name):
+        body = json.loads(act.body)
+        if act.what == "request":
+            waiting[body["holder"]] = body | {"position": act.position, "time": act.time, "who": act.who, "answer": ""}
+            found.insert(0, waiting[body["holder"]])
+        elif act.what in _ANSWERS and (one := waiting.pop(body["holder"], None)):
+            one["answer"] = _ANSWERS[act.what].format(who=act.who, **body)
+    return found
+
+
 def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> BudgetView:
     """The budget of a data set's account. `plan` is the price of one more release, by pool, or None."""
     account = directory.books.account(dataset.name)
     return budget(account.filter, account.caps, account.spent, plan)
-
-
-def own_allotments(directory: DataDirectory, dataset: Dataset, caller: Caller) -> list[books.Allotment]:
-    """The allotments of the caller and the caller's project."""
-    account = directory.books.account(dataset.name)
-    return [part for part in account.allotments() if part.holder in own_holders(caller)]
 
 
 def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
@@ -116,6 +131,8 @@ _WHAT = {
     "refuse": "question refused",
     "fail": "run failed, budget kept",
     "register": "data set registered",
+    "request": "more budget requested",
+    "decline": "request for budget declined",
     "policy": "policy changed",
     "refresh": "data declared as changed",
     "standing": "policy as it stood when records began to hold it",

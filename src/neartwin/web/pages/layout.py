@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import shlex
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
@@ -17,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
 from neartwin.web.auth import COOKIE, Caller
@@ -107,6 +109,23 @@ def host(request: Request) -> str:
     return str(request.base_url).rstrip("/")
 
 
+def curl(method: str, place: str, body: object) -> str:
+    """The command of a terminal that sends a request with JSON.
+
+    Args:
+        method: The request's method.
+        place: Its address.
+        body: Its body.
+    """
+    lines = (
+        f"curl -X {method} {shlex.quote(place)} \\",
+        '  -H "Authorization: Bearer $NEARTWIN_TOKEN" \\',
+        "  -H 'Content-Type: application/json' \\",
+        f"  -d {shlex.quote(json.dumps(body, indent=1, ensure_ascii=False))}",
+    )
+    return "\n".join(lines)
+
+
 def first(form: Mapping[str, list[str]], name: str, default: str = "") -> str:
     """The first value of a field, stripped of blanks, or the default."""
     return form.get(name, [default])[0].strip()
@@ -143,6 +162,21 @@ def short(amount: object) -> str:
     if value.denominator == 1:
         return f"{value.numerator:,}"
     return f"{float(value):.6g}"
+
+
+def decimals(target: Budget | None) -> str:
+    """A budget as text that reads back exactly: decimals of at most 12 digits, or fractions.
+
+    >>> from neartwin.accounting.budgets import approx
+    >>> decimals(approx("0.5", "1/3"))
+    'epsilon=0.5, delta=1/3'
+    """
+
+    def written(exact: str) -> str:
+        shown = f"{float(Fraction(exact)):.12g}"
+        return shown if Fraction(shown) == Fraction(exact) else exact
+
+    return "" if target is None else ", ".join(f"{name}={written(part)}" for name, part in parts_of(target).items())
 
 
 def percent_up(share: float) -> str:

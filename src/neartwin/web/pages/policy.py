@@ -4,23 +4,18 @@ There is one address without state: every button sends the whole form. A confirm
 reviewed rules. The other is of the policy that they replace, so two curators cannot overwrite each other unseen.
 """
 
-import json
-import shlex
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
-from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import records
-from neartwin.web.auth import Caller, Curator, form_fields
+from neartwin.web.auth import Caller, Curator, Form
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import as_dict, status_of
-from neartwin.web.pages.layout import address, first, page
+from neartwin.web.pages.layout import address, curl, decimals, first, host, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
@@ -37,7 +32,7 @@ Typed = dict[str, Any]  # a rule as its fields, which `Rule.from_dict` checks; a
 
 def typed(rule: Rule) -> Typed:
     """The fields of a rule."""
-    return rule.as_dict() | {name: _written(getattr(rule, name)) for name in _AMOUNTS}
+    return rule.as_dict() | {name: decimals(getattr(rule, name)) for name in _AMOUNTS}
 
 
 def read(sent: Sent) -> tuple[Typed, ...]:
@@ -81,13 +76,8 @@ def policy(name: Named, request: Request, caller: Curator, running: Running) -> 
 
 
 @router.post("/data/{name}/policy")
-async def change(name: Named, request: Request, caller: Curator, running: Running) -> Response:
+def change(name: Named, request: Request, caller: Curator, running: Running, sent: Form) -> Response:
     """Show the form again after a button. "review" shows the changes, and "confirm" makes them."""
-    sent = await form_fields(request)
-    return await run_in_threadpool(_change, name, request, caller, running, sent)
-
-
-def _change(name: str, request: Request, caller: Caller, running: Running, sent: Sent) -> Response:
     action, base = first(sent, "action"), first(sent, "base")
     dataset, rules = running.directory.dataset(name), changed(read(sent), first(sent, "action"))
     if action not in {"review", "confirm"}:
@@ -185,49 +175,15 @@ def _form(
         reviewed="" if new_rules is None else digest(new_rules),
         fault=None if fault is None else as_dict(fault),
         most=MOST_RULES,
-        code=_code(str(request.base_url).rstrip("/"), dataset, new_rules or dataset.policy),
+        command=_command(host(request), dataset, new_rules or dataset.policy),
     )
 
 
-def _code(host: str, dataset: Dataset, rules: tuple[Rule, ...]) -> dict[str, str]:
-    """A policy as an HTTP request and as a TOML file."""
-    plain = [_plain(rule) for rule in rules]
-    place = shlex.quote(f"{host}{address('v1', 'datasets', dataset.name, 'policy')}")
-    body = shlex.quote(json.dumps({"rules": plain}, indent=1, ensure_ascii=False))
-    http = "\n".join(
-        (
-            f"curl -X PUT {place} \\",
-            '  -H "Authorization: Bearer $NEARTWIN_TOKEN" \\',
-            "  -H 'Content-Type: application/json' \\",
-            f"  -d {body}",
-        )
-    )
-    return {"http": http, "toml": "\n\n".join(map(_toml, plain)) or "rules = []"}
-
-
-def _plain(rule: Rule) -> dict[str, Any]:
-    """The fields of a rule that differ from a rule that allows all, and its `who`."""
-    given = rule.as_dict()
+def _command(server: str, dataset: Dataset, rules: tuple[Rule, ...]) -> str:
+    """The request that sets a policy. It leaves out what a rule allows by default."""
     defaults = Rule().as_dict()
-    return {name: value for name, value in given.items() if name == "who" or value != defaults[name]}
-
-
-def _toml(rule: Mapping[str, Any]) -> str:
-    return "\n".join(("[[rules]]", *(f"{name} = {_toml_value(value)}" for name, value in rule.items())))
-
-
-def _toml_value(value: object) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{name} = {_toml_value(part)}" for name, part in value.items()) + " }"
-    text = json.dumps(value, ensure_ascii=False)  # texts, lists of texts, true and false are the same in both
-    return text.replace("\x7f", "\\u007f")
-
-
-def _written(target: Budget | None) -> str:
-    return "" if target is None else ", ".join(f"{name}={_decimal(value)}" for name, value in parts_of(target).items())
-
-
-def _decimal(exact: str) -> str:
-    """A fraction as a decimal of at most 12 digits where that is exact; else unchanged."""
-    shown = f"{float(Fraction(exact)):.12g}"
-    return shown if Fraction(shown) == Fraction(exact) else exact
+    plain = [
+        {name: value for name, value in rule.as_dict().items() if name == "who" or value != defaults[name]}
+        for rule in rules
+    ]
+    return curl("PUT", server + address("v1", "datasets", dataset.name, "policy"), {"rules": plain})

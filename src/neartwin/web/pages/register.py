@@ -5,14 +5,13 @@ from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.accounting.budgets import budget_in
 from neartwin.errors import NeartwinError
 from neartwin.tables.table import Bounds
 from neartwin.tables.table import bounds as as_bounds
-from neartwin.web.auth import Caller, Curator, form_fields
+from neartwin.web.auth import Caller, Curator, Form
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, keys_in
 from neartwin.web.errors import as_dict, status_of
@@ -30,22 +29,17 @@ def blank(request: Request, caller: Curator, running: Running) -> Response:
 
 
 @router.post("/register")
-async def register(request: Request, caller: Curator, running: Running) -> Response:
+def register(request: Request, caller: Curator, running: Running, answers: Form) -> Response:
     """The command for the answers, or the registration."""
-    fields = await form_fields(request)
-    sent = {name: first(fields, name) for name in _FIELDS}
-
-    def act() -> Response:
-        try:
-            dataset = _dataset(running.directory, sent)
-            if first(fields, "action") != "register":
-                return _page(request, caller, running, sent, command=_command(sent))
-            running.directory.register(dataset, by=caller.name)
-        except NeartwinError as refusal:
-            return _page(request, caller, running, sent, fault=as_dict(refusal), status=status_of(refusal))
-        return RedirectResponse(address("data", dataset.name), 303)
-
-    return await run_in_threadpool(act)
+    sent = {name: first(answers, name) for name in _FIELDS}
+    try:
+        dataset = _dataset(running.directory, sent)
+        if first(answers, "action") != "register":
+            return _page(request, caller, running, sent, command=_command(sent))
+        running.directory.register(dataset, by=caller.name)
+    except NeartwinError as refusal:
+        return _page(request, caller, running, sent, fault=as_dict(refusal), status=status_of(refusal))
+    return RedirectResponse(address("data", dataset.name), 303)
 
 
 def _page(request: Request, caller: Caller, running: Running, sent: dict[str, str], **more: Any) -> Response:

@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import COOKIE, Anyone, Caller, address_of, form_fields
+from neartwin.web.auth import COOKIE, Anyone, Caller, Form, address_of
 from neartwin.web.oidc import Provider
 from neartwin.web.pages.layout import first, host, page
 from neartwin.web.routes.people import set_cookie
@@ -34,21 +34,17 @@ def signin(request: Request, running: Running, ended: str = "") -> Response:
 
 
 @router.post("/signin")
-async def sign_in(request: Request, running: Running) -> Response:
+def sign_in(request: Request, running: Running, sent: Form) -> Response:
     """Exchange a token for a browser's session."""
     own = "same-origin" if _HERE in request.cookies else "unknown"  # a browser too old to say: its strict cookie does
     if request.headers.get("sec-fetch-site", own) not in {"same-origin", "none"}:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
-    shown = first(await form_fields(request), "token")
     try:
-        token = await run_in_threadpool(running.authenticator.by_token, shown, address_of(request))
+        token = running.authenticator.by_token(first(sent, "token"), address_of(request))
     except AccessError as refusal:
-        words = {
-            401: "This token opens nothing: it is mistyped, expired or was revoked. The curator can make a new one."
-        }
-        note = words.get(refusal.status, str(refusal))
-        return _form(request, running, status=refusal.status, fault=note)
-    cookie, _ = await run_in_threadpool(running.authenticator.sign_in, token)
+        gone = "This token opens nothing: it is mistyped, expired or was revoked. The curator can make a new one."
+        return _form(request, running, status=refusal.status, fault=gone if refusal.status == 401 else str(refusal))
+    cookie, _ = running.authenticator.sign_in(token)
     request.state.caller = Caller.of(token)
     answer = RedirectResponse("/data", 303)
     set_cookie(answer, cookie, https=running.settings.https)

@@ -42,7 +42,7 @@ if (form) {
   let newest = 0, timer = 0;
   const due = new Set(); // parts of the page that no answer has renewed yet
 
-  const wait = () => form.querySelectorAll("[value=release]").forEach((one) => { one.disabled = true; }); // until it is previewed
+  const wait = () => form.querySelectorAll("[value=release], [value=show], [value=save]").forEach((one) => { one.disabled = true; }); // until it is previewed
   const value = (id) => document.getElementById(id);
   const logarithm = (text) => (Number(text) > 0 ? Math.log10(Number(text)) : NaN);
 
@@ -110,7 +110,7 @@ if (form) {
 
   form.addEventListener("submit", (event) => {
     const action = event.submitter ? event.submitter.value : "preview";
-    if (action === "release") return; // an ordinary form: it leads to the answer
+    if (["release", "show", "save"].includes(action)) return; // an ordinary form: it leads to another page
     event.preventDefault();
     clearTimeout(timer);
     if (action.startsWith("spend:")) { amount.value = action.slice(6); follow(); }

@@ -2,7 +2,7 @@
 
 import sqlalchemy as sa
 
-HEAD = "0003"  # the newest migration
+HEAD = "0004"  # the newest migration
 VERSIONS = "neartwin_service_version"
 
 tables = sa.MetaData()
@@ -57,4 +57,16 @@ job = sa.Table(
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("outcome", sa.Text, nullable=False),  # JSON, or "" while it is under way
     sa.Column("seen", sa.Float, nullable=False),  # when its process last said that it lives, in seconds since 1970
+)
+
+saved = sa.Table(
+    "neartwin_saved",
+    tables,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("dataset", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project", sa.Text, nullable=False),  # that sees it; "" is everybody who may ask the data set
+    sa.Column("title", sa.Text, nullable=False),
+    sa.Column("fields", sa.Text, nullable=False),  # of the question page, as JSON
+    sa.Column("created", sa.Text, nullable=False),
 )

@@ -5,6 +5,7 @@ The transaction of a curator's act also chains the act into the ledger's records
 """
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -239,6 +240,35 @@ class Store:
             table = schema.served.c
             here = sa.and_(table.analyst == analyst, table.account == account, table.position == position)
             return connection.execute(sa.select(table.position).where(here)).scalar_one_or_none() is not None
+
+    def request(self, who: str, what: str, body: dict[str, str]) -> None:
+        """Record a request for budget, or that it was declined.
+
+        Args:
+            who: The analyst or the curator.
+            what: "request" or "decline".
+            body: The data set, the holder, and the amount or the reason.
+        """
+        with self._database.write() as page:
+            _note(page, who, what, dict(body))
+
+    def saved(self, dataset: str) -> list[dict[str, str]]:
+        """The saved questions of a data set, oldest first."""
+        table = schema.saved
+        rows = sa.select(table).where(table.c.dataset == dataset).order_by(table.c.created, table.c.id)
+        with self._database.connection(writes=False) as connection:
+            return [dict(row) for row in connection.execute(rows).mappings()]
+
+    def save(self, question: dict[str, str]) -> None:
+        """Save a question, given as its columns without identity and time."""
+        now = datetime.now(UTC).isoformat(timespec="microseconds")
+        with self._database.connection(writes=True) as connection:
+            connection.execute(sa.insert(schema.saved).values(id=secrets.token_urlsafe(9), created=now, **question))
+
+    def forget(self, identity: str) -> None:
+        """Remove a saved question."""
+        with self._database.connection(writes=True) as connection:
+            connection.execute(sa.delete(schema.saved).where(schema.saved.c.id == identity))
 
 
 def _put_token(page: Writing, token: Token, token_hash: str, by: str) -> None:

@@ -1,0 +1,86 @@
+"""Dashboards: the saved questions of a data set on one page. Looking at it never pays.
+
+A question that was answered shows its stored answer. One that would cost something says its price.
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import RedirectResponse, Response
+
+from neartwin.errors import AccessError, NeartwinError, ParameterError
+from neartwin.report.page import charts
+from neartwin.web.auth import Anyone, Asker, Caller, Form
+from neartwin.web.builder.fields import read
+from neartwin.web.datasets import Dataset
+from neartwin.web.errors import as_dict
+from neartwin.web.pages.answers import shown
+from neartwin.web.pages.ask import price_of, question_task, saved_for, stored_place, written
+from neartwin.web.pages.layout import address, first, page
+from neartwin.web.routes.datasets import Named, visible
+from neartwin.web.service import Running, Service
+
+router = APIRouter()
+MOST_SAVED = 24  # of one data set and project: each is planned when the page is shown
+_MOST_LETTERS = 20_000  # of the fields of a question
+_NOT_SAVED = {"csrf", "key", "action", "digest", "title", "for"}
+
+
+@router.get("/data/{name}/dashboard")
+async def dashboard(name: Named, request: Request, caller: Anyone, running: Running) -> Response:
+    """The saved questions that the caller may see, each with its stored answer or its price."""
+    dataset, _ = await run_in_threadpool(visible, running.directory, name, caller)
+    rows = await run_in_threadpool(saved_for, running.directory.store, name, caller)
+    cards = await asyncio.gather(*(_card(running, caller, dataset, row) for row in rows))
+    return page(request, "dashboard.html", caller=caller, title=f"Dashboard of {name}", name=name, cards=cards)
+
+
+@router.post("/data/{name}/dashboard")
+async def change(name: Named, caller: Asker, running: Running, sent: Form) -> Response:
+    """Save the question of the question page, or remove a saved one."""
+    dataset, _ = await run_in_threadpool(visible, running.directory, name, caller)
+    rows = await run_in_threadpool(saved_for, running.directory.store, name, caller)
+    if identity := first(sent, "remove"):
+        if not any(row["id"] == identity and _may_remove(row, caller) for row in rows):
+            raise AccessError(404, "question", identity, "is not a saved one of yours", remedy="see the dashboard")
+        await run_in_threadpool(running.directory.store.forget, identity)
+        return RedirectResponse(address("data", name, "dashboard"), 303)
+    fields = json.dumps({part: values for part, values in sent.items() if part not in _NOT_SAVED})
+    project = "" if first(sent, "for") == "all" else caller.project
+    if len(fields) > _MOST_LETTERS or sum(row["project"] == project for row in rows) >= MOST_SAVED:
+        rule = f"must have at most {MOST_SAVED} questions of {_MOST_LETTERS:,} letters"
+        raise ParameterError("dashboard", name, rule, remedy="remove one, or ask a shorter one")
+    form = written(read(json.loads(fields)), dataset)
+    await running.ask(question_task("plan", dataset, caller, form))  # which refuses what cannot be asked
+    title = first(sent, "title")[:100] or ", ".join(form.names) or "A question"
+    values = {"dataset": name, "owner": caller.name, "project": project, "title": title, "fields": fields}
+    await run_in_threadpool(running.directory.store.save, values)
+    return RedirectResponse(address("data", name, "dashboard"), 303)
+
+
+def _may_remove(row: dict[str, str], caller: Caller) -> bool:
+    return caller.role == "curator" or row["owner"] == caller.name
+
+
+async def _card(running: Service, caller: Caller, dataset: Dataset, row: dict[str, str]) -> dict[str, Any]:
+    card = row | {"fault": "", "price": "", "place": "", "removable": _may_remove(row, caller)}
+    try:
+        form = written(read(json.loads(row["fields"])), dataset)
+        plan = await running.ask(question_task("plan", dataset, caller, form))
+        return card | await run_in_threadpool(_stored, running, caller, dataset.name, plan, row["id"])
+    except NeartwinError as refusal:
+        return card | {"fault": as_dict(refusal)}
+
+
+def _stored(running: Service, caller: Caller, name: str, plan: dict[str, Any], identity: str) -> dict[str, Any]:
+    """The charts of a stored answer and the address of its page, or the price of one that is not stored."""
+    if plan["stored"] is None:
+        return {"price": price_of(plan)}
+    document = running.directory.books.account(name).answer(plan["stored"]).document
+    answer = shown(document, 1, json.dumps(plan["shown_after"]) if plan["shown_after"] else "")
+    drawn = charts(answer, name=f"chart-{identity}")
+    place = stored_place(running, caller, name, plan)
+    return {"charts": drawn, "headline": answer.headline, "lines": answer.lines()[:6], "place": place}
