@@ -214,6 +214,19 @@ def test_a_stranger_gets_a_chart_by_at_most_six_clicks_and_fields(browser, addre
         assert len(steps) <= 6
 
 
+def test_a_question_is_saved_under_its_name(browser, address, tokens):
+    from playwright.sync_api import expect
+
+    with person(browser, address) as page:
+        sign_in(page, tokens["analyst"])
+        page.goto("/data/purchases/ask")
+        page.get_by_text("Save it to the dashboard").click()
+        page.locator("[name=title]").press_sequentially("Buyers", delay=100)  # longer than the wait for a preview
+        page.get_by_role("button", name="Save the question").click()
+        page.wait_for_url("**/dashboard")
+        expect(page.get_by_role("heading", name="Buyers")).to_be_visible()
+
+
 def test_what_changed_since_its_preview_is_not_paid(browser, address, directory, tokens):
     from playwright.sync_api import expect
 

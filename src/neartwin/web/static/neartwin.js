@@ -95,7 +95,7 @@ if (form) {
 
   form.addEventListener("input", (event) => {
     const target = event.target;
-    if (target.name === "view") return; // shows another form of the same question
+    if (["view", "title", "for"].includes(target.name)) return; // nothing of the question
     wait();
     if (target === slider) {
       amount.value = String(Number((10 ** Number(slider.value)).toPrecision(3)));
