@@ -125,7 +125,8 @@ def test_refused_sql_shows_the_sql_that_works(desk, asked, shown, line):
         desk.sql(asked)
     assert_shown(refused.value, shown, line)
     assert desk.account.spent == before
-    desk.sql(line)
+    if ";" not in line:  # several are one series
+        desk.sql(line)
 
 
 @pytest.mark.parametrize(("asked", "shown", "line"), read("json"))

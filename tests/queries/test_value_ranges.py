@@ -41,7 +41,7 @@ def exact(made, columns):
     answers = [[len(columns["paid"])]]
     first = np.unique(columns["who"], return_index=True)[1]
     for one in made.first_stages[0].plans[1:]:
-        edges = [float(edge) for edge in next(iter(one.outputs.values())).edges]
+        edges = [float(edge) for edge in next(iter(one.query.aggregates.values())).edges]
         answers.append(np.histogram(np.clip(columns["paid"][first], edges[0], edges[-1]), edges)[0])
     return answers
 
@@ -118,7 +118,7 @@ def test_chosen_bounds_are_whole_steps_within_limits_for_any_answer(low, high, f
     statistic = nt.sum("paid", low, high, "1/4", fill=None if fill is None else high, clip=CHOSEN)
     made = plan(rows.agg(s=statistic), spend=nt.gdp(1), limits=nt.limits(max_rows_per_group=5))
     draw = np.random.default_rng(2)
-    bins = len(next(iter(made.first_stages[0].plans[1].outputs.values())).bins)
+    bins = len(next(iter(made.first_stages[0].plans[1].query.aggregates.values())).bins)
     for answers in ([1e6], draw.integers(-50, 2000, bins)), ([-5], np.zeros(bins)), ([9], np.full(bins, -1)):
         one = made.first_stages[0].chosen(made, answers)
         bounds = one.plan.query.aggregates["s"].bounds

@@ -1,5 +1,6 @@
 """The pages without a browser: who may see which, what they never do, and that fields, SQL and JSON are one question."""
 
+import csv
 import html
 import json
 import re
@@ -165,10 +166,11 @@ def test_preview_is_free_and_repeated_clicks_pay_once(client, directory, signed)
     ordered = sent | {"order_by": "units DESC", "limit": "2"}
     shown = client.post("/data/purchases/ask", data=ordered)
     assert shown.url.path == first.url.path
-    units = [float(found) for found in re.findall(r"<td>([0-9,]+) ±", shown.text.replace(",", ""))]
+    lines = [*csv.DictReader(client.get(f"{first.url.path}/csv", params=dict(shown.url.params)).text.splitlines())]
+    units = [int(line["units"]) for line in lines]
     assert len(units) == 2
     assert units == sorted(units, reverse=True)
-    assert client.get(f"{first.url.path}/csv", params=dict(shown.url.params)).text.count("\n") == 3
+    assert all(f"<td>{line['units']} ±" in shown.text.replace(",", "") for line in lines)
     # and divided
     divided = json.dumps({"computed": {"each": "mean_amount / units"}, "having": "each > 0", "limit": 1})
     assert client.get(f"{first.url.path}/csv", params={"after": divided}).text.splitlines()[0].endswith('"each_upper"')
