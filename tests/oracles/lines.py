@@ -57,7 +57,9 @@ class SampledGaussian:
     def roughly(self, lam):
         """Log weights and losses in floats."""
         u, mu, q = np.array(self.grid(lam, 10)) / 10, float(self.mu), float(self.q)
-        plus, minus = (np.log1p(q * np.expm1(sign * mu * u - mu * mu / 2)) for sign in (1, -1))
+        grown = [sign * mu * u - mu * mu / 2 for sign in (1, -1)]
+        small = (np.log1p(q * np.expm1(np.minimum(x, 700.0))) for x in grown)
+        plus, minus = (np.where(x > 700, math.log(q) + x, near) for x, near in zip(grown, small, strict=True))
         weight = -0.5 * u * u - math.log(10 * math.sqrt(2 * math.pi))
         loss = {"remove": plus, "add": -plus, "replace": plus - minus}[self.order]
         return weight + (0 if self.order == "add" else plus), loss
