@@ -18,7 +18,7 @@ ROWS = [
     for j in range(1 + 3 * (i % 2))
 ]
 SPEND = nt.approx(20, "1e-6")
-TUNED = {"limits": nt.limits(rows=nt.private_limit(64, groups=3, share="9/10"), max_groups=1)}
+TUNED = {"limits": nt.limits(rows=nt.private_limit(64, groups=3, share="9/10"), max_groups=1, loss_share=0)}
 
 
 def bars(made, name):
@@ -50,7 +50,7 @@ def test_written_table_has_the_noise_of_its_chosen_bounds_and_names_them(request
     rest = proposal.plan.first_stages[0].rest
     exact = [
         float(
-            plan(query, spend=rest, limits=nt.limits(rows=most, max_groups=1))
+            plan(query, spend=rest, limits=nt.limits(rows=most, max_groups=1, loss_share=0))
             .measures["rows"]
             .mechanism.half_width(0.95)
         )
