@@ -13,12 +13,12 @@ from importlib.util import find_spec
 from math import exp, sqrt
 from statistics import median
 
-from neartwin.accounting.accountants import moments_accountant, rdp_accountant, rdp_epsilon
+from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.budgets import approx, gdp, pure
 from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
 from neartwin.accounting.filters import filter_for
 from neartwin.accounting.usage import cost, repeated
-from neartwin.losses import Gaussian, Laplace, SubsampledGaussian, central_limit, edgeworth, saddle_point
+from neartwin.losses import Gaussian, Laplace, SubsampledGaussian
 from neartwin.tradeoff import epsilon_of
 
 RATE, STEPS = "256/60000", 15 * 60_000 // 256
@@ -33,17 +33,13 @@ def timed(ask):
 
 def accountants():
     sgd = repeated(SubsampledGaussian(mu="10/13", rate=RATE), STEPS)
-    whole = STEPS * SubsampledGaussian(mu="10/13", rate=RATE)
     mu = 256 / 60_000 * sqrt(STEPS * (exp(1 / 1.3**2) - 1))
     asks = {
         "central limit theorem, published form (estimate)": lambda: epsilon_of(mu, "1e-5").upper,
-        "central limit of the loss (estimate)": lambda: central_limit(whole, "1e-5").value,
-        "Edgeworth (estimate)": lambda: edgeworth(whole, "1e-5").value,
-        "saddle point (estimate)": lambda: saddle_point(whole, "1e-5").value,
         "neartwin, certified lower end": lambda: cost(sgd).epsilon("1e-5").lower,
         "neartwin, certified upper end": lambda: cost(sgd).epsilon("1e-5").upper,
-        "RDP, better conversion": lambda: rdp_epsilon(rdp_accountant(sgd, orders=ORDERS), "1e-5").epsilon.upper,
-        "moments accountant": lambda: moments_accountant(sgd, "1e-5").epsilon.upper,
+        "RDP, better conversion": lambda: rdp_accountant(sgd, orders=ORDERS).epsilon("1e-5").epsilon.upper,
+        "moments accountant": lambda: rdp_accountant(sgd, orders=ORDERS).epsilon_mironov("1e-5").epsilon.upper,
     }
     if find_spec("dp_accounting"):
         from dp_accounting.pld import privacy_loss_distribution as pld

@@ -154,7 +154,6 @@ def other_rows(peers: dict[str, Callable[..., object]]) -> list[Row]:
         ("Laplace Renyi", lambda: laplace.renyi(MANY + 1.01), "the formula, by hand", *each(laplace_renyi, MANY + 1.01)),
         ("randomized response approximate max", lambda: response.approximate_max_divergence(UNIT), *NOBODY),
         ("RDP to epsilon", lambda: a.rdp_to_epsilon(rdp=MANY, order=8, delta="1e-6"), *epsilons),
-        ("RDP to delta", lambda: a.rdp_to_delta(rdp=MANY, order=8, epsilon=EPSILONS), *NOBODY),
         ("zCDP to epsilon, best order", lambda: a.zcdp_to_epsilon(rho=MANY, delta="1e-6"), "255 orders", *each(best_order, MANY)),
         ("pure DP to zCDP", lambda: a.zcdp_of_pure(MANY), *NOBODY),
         ("amplification by sampling", lambda: c.amplified_epsilon(epsilon=MANY, rate="0.01"), *NOBODY),

@@ -7,7 +7,7 @@ import mpmath
 import pytest
 
 from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
-from neartwin.accounting.calibration import betting_odds, largest_rate, least_noise, most_uses, true_positives
+from neartwin.accounting.calibration import largest_rate, least_noise, most_uses, true_positives
 from neartwin.accounting.usage import cost, repeated
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import (
@@ -139,12 +139,9 @@ def test_calibrated_numbers_equal_the_closed_forms():
         assert mpmath.mpf(found.numerator) / found.denominator <= true * (1 + mpmath.mpf("2e-5")), (name, goal)
 
 
-def test_odds_are_a_true_positive_rate_and_refuse_impossible_targets():
-    assert betting_odds(3, fpr="0.01") == true_positives("0.03", fpr="0.01")
-    assert least_noise(SCALED["laplace"], betting_odds(3, fpr="0.01")).value > 0
+def test_a_true_positive_rate_is_a_goal_and_an_impossible_one_is_refused():
+    assert least_noise(SCALED["laplace"], true_positives("0.03", fpr="0.01")).value > 0
     for bad in (
-        lambda: betting_odds(1, fpr="0.01"),
-        lambda: betting_odds(100, fpr="0.01"),
         lambda: true_positives("0.01", fpr="0.01"),
         lambda: true_positives(1, fpr="0.01"),
         lambda: true_positives("0.5", fpr=0),

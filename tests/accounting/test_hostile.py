@@ -64,6 +64,7 @@ GOOD = {
     "sensitivity": 1,
     "answers": 3,
     "step": 1,
+    "steps": 4,
     "size": 2,
     "count": 3,
     "slack": "1e-6",
@@ -105,7 +106,6 @@ GOOD = {
     "whole": 3 * Laplace(epsilon="0.1"),
     "target": budgets.approx(1, "1e-6"),
     "first": budgets.gdp(1, "1e-9"),
-    "odds": 3,
     "tolerance": "1e-2",
     "eps": 1.0,
     "pool": "1e-6",
@@ -155,7 +155,7 @@ def doors() -> dict[str, Callable[..., object]]:
     for step in ("spent", "budget_of", "budget_in", "parts_of"):  # steps of calibration, and of what reads texts
         found.pop(step)
     whole = 3 * Laplace(epsilon="0.1")
-    for name in ("epsilon", "delta", "renyi", "tradeoff", "advantage", "tpr", "odds", "gdp", "zcdp", "pure"):
+    for name in ("epsilon", "delta", "renyi", "tradeoff", "advantage", "tpr", "gdp", "zcdp", "pure"):
         found[f"Composed.{name}"] = getattr(whole, name)
     return found
 

@@ -11,7 +11,7 @@ import pytest
 from neartwin.accounting import dp_accounting
 from neartwin.accounting.budgets import approx
 from neartwin.accounting.calibration import least_noise
-from neartwin.accounting.dp_accounting import from_event, from_pld, to_event, to_pld
+from neartwin.accounting.dp_accounting import from_event, to_event, to_pld
 from neartwin.accounting.training import fixed_batches
 from neartwin.accounting.usage import cost, parallel, repeated, sequential, subsample
 from neartwin.errors import ParameterError, PrivacyError
@@ -25,6 +25,7 @@ from neartwin.losses import (
     Laplace,
     Leak,
     Pure,
+    RandomAllocation,
     SubsampledFinite,
     SubsampledGaussian,
     SubsampledLaplace,
@@ -35,7 +36,13 @@ if not os.environ.get("CI"):  # in CI its absence is a failure
     pytest.importorskip("dp_accounting")
 
 
-NEWER = {"EpsilonDeltaDpEvent", "DiscreteGaussianDpEvent", "ExponentialMechanismDpEvent", "PermuteAndFlipDpEvent"}
+NEWER = {
+    "EpsilonDeltaDpEvent",
+    "DiscreteGaussianDpEvent",
+    "ExponentialMechanismDpEvent",
+    "PermuteAndFlipDpEvent",
+    "RandomAllocationDpEvent",
+}
 
 
 def newer(kind, **fields):
@@ -103,21 +110,6 @@ def test_an_event_without_a_theorem_is_refused(dp):
         with pytest.raises(PrivacyError, match=r"state (its|their)"):
             from_event(event)
     assert cost(from_event(dp.ZCDpEvent(0.1))).epsilon("1e-6").upper == pytest.approx(2.141939, abs=1e-5)
-
-
-def test_their_pld_composes_here_to_what_it_composes_to_there(theirs):
-    pld = theirs.from_gaussian_mechanism(2.0, value_discretization_interval=1e-2, sampling_prob=0.2)
-    ours = 20 * cost(from_pld(pld)).cases[0]
-    for eps in (0.1, 0.5, 1.0):
-        found = ours.delta(eps)
-        assert found.upper == pytest.approx(pld.self_compose(20).get_delta_for_epsilon(eps), rel=1e-4)
-        assert found.upper >= cost(20 * SubsampledGaussian(mu="0.5", rate="0.2")).delta(eps).lower
-        assert found.lower == 0  # a pessimistic distribution bounds nothing from below
-    optimistic = theirs.from_gaussian_mechanism(2.0, pessimistic_estimate=False)
-    with pytest.raises(PrivacyError, match="optimistic"):
-        from_pld(optimistic)
-    with pytest.raises(ParameterError):
-        ours.delta(0.1, direction="replace")
 
 
 def test_written_pld_is_pessimistic_both_ways_and_composes(theirs):
@@ -215,6 +207,17 @@ def test_events_of_the_newest_source_are_read():
         cost(from_event(newer("ExponentialMechanismDpEvent", epsilon=1.0))).cases == cost(BoundedRange(epsilon=1)).cases
     )
     assert cost(from_event(newer("PermuteAndFlipDpEvent", epsilon=1.0))).cases == cost(Pure(epsilon=1)).cases
+    gaussian = newer("GaussianDpEvent", noise_multiplier=2.0)
+    for drawn, known in (
+        (1, RandomAllocation(mu="0.5", steps=100)),
+        (3, RandomAllocation(mu="0.5", steps=100, participations=3)),
+        (0, dp_accounting.NOTHING),
+    ):
+        event = newer("RandomAllocationDpEvent", event=gaussian, num_selected=drawn, num_steps=100)
+        assert cost(from_event(event)).cases == cost(known).cases
+    laplace = newer("LaplaceDpEvent", noise_multiplier=2.0)
+    with pytest.raises(PrivacyError, match="Gaussian noise alone"):
+        from_event(newer("RandomAllocationDpEvent", event=laplace, num_selected=1, num_steps=100))
     shifted = cost(from_event(newer("ZCDpEvent", rho=0.1, xi=0.2)))
     for order in (1.5, 3.0, 100.0):
         assert 0.2 + 0.1 * order <= shifted.renyi(order).upper <= 0.2 + 0.11 * order + 0.02

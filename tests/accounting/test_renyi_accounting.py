@@ -17,11 +17,9 @@ from neartwin.accounting import (
     bounded_range_rdp,
     compose_rdp,
     rdp_curve,
-    rdp_to_delta,
     rdp_to_epsilon,
     rdp_to_epsilon_mironov,
     worst_steps,
-    zcdp_for_epsilon,
     zcdp_of_bounded_range,
     zcdp_of_laplace,
     zcdp_of_pure,
@@ -161,10 +159,6 @@ def test_conversions_at_their_edges():
     assert rdp_to_epsilon(rdp="0.5", order=float("inf"), delta="1e-5").upper == 0.5
     assert rdp_to_epsilon_mironov(rdp="0.5", order=float("inf"), delta="1e-5").upper == 0.5
     assert rdp_to_epsilon(rdp=np.array([np.inf]), order=2, delta="1e-5").lower[0] == np.inf
-    back = rdp_to_delta(
-        rdp="0.5", order=10, epsilon=np.asarray(rdp_to_epsilon(rdp="0.5", order=10, delta="1e-5").upper)
-    )
-    assert back.upper == pytest.approx(1e-5, rel=1e-12)
     for bad in ({"order": 1}, {"delta": 0}, {"delta": 1}, {"rdp": -1}):
         with pytest.raises(ParameterError):
             rdp_to_epsilon(**{"rdp": "0.5", "order": 10, "delta": "1e-5"} | bad)
@@ -180,12 +174,6 @@ def test_the_optimal_zcdp_order_beats_a_grid_of_orders(rho, power):
     assert found.lower <= max(0, grid.min()) * (1 + 1e-12)
     assert found.upper <= max(0, grid.min()) * (1 + 1e-9) + 1e-13
     assert found.width <= 1e-10 * max(found.upper, 1e-3)
-
-
-def test_the_inverse_of_zcdp_spends_no_more():
-    rho = zcdp_for_epsilon(epsilon=1, delta="1e-6")
-    assert zcdp_to_epsilon(rho=np.asarray(rho.lower), delta="1e-6").upper <= 1 + 1e-12
-    assert zcdp_to_epsilon(rho=np.asarray(rho.upper * 1.0001), delta="1e-6").lower > 1
 
 
 @pytest.mark.parametrize("size", ["0.1", "1", "5"])

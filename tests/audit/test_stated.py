@@ -1,5 +1,7 @@
 """A claim made from a promise is that promise: never below what a private mechanism does, and refuted by one that is not."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -67,7 +69,7 @@ def normals(mu, runs=40_000):
         gdp(1, "1e-4"),
         Guarantee.of(gdp(1), unit="who", neighbours="add_remove"),
         tradeoff.gaussian(1),
-        Gaussian.for_gdp(mu=1, l2_squared=9).curve(),
+        Gaussian.for_gdp(mu=Fraction(1), l2_squared=9).losses(),
         1 * losses.Gaussian(mu=1),
         4 * losses.Gaussian(mu="0.5"),
     ],
@@ -84,8 +86,8 @@ def test_promises_with_a_number_of_their_own_are_audited_in_it():
     assert claim_of(advantage("0.25")) == EpsilonDelta(0.0, 0.25)
 
 
-def test_a_mechanisms_own_curve_is_a_claim_that_its_epsilon_bounds():
-    claim = claim_of(DiscreteLaplace.calibrated(epsilon=1, sensitivity=3).curve())
+def test_a_mechanisms_own_losses_are_a_claim_that_its_epsilon_bounds():
+    claim = claim_of(DiscreteLaplace.calibrated(epsilon=Fraction(1), sensitivity=3).losses())
     assert np.all(claim.floor(RATES) >= claim_pure(1).floor(RATES) - 1e-12)
     assert np.max(claim.floor(RATES) - claim_pure(1).floor(RATES)) > 0.01  # tighter than its epsilon
 

@@ -24,7 +24,8 @@ def test_verdict_follows_the_best_event_which_proves_it(weights, epsilon, delta)
     P, Q = [Fraction(x, sum(p)) for x in p], [Fraction(y, sum(q)) for y in q]
     found = verdict(finite_pair(P, Q), epsilon=epsilon, delta=delta)
     worst = max(finite_hockey_stick(P, Q, epsilon), finite_hockey_stick(Q, P, epsilon))
-    gap = worst - delta.numerator / (delta.denominator * type(worst)(1))
+    with mp.workdps(60):
+        gap = worst - mp.mpf(delta.numerator) / delta.denominator
     if abs(gap) > 1e-30:
         assert bool(found) == (gap < 0)
     first, second = (P, Q) if found.direction == "P over Q" else (Q, P)

@@ -22,8 +22,9 @@ def test_bounded_range_promise_covers_the_worst_and_its_lower_end_does_not(count
     for e in ("0.05", "0.6"):
         found = (count * BoundedRange(epsilon=e)).epsilon(delta)
         assert ranges.composed(e, count, found.upper) <= delta
-        if found.lower > 0:
-            assert ranges.composed(e, count, found.lower) >= delta
+        assert found.width <= (0.002 if count <= 17 else 0.03) * found.upper
+        if count <= 2 and found.lower > 0:
+            assert ranges.adaptive(float(e), count, found.lower, 4000) >= delta * (1 - 1e-4)
         short = (count * RandomizedResponse(epsilon=mp.nstr(mp.mpf(e) / 2, 6))).epsilon(delta).upper
         worst = ranges.composed(e, count, short)
         assert short == 0 or worst > delta  # one member's own epsilon: too little for the class
@@ -32,3 +33,32 @@ def test_bounded_range_promise_covers_the_worst_and_its_lower_end_does_not(count
 def test_one_use_is_as_tight_as_the_class_allows():
     found = (1 * BoundedRange(epsilon=1)).epsilon(1e-6)
     assert ranges.composed(1, 1, found.upper * (1 - 1e-6)) > 1e-6 >= ranges.composed(1, 1, found.upper)
+
+
+@pytest.mark.parametrize(("e", "count"), [("0.3", 2), ("1", 3), ("4", 2)])
+def test_adaptive_uses_cost_what_a_search_at_every_step_finds(e, count):
+    whole = count * BoundedRange(epsilon=e)
+    for share in (0.1, 0.3, 0.6):
+        eps = share * count * float(e)
+        found, truth = whole.delta(eps), float(ranges.adaptive(float(e), count, eps, 1000))
+        assert found.lower <= truth * (1 + 1e-5)
+        assert truth <= found.upper * (1 + 1e-12)
+        assert found.width < 1e-4 * truth
+        assert truth * (1 + 1e-3) not in found
+        assert truth * (1 - 1e-3) not in found
+
+
+def test_a_choice_by_an_earlier_answer_costs_more():
+    fixed = float(ranges.composed(1, 3, 0.9))
+    assert (3 * BoundedRange(epsilon=1)).delta(0.9).lower > 1.05 * fixed
+
+
+def test_the_optimum_is_attained_at_all_sizes_and_joins_others():
+    for e, count in (("0.001", 7), ("20", 3), ("0.1", 400), ("60", 2), ("0.5", 10_000)):
+        whole = count * BoundedRange(epsilon=e)
+        found = whole.epsilon("1e-6")
+        assert 0 < found.lower <= found.upper <= float(e) * count * (1 + 1e-12)
+        assert whole.pure().upper == pytest.approx(float(e) * count, rel=1e-12)
+        more = (whole + RandomizedResponse(epsilon="0.1")).epsilon("1e-6")
+        assert found.lower * 0.4 <= more.lower <= more.upper
+        assert found.upper <= more.upper * (1 + 1e-9)

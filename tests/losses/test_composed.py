@@ -187,7 +187,7 @@ def test_renyi_divergences_by_quadrature():
             assert 50 * mp.log(integral) / (mp.mpf(order) - 1) in whole.renyi(order, direction=direction)
 
 
-def test_bounded_range_lies_between_a_member_and_the_worst_two_point_pair():
+def test_bounded_range_costs_no_less_than_the_worst_two_point_pair():
     e = 1.0
     for count in (1, 3):
         whole = count * BoundedRange(epsilon=1)
@@ -198,7 +198,8 @@ def test_bounded_range_lies_between_a_member_and_the_worst_two_point_pair():
                 p = q * math.exp(t)
                 law = [(mp.mpf(t), mp.mpf(p)), (mp.mpf(t - e), mp.mpf(1 - p))]
                 worst = max(worst, float(truth.atoms(law, count, eps)))
-            assert found.lower <= worst <= found.upper
+            assert worst * (1 - 1e-3) <= found.lower  # uses that choose by earlier answers may cost more
+            assert worst <= found.upper
             if count == 1:
                 assert found.upper - worst < 1e-3
 

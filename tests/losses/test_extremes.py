@@ -6,7 +6,7 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from neartwin.losses import Approx, FinitePair, Laplace, SubsampledLaplace
+from neartwin.losses import Approx, FinitePair, Gaussian, Laplace, Pure, SubsampledGaussian, SubsampledLaplace, compose
 from tests.oracles import compositions as truth
 from tests.oracles import sums
 from tests.oracles import truth as oracle
@@ -102,3 +102,28 @@ def test_losses_that_are_all_negative_unless_all_is_revealed_have_answers():
         (exact,) = oracle.delta(uses, "remove", [Fraction(eps)])
         assert found.lower <= exact <= found.upper, eps
         assert found.width <= 1e-9
+
+
+def test_sampled_noise_far_below_the_sensitivity_has_an_answer():
+    once, whole, all_steps = (
+        made.epsilon(Fraction(1, 10**104), direction="remove")
+        for made in (
+            1 * SubsampledGaussian(mu=30, rate="0.1"),
+            2 * SubsampledGaussian(mu=30, rate="0.1"),
+            2 * Gaussian(mu=30),
+        )
+    )
+    assert once.lower <= whole.upper <= all_steps.upper
+    assert whole.lower <= all_steps.upper
+
+
+@pytest.mark.parametrize(("more", "top"), [([], 1.0), ([Pure(epsilon=2)], 3.0), ([Laplace(epsilon=2)], 3.0)])
+def test_a_delta_that_is_all_revealed_is_told_from_one_just_below(more, top):
+    leak = Fraction(22421, 625 * 10**8)
+    whole = compose([Approx(epsilon=1, delta=leak), *more])
+    assert whole.epsilon(leak).upper == pytest.approx(top, rel=1e-9)
+    assert whole.epsilon(leak * (1 - Fraction(1, 10**20))).upper == math.inf
+    assert whole.epsilon(leak * (1 + Fraction(1, 10**20))).upper == pytest.approx(top, rel=1e-9)
+    thrice = 1 - (1 - leak) ** 3
+    assert (3 * whole).epsilon(thrice).upper == pytest.approx(3 * top, rel=1e-9)
+    assert (3 * whole).epsilon(thrice * (1 - Fraction(1, 10**20))).upper == math.inf

@@ -6,10 +6,8 @@ from neartwin.accounting.bounded_range import zcdp_of_bounded_range as zcdp_of_b
 from neartwin.accounting.renyi import RdpCurve as RdpCurve
 from neartwin.accounting.renyi import compose_rdp as compose_rdp
 from neartwin.accounting.renyi import rdp_curve as rdp_curve
-from neartwin.accounting.renyi import rdp_to_delta as rdp_to_delta
 from neartwin.accounting.renyi import rdp_to_epsilon as rdp_to_epsilon
 from neartwin.accounting.renyi import rdp_to_epsilon_mironov as rdp_to_epsilon_mironov
-from neartwin.accounting.renyi import zcdp_for_epsilon as zcdp_for_epsilon
 from neartwin.accounting.renyi import zcdp_of_laplace as zcdp_of_laplace
 from neartwin.accounting.renyi import zcdp_of_pure as zcdp_of_pure
 from neartwin.accounting.renyi import zcdp_to_epsilon as zcdp_to_epsilon

@@ -4,8 +4,8 @@ Every returned value was itself evaluated, and its upper bound meets the goal. T
 course of the search. Secants of logarithms bracket the goal. The search ends where a value that meets it and one that does not
 lie close together. Each trial is one question to the engine.
 
-A goal is a budget, or one point of the attacker's curve, stated as a rate or as betting odds. A point bounds no whole curve, so
-it opens no account and composes with nothing. For noise it is as good a goal as any other number.
+A goal is a budget, or one point of the attacker's curve: odds of three to one are three times the false alarms. A point
+bounds no whole curve, so it opens no account and composes with nothing. For noise it is as good a goal as any other number.
 """
 
 import math
@@ -18,7 +18,7 @@ from neartwin import losses
 from neartwin.accounting.budgets import Advantage, Approx, Budget, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.accounting.conversions import as_gdp, as_pure, as_rdp, as_zcdp
 from neartwin.accounting.usage import AnyUsage, Cost, cost
-from neartwin.checks import open_probability, positive
+from neartwin.checks import open_probability
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational
 from neartwin.losses import Composition, compose
@@ -63,26 +63,6 @@ def true_positives(rate: Number, *, fpr: Number) -> TruePositives:
     if target <= alarms:
         raise ParameterError("rate", target, f"must be above fpr={float(alarms):g}, which blind guessing has")
     return TruePositives(target, alarms)
-
-
-def betting_odds(odds: Number, *, fpr: Number) -> TruePositives:
-    """A bound on the odds that a positive of any attacker with this false positive rate is right, from even odds.
-
-    The odds are TPR/FPR, so 1 < odds < 1/fpr. Odds of 1 are blind guessing, and 1/fpr belongs to an attacker who is always
-    right.
-
-    Args:
-        odds: The largest odds to one.
-        fpr: The false positive rate, strictly between 0 and 1.
-
-    >>> str(betting_odds(5, fpr="0.01"))
-    'tpr=0.05 at fpr=0.01'
-    """
-    alarms = open_probability(fpr=rational(fpr=fpr))
-    target = positive(odds=rational(odds=odds))
-    if not 1 < target < 1 / alarms:
-        raise ParameterError("odds", target, f"must lie strictly between 1 and 1/fpr = {float(1 / alarms):g}")
-    return TruePositives(target * alarms, alarms)
 
 
 def spent(total: Cost, goal: Goal) -> tuple[Fraction | float, Fraction]:

@@ -1,4 +1,4 @@
-"""dp_accounting in and out: its `DpEvent` trees and its PLDs are read, and costs are written as its PLDs (extra `interop`).
+"""dp_accounting in and out: its `DpEvent` trees are read and written, and costs are written as its PLDs (extra `interop`).
 
     whole = cost(from_event(event))            # instead of PLDAccountant().compose(event)
     theirs = to_pld(whole)                     # a certified whole, for code that still wants a PLD
@@ -8,7 +8,6 @@ Parameters that are floats there are read as the decimals they print as.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -50,9 +49,6 @@ from neartwin.losses import (
     ZeroConcentrated,
 )
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, U
 from neartwin.tradeoff.polygons import hull_places
 
 MOST_POINTS = 200_000
@@ -152,6 +148,18 @@ def _truncated(event: Any) -> Usage:
     )
 
 
+def _allocated(event: Any) -> Usage:
+    """Gaussian steps of which a record is in some, drawn at random (T9, T12)."""
+    if type(event.event).__name__ != "GaussianDpEvent":
+        raise PrivacyError(
+            "random allocation is covered for Gaussian noise alone; state its (epsilon, delta) as Approx instead"
+        )
+    drawn, steps = int(event.num_selected), int(event.num_steps)
+    if drawn == 0:
+        return use(NOTHING)
+    return use(losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn))
+
+
 def _selected(event: Any) -> Usage:
     poisson = math.isinf(event.shape)
     return use(repeat_and_select(from_event(event.event), mean=event.mean, shape=None if poisson else event.shape))
@@ -192,6 +200,7 @@ _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
     "SampledWithoutReplacementDpEvent": _fixed,
     "SampledWithReplacementDpEvent": _with_replacement,
     "TruncatedSubsampledGaussianDpEvent": _truncated,
+    "RandomAllocationDpEvent": _allocated,
     "RepeatAndSelectDpEvent": _selected,
     "MixtureOfGaussiansDpEvent": _mixture,
     "EpsilonDeltaDpEvent": lambda e: use(Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta))),
@@ -272,70 +281,6 @@ def _written(events: Any, factor: PrivacyLoss) -> Any:
     return events.PoissonSampledDpEvent(float_above(rate), _written(events, base))
 
 
-@dataclass(frozen=True, slots=True)
-class GridLaw(Pair):
-    """A pessimistic distribution of losses on multiples of a step: masses that are not 0, by multiple; infinite with the rest."""
-
-    step: Fraction
-    multiples: tuple[int, ...]
-    masses: tuple[float, ...]
-    infinity: float
-
-    def repeated(self, count: int) -> Summand:
-        """Losses k step, exactly on a lattice; what the masses lack of 1 by rounding is infinite loss."""
-        masses = np.array(self.masses)
-        finite = math.fsum(self.masses)
-        high = min(max(self.infinity, 1 - finite) + 4 * U, 1.0)
-        losses = np.array([float(k * self.step) for k in self.multiples])
-        law = Weighted(losses, np.log(masses / finite), np.full(len(masses), 4 * ELEMENTARY), U * np.abs(losses))
-        spacing = math.gcd(*(k - self.multiples[0] for k in self.multiples)) or 1
-        lattice = Lattice(self.multiples[0] * self.step, spacing * self.step)
-        return AtomicSum(law, count, infinity=(max(self.infinity - 4 * U, 0.0), high), lattice=lattice)
-
-
-@dataclass(frozen=True, slots=True)
-class PrivacyLosses(PrivacyLoss):
-    """A mechanism known by pessimistic distributions of its losses: an upper end only."""
-
-    remove: GridLaw
-    add: GridLaw
-
-    def dominating_pair(self, direction: Direction) -> Pair:
-        """Each order's own."""
-        if direction.startswith("replace"):
-            raise ParameterError("direction", "replace", "is not known of a PLD made for add/remove")
-        return self.remove if direction == "remove" else self.add
-
-    def attained_pair(self, direction: Direction) -> Pair | None:
-        """Nothing is known from below."""
-        del direction
-        return None
-
-
-def from_pld(pld: Any) -> Usage:
-    """The spend of a dp_accounting `PrivacyLossDistribution`, which must be pessimistic. Its own rounding is not ours to bound.
-
-    Errors: `PrivacyError` for an optimistic one.
-    """
-    return use(PrivacyLosses(_read_pmf(pld._pmf_remove), _read_pmf(pld._pmf_add)))  # noqa: SLF001 - it has no other door
-
-
-def _read_pmf(pmf: Any) -> GridLaw:
-    if not pmf._pessimistic_estimate:  # noqa: SLF001
-        raise PrivacyError("an optimistic PLD bounds nothing from above; build it with pessimistic_estimate=True")
-    dense = pmf.to_dense_pmf()
-    masses = np.asarray(dense._probs, dtype=float)  # noqa: SLF001
-    occupied = np.flatnonzero(masses > 0)
-    if not len(occupied):
-        raise PrivacyError("this PLD has no finite loss: everything may be revealed")
-    return GridLaw(
-        step=rational(step=float(dense._discretization)),  # noqa: SLF001
-        multiples=tuple((occupied + int(dense._lower_loss)).tolist()),  # noqa: SLF001
-        masses=tuple(masses[occupied].tolist()),
-        infinity=float(dense._infinity_mass),  # noqa: SLF001
-    )
-
-
 def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-15") -> Any:
     """A pessimistic dp_accounting `PrivacyLossDistribution` of a whole under add/remove.
 
@@ -385,16 +330,3 @@ def _dots(
     deltas = np.minimum.accumulate(np.minimum(deltas, 1.0))
     corners = hull_places(np.exp(eps), deltas)
     return multiples[corners], deltas[corners]
-
-
-def _hull(x: FloatArray, y: FloatArray) -> list[int]:
-    """The corners of the lower convex hull of points with increasing x."""
-    corners: list[int] = []
-    for i in range(len(x)):
-        while len(corners) > 1:
-            a, b = corners[-2], corners[-1]
-            if (y[b] - y[a]) * (x[i] - x[a]) < (y[i] - y[a]) * (x[b] - x[a]):
-                break
-            corners.pop()
-        corners.append(i)
-    return corners

@@ -21,6 +21,10 @@ _KINDS: dict[str, type[Budget]] = {
     "three pools": Mixed,
     "advantage": Advantage,
 }
+_UNCHECKED = (
+    " This does not cover a failure: no check of these data is on record, and a value that cannot be read would have made"
+    " the release fail."
+)
 
 
 @shown_as_text
@@ -28,17 +32,22 @@ _KINDS: dict[str, type[Budget]] = {
 class Guarantee:
     """An upper bound on what anyone can tell apart.
 
-    promise: in the currency it was paid in, exact. unit: what is protected. neighbours: "add_remove" or "replace_one". units: how
-    many of them may change together.
+    Attributes:
+        promise: The promise in the currency it was paid in, exact.
+        unit: The unit of privacy.
+        neighbours: "add_remove" or "replace_one".
+        units: The number of units that may change together.
+        unchecked: Whether an unreadable value could have made the release fail, because no check of the data is on record.
     """
 
     promise: Budget
     unit: str
     neighbours: str
     units: int = 1
+    unchecked: bool = False
 
     @classmethod
-    def of(cls, price: Budget, *, unit: str, neighbours: str, units: int = 1) -> "Guarantee":
+    def of(cls, price: Budget, *, unit: str, neighbours: str, units: int = 1, unchecked: bool = False) -> "Guarantee":
         """The guarantee that a price buys.
 
         Args:
@@ -46,6 +55,7 @@ class Guarantee:
             unit: The unit of privacy.
             neighbours: The neighbour relation.
             units: The number of units that it protects together.
+            unchecked: Whether an unreadable value could make the release fail.
 
         Returns:
             The guarantee.
@@ -55,7 +65,7 @@ class Guarantee:
         """
         if not isinstance(price, Budget):
             raise ParameterError("price", price, "must be a target", remedy='for instance gdp(1) or approx(1, "1e-6")')
-        return cls(promise=price, unit=unit, neighbours=neighbours, units=units)
+        return cls(promise=price, unit=unit, neighbours=neighbours, units=units, unchecked=unchecked)
 
     def whole(self) -> "Composition":
         """The promise as its worst case: certified delta(eps), eps(delta), T(alpha), advantage and odds come from it.
@@ -120,7 +130,7 @@ class Guarantee:
             bet = f"whether {f'up to {self.units} {what} together are' if several else f'one {what} is'} in the data"
         return (
             f"Someone betting on {bet}, who starts at 50 % and knows everything else, can get to at most {percent:g} % "
-            "by looking at this."
+            f"by looking at this.{_UNCHECKED * self.unchecked}"
         )
 
     def __str__(self) -> str:
@@ -133,6 +143,7 @@ class Guarantee:
         """As text that `from_dict` reads back; pure and (epsilon, delta) promises have no "kind"."""
         scope = {"unit": self.unit, "neighbours": self.neighbours}
         scope |= {"units": str(self.units)} if self.units > 1 else {}
+        scope |= {"unchecked": "true"} if self.unchecked else {}
         if isinstance(self.promise, Pure | Approx):
             return {"epsilon": str(self.promise.epsilon), "delta": str(self.delta)} | scope
         kind = next(name for name, kind_of in _KINDS.items() if kind_of is type(self.promise))
@@ -151,6 +162,7 @@ class Guarantee:
         parts = dict(written)
         scope: dict[str, Any] = {"unit": str(parts.pop("unit")), "neighbours": str(parts.pop("neighbours"))}
         scope |= {"units": int(parts.pop("units"))} if "units" in parts else {}
+        scope |= {"unchecked": parts.pop("unchecked") == "true"} if "unchecked" in parts else {}
         kind = parts.pop("kind", None)
         amounts = {name: Fraction(value) for name, value in parts.items()}
         if kind is not None:

@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from neartwin import domains
-from neartwin.accounting.bounds import read_epsilon
-from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, hull, infinite, read, root
-from neartwin.checks import finite, integer, made_of, open_probability, several
+from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, hull, root
+from neartwin.checks import finite, integer, made_of, several
 from neartwin.divergences.gaussian import read_ratio
 from neartwin.divergences.laplace import laplace_kl
 from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Interval, Number, float_above, rational
+from neartwin.exact import Interval, float_above, rational
 
 if TYPE_CHECKING:
     from flint import arb
@@ -239,41 +238,6 @@ def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certi
     return _converted(value, rdp, order, delta, method="RDP to DP, Mironov Proposition 3")
 
 
-def rdp_to_delta(*, rdp: Any, order: Numeric, epsilon: Numeric) -> Certified:
-    """e^((a-1)(r - epsilon)) (1 - 1/a)^(a-1) / a, at most 1: the conversion of `rdp_to_epsilon` solved for delta.
-
-    Args:
-        rdp: r, a number, an array or an interval.
-        order: a > 1.
-        epsilon: The epsilon.
-
-    Returns:
-        The delta, certified.
-    """
-    e = read(epsilon=epsilon)
-
-    def value(r: Exact, a: Exact, e: Exact) -> "arb | Exact":
-        if a == math.inf:
-            return 0 if r <= e else 1
-        if infinite(r) or infinite(e):
-            return 1 if r == math.inf or e < 0 else 0
-        order = ball(a)
-        return ((order - 1) * (ball(r) - ball(e) + (-1 / order).log1p()) - order.log()).exp()
-
-    low, high, a, _ = _read(rdp, order, 0.5)
-    method = "RDP to DP, Canonne-Kamath-Steinke"
-    return each(
-        lambda x, y, a, e: (bounds(value, x, a, e)[0], bounds(value, y, a, e)[1]),
-        low,
-        high,
-        a,
-        e,
-        method=method,
-        least=0,
-        most=1,
-    )
-
-
 def _converted(value: Callable[..., Any], rdp: Any, order: Numeric, delta: Numeric, *, method: str) -> Certified:
     def ends(low: Exact, high: Exact, a: Exact, d: Exact) -> tuple[float, float]:
         both = bounds(value, high, a, d)
@@ -369,38 +333,6 @@ def zcdp_to_epsilon_bun_steinke(*, rho: Numeric, delta: Numeric) -> Certified:
         domains.OPEN_SHARE(delta=delta),
         method="Bun-Steinke Proposition 1.3",
     )
-
-
-def zcdp_for_epsilon(*, epsilon: Number, delta: Number) -> Certified:
-    """The largest rho that `zcdp_to_epsilon` turns into this (epsilon, delta). The guarantee is the *lower* end.
-
-    At that rho both derivatives are 0 at the best order a = 1 + u. So rho u^2 = ln(1 / (a delta)) and epsilon = rho
-    (1 + 2u) - ln(1 + 1/u). The first gives rho at u, and epsilon falls as u grows.
-
-    Args:
-        epsilon: The target.
-        delta: The target.
-
-    Returns:
-        An interval that holds rho.
-    """
-    e, d = read_epsilon(epsilon=epsilon), open_probability(delta=rational(delta=delta))
-    method = "zCDP to DP, inverse"
-    if e == 0:
-        return Interval(0.0, 0.0, method)
-
-    def rho_at(u: "arb") -> "arb":
-        return (-ball(d).log() - u.log1p()) / u**2
-
-    def excess(u: float) -> "arb":
-        point = ball(u)
-        return rho_at(point) * (1 + 2 * point) - (1 / point).log1p() - ball(e)
-
-    nats = bounds(lambda: -ball(d).log())
-    low, high = root(
-        excess, min(1e-9, bounds(lambda: -ball(d).log() / ball(10 * e + 10))[0]), math.expm1(min(nats[1], 700.0))
-    )
-    return Interval(max(0.0, bounds(lambda: rho_at(ball(high)))[0]), bounds(lambda: rho_at(ball(low)))[1], method)
 
 
 def zcdp_of_pure(epsilon: Numeric) -> Certified:

@@ -15,7 +15,7 @@ from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational, root_above
-from neartwin.losses import Gaussian, GaussianMixture, Leak, PublicChoice, Renyi, SubsampledGaussian
+from neartwin.losses import Gaussian, GaussianMixture, Leak, PublicChoice, RandomAllocation, Renyi, SubsampledGaussian
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
@@ -86,6 +86,29 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
     known = 1 - high + low
     one = PublicChoice(options=options, weights=((1 - high) / known, low / known))
     return repeated(sequential(one, Leak(delta=1 - known)) if known < 1 else one, steps)
+
+
+def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
+    """DP-SGD where each record is in one random step of each epoch, drawn afresh for each record and epoch (T9).
+
+    Args:
+        noise_multiplier: Above 0.
+        steps: Steps of an epoch.
+        epochs: Their number.
+    """
+    return repeated(RandomAllocation(mu=_inverse(noise_multiplier), steps=steps), epochs)
+
+
+def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
+    """DP-SGD where each record is thrown into one of as many bins as an epoch has steps, once for all epochs (T9).
+
+    Args:
+        noise_multiplier: Above 0.
+        steps: Steps of an epoch.
+        epochs: Their number. Each uses the bins in the same order.
+    """
+    mu = _inverse(noise_multiplier) * root_above(Fraction(integer(at_least=1, epochs=epochs)))
+    return use(RandomAllocation(mu=mu, steps=steps))
 
 
 def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> PrivacyLoss:

@@ -64,6 +64,7 @@ _FACTORS: Mapping[str, Callable[[Given], PrivacyLoss]] = {
     "zcdp": lambda g: losses.ZeroConcentrated(rho=_take(g, "rho")),
     "leak": lambda g: losses.Leak(delta=_take(g, "delta")),
     "subsampled_gaussian": lambda g: losses.SubsampledGaussian(mu=_distance(g, "sigma", "mu"), rate=_take(g, "rate")),
+    "random_allocation": lambda g: losses.RandomAllocation(mu=_distance(g, "sigma", "mu"), steps=_whole(g, "steps")),
     "subsampled_laplace": lambda g: losses.SubsampledLaplace(
         epsilon=_distance(g, "scale", "epsilon"), rate=_take(g, "rate")
     ),

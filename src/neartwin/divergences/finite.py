@@ -36,6 +36,8 @@ _MILD = 1000  # of an exponent, below which e^x is taken as it is
 class Pair(Protocol):
     """Two laws on one space. The divergences are those of P from Q; `reversed` gives those of Q from P."""
 
+    __slots__ = ()
+
     def kl(self) -> Certified:
         """KL divergence E_P[L], in nats; infinite where P charges what Q does not. Dwork and Roth 2014, Def. 3.5."""
 
@@ -56,6 +58,7 @@ class Pair(Protocol):
 
     def total_variation(self) -> Certified:
         """sup_S |P(S) - Q(S)|, the hockey-stick divergence at epsilon 0."""
+        return self.hockey_stick(0)
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """sup_S P(S) - e^epsilon Q(S), decreasing in epsilon.
@@ -78,7 +81,8 @@ class Pair(Protocol):
         """
 
     def reversed(self) -> "Pair":
-        """This pair with P and Q exchanged."""
+        """This pair with P and Q exchanged: itself where a shift the other way is the mirror image."""
+        return self
 
 
 def read_order(order: Numeric) -> Any:
@@ -123,7 +127,7 @@ Outcomes = Callable[[Any], Sequence[Outcome]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FinitePair:
+class FinitePair(Pair):
     """Two laws on one finite set, or a batch of such pairs.
 
     Attributes:
@@ -161,10 +165,6 @@ class FinitePair:
     def max_divergence(self) -> Certified:
         """The largest ln(p/q) over the support of P."""
         return elementwise(lambda at: _largest(self.outcomes(at)), self.at, method="max divergence, exact")
-
-    def total_variation(self) -> Certified:
-        """The sum of (p - q)_+."""
-        return self.hockey_stick(0)
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """The sum of (p - e^epsilon q)_+."""

@@ -22,7 +22,7 @@ from neartwin.balls import (
     read,
     root,
 )
-from neartwin.divergences.finite import read_delta, read_order
+from neartwin.divergences.finite import Pair, read_delta, read_order
 from neartwin.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def gaussian_pair(*, distance: Numeric, sigma: Numeric = 1) -> "GaussianPair":
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GaussianPair:
+class GaussianPair(Pair):
     """Made by `gaussian_pair`; mu >= 0, exact. The pair is symmetric."""
 
     mu: Any
@@ -78,10 +78,6 @@ class GaussianPair:
     def max_divergence(self) -> Certified:
         """Infinite, unless the two laws are one."""
         return elementwise(lambda mu: math.inf if mu else 0, self.mu, method="Gaussian max divergence")
-
-    def total_variation(self) -> Certified:
-        """2 Phi(mu/2) - 1 = erf(mu / sqrt 8)."""
-        return self.hockey_stick(0)
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), to full relative accuracy in the tail.
@@ -113,10 +109,6 @@ class GaussianPair:
             return math.inf if a == math.inf and mu else Fraction(a) * mu**2 / 2 if mu else 0
 
         return elementwise(value, read_order(order), self.mu, method="Gaussian Renyi, closed form")
-
-    def reversed(self) -> "GaussianPair":
-        """Itself: shifting the other way is the mirror image."""
-        return self
 
 
 def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":

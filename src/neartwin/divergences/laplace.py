@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, infinite, read
-from neartwin.divergences.finite import read_delta, read_order
+from neartwin.divergences.finite import Pair, read_delta, read_order
 from neartwin.divergences.gaussian import read_ratio
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def laplace_pair(*, distance: Numeric, scale: Numeric = 1) -> "LaplacePair":
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LaplacePair:
+class LaplacePair(Pair):
     """Made by `laplace_pair`; ratio: d >= 0, exact. The pair is symmetric: `reversed` has the same divergences."""
 
     ratio: Any
@@ -45,10 +45,6 @@ class LaplacePair:
     def max_divergence(self) -> Certified:
         """It is d."""
         return elementwise(lambda d: d, self.ratio, method="Laplace max divergence, closed form")
-
-    def total_variation(self) -> Certified:
-        """1 - e^(-d/2)."""
-        return self.hockey_stick(0)
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """1 - e^min(epsilon, (epsilon - d)/2), and 0 from epsilon = d on.
@@ -75,10 +71,6 @@ class LaplacePair:
         0.61912362...
         """
         return elementwise(_renyi, read_order(order), self.ratio, method="Laplace Renyi, closed form", least=0)
-
-    def reversed(self) -> "LaplacePair":
-        """Itself: shifting the other way is the mirror image."""
-        return self
 
 
 def laplace_kl(d: Exact) -> "arb | Exact":

@@ -1,8 +1,6 @@
 """Certified composition of privacy losses."""
 
-from neartwin.exact import Estimate
 from neartwin.losses.composition import Certified, Composition, compose
-from neartwin.losses.estimates import central_limit, edgeworth, saddle_point
 from neartwin.losses.families.bounded_range import BoundedRange
 from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
 from neartwin.losses.families.discrete_laplace import Geometric, Staircase
@@ -11,6 +9,7 @@ from neartwin.losses.families.gaussian import Gaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture
 from neartwin.losses.families.laplace import Laplace
 from neartwin.losses.families.public_choice import PublicChoice
+from neartwin.losses.families.random_allocation import RandomAllocation
 from neartwin.losses.families.randomized_response import Approx, Leak, Pure, RandomizedResponse, SilentResponse
 from neartwin.losses.families.renyi import Renyi, ZeroConcentrated
 from neartwin.losses.families.subsampled_finite import SubsampledFinite
@@ -23,7 +22,6 @@ __all__ = [
     "Certified",
     "Composition",
     "DiscreteGaussian",
-    "Estimate",
     "FinitePair",
     "Gaussian",
     "GaussianMixture",
@@ -33,6 +31,7 @@ __all__ = [
     "PiecewiseLinear",
     "PublicChoice",
     "Pure",
+    "RandomAllocation",
     "RandomizedResponse",
     "Renyi",
     "SilentResponse",
@@ -41,8 +40,5 @@ __all__ = [
     "SubsampledGaussian",
     "SubsampledLaplace",
     "ZeroConcentrated",
-    "central_limit",
     "compose",
-    "edgeworth",
-    "saddle_point",
 ]

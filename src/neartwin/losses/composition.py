@@ -6,10 +6,11 @@ line of some fifty frequencies for each distinct kind. The two directions are co
 
 from __future__ import annotations
 
+import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic
@@ -60,7 +61,6 @@ class PrivacyLoss(ABC):
 
     def renyi(self, direction: Direction) -> RenyiCurve | None:
         """A further upper bound that may beat the pair, or stand in for it."""
-        del direction
         return None
 
     def stated_pure(self) -> Fraction | None:
@@ -73,20 +73,27 @@ class PrivacyLoss(ABC):
 
     def __mul__(self, count: int) -> Composition:
         """`factor * n`: n uses, their losses independent."""
-        return _composed(self, count)
+        return Composition.of(self, count)
 
     def __rmul__(self, count: int) -> Composition:
         """`n * factor`."""
-        return _composed(self, count)
+        return Composition.of(self, count)
 
     def __add__(self, other: PrivacyLoss | Composition) -> Composition:
         """`factor + other`: one use of each."""
-        return _composed(self) + other
+        return Composition.of(self) + other
 
 
-def _composed(factor: PrivacyLoss, count: int = 1) -> Composition:
+class PureLoss(PrivacyLoss):
+    """A mechanism whose parameter epsilon is its pure guarantee, with one pair in every direction."""
 
-    return Composition.of(factor, count)
+    __slots__ = ()
+    both_ways: ClassVar[bool] = True
+    epsilon: Fraction
+
+    def stated_pure(self) -> Fraction:
+        """Its parameter."""
+        return self.epsilon
 
 
 DIRECTIONS: tuple[Direction, ...] = ("remove", "add", "replace")  # that may be asked for
@@ -207,7 +214,10 @@ class Composition:
             slope = answers[0].slope
             if not (answers[0].lower > 0 and other.meets(answers[0].lower, low, slope)):
                 answers.append(other.epsilon(low, high, rtol))
-        return _greatest(answers)
+        found = _greatest(answers)
+        if found.upper == math.inf:  # floats cannot tell whether what is revealed is exactly delta
+            return replace(found, upper=max(found.lower, *(one.finite_top(exact) for one in self.sides(direction))))
+        return found
 
     def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
         """The least delta for which the composition is (eps, delta)-DP, at each eps.
@@ -308,27 +318,6 @@ class Composition:
         curve: Certified[End] = self.tradeoff(fpr, direction=direction)
         lower, upper = (np.clip(1 - np.asarray(end), 0.0, 1.0) for end in (curve.upper, curve.lower))
         return _interval(np.maximum(lower - 1e-16, 0.0), np.minimum(upper + 2e-16, 1.0), curve.method)
-
-    def odds(self, fpr: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
-        """Betting odds: how many to one a positive of the best attack at this rate is right, starting from even odds.
-
-        They are TPR/FPR, at most e^eps under pure eps.
-
-        Args:
-            fpr: False positive rates above 0, any shape.
-            direction: As of `epsilon`.
-
-        >>> from neartwin.losses import Pure
-        >>> odds = (1 * Pure(epsilon=1)).odds(0.01)
-        >>> 2.718281828459045 in odds.outward(100)
-        True
-        """
-        rates = _checked(fpr, "fpr")
-        if np.any(rates <= 0):
-            raise ParameterError("fpr", fpr, "must be above 0")
-        result: Certified[End] = self.tpr(fpr, direction=direction)
-        lower, upper = np.asarray(result.lower) / rates, np.asarray(result.upper) / rates
-        return _interval(lower * (1 - 4e-16), upper * (1 + 4e-16), result.method)
 
     def gdp(self, delta: Number) -> Certified[float]:
         """The least mu for which T >= G_mu (x) f_{0,delta} at all alpha and in both directions.

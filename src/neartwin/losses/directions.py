@@ -29,6 +29,7 @@ UNKNOWN = "unknown"
 FAINT = 1e-12  # delta
 FIT = 1e-6  # relative width of the eps that a fit rests on: its own cells are no finer
 COARSE, LITTLE = 1e-6, 0.02  # of a line that only shows which direction costs more: relative error, share of the budget
+MANY = 10_000  # uses whose powers are not taken in fractions
 SMALL = 1e-6  # the order above 1 that stands for 1 where only bounds are known
 OTHER: dict[Direction, Direction] = {
     "remove": "add",
@@ -239,6 +240,16 @@ class DirectedComposition:
             if upper < result.upper:
                 result = Answer(result.lower, ordered(result.lower, upper), FLOOR)
         return result
+
+    def finite_top(self, delta: Fraction) -> float:
+        """The largest finite loss, if no more than delta is revealed, which is decided in fractions; else inf."""
+        kept = Fraction(1)
+        for pair, count in self.dominating.items():
+            leak = pair.revealed()
+            if (leak and count > MANY) or (leak is None and any(pair.repeated(count).log_finite)):
+                return math.inf
+            kept *= (1 - leak) ** count if leak else 1
+        return self.upper.top.loss if self.complete and self.upper is not None and 1 - kept <= delta else math.inf
 
     def pure(self) -> Answer:
         """The largest loss: exact where the top carries mass, else from below by what a tiny delta shows."""

@@ -36,7 +36,6 @@ from neartwin.tradeoff.gaussian_dp import mu_of_advantage as mu_of_advantage
 from neartwin.tradeoff.gaussian_dp import sigma_of as sigma_of
 from neartwin.tradeoff.gaussian_dp import sigma_of_mu as sigma_of_mu
 from neartwin.tradeoff.operations import compose as compose
-from neartwin.tradeoff.operations import from_lines as from_lines
 from neartwin.tradeoff.operations import from_profile as from_profile
 from neartwin.tradeoff.operations import group as group
 from neartwin.tradeoff.operations import maximum as maximum

@@ -411,30 +411,6 @@ def compose(*curves: TradeOff) -> TradeOff:
     return with_failure(reduce(product, known), failure)
 
 
-def from_lines(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] | FloatArray) -> FinitePair:
-    """The least curve with these support lines, one order of the pair: f(a) >= 1 - delta - e^epsilon a for each.
-
-    It is rounded down, so a guarantee may rest on it.
-
-    Args:
-        epsilon: (n,) of any sign.
-        delta: (n,) in [0, 1].
-
-    Returns:
-        The curve.
-
-    Raises:
-        ParameterError: The arrays differ in length, or delta is out of bounds.
-    """
-    slope, height = as_floats(finite(epsilon=epsilon)), as_floats(levels(delta=delta))
-    if slope.shape != height.shape or slope.ndim != 1:
-        raise ParameterError("delta", delta, "must give one value for each epsilon")
-    lines = np.append(slope, 0.0), np.append(height, 0.0 if slope.size == 0 else 1.0)
-    # the rounding of epsilon moves e^epsilon by |epsilon| units
-    alphas, betas = knots_below(np.exp(lines[0]) * (1 + (8 + np.abs(lines[0])) * UNIT), 1 - lines[1] - 8 * UNIT)
-    return pair_through(alphas, np.where(alphas >= 1, 0.0, np.maximum(betas - 16 * UNIT, 0.0)))
-
-
 def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number] | FloatArray) -> FinitePair:
     """The curve of a mechanism that is (epsilon_i, delta_i)-DP for every i: the largest of the f_{epsilon_i,delta_i}.
 
@@ -456,13 +432,17 @@ def from_profile(epsilon: Sequence[Number] | FloatArray, delta: Sequence[Number]
     """
     slope = as_floats(finite(epsilon=epsilon))
     if np.any(slope < 0):
-        raise ParameterError("epsilon", epsilon, "must not be negative", remedy="from_lines takes one order of a pair")
+        raise ParameterError("epsilon", epsilon, "must not be negative")
     lost = as_floats(levels(delta=delta))
     if slope.shape != lost.shape or slope.ndim != 1:
         raise ParameterError("delta", delta, "must give one value for each epsilon")
     # e^-e (1 - delta - a) is the line of slope e^-e with delta' = 1 - e^-e (1 - delta)
     mirrored = 1 - np.exp(-slope) * (1 - lost) * (1 - (8 + slope) * UNIT)
-    return from_lines(np.concatenate((slope, -slope)), np.concatenate((lost, np.clip(mirrored, 0.0, 1.0))))
+    slopes = np.concatenate((slope, -slope, [0.0]))
+    heights = np.concatenate((lost, np.clip(mirrored, 0.0, 1.0), [1.0 if slope.size else 0.0]))
+    # the rounding of epsilon moves e^epsilon by |epsilon| units
+    alphas, betas = knots_below(np.exp(slopes) * (1 + (8 + np.abs(slopes)) * UNIT), 1 - heights - 8 * UNIT)
+    return pair_through(alphas, np.where(alphas >= 1, 0.0, np.maximum(betas - 16 * UNIT, 0.0)))
 
 
 def violations(

@@ -80,7 +80,6 @@ class ThetaSum(Summand):
 
     def zcdp_tail(self, s: float) -> float:
         """Theta(w) <= Theta(0) for real w (its Fourier coefficients are positive): mu^2/2 at every order."""
-        del s
         return 0.5 * self.count * self.mu2 * (1 + 8 * U)
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
@@ -108,7 +107,6 @@ class ThetaSum(Summand):
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """The bound of the module's docstring, inside half a period; the same for every tilt."""
-        del tilt
         half = math.pi * self.s / self.d
         if until > half * (1 + 1e-12):
             return 0.0
@@ -164,7 +162,6 @@ class DiscreteGaussian(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return DiscreteGaussianPair(self.sigma2, self.sensitivity)
 
     def stated_rho(self) -> Fraction | None:

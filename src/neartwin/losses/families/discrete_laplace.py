@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 
 from neartwin.checks import in_floats, integer
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.composition import PureLoss
 from neartwin.losses.families.randomized_response import ResponsePair, three_losses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
@@ -53,7 +52,7 @@ class GeometricPair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Geometric(PrivacyLoss):
+class Geometric(PureLoss):
     """The geometric mechanism at epsilon = sensitivity * rate, integer answers.
 
     Errors: `ParameterError` unless epsilon is positive and sensitivity a whole number, at least 1.
@@ -62,7 +61,6 @@ class Geometric(PrivacyLoss):
     'lattice'
     """
 
-    both_ways: ClassVar[bool] = True
     epsilon: Fraction
     sensitivity: int
 
@@ -77,12 +75,7 @@ class Geometric(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return GeometricPair(self.epsilon / self.sensitivity, self.sensitivity)
-
-    def stated_pure(self) -> Fraction | None:
-        """Its parameter."""
-        return self.epsilon
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +93,7 @@ class StaircasePair(Pair):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Staircase(PrivacyLoss):
+class Staircase(PureLoss):
     """Staircase noise for one number.
 
     Errors: `ParameterError` unless epsilon is positive, sensitivity and step are whole numbers and 1 <= step <= sensitivity.
@@ -110,7 +103,6 @@ class Staircase(PrivacyLoss):
     True
     """
 
-    both_ways: ClassVar[bool] = True
     epsilon: Fraction
     sensitivity: int
     step: int
@@ -126,11 +118,6 @@ class Staircase(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction; binary response if no point of the noise is silent."""
-        del direction
         if self.sensitivity == 2 * self.step - 1:
             return ResponsePair(self.epsilon, Fraction(0), 0)
         return StaircasePair(self.epsilon, self.sensitivity, self.step)
-
-    def stated_pure(self) -> Fraction | None:
-        """Its parameter."""
-        return self.epsilon

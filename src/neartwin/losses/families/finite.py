@@ -42,9 +42,13 @@ class FinitePairLaw(Pair):
     p: Masses
     q: Masses
 
+    def revealed(self) -> Fraction:
+        """The P-mass of outcomes where Q vanishes."""
+        return sum((p for p, q in zip(self.p, self.q, strict=True) if q == 0), Fraction(0))
+
     def repeated(self, count: int) -> Summand:
         """Outcomes where Q vanishes are infinite losses; outcomes where P vanishes have no weight under P."""
-        infinity = sum((p for p, q in zip(self.p, self.q, strict=True) if q == 0), Fraction(0))
+        infinity = self.revealed()
         common = [(p, q) for p, q in zip(self.p, self.q, strict=True) if p > 0 and q > 0]
         if not common:  # everything is revealed
             only = Weighted(np.zeros(1), np.zeros(1), np.zeros(1), np.zeros(1))

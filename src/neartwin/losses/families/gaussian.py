@@ -46,17 +46,14 @@ class GaussianSum(Summand):
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Exact and decreasing in t."""
-        del tilt, until
         return -0.5 * self.mu2 * t * t * (1 - 16 * U)
 
     def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
         """Exact at the nearest t."""
-        del tilt, enough
         return np.square(np.maximum(t - width, 0.0)) * (-0.5 * self.mu2 * (1 - 32 * U))
 
     def zcdp_tail(self, s: float) -> float:
         """mu^2/2 at every order."""
-        del s
         return 0.5 * self.mu2 * (1 + 4 * U)
 
     def root(self, delta: float) -> tuple[float, float] | None:
@@ -135,7 +132,6 @@ class Gaussian(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return GaussianPair(self.mu)
 
     def stated_rho(self) -> Fraction | None:

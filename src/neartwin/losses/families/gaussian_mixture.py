@@ -94,7 +94,6 @@ class GaussianMixtureSum(NormalRatioSum):
 
     def ends(self, low: float, high: float) -> tuple[float, float]:
         """The cut of (S16)."""
-        del low  # equal to high
         shifts, weights, tilt = self.mixture.shifts, self.mixture.weights, high
         goal = self.goal - math.log(len(shifts))
         if self.direction == "add":

@@ -180,12 +180,10 @@ class LaplaceSum(Summand):
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """One for each kind."""
-        del tilt, t
         return len(self.e) * frequencies
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """|M(s)| <= (1 + 1/|1+2s|)(e^{tilt e} + e^{-(1+tilt)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(tilt)."""
-        del until
         e = self.e
         z = np.exp(-(1 + 2 * tilt) * e)
         whole = ((1 + tilt) + tilt * z) / (1 + 2 * tilt)
@@ -278,7 +276,6 @@ class Laplace(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return LaplacePair(self.rate)
 
     def stated_pure(self) -> Fraction | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from neartwin.checks import in_floats, integer, non_negative, open_probability
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.composition import PrivacyLoss, PureLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
@@ -110,6 +110,10 @@ class ResponsePair(Pair):
     delta: Fraction
     others: int
 
+    def revealed(self) -> Fraction:
+        """Its parameter."""
+        return self.delta
+
     def repeated(self, count: int) -> Summand:
         """Masses e^eps, 1 and others over their sum: errors of eps (U eps), exp and the division."""
         e = float(self.epsilon)
@@ -122,21 +126,12 @@ class ResponsePair(Pair):
             return TwoSidedSum(self.epsilon, count, infinity)
         small = math.exp(-e)
         whole = 1 + small + self.others * small
-        atoms = [(e, 1 / whole), (-e, small / whole), (0.0, self.others * small / whole)]
-        kept = [(l, p) for l, p in atoms if p > 0] if e else [(0.0, 1.0)]  # (0, delta): no loss but the infinite one
-        losses = np.array([l for l, _ in kept])
-        weighted = Weighted(
-            losses=losses,
-            log_masses=np.log([p for _, p in kept]),
-            mass_error=np.full(len(kept), 4 * ELEMENTARY + 4 * U * e),
-            loss_error=U * np.abs(losses),
-        )
-        step = self.epsilon if self.others else 2 * self.epsilon
-        return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(self.epsilon, step))
+        masses = (1 / whole, self.others * small / whole, small / whole) if e else (0.0, 1.0, 0.0)
+        return three_losses(self.epsilon, masses, count, infinity, error=4 * ELEMENTARY + 4 * U * e)
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Pure(PrivacyLoss):
+class Pure(PureLoss):
     """Any eps-DP mechanism, as its worst case, binary randomized response.
 
     Errors: `ParameterError` unless epsilon is finite and positive. Kairouz, Oh, Viswanath 2015.
@@ -145,7 +140,6 @@ class Pure(PrivacyLoss):
     True
     """
 
-    both_ways: ClassVar[bool] = True
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:
@@ -154,12 +148,7 @@ class Pure(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return ResponsePair(self.epsilon, NONE, 0)
-
-    def stated_pure(self) -> Fraction | None:
-        """Its parameter."""
-        return self.epsilon
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -185,7 +174,6 @@ class Approx(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return ResponsePair(self.epsilon, self.delta, 0)
 
     def stated_pure(self) -> Fraction | None:
@@ -194,7 +182,7 @@ class Approx(PrivacyLoss):
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class RandomizedResponse(PrivacyLoss):
+class RandomizedResponse(PureLoss):
     """The true one of k answers with odds e^eps against each other one.
 
     Errors: `ParameterError` unless epsilon is positive and answers is at least 2. Warner 1965; Kairouz et al. 2016.
@@ -203,7 +191,6 @@ class RandomizedResponse(PrivacyLoss):
     True
     """
 
-    both_ways: ClassVar[bool] = True
     epsilon: Fraction
     answers: int
 
@@ -214,12 +201,7 @@ class RandomizedResponse(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction: P names one answer, Q another, the rest have ratio 1."""
-        del direction
         return ResponsePair(self.epsilon, NONE, self.answers - 2)
-
-    def stated_pure(self) -> Fraction | None:
-        """Its parameter."""
-        return self.epsilon
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -241,7 +223,6 @@ class Leak(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return ResponsePair(NONE, self.delta, 0)
 
 
@@ -259,13 +240,21 @@ class SilentPair(Pair):
         return three_losses(self.epsilon, masses, count, error=4 * ELEMENTARY + 4 * U * e)
 
 
-def three_losses(epsilon: Fraction, masses: tuple[float, float, float], count: int, *, error: float) -> Summand:
+def three_losses(
+    epsilon: Fraction,
+    masses: tuple[float, float, float],
+    count: int,
+    infinity: tuple[float, float] = (0.0, 0.0),
+    *,
+    error: float,
+) -> AtomicSum:
     """So many copies of the losses epsilon, 0 and -epsilon.
 
     Args:
         epsilon: The greatest loss.
-        masses: Those of the three losses in this order, given a finite loss; one may be 0.
+        masses: Those of the three losses in this order, given a finite loss; some may be 0.
         count: The number of copies.
+        infinity: Bounds on the probability that one copy reveals all.
         error: A bound on the relative error of the masses.
     """
     e = float(epsilon)
@@ -275,11 +264,12 @@ def three_losses(epsilon: Fraction, masses: tuple[float, float, float], count: i
         mass_error=np.array([error for mass in masses if mass > 0]),
         loss_error=np.array([size for size, mass in zip((U * e, 0.0, U * e), masses, strict=True) if mass > 0]),
     )
-    return AtomicSum(weighted, count, lattice=Lattice(epsilon, epsilon))
+    step = epsilon if masses[1] > 0 else 2 * epsilon
+    return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(epsilon, step))
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class SilentResponse(PrivacyLoss):
+class SilentResponse(PureLoss):
     """Binary randomized response that says nothing half of the time: optimised unary encoding, Hadamard response.
 
     Errors: `ParameterError` unless epsilon is positive. Wang, Blocki, Li, Jha 2017; Acharya, Sun, Zhang 2019.
@@ -288,7 +278,6 @@ class SilentResponse(PrivacyLoss):
     True
     """
 
-    both_ways: ClassVar[bool] = True
     epsilon: Fraction
 
     def __init__(self, *, epsilon: Number) -> None:
@@ -297,9 +286,4 @@ class SilentResponse(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
-        del direction
         return SilentPair(self.epsilon)
-
-    def stated_pure(self) -> Fraction | None:
-        """Its parameter."""
-        return self.epsilon

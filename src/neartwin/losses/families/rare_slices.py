@@ -361,7 +361,6 @@ class SlicedSum(QuadratureSum):
 
     def layout(self, low: float, high: float, reach: float) -> Layout:
         """Equal steps, of few bits so that nodes are exact; low and high are one tilt."""
-        del low
         tilt = high
         if (tilt, reach) not in self._found:
             panels = self.panels
@@ -431,5 +430,4 @@ class SlicedSum(QuadratureSum):
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Count times that of one copy, by the best angle."""
-        del until
         return self.count * min(float(self.turned(tilt, t).min()), 0.0) * (1 - 1e-12) if t > 0 else 0.0

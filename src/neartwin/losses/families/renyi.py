@@ -73,12 +73,10 @@ class ZeroConcentrated(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair | None:
         """No pair is known."""
-        del direction
         return None
 
     def renyi(self, direction: Direction) -> RenyiCurve:
         """The line, equal in every direction."""
-        del direction
         return Linear(self.rho)
 
     def stated_rho(self) -> Fraction | None:
@@ -116,10 +114,8 @@ class Renyi(PrivacyLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair | None:
         """No pair is known."""
-        del direction
         return None
 
     def renyi(self, direction: Direction) -> RenyiCurve:
         """The chord bound in every direction."""
-        del direction
         return Listed(self.orders, self.values)

@@ -184,7 +184,6 @@ class NormalRatioSum(QuadratureSum):
         A term is w e^{a m - t g}, m the modulus and g the argument of `turned`. Its w errs as in `Tilted`, m and g as
         `turned` states. The normalisation and two sums err by 4 gamma and the mean error of the weights.
         """
-        del until
         if t <= 0:
             return 0.0
         rule = self.rule(tilt, 0.0)

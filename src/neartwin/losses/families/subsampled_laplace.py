@@ -174,7 +174,6 @@ class SubsampledLaplaceSum(QuadratureSum):
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Atoms keep their share, ramps fall like 1/t (S9)."""
-        del until
         if t <= 0:
             return 0.0
         atoms, ramps = self.apart(tilt)

@@ -131,6 +131,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
         return Answer(0.0, 0.0, CLOSED)
     # delta(eps) >= mass (1 - e^{eps - loss}), so eps(delta) >= loss + log(1 - delta/mass), at the least that the loss may be
     upper, mass, least = total.top
+    upper = upper if high_target > 0 else math.inf  # the infinite loss may be the whole delta, or more
     lower = -math.inf
     if low_target < mass:
         fall = math.log1p(-low_target / mass) * (1 + 1e-12)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.summands.rounding import NoCertificateError
 
 LOWEST, HIGHEST = math.log(1e-9), math.log(1e9)
 
@@ -75,10 +76,15 @@ def for_delta(total: SumOfLosses, delta: float, close: float = 0.5) -> Saddle:
         total: The sum.
         delta: Above 0.
         close: How near in its logarithm, before a last step.
+
+    Raises:
+        NoCertificateError: The variance near tilt 0 is beyond the floats.
     """
     wanted = math.log(delta)
     # a Gaussian's tilt of this variance: one of Newton's steps from where its density alone has it
     variance = max(total.cumulants(1e-3)[2], 1e-300)
+    if variance == math.inf:
+        raise NoCertificateError
     first = min(max(0.5 * math.log(max(-2 * wanted, 1.0) / variance), LOWEST), HIGHEST)
     tilt = math.exp(first)
     spread = variance + 1 / (tilt * tilt) + 1 / ((1 + tilt) * (1 + tilt))

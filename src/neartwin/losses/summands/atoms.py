@@ -390,7 +390,6 @@ class AtomicSum(Summand):
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The cost of a line, from the atoms."""
-        del tilt, t
         return work(len(self.weighted.losses), frequencies)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:

@@ -99,7 +99,6 @@ class Summand(ABC):
             t: The longest frequency.
             frequencies: Their number.
         """
-        del tilt, t
         return frequencies
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
@@ -110,7 +109,6 @@ class Summand(ABC):
             t: The least t'.
             until: The greatest t', perhaps infinite.
         """
-        del tilt, t, until
         return 0.0
 
     def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray | None:
@@ -124,7 +122,6 @@ class Summand(ABC):
             width: How far t' may be from t.
             enough: It may stop below this, (n,).
         """
-        del tilt, t, width, enough
         return None
 
     def zcdp_tail(self, s: float) -> float:
@@ -133,7 +130,6 @@ class Summand(ABC):
 
     def root(self, delta: float) -> tuple[float, float] | None:
         """About where a closed form meets delta, and -d log delta / d eps there; uncertified; None where bisection must do."""
-        del delta
         return None
 
     def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
@@ -143,7 +139,6 @@ class Summand(ABC):
             low_delta: At most the finite part of delta at the upper end.
             high_delta: At least the finite part of delta at the lower end.
         """
-        del low_delta, high_delta
         return None
 
     @property
@@ -153,7 +148,6 @@ class Summand(ABC):
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Closed form of E_P[(1 - e^{eps - L})_+ | L < inf] as (lower, upper), or None where there is none."""
-        del eps
         return None
 
 
@@ -166,6 +160,10 @@ class Pair(ABC):
     @abstractmethod
     def repeated(self, count: int) -> Summand:
         """The composition of `count` independent copies."""
+
+    def revealed(self) -> Fraction | None:
+        """P(L = inf) of one copy, exact; None where only its summand bounds it."""
+        return None
 
     def gaussian(self) -> Fraction | None:
         """The mu squared of the least G_mu that lies below T everywhere, alpha -> 0 included; None: unknown."""

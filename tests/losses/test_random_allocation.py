@@ -1,0 +1,127 @@
+"""Random allocation against integration over the noise, a long convolution, and the schemes that it lies between."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from neartwin.accounting import training
+from neartwin.accounting.usage import cost
+from neartwin.errors import ParameterError
+from neartwin.losses import Gaussian, Laplace, RandomAllocation
+from neartwin.losses.families import random_allocation
+from tests.oracles.allocation import convolved, delta
+
+FEW = 300  # nodes, for quick answers
+
+
+@pytest.fixture
+def few_nodes(monkeypatch):
+    monkeypatch.setattr(random_allocation, "NODES", FEW)
+    random_allocation.ratio.cache_clear()
+    yield
+    random_allocation.ratio.cache_clear()
+
+
+@pytest.mark.parametrize(("mu", "steps"), [("1", 2), ("0.3", 3), ("2", 2), ("5", 2)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_a_few_steps_cost_what_integration_over_their_noise_says(mu, steps, direction, few_nodes):
+    whole = 1 * RandomAllocation(mu=mu, steps=steps)
+    other = 1 * RandomAllocation(mu=Fraction(mu) * Fraction(41, 40), steps=steps)
+    for eps in (0.1, 0.4):
+        truth = delta(float(mu), steps, 1, eps, direction)
+        found = whole.delta(eps, direction=direction)
+        assert truth in found.outward()
+        assert found.width < 0.03 * truth
+        assert truth not in other.delta(eps, direction=direction)  # a fortieth more is told apart
+
+
+def test_laws_above_and_below_differ_from_the_truth_to_their_sides(few_nodes):
+    """Means under Q of convex functions of R: the truth between the two laws, and neither law on the other's side."""
+    truth = delta(1.0, 3, 1, 0.2, "remove")
+    low, high = (random_allocation.ratio(Fraction(1), 3, above=above) for above in (False, True))
+    at_low, at_high = (
+        float(law.masses @ np.maximum(law.values / 3 - math.exp(0.2), 0.0)) + law.beyond / 3 for law in (low, high)
+    )
+    assert at_low < truth * (1 - 1e-6) < truth * (1 + 1e-6) < at_high
+    for law in (low, high):
+        assert law.masses.sum() + law.nothing == pytest.approx(1, abs=1e-12)
+        assert law.masses @ law.values + law.beyond == pytest.approx(3, rel=1e-12)
+
+
+def test_one_step_is_the_gaussian_mechanism(few_nodes):
+    for mu in ("0.5", "3"):
+        found = (1 * RandomAllocation(mu=mu, steps=1)).epsilon("1e-6")
+        truth = (1 * Gaussian(mu=mu)).epsilon("1e-6")
+        assert found.lower <= truth.lower <= truth.upper <= found.upper < 1.01 * truth.upper
+
+
+def test_several_participations_are_bounded_by_blocks_above_alone(few_nodes):
+    drawn = RandomAllocation(mu=1, steps=32, participations=3)
+    blocks = RandomAllocation(mu=1, steps=10).dominating_pair("add")
+    assert drawn.dominating_pair("add") == replace(blocks, blocks=3)
+    assert drawn.attained_pair("add") is None
+    assert (3 * drawn).pure().upper == math.inf
+
+
+def test_bad_allocations_are_refused(few_nodes):
+    for bad in ({"mu": 0}, {"mu": 21}, {"mu": "1e-7"}, {"steps": 0}, {"participations": 5}, {"steps": 10**6 + 1}):
+        with pytest.raises(ParameterError):
+            RandomAllocation(**{"mu": 1, "steps": 4} | bad)
+    with pytest.raises(ParameterError, match="replace"):
+        (1 * RandomAllocation(mu=1, steps=4)).epsilon("1e-5", direction="replace")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mu", "steps", "epochs"), [("1", 2, 2), ("0.5", 4, 1), ("0.7", 1, 4)])
+def test_composed_steps_cost_what_integration_over_their_noise_says(mu, steps, epochs):
+    for direction in ("remove", "add"):
+        found = (epochs * RandomAllocation(mu=mu, steps=steps)).epsilon("1e-3", direction=direction)
+        first, last = (delta(float(mu), steps, epochs, eps, direction) for eps in (found.upper, found.lower))
+        assert first <= 1e-3 <= last
+        assert found.width < 1e-3 * found.upper
+        assert delta(float(mu), steps, epochs, found.upper * 0.998, direction) > 1e-3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("mu", "steps"), [("1", 64), ("0.5", 100), ("1.3", 16)])
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_many_steps_cost_what_one_long_convolution_says(mu, steps, direction):
+    whole = 1 * RandomAllocation(mu=mu, steps=steps)
+    for at in ("1e-2", "1e-5"):
+        found = whole.epsilon(at, direction=direction)
+        about = (convolved(float(mu), steps, float(eps), direction, step=0.01) for eps in (found.lower, found.upper))
+        first, last = about
+        assert last * (1 - 2e-3) <= float(at) <= first * (1 + 2e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mu", "steps", "epochs"),
+    [
+        ("1", 100, 1),
+        ("1", 100, 100),
+        ("0.5", 1000, 10),
+        ("2", 30, 1),
+        ("0.7", 10_000, 5),
+        ("5", 50, 1),
+        ("0.1", 50, 40),
+    ],
+)
+def test_allocations_are_known_to_a_thousandth(mu, steps, epochs):
+    found = (epochs * RandomAllocation(mu=mu, steps=steps)).epsilon("1e-6")
+    assert 0 < found.width <= 1e-3 * found.upper
+    assert found.upper < (epochs * Gaussian(mu=mu)).epsilon("1e-6").lower
+
+
+@pytest.mark.slow
+def test_allocation_joins_others_and_costs_less_than_poisson_batches():
+    run = training.random_allocation(noise_multiplier=1, steps=100, epochs=20)
+    poisson = training.poisson_batches(noise_multiplier=1, rate="0.01", steps=2000)
+    fresh, drawn = (cost(one).epsilon("1e-5") for one in (run, poisson))
+    kept = cost(training.balls_in_bins(noise_multiplier=1, steps=100, epochs=20)).epsilon("1e-5")
+    assert fresh.upper < drawn.lower < kept.lower
+    more = (20 * RandomAllocation(mu=1, steps=100) + 3 * Laplace(epsilon="0.1")).epsilon("1e-5")
+    assert fresh.upper < more.lower < more.upper < fresh.upper + 0.3
