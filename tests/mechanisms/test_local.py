@@ -11,7 +11,7 @@ from neartwin.errors import ParameterError
 from neartwin.mechanisms.local.frequencies import debiased
 from neartwin.mechanisms.local.hadamard import HadamardResponse, transform
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
-from neartwin.mechanisms.local.unary import Rappor, one_hot
+from neartwin.mechanisms.local.unary import Rappor
 from tests.oracles import pairs
 
 # shares of a survey question with six answers, one of them chosen by nobody
@@ -116,7 +116,7 @@ def test_rappor_layers_have_the_stated_losses_and_estimates():
     assert pairs.largest_loss(*single) == pytest.approx(rappor.single_epsilon)
     assert rappor.single_epsilon < rappor.lasting_epsilon
     truth, source = survey(6000, seed=2), noise.ScriptedSource(b"rappor")
-    stored = rappor.keep(one_hot(truth, 6), source=source)
+    stored = rappor.keep(np.eye(6, dtype=bool)[truth], source=source)
     found = rappor.estimate(rappor.report(stored, source=source), confidence=0.999)
     shares = np.bincount(truth, minlength=6) / truth.size
     assert ((found.intervals.lower <= shares) & (shares <= found.intervals.upper)).all()

@@ -1,4 +1,4 @@
-"""Mechanisms: each is a frozen value that states its law, its trade-off curve and its error.
+"""Mechanisms: each is a frozen value that states its law, its privacy loss and its error.
 
 Plans use `DiscreteLaplace`, `Gaussian`, `DiscreteGaussian`, `UnitThreshold`, `GaussianThreshold`, `OptimalSelection`,
 `PermuteAndFlip`, `PeeledTop`, and of `linear` the modules `count_trees`, `marginals`, `ranks` and `workloads`. The public face

@@ -15,13 +15,12 @@ from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
 from neartwin.mechanisms.noise_laws import Law
-from neartwin.tradeoff import TradeOff
 
 
 class AdditiveMechanism(ABC):
     """Whole numbers plus independent noise, each of one law.
 
-    Subclasses state the law and its sampler, the trade-off curve and the privacy loss.
+    Subclasses state the law and its sampler, and the privacy loss.
     """
 
     __slots__ = ()
@@ -35,10 +34,6 @@ class AdditiveMechanism(ABC):
     @abstractmethod
     def sampler(self) -> noise.Sampler:
         """The exact sampler of this law."""
-
-    @abstractmethod
-    def curve(self) -> TradeOff:
-        """The trade-off that no neighbours fall below."""
 
     @abstractmethod
     def losses(self) -> Composition:
@@ -55,7 +50,6 @@ class AdditiveMechanism(ABC):
         Returns:
             The losses of the whole sensitivity, unless the law composes better cell by cell.
         """
-        del cells, cell, l1
         return self.losses()
 
     def noisy(self, values: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> WholeNumbers:
@@ -98,10 +92,6 @@ class PostProcessed:
 
     __slots__ = ()
     each: AdditiveMechanism
-
-    def curve(self) -> TradeOff:
-        """The trade-off of all noisy numbers together."""
-        return self.each.curve()
 
     def losses(self) -> Composition:
         """The privacy loss of all noisy numbers together, for composition."""

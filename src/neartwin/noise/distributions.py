@@ -25,17 +25,12 @@ class Law(ABC):
 
     __slots__ = ()
 
-    @property
-    def wide(self) -> bool:
-        """Whether values may need more than 64 bits. They are then Python integers in arrays of objects."""
-        return False
-
     @abstractmethod
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
         """Fill a contiguous vector with independent draws.
 
         Args:
-            out: The vector, int64 or (if wide) of objects.
+            out: The vector, int64.
             stream: The bits; row i takes those of the stream's row i.
         """
 
@@ -50,17 +45,9 @@ class Tabulated(Law):
 
     recipe: Recipe
 
-    @property
-    def wide(self) -> bool:
-        """True beyond scales of about 2**51."""
-        return self.recipe.wide
-
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
-        """Draw with the array kernel; one by one if values are wide."""
-        if self.recipe.wide:
-            kernel.fill_wide(table_of(self.recipe), out, stream)
-        else:
-            kernel.fill(table_of(self.recipe), out, stream)
+        """Draw with the array kernel."""
+        kernel.fill(table_of(self.recipe), out, stream)
 
 
 @dataclass(frozen=True, slots=True)

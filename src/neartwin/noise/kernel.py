@@ -13,8 +13,7 @@ same holds for the density at y, and the result is the nearest integer to y. Rej
 
 Time does not depend on a value, only on the number of undecided and rejected draws of a block.
 
-`draw` uses integers alone. It is the reference for the array kernel, decides its undecided draws, and serves huge
-values. Both ask for bits in one order and reach equal values: the tests compare them.
+The tests hold an own path with integers alone beside it: both ask for bits in one order and reach equal values.
 """
 
 from fractions import Fraction
@@ -79,86 +78,6 @@ def rim_taken(table: Table, point: RimPoint, stream: Stream, row: int) -> bool:
         v, v_bits = (v << 64) | stream.more(row), v_bits + 64
         if real:
             place, bits = (place << 64) | stream.more(row), bits + 64
-
-
-def attempt(table: Table, stream: Stream, row: int) -> int | None:
-    """One proposal for a row.
-
-    Args:
-        table: The table of the law.
-        stream: The random bits.
-        row: The row of the stream.
-
-    Returns:
-        The value, of any size, or None if the proposal was rejected.
-    """
-    layout, width = table.recipe.layout, table.word_bits
-    word = int(stream.first(np.array([row]), 1, width)[0])
-    cell = word >> (width - CELL_BITS)
-    if cell >= table.owned:
-        return _settle(table, cell, stream, row)
-    base = int(table.cells[cell])
-    if table.recipe.wide:
-        h, negative = (~base, 1) if base < 0 else (base, 0)
-        place, bits = _at_least(layout.offset_bits, (0, 0), stream, row)
-        return int(layout.place(h, place >> (bits - layout.offset_bits), negative))
-    value = base + (word & ((1 << layout.offset_bits) - 1))
-    return value >> 1 if layout.halved else value
-
-
-def _settle(table: Table, cell: int, stream: Stream, row: int) -> int | None:
-    """A proposal whose cell is not owned; `kernel.settle` for one row, without a single float."""
-    layout, kept = table.recipe.layout, table.boundary_bits - CELL_BITS
-    first, place, v = (int(word) for word in stream.take(np.array([row]), 3)[:, 0])
-    entry = table.resolve((cell << kept) | (first >> (64 - kept)), stream, row)
-    negative = (place >> POSITION_BITS) * (table.recipe.sides - 1)
-    if layout.owners(1) is not None:
-        return int(layout.place(entry, 0, negative))
-    h = entry >> 1
-    place, bits = _at_least(layout.offset_bits, (place & ((1 << POSITION_BITS) - 1), POSITION_BITS), stream, row)
-    offset = place >> (bits - layout.offset_bits)
-    if entry % 2:
-        if not isinstance(layout, RealBlocks):
-            place, bits = layout.inner(offset, negative), layout.offset_bits
-        if not rim_taken(table, RimPoint(h, place, bits, v >> (64 - V_BITS)), stream, row):
-            return None
-    return int(layout.place(h, offset, negative))
-
-
-def _at_least(needed: int, place: tuple[int, int], stream: Stream, row: int) -> tuple[int, int]:
-    """A place and its number of bits, drawn on until there are at least as many as needed."""
-    known, bits = place
-    while bits < needed:
-        known, bits = (known << 64) | stream.more(row), bits + 64
-    return known, bits
-
-
-def draw(table: Table, stream: Stream, row: int) -> int:
-    """One draw for a row.
-
-    Args:
-        table: The table of the law.
-        stream: The random bits.
-        row: The row of the stream.
-
-    Returns:
-        The value, of any size.
-    """
-    while (value := attempt(table, stream, row)) is None:
-        pass
-    return value
-
-
-def fill_wide(table: Table, out: NDArray[np.object_], stream: Stream) -> None:
-    """Fill a vector of Python integers with independent draws.
-
-    Args:
-        table: The table of the law.
-        out: (n,) the vector.
-        stream: The random bits.
-    """
-    for row in range(out.size):
-        out[row] = draw(table, stream, row)
 
 
 I64 = NDArray[np.int64]

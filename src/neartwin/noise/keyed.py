@@ -197,7 +197,7 @@ class Keyed:
             exact: The integers to be noised, (n,), or a list of columns if several numbers of a row decide the noise.
 
         Returns:
-            The noise, int64 (n,), or Python integers if the law is wide.
+            The noise, int64 (n,).
 
         Raises:
             PrivacyError: A group occurs twice in the batch.
@@ -208,7 +208,7 @@ class Keyed:
             raise PrivacyError(
                 "a group occurs twice in one batch, and both rows would get the same noise; group by its whole key"
             )
-        out: NDArray[Any] = np.empty(len(rows), np.object_ if self.law.wide else np.int64)
+        out = np.empty(len(rows), np.int64)
         self.law.fill(out, _Streams(_digest(self.key, str(len(columns)).encode()), rows))
         return out
 

@@ -14,6 +14,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
+from neartwin.errors import ParameterError
 from neartwin.noise.densities import Profile
 from neartwin.noise.exponentials import Bounds
 
@@ -217,10 +218,9 @@ class Recipe:
     layout: Layout
     sides: int
 
-    @property
-    def wide(self) -> bool:
-        """Whether values may need more than 64 bits. They are then Python integers."""
-        return self.layout.offset_bits > WIDEST_OFFSET
+    def __post_init__(self) -> None:
+        if self.layout.offset_bits > WIDEST_OFFSET:
+            raise ParameterError("scale", self.profile, "must be at most 2**50", remedy="use a coarser grid")
 
     def masses(self, bits: int) -> tuple[list[Bounds], Bounds]:
         """The entries' certified masses and their sum, both relative to M_0.

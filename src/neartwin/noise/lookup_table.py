@@ -38,7 +38,7 @@ class Table:
 
     Attributes:
         recipe: The law.
-        cells: (2**15,) int64, base values of the owned cells. If `wide`, block numbers, complemented for negative.
+        cells: (2**15,) int64, base values of the owned cells.
         cell_counts: Number of cells of each entry.
         owned: D.
         thresholds: T_e.
@@ -137,7 +137,7 @@ def _boundaries(probabilities: list[Bounds], counts: tuple[int, ...], bits: int)
 
 def _cells(recipe: Recipe, probabilities: list[Bounds], bits: int) -> tuple[list[int], list[int]]:
     """The cells of each entry, at most its mass, and the base values that stand in them."""
-    layout, wide = recipe.layout, recipe.wide
+    layout = recipe.layout
     counts, values = [], []
     for e, (mass, _) in enumerate(probabilities):
         owner = layout.owners(e)
@@ -148,7 +148,7 @@ def _cells(recipe: Recipe, probabilities: list[Bounds], bits: int) -> tuple[list
         each = (mass >> (bits - CELL_BITS)) // len(signs)
         counts.append(each * len(signs))
         for negative in signs:
-            values += [~h if wide and negative else h if wide else layout.base(h, negative)] * each
+            values += [layout.base(h, negative)] * each
         if not each and h:
             break  # masses fall: no later entry fills a cell
     return counts, values

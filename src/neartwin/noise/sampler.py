@@ -52,10 +52,10 @@ class _Pool:
     before it is kept, and a value is marked as used before it is read.
     """
 
-    __slots__ = ("_block", "_kind", "_law", "_lock", "_singles", "_spare", "_used")
+    __slots__ = ("_block", "_law", "_lock", "_singles", "_spare", "_used")
 
-    def __init__(self, law: Law, kind: type[Any]) -> None:
-        self._law, self._kind, self._lock, self._used = law, kind, threading.Lock(), 0
+    def __init__(self, law: Law) -> None:
+        self._law, self._lock, self._used = law, threading.Lock(), 0
         self._block: NDArray[Any] = np.empty(0, np.int64)
         self._spare: NDArray[Any] = self._block  # all zero, to be the next block: new memory is slow to touch
         self._singles: list[int] = []
@@ -71,7 +71,7 @@ class _Pool:
     def _draw_singles(self) -> None:
         with self._lock:
             if not self._singles:
-                self._singles = self._drawn(np.empty(SINGLES, self._kind)).tolist()
+                self._singles = self._drawn(np.empty(SINGLES, np.int64)).tolist()
 
     def serve(self, out: NDArray[Any]) -> None:
         """Fill a vector with the next values."""
@@ -97,9 +97,8 @@ class _Pool:
 
     def _refill(self) -> None:
         """The next block. Half-drawn values are never served: all of the old one is marked as used until the end."""
-        # Python integers are slow to draw, and their arrays rarely small
-        size = SINGLES if self._kind is np.object_ else min(max(BLOCK, 2 * self._block.size), WIDEST_BLOCK)
-        spare = self._spare if self._spare.size == size else np.zeros(size, self._kind)
+        size = min(max(BLOCK, 2 * self._block.size), WIDEST_BLOCK)
+        spare = self._spare if self._spare.size == size else np.zeros(size, np.int64)
         self._spare, self._block = self._block, self._drawn(spare)
         self._used = 0
 
@@ -129,13 +128,12 @@ class Sampler:
         law: The frozen value that names the law.
     """
 
-    __slots__ = ("__weakref__", "_kind", "_pools", "law")
+    __slots__ = ("__weakref__", "_pools", "law")
 
     law: Law
 
     def __init__(self, law: Law) -> None:
         self.law = law
-        self._kind: type[Any] = np.object_ if law.wide else np.int64  # of arrays
         self._pools: dict[int, _Pool] = {}  # by process id; at most one
         _alive.add(self)
 
@@ -145,7 +143,7 @@ class Sampler:
         pool = self._pools.get(process)
         if pool is None:
             self._forget()
-            pool = self._pools.setdefault(process, _Pool(self.law, self._kind))  # atomic: threads agree on one
+            pool = self._pools.setdefault(process, _Pool(self.law))  # atomic: threads agree on one
         return pool
 
     def _forget(self) -> None:
@@ -165,7 +163,7 @@ class Sampler:
             source: The bits; tests pass a script.
 
         Returns:
-            A Python integer, or an int64 array. If the law is wide, the array holds Python integers (dtype object).
+            A Python integer, or an int64 array.
 
         >>> from neartwin import noise
         >>> sampler = noise.discrete_laplace(3)
@@ -179,7 +177,7 @@ class Sampler:
                 return int(self.draw(1, source=source)[0])
             pool = self._pools.get(os.getpid())
             return self._pool().one() if pool is None else pool.one()
-        out = np.empty(shape, self._kind)
+        out = np.empty(shape, np.int64)
         self.fill(out, source=source)
         return out
 
@@ -194,10 +192,10 @@ class Sampler:
             ParameterError: The array has another type, or is not writeable.
         """
         flags = out.flags
-        if out.dtype != self._kind or not flags.writeable:
-            raise ParameterError("out", out.dtype, f"must be the type of a writeable {self._kind.__name__} array")
+        if out.dtype != np.int64 or not flags.writeable:
+            raise ParameterError("out", out.dtype, "must be the type of a writeable int64 array")
         whole = flags.c_contiguous
-        flat = (out if out.ndim == 1 else out.reshape(-1)) if whole else np.empty(out.size, self._kind)
+        flat = (out if out.ndim == 1 else out.reshape(-1)) if whole else np.empty(out.size, np.int64)
         if out.size >= BLOCK or source is not SYSTEM:
             self.law.fill(flat, Fresh(source))
         else:

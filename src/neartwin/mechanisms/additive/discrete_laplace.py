@@ -17,7 +17,6 @@ from neartwin.losses import Composition, Pure
 from neartwin.losses import Geometric as DiscreteLaplaceLoss
 from neartwin.mechanisms.adding import ScaledNoise
 from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
-from neartwin.tradeoff import TradeOff, discrete_laplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +52,6 @@ class DiscreteLaplace(ScaledNoise):
         """E|X|, in steps: 1 / sinh(1 / t), which is below t by a sixth of its inverse."""
         return 1 / math.sinh(1 / self.noise_scale) if self.noise_scale > 1 / 700 else 0.0
 
-    def curve(self) -> TradeOff:
-        """The trade-off no neighbours fall below, in any dimension: the noise against its shift by D.
-
-        Exact up to D = 4096. Beyond, the way is cut into legs of several steps, which is a little lower.
-        """
-        epsilon, legs = self.legs()
-        return discrete_laplace(epsilon, legs)
-
     def losses(self) -> Composition:
         """The privacy loss as a factor for composition."""
         epsilon, legs = self.legs()
@@ -73,7 +64,7 @@ class DiscreteLaplace(ScaledNoise):
         return cells * Pure(epsilon=cell / self.scale)
 
     def legs(self, most: int = 4096) -> tuple[Fraction, int]:
-        """(epsilon, D), or for D above `most` a coarser pair whose curve is lower: at most `most` legs of equal whole steps.
+        """(epsilon, D), or for D above `most` a coarser pair whose trade-off is lower: at most `most` legs of equal whole steps.
 
         >>> DiscreteLaplace(scale=Fraction(5000), sensitivity=5000).legs()
         (Fraction(1, 1), 2500)

@@ -15,8 +15,7 @@ from neartwin.losses import Composition
 from neartwin.losses import Gaussian as GaussianLoss
 from neartwin.mechanisms.adding import SquaredNoise
 from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
-from neartwin.tradeoff import Gaussian as GaussianCurve
-from neartwin.tradeoff import TradeOff, mu_of
+from neartwin.tradeoff import mu_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +97,6 @@ class Gaussian(SquaredNoise):
     def describe(self, parts: int = 1) -> str:
         """The law, for noise that is drawn in parts of a step."""
         return f"{self.kind}, rounded, deviation {self.noise_scale / parts:,g}"
-
-    def curve(self) -> TradeOff:
-        """G_mu, which no neighbours fall below, in any dimension."""
-        return GaussianCurve(self.mu_squared)
 
     def losses(self) -> Composition:
         """The privacy loss as a factor for composition, mu rounded up."""

@@ -12,8 +12,6 @@ from neartwin.losses import Composition
 from neartwin.losses import Laplace as LaplaceLoss
 from neartwin.mechanisms.adding import ScaledNoise
 from neartwin.mechanisms.noise_laws import RoundedLaplaceLaw
-from neartwin.tradeoff import TradeOff
-from neartwin.tradeoff import laplace as laplace_curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,10 +40,6 @@ class Laplace(ScaledNoise):
     def sampler(self) -> noise.Sampler:
         """The exact sampler of this law."""
         return noise.rounded_laplace(self.scale)
-
-    def curve(self) -> TradeOff:
-        """The trade-off no neighbours fall below, in any dimension: Laplace noise against its shift by D."""
-        return laplace_curve(self.epsilon)
 
     def losses(self) -> Composition:
         """The privacy loss as a factor for composition."""

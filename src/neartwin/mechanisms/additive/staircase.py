@@ -17,7 +17,6 @@ from neartwin.losses import Composition
 from neartwin.losses import Staircase as StaircaseLoss
 from neartwin.mechanisms.adding import AdditiveMechanism
 from neartwin.mechanisms.noise_laws import StaircaseLaw
-from neartwin.tradeoff import TradeOff, staircase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +77,6 @@ class Staircase(AdditiveMechanism):
     def sampler(self) -> noise.Sampler:
         """The exact sampler of this law."""
         return noise.staircase(self.epsilon, self.sensitivity, self.step)
-
-    def curve(self) -> TradeOff:
-        """The trade-off of its worst shift, the whole sensitivity, for one number. It is above f_{epsilon,0}."""
-        return staircase(self.epsilon, self.sensitivity, self.step)
 
     def losses(self) -> Composition:
         """The privacy loss, for composition."""

@@ -19,7 +19,6 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.exact import FloatArray, Interval, WholeNumbers
 from neartwin.losses import Composition
 from neartwin.special import betaincinv
-from neartwin.tradeoff import TradeOff
 
 
 class Frequencies(NamedTuple):
@@ -47,10 +46,6 @@ class LocalResponse(ABC):
     def __post_init__(self) -> None:
         positive(epsilon=self.epsilon)
         integer(at_least=2, answers=self.answers)
-
-    @abstractmethod
-    def curve(self) -> TradeOff:
-        """The trade-off between any two answers of one person."""
 
     @abstractmethod
     def losses(self) -> Composition:

@@ -9,7 +9,6 @@ Stemmer, Thakurta 2017.
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +21,6 @@ from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composition, SilentResponse
 from neartwin.mechanisms.local.frequencies import Frequencies, LocalResponse, debiased
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
-from neartwin.tradeoff import TradeOff
-from neartwin.tradeoff.finite import from_masses
 
 
 class HadamardReports(NamedTuple):
@@ -46,10 +43,6 @@ class HadamardResponse(LocalResponse):
     def gain(self) -> float:
         """The g above, coth(epsilon / 2): what a sign must be multiplied by to undo the flips."""
         return 1 / math.tanh(float(self.epsilon) / 2)
-
-    def curve(self) -> TradeOff:
-        """Exactly that of any two answers: their signs differ in half of the rows."""
-        return half_silent(self.epsilon)
 
     def losses(self) -> Composition:
         """The privacy loss as a factor for composition."""
@@ -104,16 +97,3 @@ def transform(values: FloatArray) -> FloatArray:
         result = np.stack([pairs[:, 0] + pairs[:, 1], pairs[:, 0] - pairs[:, 1]], axis=1).reshape(-1)
         half *= 2
     return result
-
-
-def half_silent(epsilon: Fraction) -> TradeOff:
-    """Binary randomized response that half of the time says nothing: losses epsilon, 0, -epsilon.
-
-    >>> curve = half_silent(Fraction(1))
-    >>> float(curve.delta(0).upper) < 0.2311  # half of tanh(1/2)
-    True
-    """
-    truth = 1 / (1 + math.exp(-float(epsilon)))
-    lie = math.exp(-float(epsilon)) * truth
-    masses = np.array([lie / 2, 0.5, truth / 2])
-    return from_masses(masses, masses[::-1].copy(), slack=1e-14)

@@ -17,8 +17,6 @@ from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
 from neartwin.losses import RandomizedResponse as ResponseLoss
 from neartwin.mechanisms.local.frequencies import Frequencies, LocalResponse, debiased
-from neartwin.tradeoff import TradeOff
-from neartwin.tradeoff import randomized_response as response_curve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +32,6 @@ class RandomizedResponse(LocalResponse):
     def lie(self) -> float:
         """P(the report is one given other answer)."""
         return math.exp(-float(self.epsilon)) * self.truth
-
-    def curve(self) -> TradeOff:
-        """Exactly that of any two answers: f_{epsilon,0} for k = 2, above it for more. Local, for a person's own change."""
-        return response_curve(self.epsilon, self.answers)
 
     def losses(self) -> Composition:
         """The privacy loss as a factor for composition."""

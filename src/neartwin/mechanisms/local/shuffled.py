@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from neartwin import noise
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
-from neartwin.tradeoff import TradeOff, epsilon_delta, shuffle_delta
+from neartwin.tradeoff import shuffle_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,10 +48,6 @@ class Shuffled:
             middle = (low + high) / 2
             low, high = (low, middle) if self.delta(Fraction(middle)) <= target else (middle, high)
         return high
-
-    def curve(self, delta: Fraction) -> TradeOff:
-        """f_{epsilon,delta} at the epsilon that goes with this delta."""
-        return epsilon_delta(Fraction(self.epsilon(delta)), delta)
 
     def shuffle(self, reports: NDArray[Any], *, source: noise.Source = noise.SYSTEM) -> NDArray[Any]:
         """The shuffler: the reports in uniformly random order.

@@ -14,29 +14,11 @@ from numpy.typing import NDArray
 from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
-from neartwin.exact import Number, WholeNumbers, rational
+from neartwin.exact import Number, rational
 from neartwin.losses import Composition, FinitePair
 from neartwin.mechanisms.local.frequencies import Frequencies, debiased
-from neartwin.mechanisms.local.randomized_response import known_answers
-from neartwin.tradeoff import TradeOff, finite_pair
 
 Bits = NDArray[np.bool_]
-
-
-def one_hot(answers: WholeNumbers, count: int) -> Bits:
-    """One bit set in each row.
-
-    Args:
-        answers: (people,) true answers in 0, ..., k - 1.
-        count: k, the number of possible answers.
-
-    Returns:
-        (people, k) bits.
-    """
-    truth = known_answers(answers, count)
-    bits = np.zeros((truth.size, count), dtype=bool)
-    bits[np.arange(truth.size), truth] = True
-    return bits
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -88,19 +70,6 @@ class Rappor:
         """
         yes, no = self.chances
         return self.hashes * math.log(yes * (1 - no) / (no * (1 - yes)))
-
-    def lasting_curve(self) -> TradeOff:
-        """The curve of all reports that a person will ever send about one answer.
-
-        2h kept bits differ, whatever else the person answered.
-        """
-        n, right = 2 * self.hashes, 1 - self.lasting / 2
-        masses = [comb(n, k) * right**k * (1 - right) ** (n - k) for k in range(n + 1)]
-        return finite_pair(masses, masses[::-1])
-
-    def curve(self) -> TradeOff:
-        """The curve of one report: h bits are set in one answer alone and h in the other alone."""
-        return finite_pair(*self._pair)
 
     def losses(self) -> Composition:
         """The privacy loss of one report as a factor for composition."""

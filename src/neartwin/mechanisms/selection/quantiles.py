@@ -23,7 +23,6 @@ from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.scores import exact_choice
-from neartwin.tradeoff import TradeOff, epsilon_delta
 
 _LARGEST = 2**53
 
@@ -116,10 +115,6 @@ class Quantiles:
         replaced = b if self.levels == 1 else 2 * one_row
         moves = one_row if self.neighbours is Neighbours.ADD_REMOVE else replaced
         return 2 * self.rows_per_unit * moves / share
-
-    def curve(self) -> TradeOff:
-        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
-        return epsilon_delta(self.epsilon)
 
     def losses(self) -> Composition:
         """Its pure guarantee as a factor for composition."""

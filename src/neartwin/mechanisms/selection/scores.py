@@ -22,7 +22,6 @@ from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.adding import clipped_whole
 from neartwin.noise import SYSTEM, Source
 from neartwin.noise.exponentials import exp_neg
-from neartwin.tradeoff import TradeOff, epsilon_delta
 
 # Scores are clipped here where gaps must fit 64 bits: clipping stretches no change and turns none round.
 _LARGEST = 2**61
@@ -53,10 +52,6 @@ class ScoreSelection(ABC):
         integer(at_least=1, sensitivity=sensitivity)
         factor = 1 if monotone else 2
         return cls(scale=Fraction(factor * sensitivity) / positive(epsilon=epsilon), epsilon=epsilon)
-
-    def curve(self) -> TradeOff:
-        """The curve of the pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
-        return epsilon_delta(self.epsilon)
 
     def losses(self) -> Composition:
         """The pure guarantee as a factor for composition."""

@@ -26,7 +26,6 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Composition, Pure
 from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
-from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +105,6 @@ class AboveThreshold:
         """The exact guarantee of a whole session."""
         moves = self.most_above * (self.sensitivity if self.monotone else 2 * self.sensitivity)
         return self.sensitivity / self.threshold_scale + moves / self.answer_scale
-
-    def curve(self) -> TradeOff:
-        """f_{epsilon,0}: of a whole session, gap included."""
-        return epsilon_delta(self.epsilon)
 
     def losses(self) -> Composition:
         """Its pure guarantee as a factor for composition."""

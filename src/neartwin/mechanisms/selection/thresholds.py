@@ -32,7 +32,6 @@ from neartwin.losses import Approx, Composition, Leak
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.noise.exponentials import exp_neg
-from neartwin.tradeoff import TradeOff, epsilon_delta, with_failure
 
 _LEAST = 1e-290  # below, floats lose digits
 _SLACK = 1e-9  # relative: erfc, log and the float arithmetic here err by less than 1e-13
@@ -97,10 +96,6 @@ class Threshold(Selection):
     threshold: int
     delta: Fraction
 
-    def curve(self) -> TradeOff:
-        """That of the counts, with the failure mass delta: whatever a unit's own groups could give away."""
-        return with_failure(self.counts.curve(), self.delta)
-
     def losses(self) -> Composition:
         """That of the counts, and a leak of probability delta."""
         return self.counts.losses() + Leak(delta=self.delta)
@@ -131,7 +126,6 @@ class Threshold(Selection):
 
     def unit_losses(self, groups: int) -> Composition:
         """The loss of all groups together: the noise is scaled to them."""
-        del groups
         return self.losses()
 
     @property
@@ -248,10 +242,6 @@ class OptimalSelection(Selection):
     def __post_init__(self) -> None:
         positive(epsilon=self.epsilon)
         open_probability(delta=self.delta)
-
-    def curve(self) -> TradeOff:
-        """f_{epsilon,delta}: of one group. A unit in k groups pays k of them."""
-        return epsilon_delta(self.epsilon, self.delta)
 
     def losses(self) -> Composition:
         """Its guarantee as a factor: of one group."""

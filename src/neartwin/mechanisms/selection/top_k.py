@@ -13,7 +13,6 @@ from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
-from neartwin.tradeoff import TradeOff, epsilon_delta
 
 
 def _enough(scores: WholeNumbers, count: int) -> None:
@@ -50,10 +49,6 @@ class PeeledTop:
     def epsilon(self) -> Fraction:
         """The pure guarantee of all choices together."""
         return self.count * self.each.epsilon
-
-    def curve(self) -> TradeOff:
-        """The curve of its pure guarantee, f_{epsilon,0}, which no neighbours fall below."""
-        return epsilon_delta(self.epsilon)
 
     def losses(self) -> Composition:
         """`count` choices, one by one."""
