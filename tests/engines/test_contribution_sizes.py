@@ -54,10 +54,10 @@ def test_every_engine_counts_units_with_clipped_values_as_the_oracle_does(reques
     rows = hostile_rows("clipped", 900)
     table = place.visits(rows)
     asked = table.group_by("town", keys=["Ulm", "Bonn"]).agg(y=nt.sum("paid", 0, 5))
-    stage = plan(asked, spend=nt.approx(1, "1e-6"), limits=LIMITS).loss.clipped.stage
-    found = as_mapping(place.engine.aggregate(stage, salt=SALT))
-    assert found == as_mapping(MemoryEngine(rows).aggregate(stage, salt=SALT))
-    assert sum(count for (count,) in found.values()) > 20
+    for one in plan(asked, spend=nt.approx(1, "1e-6"), limits=LIMITS).loss.clipped:
+        found = as_mapping(place.engine.aggregate(one.stage, salt=SALT))
+        assert found == as_mapping(MemoryEngine(rows).aggregate(one.stage, salt=SALT))
+        assert sum(count for (edge,), (count,) in found.items() if edge > 1) > 10
 
 
 @pytest.mark.parametrize(

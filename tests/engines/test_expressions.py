@@ -109,6 +109,8 @@ FUNCTIONS += [
     "date_diff('week', day, seen) + date_diff('day', seen, day)",
     "date_diff('hour', seen, TIMESTAMP '2020-01-01 05:06:07') + date_diff('minute', TIMESTAMP '2020-01-01', seen)",
     "date_diff('second', seen, TIMESTAMP '2020-01-01 05:06:07') % 1000",
+    "year // 7 + (year - 2020) // (year - 2024) + (year * 3 - 6070) // -4",
+    "CAST(paid AS DECIMAL(10, 1)) + (open = 1) * 10 + abs(-paid)",
     "CASE WHEN date_trunc('minute', seen) = seen THEN 1 WHEN date_trunc('hour', seen) < date_trunc('second', seen) THEN 2 END",
     "day(day + INTERVAL '1' MONTH) + 100 * day(day - INTERVAL 1 DAY) + year(day + INTERVAL 3999 YEARS)",
     "day(seen - INTERVAL '4 months') + minute(seen + INTERVAL 100 MINUTE) + hour(date_add(seen, INTERVAL 5 HOUR))",

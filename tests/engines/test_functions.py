@@ -30,7 +30,8 @@ FUNCTIONS = [
     "CAST(t AS INTEGER)", "CAST(t AS DOUBLE)", "CAST(t AS DATE)", "CAST(t AS TIMESTAMP)", "CAST(trim(t) AS INTEGER)",
     "upper(t)", "lower(t)", "length(t)", "strlen(t)", "substr(t, 2, 3)", "left(t, 2)", "right(t, 3)", "ltrim(t, '01 ')",
     "rtrim(t, '12')", "replace(t, 'aa', 'b')", "strpos(t, '-')", "contains(t, '%')", "starts_with(t, 'a')",
-    "ends_with(t, '1')", "t || 'a' || t", "concat(t, 5, NULL, t)", "t ILIKE '%STRASSE%' OR t ILIKE '\u00df%'",
+    "split_part(t, '-', 2)", "split_part(t, 'aa', 1)", "ends_with(t, '1')", "t || 'a' || t", "concat(t, 5, NULL, t)",
+    "t ILIKE '%STRASSE%' OR t ILIKE '\u00df%'",
     "t LIKE '%_\n%'", "regexp_replace(t, '^https?://(?:www\\.)?([^/]+)/.*$', '<\\1>')", "regexp_matches(t, '^.+$')",
     "regexp_matches(t, '\\s')", "regexp_matches(t, '^$')", "regexp_matches(t, '^(a|ab)?(c|bcd?)')",
 ]  # fmt: skip

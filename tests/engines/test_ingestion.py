@@ -143,6 +143,15 @@ def test_columns_of_several_files_are_matched_by_name(tmp_path):
         nt.table(tmp_path / "*.csv*", unit="who", types={"who": "integer"}, name="v")
 
 
+def test_accepted_lines_of_a_refresh_are_listed_to_their_owner(tmp_path):
+    place = written(tmp_path / "v.csv", *GOOD, "90,five,2024-01-01\n")
+    assert opened(place, accept_odd=True).table.source.odd == ("v.csv, line 42: 'paid' is 'five', and no number",)
+    written(place, *GOOD, "90,5\n")
+    assert opened(place, refresh=True).table.source.odd == ("v.csv, line 42: has 2 values, and the header 3",)
+    written(place, *GOOD)
+    assert opened(place, refresh=True).table.source.odd == ()
+
+
 def test_snapshot_of_a_csv_moves_by_a_declared_refresh_alone(tmp_path):
     place = written(tmp_path / "v.csv", *GOOD)
     first = opened(place).table.source
@@ -186,6 +195,7 @@ FRAMES = {
     "Decimal NaN": (pd.Series([Decimal(1), Decimal("NaN")], dtype=object), 0),
     "late": (pa.array([0, LATE], pa.timestamp("s")), 1),
     "late, zoned": (pa.array([0, LATE * 1000], pa.timestamp("ms", "UTC")), 1),
+    "date32": (pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32()), 1),
     "date64": (pa.array([0, LATE * 1000], pa.int64()).cast(pa.date64(), safe=False), 1),
     "text": (pa.array([b"a", b"\xff"]).view(pa.string()), 1),
     "dictionary": (pa.array(["a", "b"]).dictionary_encode(), 0),
@@ -208,6 +218,7 @@ def test_odd_value_of_a_frame_fails_no_release(tmp_path, name):
         with pytest.raises(SchemaError, match="row 1: 'odd' is"):
             nt.table(frame, unit="who", name="v")
     rows = nt.table(frame, unit="who", name="v", accept_odd=True)
+    assert len(rows.table.source.odd) == odd
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**9))
         plan = account.plan(
@@ -257,6 +268,7 @@ def test_owner_imports_and_checks_from_a_terminal(tmp_path):
     done = CliRunner().invoke(main, [*line, "--accept-odd"])
     assert done.exit_code == 0
     assert "snapshot 1: 41 rows" in done.stdout
+    assert "public from now on: who integer, paid text, day text" in done.stderr
     assert "--types paid=integer --types day=date" in done.stderr
     assert json.loads(CliRunner().invoke(main, [*line, "--json"]).stdout)["odd"] == 1
     assert nt.table(place, unit="who", types={"who": "integer"}).table.source.label.startswith("1 of")

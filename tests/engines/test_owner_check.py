@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 import neartwin as nt
 from neartwin.cli import main
+from neartwin.errors import SchemaError
 
 VALUES = "(1, 7), (1, 7), (2, 8), (3, 8), (3, NULL), (4, NULL)"
 ROWS = f"SELECT who, visit, 12 / (who - 3) AS rate FROM (VALUES {VALUES}) AS t(who, visit)"
@@ -45,3 +46,70 @@ def test_each_value_that_arrow_holds_wrongly_is_found(tmp_path):
     pq.write_table(pa.table({"who": [1, 2], "town": texts, "fine": ["a", "b"]}), tmp_path / "v.parquet")
     (fault,) = nt.check(nt.table(tmp_path / "v.parquet", unit="who"))
     assert fault.startswith("town: ")
+
+
+UNCHECKED = "no check of these data is on record"
+LIMITS = nt.limits(rows=2)
+
+
+def says_unchecked(account, rows, spend):
+    release = account.release(account.plan(rows.agg(n=nt.count()), spend=nt.pure(spend), limits=LIMITS))
+    again = type(release).from_json(release.to_json())
+    assert again == release
+    assert again.guarantee.unchecked == (UNCHECKED in release.guarantee.describe())
+    return again.guarantee.unchecked
+
+
+def test_guarantee_says_whether_this_snapshot_was_checked(tmp_path):
+    place, table = tmp_path / "v.parquet", duckdb.sql(WHOLE).to_arrow_table()
+    pq.write_table(table, place)
+    rows = nt.table(place, unit="who")
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(rows, nt.pure(9))
+        assert says_unchecked(account, rows, 1)
+        assert account.check(key="visit") == CONTESTED
+        assert says_unchecked(account, rows, 2)  # a check that found something is not remembered
+        assert account.check() == () == account.check()
+        assert not says_unchecked(account, rows, 3)
+        written = account.release_to_parquet(
+            account.plan(rows.agg(n=nt.count()), spend=nt.pure("1/2"), limits=LIMITS), tmp_path / "n.parquet"
+        )
+        assert not written.guarantee.unchecked
+        pq.write_table(pa.concat_tables([table, table]), place)
+        assert says_unchecked(account, rows, 1)
+        frame = ledger.open(nt.table(table, unit="who", name="frame"), nt.pure(9))
+        assert not says_unchecked(frame, frame.rows, 1)
+        assert not ledger.books.verify().faults
+
+
+def test_check_of_another_population_or_during_a_write_counts_for_nothing(tmp_path, monkeypatch):
+    place = tmp_path / "v.parquet"
+    pq.write_table(duckdb.sql(WHOLE).to_arrow_table(), place)
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE v AS {WHOLE}")
+    one, two = (nt.table(connection, table="v", unit="who", name=name, snapshot="may") for name in ("one", "two"))
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        accounts = [ledger.open(rows, nt.pure(9)) for rows in (one, two)]
+        assert accounts[0].check() == ()
+        assert [says_unchecked(account, account.rows, 1) for account in accounts] == [False, True]
+        written = ledger.open(nt.table(place, unit="who", name="written"), nt.pure(9))
+
+        def check_and_write(rows, *, key):
+            pq.write_table(duckdb.sql(f"{WHOLE} LIMIT 3").to_arrow_table(), place)
+            return ()
+
+        monkeypatch.setattr("neartwin.releases.accounts.check", check_and_write)
+        with pytest.raises(SchemaError, match="was written during the check"):
+            written.check()
+        assert says_unchecked(written, written.rows, 1)
+
+
+def test_terminal_has_the_ledger_remember_a_check(tmp_path):
+    place, ledger = tmp_path / "v.parquet", str(tmp_path / "budget.db")
+    pq.write_table(duckdb.sql(WHOLE).to_arrow_table(), place)
+    ask = ["query", str(place), "SELECT COUNT(*) FROM v", "--unit", "who", "--ledger", ledger, "--limits", "rows=2"]
+    first = CliRunner().invoke(main, [*ask, "--budget", "epsilon=9", "--spend", "epsilon=1", "--json"])
+    assert '"unchecked": "true"' in first.stdout
+    line = ["check", str(place), "--unit", "who", "--ledger", ledger]
+    assert "every value can be read" in CliRunner().invoke(main, line).stdout
+    assert "unchecked" not in CliRunner().invoke(main, [*ask, "--spend", "epsilon=2", "--json"]).stdout

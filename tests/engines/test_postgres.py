@@ -99,7 +99,8 @@ def test_postgres_arithmetic_equals_the_oracle(postgres_place):
         connection.cursor().executemany("INSERT INTO pairs VALUES (%s, %s, %s)", pairs)
     data = [{"who": who, "a": a, "b": b} for who, a, b in pairs]
     rows = table(postgres_place.url, table="pairs", unit="who")
-    for calculation in ("a * b", "a + b", "a - b", "(a - b) * (a + b) * a"):
+    by_literals = ("a / 5e-324", "a / 0.3", "a / 3", "a / -1e-310", "a / 1.7976931348623157e308")
+    for calculation in ("a * b", "a + b", "a - b", "(a - b) * (a + b) * a", "a / b", *by_literals):
         for comparison in (
             f"{calculation} > 0",
             f"{calculation} < 0",

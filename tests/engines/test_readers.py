@@ -175,6 +175,38 @@ def test_other_encodings_are_declared_and_remembered(tmp_path):
         nt.table(place, unit="who", types={"who": "integer"}, encoding="utf-16", refresh=True)
     with pytest.raises(ParameterError, match="must be an encoding of Python"):
         nt.table(place, unit="who", encoding="klingon", refresh=True)
+    (tmp_path / "late.csv").write_bytes(b"who,town\n" + b"1,Ulm\n" * 3000 + "2,Köln\n".encode("latin-1"))
+    with pytest.raises(
+        SchemaError, match=r"line 3002: 'town' is no valid Unicode.*another encoding by encoding='latin-1'"
+    ):
+        nt.table(tmp_path / "late.csv", unit="who")
+
+
+@pytest.mark.parametrize(
+    ("name", "header"),
+    [
+        ("v.csv", 'who,"a;b;c"'),
+        ("v.tsv", "who\ta, b, c"),
+        *(("v.csv", f"who{one}a b") for one in ",;\t|^~:\x01\x1f"),
+    ],
+)
+def test_separator_is_the_headers_whatever_stands_in_quotes(tmp_path, name, header):
+    separator = header[3]
+    (tmp_path / name).write_text(f"{header}\n1{separator}Ulm\n2{separator}\n")
+    rows = nt.table(tmp_path / name, unit="who", types={"who": "integer"})
+    assert pq.read_table(rows.table.source.copy).to_pylist() == [
+        {"who": 1, header[4:].strip('"'): "Ulm"}, {"who": 2, header[4:].strip('"'): None}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["v.csv.gz", "v.jsonl.gz", "v.xlsx"])
+def test_damaged_file_is_a_fault_of_the_schema(tmp_path, name):
+    """What is read to its end without a fault is whole. Libraries raise errors of their own for the rest."""
+    lines = {"v.csv.gz": "who\n" + "1\n" * 9000, "v.jsonl.gz": '{"who": 1}\n' * 9000}
+    whole = gzip.compress(lines[name].encode()) if name in lines else excel_file(tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(whole[: len(whole) * 2 // 3])
+    with pytest.raises(SchemaError, match=r"is damaged|cannot be read as"):
+        nt.table(tmp_path / name, unit="who", table="visits" if name == "v.xlsx" else "", accept_odd=True)
 
 
 @pytest.mark.parametrize("last", ["4,x,3", "4,x,odd"], ids=["in order", "odd"])

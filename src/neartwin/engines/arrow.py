@@ -61,6 +61,8 @@ def gathered_rows(stage: Stage, answer: list[tuple[Any, ...]]) -> Aggregates:
     numbers = [f"m{i}" for i in range(len(stage.measures))] if stage.split is None else [CELL, "m0"]
     names = [*groups, *numbers]
     columns = dict(zip(names, zip(*answer, strict=True), strict=True)) if answer else dict.fromkeys(names, ())
+    if stage.by_unit:
+        columns["m0"] = pa.chunked_array([pa.array(columns["m0"])])
     if stage.keys is None and groups != [POSITION]:
         for group, name in zip(groups, stage.group_columns, strict=True):
             columns[group] = pa.chunked_array([pa.array(columns[group], ARROW[stage.table.schema[name]])])
@@ -76,8 +78,9 @@ def _gathered(stage: Stage, rows: int, answer: Mapping[str, Any]) -> Aggregates:
             places, keys = _numbered([answer[name].combine_chunks() for name in groups])
         else:
             places, keys = whole_numbers(answer[groups[0]]) if groups else np.zeros(rows, np.int64), stage.keys
-        cells, counts = (np.asarray(whole_numbers(answer[name]), dtype=np.int64) for name in (CELL, "m0"))
-        return Aggregates(len(keys), keys, {}, Cells(places, cells - column.low, counts))
+        cells = np.asarray(whole_numbers(answer[CELL]), dtype=np.int64)
+        counts = _numbered([answer["m0"].combine_chunks()])[0] if stage.by_unit else whole_numbers(answer["m0"])
+        return Aggregates(len(keys), keys, {}, Cells(places, cells - column.low, np.asarray(counts, dtype=np.int64)))
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
     if stage.sizes is not None:
         return _dense(tuple((edge,) for edge in stage.sizes.edges), answer[POSITION], values)

@@ -22,7 +22,7 @@ from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.rendering import translated
 from neartwin.engines.sql.statement import SHARED, SharedRows, column_aliases, in_order, salted, statement
 from neartwin.planning.stage import Aggregates, Engine, Stage
-from neartwin.tables.sources import DuckdbConnection, DuckdbQuery, DuckdbTable
+from neartwin.tables.sources import DuckdbConnection, DuckdbTable
 from neartwin.tables.table import Join, Table
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
@@ -133,7 +133,7 @@ class DuckdbEngine:
         """
         with self._opened_places(stage) as (connection, places, shared):
             parameters, text = {"salt": salt} if salted(stage) else {}, text_of(stage, places, shared=shared)
-            if len(stage.keys or ()) == 1:  # the fastest way to read one row
+            if len(stage.keys or ()) == 1 and not stage.by_unit:  # the fastest way to read one row
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()
         return gathered(stage, answer)
@@ -201,8 +201,7 @@ def text_of(stage: Stage, places: list[Place], *, ordered: bool = False, shared:
 
 def _collates(connection: Any, table: Table, rows: exp.Expr) -> bool:
     """Whether DuckDB groups the units' ids by a collation: it then plans that otherwise than by bytes. No row is read."""
-    databases = (DuckdbTable, DuckdbConnection, DuckdbQuery)
-    if not isinstance(table.source, databases) or not isinstance(table.unit, str):
+    if not isinstance(table.source, DuckdbTable | DuckdbConnection) or not isinstance(table.unit, str):
         return False
     if table.schema[table.unit] is not ColumnType.TEXT:
         return False

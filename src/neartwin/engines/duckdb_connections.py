@@ -25,7 +25,6 @@ from neartwin.tables.files import quoted
 from neartwin.tables.lakes import LakeTable, Stream, batches_of, remote_parquet
 from neartwin.tables.sources import (
     DuckdbConnection,
-    DuckdbQuery,
     DuckdbTable,
     Frame,
     ImportedFiles,
@@ -79,7 +78,7 @@ def _connection(sources: list[LocalSource], settings: dict[str, str | int]) -> I
     """
     databases = {source.path for source in sources if isinstance(source, DuckdbTable)}
     for source in sources:
-        if isinstance(source, DuckdbConnection | DuckdbQuery):
+        if isinstance(source, DuckdbConnection):
             one_by_one = _attaching if databases else contextlib.nullcontext()
             with one_by_one, contextlib.closing(source.connection.cursor()) as cursor:
                 in_utc(cursor)
@@ -100,8 +99,6 @@ def _register(
 ) -> exp.Expr:
     """The relation of a source in FROM. Its names go with the connection; `undone` detaches what other connections see."""
     match source:
-        case DuckdbConnection(table=table):
-            return exp.table_(table, quoted=True)
         case DuckdbTable(path=path, table=table):
             return _of_database(connection, path, table, name, undone)
         case ParquetFiles(paths=paths) if "://" in paths[0]:
@@ -113,7 +110,7 @@ def _register(
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{files}], {options})")
         case ImportedFiles(copy=copy):
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({quoted(copy)})")
-        case DuckdbQuery(text=text):
+        case DuckdbConnection(text=text):
             connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
         case LakeTable(columns=held, read=read):
             connection.register(name, Stream(read, columns or held.names[:1]))

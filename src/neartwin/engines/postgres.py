@@ -4,9 +4,7 @@ A stage runs in one read-only snapshot of the database, on a connection of its o
 answer comes back through a server-side cursor, so neither side holds more than a batch of it.
 """
 
-import math
 import secrets
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -93,19 +91,6 @@ class PostgresDialect(Dialect):
         total = _product(x, y) if isinstance(node, exp.Mul) else _sum(type(node), x, y)
         return _named_once(total, x=node.this, y=node.expression)
 
-    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
-        """The largest quotient that vanishes and the least that overflows are known, and so are their dividends."""
-        nothing, infinite = _vanishing(abs(divisor)), _overflowing(abs(divisor))
-        x = exp.column("x")
-        size = exp.Abs(this=x.copy())
-        case = exp.case()
-        if nothing > 0:
-            case = case.when(size <= real(nothing), real(0.0))
-        if infinite < math.inf:
-            case = case.when(size.copy() >= real(infinite), x * real(math.copysign(math.inf, divisor)))
-        quotient = exp.Div(this=x.copy(), expression=real(divisor), typed=True)
-        return _named_once(case.when(exp.true(), quotient), x=value)
-
     def text(self, value: str) -> exp.Expr:
         """With the collation of the columns."""
         return _by_bytes(exp.Literal.string(value))
@@ -145,28 +130,6 @@ def _named_once(total: exp.Expr, **parts: exp.Expr) -> exp.Expr:
     inner = exp.select(*(exp.alias_(part, name, copy=False) for name, part in parts.items()), copy=False)
     rows = inner.offset(0, copy=False).subquery("o", copy=False)
     return exp.select(total, copy=False).from_(rows, copy=False).subquery(copy=False)
-
-
-def _vanishing(divisor: float) -> float:
-    """The largest x of which x / divisor is 0."""
-    x = math.ldexp(divisor, -1075)
-    while x / divisor > 0:
-        x = math.nextafter(x, 0.0)
-    while math.nextafter(x, math.inf) / divisor == 0:
-        x = math.nextafter(x, math.inf)
-    return x
-
-
-def _overflowing(divisor: float) -> float:
-    """The least x of which x / divisor is infinite; infinity itself where no other is."""
-    if divisor >= 1:
-        return math.inf
-    x = divisor * sys.float_info.max
-    while x / divisor == math.inf:
-        x = math.nextafter(x, 0.0)
-    while x / divisor < math.inf:
-        x = math.nextafter(x, math.inf)
-    return x
 
 
 def _numeric(value: exp.Expr) -> exp.Expr:
@@ -219,8 +182,10 @@ def _product(x: exp.Expr, y: exp.Expr) -> exp.Expr:
 
 
 def _quotient(x: exp.Expr, y: exp.Expr) -> exp.Expr:
-    """X / y, y not 0. By a divisor below 1 it may overflow, which 2**-1074 of it shows; of a tiny x it may vanish, which
-    2**1074 of it shows. Both are rounded as the quotient is: a ratio of two doubles is no closer than 2**-53 to a midpoint.
+    """X / y, y not 0. Both cases are rounded as the quotient is: no ratio of doubles is nearer than 2**-53 to a midpoint.
+
+    By a smaller divisor below 1 the quotient may overflow, which 2**-1074 of it shows. Of a tiny x it may vanish, which
+    2**1074 of it shows.
     """
     up, down = 2.0**537, 2.0**-537
     shrunk, grown = (
@@ -228,7 +193,7 @@ def _quotient(x: exp.Expr, y: exp.Expr) -> exp.Expr:
         for a, b in ((down, up), (up, down))
     )
     size_x, size_y = (exp.Abs(this=side.copy()) for side in (x, y))
-    large = exp.and_(size_x >= real(1.0), size_y < real(1.0))
+    large = exp.and_(size_x >= real(2.0**-51), size_x >= size_y, size_y < real(1.0))
     small = exp.and_(size_x < real(2.0**-51), size_y >= real(1.0))
     infinite, nothing = exp.Abs(this=shrunk.copy()) >= real(2.0**-50), exp.Abs(this=grown) <= real(0.5)
     direct = exp.Div(this=x.copy(), expression=y.copy(), typed=True)

@@ -1,6 +1,6 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import starmap
@@ -14,19 +14,21 @@ from neartwin.ledger import records
 from neartwin.ledger.records import Record
 from neartwin.ledger.store import AccountRow, Database, Reading, ReservationRow, Writing, ask_digest
 from neartwin.ledger.values import Allotment, Entry, Population, Rule, Stored, Ticket, vector
-from neartwin.tables.files import linked
+from neartwin.tables.files import bytes_of
 
 _OWNED = ", owned by "
+_UNITLESS = ", rows of another table's units"  # beside the place of owned rows
+_CHECKED = ", every value checked"
 
 
-def entry(record: Record, hash_: str, rule: Rule, states: Mapping[int, str]) -> Entry:
+def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
     """One record of an account, as a reader sees it.
 
     Args:
+        page: The transaction, which has the states of reservations.
         record: The record.
         hash_: Its hash.
         rule: The account's rule.
-        states: The states of the account's reservations, by position.
 
     Returns:
         The entry.
@@ -43,7 +45,7 @@ def entry(record: Record, hash_: str, rule: Rule, states: Mapping[int, str]) -> 
         case records.Allotted(caps=caps, holder=holder):
             shown = {"caps": rule.amounts(caps), "payers": (holder,)}
         case records.Reserved():
-            shown = _request_shown(event, rule.amounts(event.price)) | {"state": _state(record.position, states)}
+            shown = _request_shown(event, rule.amounts(event.price)) | {"state": _state(page, record.position)}
         case records.Refused():
             shown = _request_shown(event, rule.amounts(event.price)) | {"state": "refused", "pool": event.pool}
         case records.Settled(reserved=reserved) | records.Failed(reserved=reserved):
@@ -62,10 +64,11 @@ def entry(record: Record, hash_: str, rule: Rule, states: Mapping[int, str]) -> 
     )
 
 
-def _state(position: int, states: Mapping[int, str]) -> str:
-    if position not in states:
+def _state(page: Reading, position: int) -> str:
+    row = page.reservation(position)
+    if row is None:
         raise LedgerError(f"reservation {position} is missing from its index; verify the ledger")
-    return states[position]
+    return row.state
 
 
 def _request_shown(event: records.Reserved | records.Refused, price: dict[str, Fraction]) -> dict[str, Any]:
@@ -140,28 +143,40 @@ class Account:
         with self.database.write() as page:
             claimed(page, self.name, source)
 
-    def own(self, rows: str, owner: str) -> None:
-        """Remember the owner of rows without a unit, like a place of its own. It stays for good.
+    def own(self, places: Iterable[str], owner: str) -> None:
+        """Register places of this population's rows without a unit, and remember their owner. It stays for good.
 
         Args:
-            rows: The place or name of the rows.
+            places: The places of the rows, or their name.
             owner: The owner in words.
 
         Raises:
-            LedgerError: The rows have another owner.
+            LedgerError: The rows have another owner or units of their own, or belong to another population.
         """
-        words = text(source=f"{rows}{_OWNED}{owner}", at_least=1, at_most=4000)
         with self.database.write() as page:
-            if page.owner_of(words) is not None:
-                return
-            for record, _ in page.records(self.name):
-                if isinstance(record.event, records.Sourced) and record.event.source.startswith(f"{rows}{_OWNED}"):
-                    known = record.event.source.partition(_OWNED)[2]
+            known: dict[object, str] = {}
+            for place in places:
+                words = text(source=f"{place}{_OWNED}{owner}", at_least=1, at_most=4000)
+                if page.owner_of(words) is not None:
+                    continue
+                refuse_taken(page, self.name, place)
+                known = known or _owners(page, self.name)
+                if (other := known.get(bytes_of(place), known.get(place, owner))) != owner:
                     raise LedgerError(
-                        f"the rows of {rows!r} belong to the units of {known}, and not of {owner}; a second owner would tell "
-                        "one person's rows twice"
+                        f"the rows of {place!r} belong to the units of {other or 'a column of their own'}, and not of {owner}; a "
+                        "second owner would tell one person's rows twice"
                     )
-            page.append(records.Sourced(account=self.name, source=words))
+                for source in (place, f"{place}{_UNITLESS}", words):
+                    if page.owner_of(source) is None:
+                        page.append(records.Sourced(account=self.name, source=source))
+
+    def checked(self, snapshot: str) -> None:
+        """Remember that the owner read every value of a snapshot, like a place of its own.
+
+        Args:
+            snapshot: The name of the snapshot.
+        """
+        self.claim(f"{self.name} {snapshot}{_CHECKED}")
 
     def require_public(self, places: Iterable[str]) -> None:
         """Refuse places that the ledger knows as private.
@@ -252,10 +267,11 @@ class Account:
             refusal = self._refusal(page, row, request)
             if refusal is None:
                 record, hash_ = page.append(request)
+            checked = page.owner_of(f"{self.name} {request.snapshot}{_CHECKED}") is not None
         if refusal is not None:
             raise refusal
         ticket = self._ticket(record.position, hash_, request)
-        return replace(ticket, before=self._left(row), caps=self.rule.amounts(row.caps))
+        return replace(ticket, before=self._left(row), caps=self.rule.amounts(row.caps), checked=checked)
 
     def settle(self, ticket: Ticket, document: bytes) -> Stored:
         """Store a ticket's release with its record, in one transaction. Serve nothing before this has returned.
@@ -353,16 +369,6 @@ class Account:
             raise LedgerError(f"account {self.name!r} has no reservation {position}; its history lists them")
         return event.holders
 
-    def open_tickets(self) -> tuple[Ticket, ...]:
-        """Reservations neither settled nor failed: runs under way, or lost to a crash."""
-        with self.database.read() as page:
-            reserved = [page.record(position) for position in page.open_reservations(self.name)]
-        return tuple(
-            self._ticket(record.position, hash_, record.event)
-            for record, hash_ in reserved
-            if isinstance(record.event, records.Reserved)
-        )
-
     def allot(self, holder: str, target: Budget, *, by: str = "") -> Allotment:
         """Set the most that one holder may spend of this account. A new amount replaces the old; the amount spent stays.
 
@@ -398,11 +404,28 @@ class Account:
         with self.database.read() as page:
             return tuple(starmap(self._allotment, page.allotments(self.name).items()))
 
+    def allotment(self, holder: str) -> Allotment | None:
+        """The allotment of one holder, or None."""
+        with self.database.read() as page:
+            row = page.allotment(self.name, holder)
+        return None if row is None else self._allotment(holder, row)
+
     def history(self) -> tuple[Entry, ...]:
         """Every record of this account, oldest first."""
+        return tuple(self.newest())[::-1]
+
+    def newest(self, before: int | None = None) -> Iterator[Entry]:
+        """Yield the records of this account, newest first, as far as they are wanted.
+
+        Args:
+            before: Only records below this position, or None for all.
+
+        Yields:
+            The records.
+        """
         with self.database.read() as page:
-            states = {position: row.state for position, row in page.reservations(self.name).items()}
-            return tuple(entry(record, hash_, self.rule, states) for record, hash_ in page.records(self.name))
+            for record, hash_ in page.newest(self.name, before):
+                yield entry(page, record, hash_, self.rule)
 
     def _row(self) -> AccountRow:
         with self.database.read() as page:
@@ -540,9 +563,27 @@ def claimed(page: Writing, name: str, source: str) -> None:
     Raises:
         LedgerError: The source belongs to another population.
     """
+    known = page.owner_of(source)
     refuse_taken(page, name, source)
-    if page.owner_of(source) is None:
+    if page.owner_of(f"{source}{_UNITLESS}") or (known is None and _owners(page, name).get(bytes_of(source))):
+        raise LedgerError(
+            f"the rows of {source!r} belong to the units of another table; units of their own would tell one person's rows "
+            "twice"
+        )
+    if known is None:
         page.append(records.Sourced(account=name, source=source))
+
+
+def _owners(page: Reading, name: str) -> dict[object, str]:
+    """The owner in words of each place of an account's rows, and of its copies; "" for rows with units of their own."""
+    found: dict[object, str] = {}
+    for account, source in page.sources():
+        where, _, owner = source.partition(_OWNED)
+        kind, _, paths = where.partition(":")
+        for place in (where, *(f"{kind}:{path}" for path in paths.split("|"))) if account == name else ():
+            found |= {bytes_of(place): owner, place: owner}
+    found.pop((), None)
+    return found
 
 
 def refuse_taken(page: Writing, name: str, source: str) -> None:
@@ -559,14 +600,13 @@ def refuse_taken(page: Writing, name: str, source: str) -> None:
     owner = _owner(page, source)
     if owner not in (None, name):
         raise LedgerError(
-            f"the source {source!r} belongs to population {owner!r}; its people have one budget, so open population "
-            f"{owner!r} and not {name!r}"
+            f"the source {source!r} belongs to population {owner!r}, or is a copy of a file that does; its people have one "
+            f"budget, so open population {owner!r} and not {name!r}"
         )
 
 
 def _owner(page: Reading, source: str) -> str | None:
-    """The account of a source, or of a file that is the same by another hard link."""
-    if (owner := page.owner_of(source)) is not None or not (same := linked(source)):
+    """The account of a source, or of a file of which it is a link or a copy."""
+    if (owner := page.owner_of(source)) is not None or not (same := bytes_of(source)):
         return owner
-    events = ((name, record.event) for name in page.account_names() for record, _ in page.records(name))
-    return next((name for name, event in events if linked(getattr(event, "source", "")) == same), None)
+    return next((name for name, other in page.sources() if bytes_of(other) == same), None)

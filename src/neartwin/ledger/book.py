@@ -19,10 +19,9 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
-from neartwin.accounting.budgets import Budget
+from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.accounting.filters import filter_for
 from neartwin.checks import text
 from neartwin.errors import LedgerError
@@ -31,6 +30,7 @@ from neartwin.ledger.account import Account, claimed, refuse_taken
 from neartwin.ledger.store import Database, Reading, Writing
 from neartwin.ledger.values import Act, Head, Population, Rule
 from neartwin.ledger.verify import Chain, Replay, Verdict, verified
+from neartwin.ledger.wishes import CONSOLE, Wish, agreed, refusal, standing
 
 _FIRST = {"archive": "neartwin ledger", "version": 1}
 TableRow = dict[str, Any]  # the name of a "table", and a "row" of it, by column
@@ -242,9 +242,7 @@ class Book:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -340,6 +338,7 @@ class Book:
 
         Raises:
             LedgerError: No cap rises, or one falls.
+            AccessError: Status 428. Two people are needed. It is recorded as a wish, and another one must do the same.
         """
         text(reason=reason, at_least=0, at_most=4000)
         account = self.account(name)
@@ -351,11 +350,27 @@ class Book:
                     f"account {name!r} has caps {account.rule.written(present)}; they can only be raised, "
                     f"which {target} does not do"
                 )
-            page.append(records.Raised(account=name, caps=caps, reason=reason))
-            if by:
-                body = records.canonical({"dataset": name, "target": str(target), "reason": reason})
-                page.append(records.Acted(account=name, who=by, what="cap", body=body))
+            exact = ", ".join(f"{part}={amount}" for part, amount in parts_of(target).items())
+            act: dict[str, object] = {"dataset": name, "target": exact, "reason": reason}
+            may = agreed(page, by or CONSOLE, "cap", act)
+            if may:
+                page.append(records.Raised(account=name, caps=caps, reason=reason))
+            if may and by:
+                page.append(records.Acted(account=name, who=by, what="cap", body=records.canonical(act)))
+        if not may:
+            raise refusal("cap")
         return account
+
+    def need_two_people(self, *, by: str) -> None:
+        """Need two people for what weakens a promise, from now on. `by` is the person, for the record."""
+        with self._database.write() as page:
+            if not standing(page)[0]:
+                page.append(records.Acted(account="", who=by, what="two people", body=records.canonical({})))
+
+    def wishes(self) -> tuple[Wish, ...]:
+        """The acts that wait for a second person, oldest first."""
+        with self._database.read() as page:
+            return standing(page)[1]
 
     def acts(self, account: str | None = None) -> tuple[Act, ...]:
         """The acts that the chain has, oldest first.

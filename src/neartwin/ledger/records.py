@@ -82,8 +82,8 @@ class Allotted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
-    """A price was spent, before any data was read.
+class _Asked:
+    """A price was asked for.
 
     Attributes:
         account: The name of the account.
@@ -91,8 +91,7 @@ class Reserved:
         snapshot: The name of the snapshot.
         description: The question in words.
         price: The price, by pool.
-        holders: The holders whose allotments paid.
-        key: The caller's idempotency key, or "".
+        holders: The holders whose allotments pay.
     """
 
     account: str
@@ -101,30 +100,28 @@ class Reserved:
     description: str
     price: Price
     holders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved(_Asked):
+    """A price was spent, before any data was read.
+
+    Attributes:
+        key: The caller's idempotency key, or "".
+    """
+
     key: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class Refused(_Asked):
     """A price did not fit, and nothing was spent.
 
     Attributes:
-        account: The name of the account.
-        plan_digest: The digest of the plan.
-        snapshot: The name of the snapshot.
-        description: The question in words.
-        price: The price, by pool.
-        holders: The holders whose allotments should have paid.
         pool: The first pool that fell short.
         holder: The holder whose allotment fell short, or "".
     """
 
-    account: str
-    plan_digest: str
-    snapshot: str
-    description: str
-    price: Price
-    holders: tuple[str, ...]
     pool: str
     holder: str
 

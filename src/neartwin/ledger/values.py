@@ -111,6 +111,7 @@ class Ticket:
         price: The price, by pool.
         before: The amounts left before the price, read in the same transaction. Empty for a ticket that was looked up.
         caps: The account's caps in that transaction. Empty for a ticket that was looked up.
+        checked: Whether the owner read every value of the snapshot before, as `Account.check` records.
     """
 
     account: str
@@ -121,6 +122,7 @@ class Ticket:
     price: Amounts = field(hash=False)
     before: Amounts = field(default_factory=dict, hash=False, compare=False)
     caps: Amounts = field(default_factory=dict, hash=False, compare=False)
+    checked: bool = field(default=False, hash=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

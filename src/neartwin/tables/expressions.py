@@ -15,6 +15,7 @@ from functools import lru_cache
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects import Dialect
 from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
@@ -41,9 +42,8 @@ _LONGEST_TEXT, _LONGEST_SEARCHED = 65_536, 1000  # letters that functions, and r
 _DATED = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
 _BOOLEAN, _NUMBER, _INTEGER = ColumnType.BOOLEAN, ColumnType.NUMBER, ColumnType.INTEGER
 _TEXT = ColumnType.TEXT
-_DAYS = "weekday starts at another day on each engine; write isodow: 1 for Monday to 7 for Sunday"
 
-_COMPARISONS: dict[type[exp.Expr], str] = {
+COMPARED: dict[type[exp.Expr], str] = {
     exp.EQ: "=",
     exp.NEQ: "<>",
     exp.LT: "<",
@@ -65,7 +65,7 @@ _PLACES = {f"%{mark}": f"substr(x, {_TIME.index(mark) + 1}, {_TIME.count(mark)})
 _MOST_YEARS = 4000  # of an interval: PostgreSQL's times start in 4713 BC
 _CALENDAR = "TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
 _LETTERS = {  # what a function takes; the other letters are literals
     "n": NUMERIC,
     "w": (_INTEGER,),
@@ -108,25 +108,22 @@ def refused(node: exp.Expr, why: str = "") -> QueryError:
     Returns:
         The error, to be raised.
     """
-    text = node.sql(dialect="duckdb", comments=False)
+    text = node.sql(dialect="duckdb", comments=False)[:300]
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
     parts = written_parts(node)
     like = f"'%{re.sub(r'[^a-zA-Z0-9 ]', '', parts[-1])}%'" if parts else ""
     why = (
         why
         or instead("expressions", name, *parts, like=like)
-        or (
-            "allowed are columns, literals, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, +, -, *, /, "
-            "abs, least, greatest, clip, width_bucket, date_trunc, date_diff, month and other parts of dates, "
-            + ", ".join(dict.fromkeys(function.spelling.partition("(")[0] for function in FUNCTIONS.values()))
-        )
+        or "allowed are columns, literals, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, CAST, +, -, *, "
+        "/ and the functions of docs/reference/sql.md, such as abs, round, clip, upper, substr, replace, date_trunc and month"
     )
     return QueryError(f"{text!r} is not allowed in a row expression: {why}")
 
 
 def written_parts(node: exp.Expr) -> tuple[str, ...]:
     """The arguments of a function or operator, as written."""
-    return tuple(part.sql(dialect="duckdb", comments=False) for part in _parts_of(node))
+    return tuple(part.sql(dialect="duckdb", comments=False) for part in parts_of(node))
 
 
 def term_of(node: exp.Expr | None, names: Names) -> Term:
@@ -147,8 +144,8 @@ def term_of(node: exp.Expr | None, names: Names) -> Term:
     kind = type(node)
     if kind is exp.EQ and isinstance(node.expression, exp.Any):
         return _in(node, names)
-    if kind in _COMPARISONS:
-        return _compared(node, names, _COMPARISONS[kind], [node.this, node.expression])
+    if kind in COMPARED:
+        return _compared(node, names, COMPARED[kind], [node.this, node.expression])
     if kind in _ARITHMETIC:
         return _calculated(node, names)
     reader = _READERS.get(kind)
@@ -160,15 +157,18 @@ def term_of(node: exp.Expr | None, names: Names) -> Term:
 def _called(node: exp.Expr, names: Names) -> Term:
     """A function of the table."""
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
-    parts = _parts_of(node)
+    parts = parts_of(node)
     if isinstance(node, exp.Trim):
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), name)
     if isinstance(node, exp.Log) and node.this.name == "10":  # how log10(x) is read
         parts = parts[1:]
     function = FUNCTIONS.get(f"{name}/{len(parts)}") or FUNCTIONS.get(name)
     if function is None or " " in name:
-        raise refused(node, _DAYS if name == "weekday" else "")
-    return _applied(node, function, [term_of(part, names) for part in parts])
+        raise refused(node)
+    given = [term_of(part, names) for part in parts]
+    if "w" in function.takes:
+        given = [as_whole(term) if _is_integral(part, names) else term for part, term in zip(parts, given, strict=True)]
+    return _applied(node, function, given)
 
 
 def _applied(node: exp.Expr, function: RowFunction, given: list[Term]) -> Term:
@@ -192,8 +192,8 @@ def _taken(letter: str, term: Term) -> Term | tuple[str, str] | None:
     value = term.value if term.operation == "literal" else None
     if letter == "P":
         return regular(value) if isinstance(value, str) else None
-    if letter == "K":
-        return term if isinstance(value, int) and 0 <= value < 2**31 else None
+    if letter in "KN":
+        return term if isinstance(value, int) and (letter == "N") <= value < 2**31 else None
     if letter in "TR":
         return term if isinstance(value, str) and (value or letter == "R") and len(value) <= 100 else None
     if term.kind not in _LETTERS[letter]:
@@ -213,14 +213,29 @@ def as_whole(term: Term) -> Term:
     return term if term.kind is _INTEGER else written("CAST(x AS INTEGER)", term)
 
 
-def _parts_of(node: exp.Expr) -> list[exp.Expr]:
-    """The arguments of a function or operator, in order."""
+def parts_of(node: exp.Expr) -> list[exp.Expr]:
+    """The arguments of a function or operator, in order.
+
+    Args:
+        node: The function or operator.
+
+    Returns:
+        The arguments, without those that are missing.
+    """
     found = (part for value in node.args.values() for part in (value if isinstance(value, list) else [value]))
     return [part for part in found if isinstance(part, exp.Expr)]
 
 
 @lru_cache(maxsize=256)
-def _body(text: str) -> exp.Expr:
+def body_of(text: str) -> exp.Expr:
+    """The tree of a text of the library's own, parsed once.
+
+    Args:
+        text: A SQL expression.
+
+    Returns:
+        The tree, which callers copy before they change it.
+    """
     return parsed(text)
 
 
@@ -234,7 +249,7 @@ def written(body: str, *arguments: Term) -> Term:
     Returns:
         The term.
     """
-    return term_of(_body(body), dict(zip("xyz", arguments, strict=False)))
+    return term_of(body_of(body), dict(zip("xyz", arguments, strict=False)))
 
 
 def _column(node: exp.Expr, names: Names) -> Term:
@@ -266,11 +281,21 @@ def _literal(node: exp.Expr, _: Names) -> Term:
     return Term("literal", _INTEGER, value=int(node.this))
 
 
+def _answer(node: exp.Expr, names: Names) -> Term:
+    """$1, the number that a question asked first will have."""
+    if f"${node.name}" not in names:
+        raise refused(node, "what is asked first stands in the outermost WHERE alone; write where('x > $1', question)")
+    return names[f"${node.name}"]
+
+
 def _cast(node: exp.Expr, names: Names) -> Term:
     kind = _CASTS.get(node.args["to"].this)
     literal = isinstance(node.this, exp.Literal) and node.this.is_string
     if kind in _DATED and literal:
         return _dated(node, kind)
+    scale = node.args["to"].expressions[1:] if node.is_type("decimal") else []
+    if scale and int(scale[0].name) <= 15:
+        return _rounded(exp.Round(this=exp.cast(node.this, "double"), decimals=scale[0].this), names)
     inner = term_of(node.this, names)
     if kind is None or inner.kind is kind:
         if kind is None:
@@ -294,7 +319,7 @@ def _negative(node: exp.Expr, names: Names) -> Term:
 def _number(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
     inner = as_number(term_of(part, names))
     if inner.kind not in NUMERIC:
-        raise refused(node, "arithmetic takes numbers")
+        raise refused(node, "arithmetic takes numbers; write a || b, d + INTERVAL '3' DAY, date_diff('hour', s, s)")
     return inner
 
 
@@ -345,7 +370,7 @@ def _power(node: exp.Expr, names: Names) -> Term:
 
 def _joined(node: exp.Expr, names: Names) -> Term:
     """|| is NULL where a part is; concat passes over NULL."""
-    parts = list(node.flatten(unnest=False)) if isinstance(node, exp.DPipe) else _parts_of(node)
+    parts = list(node.flatten(unnest=False)) if isinstance(node, exp.DPipe) else parts_of(node)
     terms = []
     for part in parts:
         term = written("CAST(x AS TEXT)", term_of(part, names))
@@ -434,7 +459,7 @@ def _like(node: exp.Expr, names: Names) -> Term:
 def _replaced(node: exp.Expr, names: Names) -> Term:
     """Of a whole text alone: greedy pieces in a row take the same letters in POSIX and in Perl."""
     function = FUNCTIONS["regexpreplace"]
-    term = _applied(node, function, [term_of(part, names) for part in _parts_of(node)[:3]])
+    term = _applied(node, function, [term_of(part, names) for part in parts_of(node)[:3]])
     pattern, text = map(str, term.value if isinstance(term.value, tuple) else ())
     shape, groups = regular(pattern), [int(place) for place in re.findall(r"\\([1-9])", text)]
     whole = shape is not None and shape[1] and pattern.startswith("^") and "|" not in pattern
@@ -482,13 +507,13 @@ def _chosen(node: exp.Expr, names: Names) -> Term:
 def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
     part = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "dayofweekiso"}.get(part, part)
     if part not in (*PARTS, "dayofweek", "dayofweekiso"):
-        raise refused(node, _DAYS if part == "weekday" else "parts are " + ", ".join(PARTS))
+        raise refused(node, "parts are " + ", ".join(PARTS) + "; isodow is 1 for Monday to 7 for Sunday")
     return _applied(node, FUNCTIONS[part], [term_of(value, names)])
 
 
 def _truncated(node: exp.Expr, names: Names) -> Term:
     period, inner = node.args.get("unit"), term_of(node.this, names)
-    unit = "" if period is None else period.name.lower()
+    unit = "" if period is None else Dialect.DATE_PART_MAPPING.get(period.name.upper(), period.name).lower()
     if unit in CLOCK:
         return _applied(node, FUNCTIONS[f"trunc {unit}"], [inner])
     if inner.kind not in _DATED or unit not in (*UNITS, "day"):
@@ -515,11 +540,11 @@ def _shifted(node: exp.Expr, names: Names) -> Term:
     """A date or time plus or minus a literal interval; NULL outside the years 1 to 9999."""
     value, length = term_of(node.this, names), node.expression
     unit, number = length.text("unit").lower().removesuffix("s"), length.this.name if length.this else ""
-    wrong = unit not in {**_MONTHS, **_SECONDS} or not re.fullmatch("-?[0-9]{1,12}", number)
+    wrong = unit not in {**_MONTHS, **SECONDS} or not re.fullmatch("-?[0-9]{1,12}", number)
     if wrong or value.kind not in _DATED or (value.kind is ColumnType.DATE and unit in CLOCK):
         raise refused(node, "write d + INTERVAL '3' MONTH; to times, hours, minutes and seconds may be added too")
     count = -int(number) if isinstance(node, exp.Sub | exp.DateSub) else int(number)
-    months, seconds = count * _MONTHS.get(unit, 0), count * _SECONDS.get(unit, 0)
+    months, seconds = count * _MONTHS.get(unit, 0), count * SECONDS.get(unit, 0)
     if abs(months) > 12 * _MOST_YEARS or abs(seconds) > 366 * 86_400 * _MOST_YEARS:
         raise refused(node, f"an interval has at most {_MOST_YEARS} years")
     moved = Term("shift", ColumnType.TIMESTAMP, (written("CAST(x AS TIMESTAMP)", value),), (months, seconds))
@@ -545,26 +570,32 @@ def _bucket(node: exp.Expr, names: Names) -> Term:
         raise refused(node, "width_bucket takes a number and three literals: low, high, how many")
     if not (-math.inf < low < high < math.inf and 1 <= count <= _MOST_BUCKETS):
         raise refused(node, f"low must be below high, and buckets from 1 to {_MOST_BUCKETS}")
+    edges = [float(low + (high - low) * place / count) for place in range(count)] + [float(high)]
+    bins = " ".join(f"WHEN x < {edge!r} THEN {place}" for place, edge in enumerate(edges))
     value = as_kind(_number(node, names, node.this), _NUMBER)
-    edges = [low + (high - low) * place / count for place in range(count)] + [high]
-    literals = [Term("literal", _NUMBER, value=float(edge)) for edge in edges]
-    tested = [Term("<", _BOOLEAN, (value, edge)) for edge in literals]
-    bins = [Term("literal", _INTEGER, value=place) for place in range(count + 2)]
-    empty = Term("isnull", _BOOLEAN, (value,))
-    return _cased(
-        node,
-        [(empty, _NULL), *zip(tested, bins[:-1], strict=True)],
-        bins[-1],
-    )
+    return written(f"CASE WHEN x IS NULL THEN NULL {bins} ELSE {count + 1} END", value)
 
 
 def _anonymous(node: exp.Expr, names: Names) -> Term:
     name, arguments = str(node.this).lower(), node.expressions
     if name == "clip" and len(arguments) == 3:
         return _clipped(node, names, arguments)
+    if name == "whole_part" and len(arguments) == 1:  # how `queries.sql` writes casts and quotients of other dialects
+        value = term_of(arguments[0], names)
+        return written("trunc(x)", value) if value.kind is _NUMBER else value
+    if name == "quotient" and len(arguments) == 2:
+        kind = exp.IntDiv if all(_is_integral(part, names) for part in arguments) else exp.Div
+        return term_of(kind(this=arguments[0], expression=arguments[1]), names)
     if name in {"date_part", "datepart"} and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
         return _part(node, names, arguments[0].name.lower(), arguments[1])
     return _called(node, names)
+
+
+def _is_integral(node: exp.Expr, names: Names) -> bool:
+    """Whether its type is a whole number in SQL, where sums and products of whole numbers are."""
+    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Paren):
+        return all(_is_integral(part, names) for part in parts_of(node))
+    return term_of(node, names).kind is _INTEGER
 
 
 def _clipped(node: exp.Expr, names: Names, arguments: list[exp.Expr]) -> Term:
@@ -584,6 +615,8 @@ def _dated(node: exp.Expr, kind: ColumnType) -> Term:
 
 def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
     """Terms of one type, as `common_kind` says; NULLs take the type of the others."""
+    if any(term.kind is _BOOLEAN for term in terms) and common_kind(terms) is None:
+        terms = list(map(as_number, terms))
     kind = common_kind(terms)
     if kind is None:
         words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
@@ -601,7 +634,6 @@ def _cased(node: exp.Expr, branches: list[tuple[Term, Term]], default: Term) -> 
 
 
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
-    exp.Abs: lambda node, names: Term("abs", _NUMBER, (as_kind(_number(node, names, node.this), _NUMBER),)),
     exp.And: _all_conditions,
     exp.Anonymous: _anonymous,
     exp.Between: _between,
@@ -633,6 +665,7 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     exp.Nullif: _nullif,
     exp.Or: _all_conditions,
     exp.Paren: lambda node, names: term_of(node.this, names),
+    exp.Placeholder: _answer,
     exp.Pow: _power,
     exp.RegexpReplace: _replaced,
     exp.Round: _rounded,
@@ -683,13 +716,7 @@ class RowExpression:
         Raises:
             QueryError: A part is not allowed; the message names it and the reason.
         """
-        try:
-            tree = parsed(text)
-        except SqlglotError:
-            raise QueryError(
-                f"expression {text!r} is not SQL; write for instance \"amount > 5 AND city = 'Ulm'\""
-            ) from None
-        return cls.checked(tree, schema, computed)
+        return cls.checked(parsed(text), schema, computed)
 
     @classmethod
     def checked(
@@ -757,21 +784,24 @@ def bare_of(text: str) -> exp.Expr:
     return parsed(text).unnest().transform(without)
 
 
-def parsed(text: str) -> exp.Expr:
+def parsed(text: str, like: str = "amount > 5 AND city = 'Ulm'") -> exp.Expr:
     """Parse a text to a tree.
 
     Args:
         text: A SQL expression.
+        like: Another one, for the error.
 
     Returns:
         The tree.
 
     Raises:
-        QueryError: The text is too long, or nested too deep.
+        QueryError: The text is too long, nested too deep, or no SQL.
     """
     if len(text) <= _LONGEST:
         try:
             return sqlglot.parse_one(text, read="duckdb")
+        except SqlglotError:
+            raise QueryError(f'expression {text!r} is not SQL; write for instance "{like}"') from None
         except RecursionError:
             pass
     raise QueryError("the expression is too long or nested too deeply; split it into computed columns")

@@ -6,11 +6,14 @@ A URL is read through fsspec, whose packages an installation may lack. Credentia
 import glob
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any
 
 from neartwin.errors import SchemaError
+
+_END = 2**20  # bytes from either end by which a copy is known
 
 
 def is_remote(path: str) -> bool:
@@ -52,7 +55,7 @@ def filesystem(url: str) -> Any:
         raise SchemaError(
             f"path={url!r} is on another machine: pip install 'neartwin[remote]', or copy the file here ({fault})"
         ) from None
-    except ValueError as fault:
+    except (ValueError, TypeError) as fault:  # of an unknown protocol, or one that wants a host
         raise SchemaError(f"path={url!r} cannot be read: {fault}; copy the file here") from None
 
 
@@ -73,7 +76,7 @@ def matched(path: str) -> tuple[str, ...]:
     else:
         pattern = str(Path(glob.escape(path)) / "**" / "*.parquet") if Path(path).is_dir() else path
         found = [pattern] if Path(pattern).is_file() else glob.glob(pattern, recursive=True)  # noqa: PTH207 - with roots
-        paths = tuple(str(Path(match).resolve()) for match in sorted(found))
+        paths = tuple(dict.fromkeys(str(Path(match).resolve()) for match in sorted(found)))  # a link is no second file
     if lake := next((one for one in paths if is_remote(one) and "/_delta_log/" in one), ""):
         raise SchemaError(f"path={path!r} holds a Delta table ({lake!r}); give the DeltaTable")
     for folder in {} if is_remote(path) else {parent for one in paths for parent in Path(one).parents}:
@@ -167,18 +170,27 @@ def binary(path: str) -> Any:
     return filesystem(path).open(path, "rb") if is_remote(path) else Path(path).open("rb")
 
 
-def linked(place: str) -> tuple[object, ...]:
-    """The facts that all hard links of a file share.
+def bytes_of(place: str) -> tuple[object, ...]:
+    """The facts that all links and copies of a file share.
 
     Args:
         place: The name of a source in a ledger.
 
     Returns:
-        Disk, number and table; empty for a file with one name, and for anything else.
+        The size, a digest of the first and the last mebibyte, and the table; empty for anything but a file of this machine.
     """
     path, _, table = place.partition(":")[2].partition("#")
     try:
         stat = Path(path).stat()
+        digest = _ends(path, stat.st_size, stat.st_mtime_ns) if S_ISREG(stat.st_mode) else ""
     except (OSError, ValueError):
         return ()
-    return (stat.st_dev, stat.st_ino, table) if stat.st_nlink > 1 and S_ISREG(stat.st_mode) else ()
+    return (stat.st_size, digest, table) if digest else ()
+
+
+@lru_cache(maxsize=1024)
+def _ends(path: str, size: int, written: int) -> str:  # noqa: ARG001 - a file that was written since is another one
+    with Path(path).open("rb") as file:
+        first = file.read(_END)
+        file.seek(max(size - _END, 0))
+        return hashlib.sha256(first + file.read(_END)).hexdigest()

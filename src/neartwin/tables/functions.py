@@ -4,7 +4,8 @@ NULL in any argument gives NULL, unless a function's meaning says otherwise. Tex
 before an operation that needs room for its value. Without the cut, a text of a gigabyte could make PostgreSQL fail.
 
 Regular expressions are those that mean the same in RE2, PostgreSQL and Java. Groups are not repeated, so Java's stack
-stays small. At most three atoms repeat without end, over 1,000 letters, so its search stays short.
+stays small. At most three atoms repeat without end, over 1,000 letters, so its search stays short. A pattern has at most
+2,000 atoms, so that it compiles.
 """
 
 import re
@@ -47,6 +48,7 @@ class RowFunction:
     duckdb: str = ""
     postgres: str = ""
     spark: str = ""
+    ends: tuple[int, ...] = ()
 
     def spelled(self, dialect: str) -> str:
         """The operation as an engine writes it."""
@@ -78,6 +80,8 @@ def regular(pattern: str) -> tuple[str, str] | None:
     (('^[0-9]+ (?:km|mi)', '$'), None)
     """
     tokens = re.findall(f"{_CLASS}|\\\\.|.", pattern, re.DOTALL)
+    if len(pattern) + sum(map(int, re.findall(r"(?:[{,])([0-9]+)", pattern))) > 2000:  # with repeats written out
+        return None
     if not re.fullmatch(rf"\^?(?:{_PIECE}|{_GROUP})*\$?", pattern) or sum(token in {"*", "+"} for token in tokens) > 3:
         return None
     try:

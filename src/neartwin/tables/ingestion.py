@@ -16,7 +16,7 @@ import contextlib
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
 from neartwin.tables.files import files_state, is_remote, quoted
-from neartwin.tables.readers import Odd, Reader, identifier, reader_of
+from neartwin.tables.readers import Odd, Reader, Row, identifier, reader_of
 from neartwin.tables.types import ColumnType, require_told_apart
 
 FOLDER = ".neartwin"
@@ -150,7 +150,8 @@ def imported(
         raise SchemaError(f"the typed copy in {str(place)!r} cannot be written: {fault.strerror}; give into=") from None
     if odd and not (terms.accept_odd or (known and known.accepted)):
         copy.unlink()
-        raise _refused(odd, listed, " Texts that mean no value are named by null='NA', or --null NA.")
+        more = "Texts that mean no value are named by null='NA', or --null NA; another encoding by encoding='latin-1'."
+        raise _refused(odd, listed, f" {more}")
     new = Imported(
         copy=str(copy), snapshot=f"{number} of {word}", number=number, state=state, rows=rows, odd=odd,
         listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted), encoding=encoding, null=null,
@@ -309,7 +310,7 @@ def _row_by_row(
     with pq.ParquetWriter(copy, schema) as writer:
         for file in files:
             name = Path(file.path).name
-            values = iter(file.rows())
+            values = _to_the_end(file)
             while batch := list(islice(values, _BATCH)):
                 faults = [(line, why) for line, found, why in batch if found is None]
                 kept = [(line, found) for line, found, _ in batch if found is not None]
@@ -331,6 +332,13 @@ def _row_by_row(
                 seen(rows)
     copy.chmod(0o600)
     return rows, odd, listed
+
+
+def _to_the_end(file: Reader) -> Iterator[Row]:
+    try:
+        yield from file.rows()
+    except Exception as fault:  # noqa: BLE001 - of any library that unpacks or parses
+        raise SchemaError(f"path={file.path!r} is damaged, and cannot be read to its end: {fault}") from None
 
 
 def texts_of(values: Sequence[object]) -> tuple[pa.Array, list[tuple[int, str]]]:
@@ -382,8 +390,8 @@ def _short(text: str) -> str:
 _labels: dict[bytes, str] = {}  # of this process: the same frame opened again is the same snapshot
 
 
-def framed(data: Any, terms: Terms) -> tuple[pa.Table, str]:
-    """A frame as an Arrow table in which every value can be read, and the name of its snapshot.
+def framed(data: Any, terms: Terms) -> tuple[pa.Table, str, tuple[str, ...]]:
+    """A frame as an Arrow table in which every value can be read, the name of its snapshot, and odd values.
 
     Equal data have one name in this process.
 
@@ -392,7 +400,7 @@ def framed(data: Any, terms: Terms) -> tuple[pa.Table, str]:
         terms: The owner's terms.
 
     Returns:
-        The table, and the name of the snapshot.
+        The table, the name of the snapshot, and the first odd values that were accepted.
 
     Raises:
         SchemaError: A column cannot be held, or odd values were not accepted.
@@ -415,7 +423,7 @@ def framed(data: Any, terms: Terms) -> tuple[pa.Table, str]:
     digest = hashlib.blake2b(repr(table.schema).encode())
     for batch in table.to_batches():
         digest.update(batch.serialize())
-    return table, _labels.setdefault(digest.digest(), uuid.uuid4().hex)
+    return table, _labels.setdefault(digest.digest(), uuid.uuid4().hex), tuple(listed)
 
 
 def _column(data: Any, place: int) -> tuple[Any, list[tuple[int, str]]]:
@@ -450,7 +458,7 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
             array = array.cast(pa.string())
     elif pa.types.is_float16(kind):
         return array.cast(pa.float32()), []
-    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+    elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _timed(array)
     try:
         array.validate(full=True)
@@ -473,7 +481,7 @@ def _decoded(raw: bytes) -> str | bool:
 def _timed(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     """Times in microseconds, or days."""
     wanted: Any = pa.date32()
-    if pa.types.is_date64(array.type):
+    if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("ms"))
     else:
         wanted = pa.timestamp("us", array.type.tz)

@@ -46,12 +46,9 @@ _ALL, _CONDITIONS = frozenset(ColumnType), frozenset({ColumnType.BOOLEAN})
 _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
     "count": _ALL,
     "count distinct": GROUPABLE,
-    "sum": NUMERIC,
-    "avg": NUMERIC,
-    "min": _ALL - _CONDITIONS,
-    "max": _ALL - _CONDITIONS,
-    "bool_or": _CONDITIONS,
-    "bool_and": _CONDITIONS,
+    **dict.fromkeys(("sum", "avg"), NUMERIC),
+    **dict.fromkeys(("min", "max"), _ALL - _CONDITIONS),
+    **dict.fromkeys(("bool_or", "bool_and"), _CONDITIONS),
 }
 _DEEPEST = 12  # names of nested parts then fit the 63 letters of PostgreSQL
 _FARTHEST = 2**31 - 1  # rows of LAG and LEAD
@@ -85,7 +82,7 @@ def per_unit(
     if own is None:
         raise QueryError(
             f"a row of a subquery must be of one person, and nothing says of which {unit!r}; write GROUP BY {unit}, and for "
-            f"EXISTS and IN equate it: inside.{unit} = outside.{unit}"
+            f"EXISTS and IN equate it: inside.{unit} = outside.{unit}; or ask the subquery alone, as a question with public keys"
         )
     kinds = {name: table.groupable(column) for name, column in by.items()}
     found, rest = _taken_out(columns, exp.AggFunc, table)
@@ -127,10 +124,10 @@ def _derived(of: PerUnit, table: Table, new: Mapping[str, UnitColumn], rest: Map
     """The table with these columns more, without the steps that are now inside."""
     if taken := sorted({*new, *rest} & set(table.schema)):
         raise SchemaError(f"{taken[0]!r} names two columns; give one of them another name with AS")
+    if any(part.operation == "answer" for condition in of.conditions for part in condition.term.walk()):
+        raise QueryError("a question asked first is compared with whole rows; write its condition outside the subquery")
     if of.depth > _DEEPEST:
-        raise QueryError(
-            f"subqueries and windows within each other are at most {_DEEPEST} deep; compute less at a time"
-        )
+        raise QueryError(f"subqueries and windows are at most {_DEEPEST} deep; compute less at a time")
     bounded = {name: column.bounds for name, column in new.items() if column.bounds and column.function != "sum"}
     made = replace(
         table,
@@ -210,16 +207,18 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
         raise _refused(node, table, "PARTITION BY takes integers, text, booleans and dates")
     order = node.args.get("order")
     keys = [] if order is None else order.expressions
-    if any(key.args.get("nulls_first") for key in keys):
-        raise _refused(node, table, "NULL is last in a window; write NULLS LAST")
+    ordered: list[tuple[RowExpression, bool]] = []
+    for key in keys:
+        if key.args.get("nulls_first"):
+            ordered.append((_row(key.this.is_(exp.null()), table), True))
+        ordered.append((_row(key.this, table), bool(key.args.get("desc"))))
     function = ORDERED.get(type(node.this))
     if function is not None and not keys:
         raise _refused(node, table, f"{function.upper()} needs an order; write ORDER BY in OVER (...)")
     made = _of_order(node, function, table) if function is not None else _aggregate(node.this, table)
     if made.function == "count distinct":
         raise _refused(node, table, "engines have no COUNT(DISTINCT) over windows; write it with GROUP BY")
-    ordered = tuple((_row(key.this, table), bool(key.args.get("desc"))) for key in keys)
-    return replace(made, by=by, order=ordered, text=text)
+    return replace(made, by=by, order=tuple(ordered), text=text)
 
 
 def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:

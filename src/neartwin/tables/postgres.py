@@ -27,7 +27,6 @@ _KINDS = {
     "text": ColumnType.TEXT,
     "character varying": ColumnType.TEXT,
     "character": ColumnType.TEXT,
-    "citext": ColumnType.TEXT,
     "uuid": ColumnType.TEXT,
     "enum": ColumnType.TEXT,
     "boolean": ColumnType.BOOLEAN,

@@ -17,24 +17,13 @@ from sqlglot import exp
 from neartwin.errors import QueryError, SchemaError
 from neartwin.exact import rational
 from neartwin.tables.expressions import RowExpression, as_number, as_whole, bare_of
+from neartwin.tables.functions import OPERATIONS
 from neartwin.tables.table import Bounds, Table, bounds
 from neartwin.tables.terms import COMPARISONS, Term, as_kind
 from neartwin.tables.types import NUMERIC, ColumnType
 
 End = Fraction | float  # a float only where it is an infinity
 _CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "like"}
-_PART_RANGES = {
-    "year": (1, 9999),
-    "quarter": (1, 4),
-    "month": (1, 12),
-    "week": (1, 53),
-    "day": (1, 31),
-    "dayofyear": (1, 366),
-    "isodow": (1, 7),
-    "hour": (0, 23),
-    "minute": (0, 59),
-    "second": (0, 59),
-}
 _RISING: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}
 _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
     "floor": math.floor,
@@ -94,9 +83,9 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
         return _of_column(term, columns)
     if operation == "literal":
         return _of_literal(term)
-    if operation in _PART_RANGES:
-        low, high = _PART_RANGES[operation]
-        return Range(Fraction(low), Fraction(high), Fraction(1))
+    if operation in OPERATIONS and OPERATIONS[operation].ends:
+        low, high = map(Fraction, OPERATIONS[operation].ends)
+        return Range(low, high, Fraction(1))
     if operation == "days":
         return Range(Fraction(-_DAYS), Fraction(_DAYS), Fraction(1))
     if operation == "case":
@@ -309,6 +298,22 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
         parts = tuple(as_kind(part, ColumnType.NUMBER) if part.kind in NUMERIC else part for part in parts)
         return replace(term, parts=parts, kind=ColumnType.NUMBER if term.kind in NUMERIC else term.kind)
     return replace(term, parts=parts)
+
+
+def unclipped(term: Term) -> Term:
+    """The expression whose values nothing clips. Conditions stay.
+
+    Args:
+        term: The expression.
+
+    Returns:
+        The new expression.
+    """
+    if term.operation in _CONDITIONS:
+        return term
+    return (
+        unclipped(term.parts[0]) if term.operation == "clip" else replace(term, parts=tuple(map(unclipped, term.parts)))
+    )
 
 
 def grid_of(value_range: Range, step: Fraction | None) -> Bounds:

@@ -31,6 +31,7 @@ _ENDINGS = {
 }
 _SQLITE = b"SQLite format 3\0"
 _DELIMITERS = ",;\t|"
+_RARE = ",^~:\x01\x1f"
 _LOOKED_AT = 1000  # lines whose keys name columns
 _ODD = "neartwin.odd"
 codecs.register_error(_ODD, lambda fault: ("\udcff", getattr(fault, "end", 0)))  # no valid Unicode, so it is odd
@@ -97,15 +98,21 @@ def reader_of(path: str, table: str, encoding: str, names: Sequence[str]) -> Rea
         codec = codecs.lookup(encoding).name
     except LookupError:
         raise ParameterError("encoding", encoding, "must be an encoding of Python", remedy="'latin-1'") from None
-    match format_of(path):
-        case "json":
-            found = _json(path, codec, names)
-        case "sqlite":
-            found = _sqlite(path, table)
-        case "excel":
-            found = _excel(path, table)
-        case _:
-            found = _csv(path, codec)
+    kind = format_of(path)
+    try:
+        match kind:
+            case "json":
+                found = _json(path, codec, names)
+            case "sqlite":
+                found = _sqlite(path, table)
+            case "excel":
+                found = _excel(path, table)
+            case _:
+                found = _csv(path, codec)
+    except SchemaError:
+        raise
+    except Exception as fault:  # noqa: BLE001 - of any library that unpacks or parses
+        raise SchemaError(f"path={path!r} cannot be read as a file of {kind}: {fault}") from None
     if len(set(found.names)) != len(found.names) or not any(found.names):
         raise SchemaError(f"path={path!r} must begin with a header line of distinct column names")
     require_told_apart([name for name in found.names if name], f"path={path!r}")
@@ -132,7 +139,7 @@ def _csv(path: str, codec: str) -> Reader:
                 if header.count('"') % 2 == 0:
                     break
             header.encode()
-            delimiter = max(_DELIMITERS, key=header.count)
+            delimiter = _delimiter(path, header)
             names = tuple(next(csv.reader([header.rstrip("\r\n")], strict=True, delimiter=delimiter), ()))
         except (OSError, EOFError, UnicodeError, csv.Error):
             raise SchemaError(
@@ -141,6 +148,13 @@ def _csv(path: str, codec: str) -> Reader:
             ) from None
     rows = partial(_csv_rows, path, codec, delimiter, len(names))
     return Reader(path, names, rows, delimiter="" if is_remote(path) or codec != "utf-8" else delimiter)
+
+
+def _delimiter(path: str, header: str) -> str:
+    """The separator that a header has most often outside its quotes; a tab in a .tsv, and a rare one where no usual one is."""
+    bare = "".join(header.split('"')[::2])
+    usual = "\t" if "\t" in bare and path.lower().endswith((".tsv", ".tsv.gz")) else _DELIMITERS
+    return max(usual if set(usual) & set(bare) else _RARE, key=bare.count)
 
 
 def _csv_rows(path: str, codec: str, delimiter: str, wanted: int) -> Iterator[Row]:
@@ -190,14 +204,11 @@ def _records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[s
 def _json(path: str, codec: str, names: Sequence[str]) -> Reader:
     """Without known names, the columns are the keys of the first lines. Later lines cannot add one."""
     known = {name.lower(): name for name in names}
-    try:
-        with closing(_objects(path, codec)) as lines:
-            for _, found in islice([] if names else lines, _LOOKED_AT):
-                for key in [] if isinstance(found, str) else found:
-                    if key and not any("\ud800" <= letter <= "\udfff" for letter in key):
-                        known.setdefault(key.lower(), key)
-    except (OSError, EOFError):
-        raise SchemaError(f"path={path!r} cannot be read") from None
+    with closing(_objects(path, codec)) as lines:
+        for _, found in islice([] if names else lines, _LOOKED_AT):
+            for key in [] if isinstance(found, str) else found:
+                if key and not any("\ud800" <= letter <= "\udfff" for letter in key):
+                    known.setdefault(key.lower(), key)
     if not known:
         raise SchemaError(f"path={path!r} must hold one JSON object a line; of a list write its objects as lines")
     columns = tuple(known.values())
@@ -245,12 +256,8 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _sqlite(path: str, table: str) -> Reader:
     """SQLite gives each value a type of its own. Columns that are declared as blobs are left out."""
-    of_tables = "SELECT name, '' FROM sqlite_master WHERE type IN ('table', 'view')"
-    try:
-        tables = dict(_queried(path, of_tables))
-        found = list(_queried(path, "SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden <> 1", table))
-    except sqlite3.Error as fault:
-        raise SchemaError(f"path={path!r} is not a SQLite file that can be read: {fault}") from None
+    tables = dict(_queried(path, "SELECT name, '' FROM sqlite_master WHERE type IN ('table', 'view')"))
+    found = list(_queried(path, "SELECT name, type FROM pragma_table_xinfo(?) WHERE hidden <> 1", table))
     if table not in tables or not found:
         raise SchemaError(
             f"table={table!r} must name a table or view of {path!r}; it has {', '.join(map(repr, tables))}"
@@ -268,11 +275,8 @@ def _queried(path: str, text: str, *values: str) -> Iterator[tuple[Any, ...]]:
 
 def _sqlite_rows(path: str, table: str, names: tuple[str, ...]) -> Iterator[Row]:
     columns, name = ", ".join(map(identifier, names)), identifier(table)
-    try:
-        for number, row in enumerate(_queried(path, f"SELECT {columns} FROM {name}"), 1):
-            yield number, [Odd("is a blob") if isinstance(value, bytes) else value for value in row], ""
-    except sqlite3.Error as fault:
-        raise SchemaError(f"path={path!r}: {table!r} cannot be read: {fault}") from None
+    for number, row in enumerate(_queried(path, f"SELECT {columns} FROM {name}"), 1):
+        yield number, [Odd("is a blob") if isinstance(value, bytes) else value for value in row], ""
 
 
 def identifier(name: str) -> str:
@@ -282,18 +286,12 @@ def identifier(name: str) -> str:
 
 def _excel(path: str, sheet: str) -> Reader:
     """A sheet of a workbook, whose first row is the header. A formula counts as its stored result."""
-    try:
-        with closing(_workbook(path)) as book:
-            sheets = [page.title for page in book.worksheets]
-        chosen = sheets[0] if not sheet and len(sheets) == 1 else sheet
-        header = next(_cells(path, chosen), (0, []))[1] if chosen in sheets else []
-    except Exception as fault:
-        if isinstance(fault, SchemaError):
-            raise
-        raise SchemaError(f"path={path!r} is not an Excel file that can be read: {fault}") from None
+    with closing(_workbook(path)) as book:
+        sheets = [page.title for page in book.worksheets]
+    chosen = sheets[0] if not sheet and len(sheets) == 1 else sheet
     if chosen not in sheets:
         raise SchemaError(f"table={sheet!r} must name a sheet of {path!r}; it has {', '.join(map(repr, sheets))}")
-    names = ["" if value is None else str(value) for value in header]
+    names = ["" if value is None else str(value) for value in next(_cells(path, chosen), (0, []))[1]]
     while names and not names[-1]:
         names.pop()
     return Reader(path, tuple(names), partial(_excel_rows, path, chosen, len(names)), "row")

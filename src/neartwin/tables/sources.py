@@ -8,6 +8,7 @@ the engine to which it is bound. Ibis itself runs nothing, and is never imported
 only the public schema is here. Only the service can plan on it.
 """
 
+import hashlib
 import hmac
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -180,6 +181,15 @@ def bound(data: Any) -> tuple[str, Any, str]:
 
 Schema = Mapping[str, ColumnType]
 _KNOWN = 64  # files' schemas, by their state
+_LONGEST = 1000  # letters of a place; a ledger holds each file's own place too
+
+
+def _place(kind: str, paths: tuple[str, ...]) -> str:
+    """The name of files in a ledger; of many files a digest stands for their paths."""
+    listed = "|".join(paths)
+    if len(listed) > _LONGEST:
+        listed = f"{paths[0]} and others, {hashlib.sha256(listed.encode()).hexdigest()}"
+    return f"{kind}:{listed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +205,7 @@ class ParquetFiles:
 
     def location(self) -> str:
         """The name of the place in the ledger."""
-        return f"{self.format}:" + "|".join(self.paths)
+        return _place(self.format, self.paths)
 
     def snapshot(self) -> str:
         """A digest that changes when a file is written."""
@@ -212,6 +222,7 @@ class ImportedFiles(_Labelled):
         copy: The Parquet file of the copy.
         label: The name of the snapshot.
         table: The table of a SQLite file, or the sheet of Excel.
+        odd: The first 1,000 odd lines and values that were accepted, for the owner alone.
     """
 
     paths: tuple[str, ...]
@@ -219,6 +230,7 @@ class ImportedFiles(_Labelled):
     copy: str
     label: str
     table: str = ""
+    odd: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def schema(self) -> dict[str, ColumnType]:
         """The columns of the copy."""
@@ -226,7 +238,7 @@ class ImportedFiles(_Labelled):
 
     def location(self) -> str:
         """The name of the place in the ledger: that of the files."""
-        return f"{self.format}:" + "|".join(self.paths) + (f"#{self.table}" if self.table else "")
+        return _place(self.format, self.paths) + (f"#{self.table}" if self.table else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,30 +263,7 @@ class DuckdbTable:
 
 @dataclass(frozen=True, slots=True)
 class DuckdbConnection(_Labelled):
-    """A table or view behind an open DuckDB connection, which the caller closes.
-
-    Attributes:
-        connection: The connection.
-        table: The table or view.
-        label: The name of the snapshot.
-    """
-
-    connection: Any = field(compare=False, repr=False)
-    table: str
-    label: str = field(compare=False)
-
-    def schema(self) -> dict[str, ColumnType]:
-        """The declared columns."""
-        try:
-            cursor = self.connection.cursor()
-        except duckdb.Error:
-            raise SchemaError("the DuckDB connection is closed; give an open one") from None
-        return _described(cursor, self.table)
-
-
-@dataclass(frozen=True, slots=True)
-class DuckdbQuery(_Labelled):
-    """The rows of a SQL text behind an open DuckDB connection; an Ibis table becomes one.
+    """The rows of a SQL text behind an open DuckDB connection, which the caller closes: of a table or view, or of Ibis.
 
     Attributes:
         connection: The connection.
@@ -289,12 +278,13 @@ class DuckdbQuery(_Labelled):
     def schema(self) -> dict[str, ColumnType]:
         """The columns of the text, by binding it. No row is read."""
         try:
-            rows = self.connection.cursor().execute(f"DESCRIBE {self.text}").fetchall()
+            return _described(self.connection.cursor(), self.text)
+        except duckdb.ConnectionException:
+            raise SchemaError("the DuckDB connection is closed; give an open one") from None
         except duckdb.Error:
             raise SchemaError(
-                "the Ibis table cannot be read from a second cursor; make a view of the database"
+                f"{self.text}: this is not a table or view that a second cursor of the open connection can read"
             ) from None
-        return {row[0]: column_type(row[1]) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,10 +294,12 @@ class Frame(_Labelled):
     Attributes:
         frame: The Arrow table.
         label: The name of the snapshot.
+        odd: The first 1,000 odd values that were accepted, for the owner alone.
     """
 
     frame: pa.Table = field(compare=False, repr=False)
     label: str
+    odd: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def schema(self) -> dict[str, ColumnType]:
         """The column types. An `object` column of pandas is text: declare its type."""
@@ -315,7 +307,7 @@ class Frame(_Labelled):
 
 
 LocalSource = (
-    ParquetFiles | ImportedFiles | LakeTable | DuckdbTable | DuckdbConnection | DuckdbQuery | Frame
+    ParquetFiles | ImportedFiles | LakeTable | DuckdbTable | DuckdbConnection | Frame
 )  # read by DuckDB in this process
 Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 
@@ -325,6 +317,8 @@ def places_of(source: Source) -> tuple[str, ...]:
     whole: tuple[str, ...] = (place,) if (place := source.location()) else ()
     if isinstance(source, ParquetFiles | ImportedFiles) and len(source.paths) > 1:
         whole += tuple(replace(source, paths=(path,)).location() for path in source.paths)
+    if isinstance(source, DuckdbTable):  # which DuckDB finds under any capitals
+        whole += (replace(source, table=source.table.lower()).location(),)
     return (*whole, f"{ParquetFiles.format}:{source.copy}") if isinstance(source, ImportedFiles) else whole
 
 
@@ -387,7 +381,7 @@ def source_of(
     if isinstance(data, duckdb.DuckDBPyConnection):
         if not table:
             raise SchemaError("table='' must name a table or view of the DuckDB connection")
-        return DuckdbConnection(data, table, label)
+        return DuckdbConnection(data, f"SELECT * FROM {identifier(table)}", label)
     if isinstance(data, str) and is_url(data):
         return postgres_table(data, table, label)
     if is_lake(data):
@@ -396,15 +390,15 @@ def source_of(
         return _file_source(str(data), table, types or {}, terms)
     if is_ibis(data):
         engine, place, text = bound(data)
-        return DuckdbQuery(place, text, label) if engine == "duckdb" else spark_frame(place.sql(text), "", label)
+        return DuckdbConnection(place, text, label) if engine == "duckdb" else spark_frame(place.sql(text), "", label)
     if is_spark(data):
         return spark_frame(data, table, label)
     module, kind = type(data).__module__.partition(".")[0], type(data).__name__
     if module == "pyarrow" and hasattr(data, "to_table"):
         data = data.to_table()
     if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and kind in {"DataFrame", "LazyFrame"}):
-        held, name = framed(data, terms)
-        return Frame(held, snapshot or name)
+        held, name, odd = framed(data, terms)
+        return Frame(held, snapshot or name, odd)
     made = f"; write pyarrow.table({variable(data)})" if isinstance(data, Mapping) else ""
     raise SchemaError(
         f"data of type {kind} is not a table{made}; give a path to Parquet, CSV or a DuckDB database, "
@@ -420,7 +414,7 @@ def _file_source(path: str, table: str, types: Mapping[str, ColumnType], terms: 
         return ParquetFiles(paths)
     if kind := format_of(paths[0]):
         found = imported(paths, types, terms, table)
-        return ImportedFiles(paths, kind, found.copy, found.snapshot, table)
+        return ImportedFiles(paths, kind, found.copy, found.snapshot, table, found.listed)
     if suffix in {".duckdb", ".db", ".ddb"}:
         if not table:
             raise SchemaError(f"table='' must name a table or view of the database {path!r}")
@@ -499,12 +493,11 @@ def _of_database(path: str, table: str, _state: str) -> Mapping[str, ColumnType]
             f"database {path!r} cannot be opened for reading; close its writers, or give an open connection"
         ) from None
     with connection:
-        return _described(connection, table)
+        try:
+            return _described(connection, identifier(table))
+        except duckdb.Error:
+            raise SchemaError(f"table={table!r} is not a table or view of this database") from None
 
 
-def _described(connection: Any, table: str) -> dict[str, ColumnType]:
-    try:
-        rows = connection.execute(f"DESCRIBE {identifier(table)}").fetchall()
-    except duckdb.Error:
-        raise SchemaError(f"table={table!r} is not a table or view of this database") from None
-    return {row[0]: column_type(row[1]) for row in rows}
+def _described(connection: Any, relation: str) -> dict[str, ColumnType]:
+    return {name: column_type(kind) for name, kind, *_ in connection.execute(f"DESCRIBE {relation}").fetchall()}

@@ -29,7 +29,7 @@ from neartwin.exact import Number, rational
 from neartwin.interactive import suggested
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.sources import Source, places_of, snapshot_name
+from neartwin.tables.sources import Frame, ImportedFiles, Source, snapshot_name
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
 
@@ -391,22 +391,20 @@ class Table:
         ]
         return parts[0] if len(parts) == 1 else hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def joined_locations(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The lasting places of joined rows: of those about the units, which belong to the same population; of public ones."""
-        places: tuple[list[str], list[str]] = ([], [])
-        for join in self.joins:
-            places[join.kind is JoinKind.PUBLIC].extend(places_of(join.source))
-        for of in (self.per_unit, *(join.per_unit for join in self.joins)):
-            for found, more in zip(places, ((), ()) if of is None else of.table.joined_locations(), strict=True):
-                found.extend(more)
-        return tuple(places[0]), tuple(places[1])
+    @property
+    def typed(self) -> bool:
+        """Whether the owner's reading typed every value about the units, so that none can make a release fail."""
+        about: list[Table | Join] = [self, *(join for join in self.joins if join.kind is not JoinKind.PUBLIC)]
+        return all(
+            isinstance(one.source, Frame | ImportedFiles) if one.per_unit is None else one.per_unit.table.typed
+            for one in about
+        )
 
-    def owned(self) -> tuple[tuple[str, str], ...]:
-        """Each joined table of owned rows, by its place or else its name, with its owner in words."""
-        found = ((join.source.location() or f"{self.name}: {join.name}", join.owner) for join in self.joins)
+    def all_joins(self) -> tuple[Join, ...]:
+        """The joins of this table, and those of the tables within it."""
         inside = (self.per_unit, *(join.per_unit for join in self.joins))
-        inner = (of.table.owned() for of in inside if of is not None)
-        return (*((place, str(owner)) for place, owner in found if owner is not None), *chain.from_iterable(inner))
+        inner = (of.table.all_joins() for of in inside if of is not None)
+        return (*self.joins, *chain.from_iterable(inner))
 
     def with_column(self, name: str, expression: str) -> "Table":
         """The table with one computed column more.
@@ -488,9 +486,9 @@ class Table:
         """
         kind = self.has(column, asked_by)
         if kind not in NUMERIC:
-            line = (
-                f"write types={{{column!r}: 'number'}}, or --types {column}=number in a terminal, if it holds numbers"
-            )
+            line = f"write types={{{column!r}: 'number'}}, or --types {column}=number, if it holds numbers"
+            if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
+                line = f"write clip(date_diff('day', DATE '2020-01-01', CAST({column} AS DATE)), 0, 3650), in days"
             raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line}")
         return kind
 

@@ -6,6 +6,7 @@ Nothing here is text of a user: names and literals are values.
 | operation | parts | value |
 |---|---|---|
 | column, literal | | the name; the literal, None for NULL |
+| answer | | its place among the questions asked first; a literal stands for it before a statement is written |
 | double | a whole number | as double precision |
 | + - * neg abs | numbers | overflow is infinity, underflow 0 |
 | / | a number | over a nonzero literal |
@@ -13,7 +14,7 @@ Nothing here is text of a user: names and literals are values.
 | sqrt ln log10 exp floor ceil round | a number | of `tables.functions` |
 | whole | a number | as a whole number, if it is at most 2^53 in size; else NULL |
 | mod | two whole numbers | the rest, with the sign of the first |
-| upper lower length strlen substr right trim ltrim rtrim replace strpos | a text | of `tables.functions`, with literals |
+| upper lower length strlen substr right trim ltrim rtrim replace strpos split_part | a text | with literals |
 | \|\| | texts | one after the other |
 | inttext datetext timetext | a whole number, date, time | as text: -1, 2024-02-29, 2024-02-29 12:00:00 |
 | clip | a number | within (low, high), two finite literals; NaN and NULL stay |
@@ -37,7 +38,7 @@ Expressions have a largest size, far below the nesting limit of any engine's par
 spent.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time
 from typing import Any
@@ -102,6 +103,12 @@ class Term:
         parts = tuple(part.renamed(names) for part in self.parts)
         value = names.get(str(self.value), self.value) if self.operation == "column" else self.value
         return replace(self, parts=parts, value=value)
+
+    def answered(self, numbers: Sequence[float]) -> "Term":
+        """The term with numbers as the answers of the questions asked first."""
+        if self.operation == "answer" and isinstance(self.value, int):
+            return Term("literal", self.kind, value=numbers[self.value - 1])
+        return replace(self, parts=tuple(part.answered(numbers) for part in self.parts))
 
     @property
     def is_null(self) -> bool:
@@ -223,7 +230,8 @@ def check_term(term: Term) -> None:
     Raises:
         QueryError: The term is too large.
     """
-    if _size(term) > _MOST_TERMS or _depth(term) > _DEEPEST:
+    size, depth = _measured(term, {})
+    if size > _MOST_TERMS or depth > _DEEPEST:
         raise _too_large()
 
 
@@ -238,7 +246,7 @@ def check_bins(term: Term, text: str, bins: int) -> None:
     Raises:
         QueryError: The term is too large.
     """
-    size, apart = _size(term), _size(term.parts[0])
+    (size, _), (apart, _) = _measured(term, {}), _measured(term.parts[0], {})
     if size > _MOST_TERMS:
         raise QueryError(
             f"{bins} bins of {text!r} are too many for one statement, where each names the value; take at most "
@@ -253,17 +261,8 @@ def _too_large() -> QueryError:
     )
 
 
-def _size(term: Term) -> int:
-    """Operations as engines write them: a clip names its part four times. Terms that share parts are small trees of many."""
-    return _measured(term, {})[0]
-
-
-def _depth(term: Term) -> int:
-    return _measured(term, {})[1]
-
-
 def _measured(term: Term, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Size and depth. A part that stands in many places is looked at once."""
+    """Size as engines write it, where a clip names its part four times, and depth. A part of many places is looked at once."""
     if id(term) not in known:
         below = [_measured(part, known) for part in term.parts]
         size = 1 + _WRITTEN.get(term.operation, 1) * sum(size for size, _ in below)

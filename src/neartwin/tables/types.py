@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time
 from enum import StrEnum
 from itertools import product
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -157,9 +158,12 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
 
 
 def _python(value: Any, kind: ColumnType) -> object:
-    """A value of NumPy or pandas, or a day as ISO text, as Python's own."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    """A value of NumPy, pandas or Arrow, or a day as ISO text, as Python's own; a missing one is None."""
+    if isinstance(value, np.datetime64):
+        value = value.astype("datetime64[us]")  # in nanoseconds it would be a number
+    value = getattr(value, "as_py", getattr(value, "item", lambda: value))()
+    if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and isnan(value)):
+        return None
     if kind is not ColumnType.DATE:
         return value
     if isinstance(value, str):

@@ -88,18 +88,6 @@ class Dialect(Protocol):
         """
         return node
 
-    def divided(self, value: exp.Expr, divisor: float) -> exp.Expr:
-        """A double over a nonzero number: infinite if the quotient is too large, and 0 if it is too small.
-
-        Args:
-            value: The dividend, a double.
-            divisor: The divisor.
-
-        Returns:
-            The expression.
-        """
-        return exp.paren(exp.Div(this=exp.paren(value), expression=real(divisor), typed=True))
-
     def text(self, value: str) -> exp.Expr:
         """A text as a literal that compares by its bytes.
 

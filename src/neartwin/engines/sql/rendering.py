@@ -5,7 +5,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from datetime import date, datetime
+from datetime import date
 from fractions import Fraction
 from functools import cache, reduce
 from typing import Any
@@ -13,8 +13,9 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import Dialect, as_double, greatest, integer, least, real
+from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, greatest, integer, least, real
 from neartwin.planning.stage import Stage
+from neartwin.tables.expressions import COMPARED
 from neartwin.tables.functions import CAPITAL, OPERATIONS, SMALL
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import possible_values
@@ -22,14 +23,7 @@ from neartwin.tables.table import Bounds
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
-_COMPARISONS: dict[str, type[exp.Binary]] = {
-    "=": exp.EQ,
-    "<>": exp.NEQ,
-    "<": exp.LT,
-    "<=": exp.LTE,
-    ">": exp.GT,
-    ">=": exp.GTE,
-}
+_COMPARISONS = {sign: kind for kind, sign in COMPARED.items()}
 _ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
 Columns = Mapping[str, exp.Expr]
 
@@ -100,10 +94,8 @@ def _literal(term: Term, dialect: Dialect) -> exp.Expr:
             return real(value)
         case str(value):
             return dialect.text(value)
-        case datetime():
-            return exp.cast(exp.Literal.string(str(term.value)), "TIMESTAMP", dialect="duckdb")
         case date():
-            return exp.cast(exp.Literal.string(str(term.value)), "DATE", dialect="duckdb")
+            return exp.cast(exp.Literal.string(str(term.value)), term.kind, dialect="duckdb")
     return exp.null()
 
 
@@ -123,36 +115,26 @@ def _case(_term: Term, parts: list[exp.Expr], _dialect: Dialect) -> exp.Expr:
 
 
 def _divided(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
-    divisor = term.parts[1].value
-    assert isinstance(divisor, float)  # noqa: S101 - what a division holds
-    return dialect.divided(parts[0], divisor)
+    value, divisor = parts
+    if term.operation == "over":  # a literal divisor is not 0
+        divisor = exp.Nullif(this=divisor, expression=real(0.0))
+    return exp.Paren(this=dialect.arithmetic(exp.Div(this=value, expression=divisor, typed=True)))
 
 
 _ALPHABETS: dict[str, Any] = {"upper": (SMALL, CAPITAL), "lower": (CAPITAL, SMALL)}
 _OTHERS: dict[str, Callable[[Term, list[exp.Expr], Dialect], exp.Expr]] = {
     "double": lambda _, parts, __: as_double(parts[0]),
-    "neg": lambda _, parts, __: exp.Paren(this=exp.Neg(this=exp.Paren(this=parts[0]))),
-    "abs": lambda _, parts, __: exp.Abs(this=parts[0]),
     "/": _divided,
-    "over": lambda _, parts, dialect: exp.Paren(
-        this=dialect.arithmetic(
-            exp.Div(this=parts[0], expression=exp.Nullif(this=parts[1], expression=real(0.0)), typed=True)
-        )
-    ),
+    "over": _divided,
     "||": lambda _, parts, __: exp.Paren(this=reduce(lambda x, y: exp.DPipe(this=x, expression=y, safe=True), parts)),
     "clip": _clip,
     "least": lambda _, parts, __: exp.Least(this=parts[0], expressions=parts[1:], ignore_nulls=True),
     "greatest": lambda _, parts, __: exp.Greatest(this=parts[0], expressions=parts[1:], ignore_nulls=True),
     "coalesce": lambda _, parts, __: exp.Coalesce(this=parts[0], expressions=parts[1:]),
     "case": _case,
-    "between": lambda _, parts, __: exp.Paren(
-        this=exp.Between(this=parts[0], low=exp.Paren(this=parts[1]), high=exp.Paren(this=parts[2]))
-    ),
     "in": lambda _, parts, __: exp.Paren(this=exp.In(this=parts[0], expressions=parts[1:])),
     "and": lambda _, parts, __: exp.Paren(this=exp.and_(*parts, copy=False)),
     "or": lambda _, parts, __: exp.Paren(this=exp.or_(*parts, copy=False)),
-    "not": lambda _, parts, __: exp.Paren(this=exp.Not(this=parts[0])),
-    "isnull": lambda _, parts, __: exp.Paren(this=parts[0].is_(exp.null())),
     "like": lambda term, parts, dialect: exp.Paren(
         this=exp.Like(this=parts[0], expression=dialect.text(str(term.value)))
     ),
@@ -226,13 +208,16 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
         The expression.
     """
     inside: exp.Expr
-    if is_on_grid(column):
+    value, kind = _value(column, place, stage, aliases)
+    if stage.by_unit:
+        key = exp.paren(dialect.hash_key(integer(0), [(value, kind)]))
+        inside = as_bigint(exp.paren(exp.BitwiseAnd(this=key, expression=integer(2**62 - 1))))
+    elif is_on_grid(column):
         inside = exp.cast(exp.column(f"v{place}"), "BIGINT")
     else:
         inside = rounded(exp.column(f"y{place}"), column.bounds, dialect)
     if column.centre:
         inside = inside - integer(column.centre)
-    value, kind = _value(column, place, stage, aliases)
     missing: exp.Expr = value.copy().is_(exp.null())
     if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))

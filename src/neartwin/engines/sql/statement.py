@@ -19,7 +19,8 @@ Every expression in the row stages is total: a data-dependent error would reveal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from operator import itemgetter
+from functools import reduce
+from operator import add, itemgetter
 from typing import Self
 
 from sqlglot import exp
@@ -47,17 +48,12 @@ from neartwin.engines.sql.dialect import (
 )
 from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on_grid, translated
-from neartwin.engines.sql.trees import cells_of, ranking
+from neartwin.engines.sql.trees import cells_of, ranking, units_of_cells
 from neartwin.planning.stage import ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.grid import GridColumn
-from neartwin.tables.table import Bounds
-from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
-_ONE, _NONE = (Term("literal", ColumnType.INTEGER, value=value) for value in (1, None))
-_BIT = Bounds(Fraction(0), Fraction(1), Fraction(1))
 SHARED = "neartwin_units"  # the table of `SharedRows`
 
 
@@ -66,12 +62,10 @@ class SharedRows:
     """One row a (unit, group), with all that several stages of one question need to know of them.
 
     Attributes:
-        stage: The stage whose `units` they are. Its grid has a column for each further condition, NULL in other rows.
-        further: The conditions that some stages have beside its own.
+        stage: The stage whose `units` they are. Its grid has the columns by whose totals units are counted too.
     """
 
     stage: Stage
-    further: tuple[RowExpression, ...]
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Self | None:
@@ -84,12 +78,9 @@ class SharedRows:
         if len(grouped) < 2:
             return None
         own = min(grouped, key=lambda stage: stage.sizes is not None)
-        further = [one.conditions[-1] for one in grouped if own.conditions == one.conditions[:-1] != one.conditions]
-        cases = [Term("case", ColumnType.INTEGER, (one.term, _ONE, _NONE)) for one in further]
-        ones = [RowExpression("", ColumnType.INTEGER, case) for case in cases]
-        counted = {f"further {i}": GridColumn(f"further {i}", "", _BIT, 0, None, one) for i, one in enumerate(ones)}
-        measures = (*own.measures, *(f"filled:{name}" for name in counted))
-        return cls(replace(own, sizes=None, grid={**own.grid, **counted}, measures=measures), tuple(further))
+        sized = {name: column for stage in grouped if stage.sizes is not None for name, column in stage.grid.items()}
+        measures = (*own.measures, *(f"total:{name}" for name in sized))
+        return cls(replace(own, sizes=None, grid={**own.grid, **sized}, measures=measures))
 
     def serves(self, stage: Stage) -> bool:
         """Whether a stage's answer follows from these rows.
@@ -97,10 +88,10 @@ class SharedRows:
         Args:
             stage: The stage.
         """
-        own, further = self.stage, () if stage.sizes is None else self.further
+        own = self.stage
         return (
             stage.table is own.table
-            and stage.conditions in [own.conditions, *((*own.conditions, one) for one in further)]
+            and stage.conditions == own.conditions
             and (stage.split, stage.group_columns, stage.keys) == (None, own.group_columns, own.keys)
             and stage.length_by in (None, own.length_by)
             and stage.grid.items() <= own.grid.items()
@@ -144,12 +135,14 @@ def statement(
     by_row = not isinstance(stage.table.unit, str)
     groups, dialect = group_names(stage), places[0].dialect
     parts = _row_parts(stage, places, keys) if shared is None else {"units": selected(SHARED)}
+    if stage.by_unit:
+        return units_of_cells(parts, stage, groups)
     if stage.split is not None:
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     capped: list[exp.Expr] = []
     if stage.sizes is not None:
         by = _sized_by(stage, stage.sizes)
-        parts["counted"] = _counted(stage, by, next(reversed(parts)), shared)
+        parts["counted"] = _counted(stage, stage.sizes.of, by, next(reversed(parts)), shared)
         return contribution_sizes(parts, stage, stage.sizes, by, dialect)
     if not by_row:
         if shared is None:
@@ -252,16 +245,18 @@ def _sized_by(stage: Stage, sizes: ContributionSizes) -> list[str]:
     return group_names(stage) if stage.length_by is None else _coarse(stage)
 
 
-def _counted(stage: Stage, by: list[str], source: str, shared: SharedRows | None) -> exp.Select:
-    """One row a unit, or a unit and its columns, with its number of rows."""
+def _counted(stage: Stage, of: tuple[str, ...], by: list[str], source: str, shared: SharedRows | None) -> exp.Select:
+    """One row a unit, or a unit and its columns, with its number of rows, or 1 more than its total of some columns."""
+    own = stage if shared is None else shared.stage
+    columns = [f"x{list(own.grid).index(name)}" for name in of]
+    as_they_are = shared is not None and by == [*group_names(own), *_coarse(own)]
+    numbers: list[exp.Expr] = [exp.column(f"s_{column}") for column in columns] or [exp.column("n")]
     if shared is None:
-        return grouped(selected(source, "u", *by, named(exp.Count(this=exp.Star()), "n")), "u", *by)
-    rows = exp.column("n")
-    if stage.conditions != shared.stage.conditions:
-        rows = exp.column(f"n_{_cells(shared.stage)[f'further {shared.further.index(stage.conditions[-1])}'][1]}")
-    as_they_are = by == [*group_names(shared.stage), *_coarse(shared.stage)]
-    number = rows if as_they_are else as_bigint(exp.Sum(this=rows))
-    query = selected(source, "u", *by, named(number, "n")).where(rows > integer(0), copy=False)
+        numbers = [exp.Sum(this=exp.column(column)) for column in columns] or [exp.Count(this=exp.Star())]
+    elif not as_they_are:
+        numbers = [as_bigint(exp.Sum(this=number)) for number in numbers]
+    total = reduce(add, [*numbers, *([integer(1)] if of else [])])
+    query = selected(source, "u", *by, named(total, "n"))
     return query if as_they_are else grouped(query, "u", *by)
 
 
@@ -326,7 +321,7 @@ def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
     return [
         named(grid_steps(column, i, stage, aliases), f"y{i}")
         for i, column in enumerate(stage.grid.values())
-        if not is_on_grid(column)
+        if not stage.by_unit and not is_on_grid(column)
     ]
 
 

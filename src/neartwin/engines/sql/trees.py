@@ -78,6 +78,22 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     return with_parts(grouped(selected("weighed", *groups, CELL, total), *groups, CELL), parts)
 
 
+def units_of_cells(parts: Parts, stage: Stage, groups: list[str]) -> exp.Select:
+    """The statement with a row for each group, cell and unit. Its columns are the group, the cell, then m0: the unit.
+
+    Args:
+        parts: The parts up to `kept`.
+        stage: The stage.
+        groups: The group columns.
+
+    Returns:
+        The statement.
+    """
+    unit = "u" if isinstance(stage.table.unit, str) else "x0"  # rows that have one value need not be told apart
+    columns = named(exp.column("x0"), CELL), named(exp.column(unit), "m0")
+    return with_parts(selected("kept", *groups, *columns).where(_present("x0"), copy=False).distinct(), parts)
+
+
 def _counted_cells(groups: list[str]) -> exp.Select:
     counted = named(exp.Count(this=exp.Star()), "c")
     return grouped(selected("kept", "u", *groups, named(exp.column("x0"), CELL), counted), "u", *groups, "x0")

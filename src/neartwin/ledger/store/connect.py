@@ -140,7 +140,7 @@ class Database:
     def _connect(self) -> sa.Engine:
         sqlite = self._url.get_backend_name() == "sqlite"
         if sqlite:
-            engine = sa.create_engine(self._url, connect_args={"timeout": PATIENCE}, pool_size=2, max_overflow=62)
+            engine = sa.create_engine(self._url, connect_args={"timeout": PATIENCE}, pool_size=8, max_overflow=56)
             sa.event.listen(engine, "begin", _begin_sqlite)
         else:
             engine = sa.create_engine(

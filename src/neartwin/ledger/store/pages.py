@@ -90,6 +90,9 @@ def add(left: Price, right: Price) -> Price:
     return tuple((pool, here + there) for (pool, here), (_, there) in zip(left, right, strict=True))
 
 
+_OF_ACCOUNTS = sa.select(schema.record.c.position, schema.record.c.line, schema.record.c.hash)
+
+
 class Reading:
     """The ledger in one transaction."""
 
@@ -119,13 +122,24 @@ class Reading:
 
     def records(self, account: str) -> Iterator[tuple[Record, str]]:
         """The records of one account in order, with their hashes."""
-        table = schema.record
-        rows = self._connection.execute(
-            sa.select(table.c.position, table.c.line, table.c.hash)
-            .where(table.c.account == account)
-            .order_by(table.c.position)
-        )
-        for row in rows:
+        return self._read(_OF_ACCOUNTS.where(schema.record.c.account == account).order_by(schema.record.c.position))
+
+    def newest(self, account: str, before: int | None) -> Iterator[tuple[Record, str]]:
+        """The records of one account with their hashes, newest first.
+
+        Args:
+            account: The name of the account.
+            before: Only records below this position, or None for all.
+
+        Returns:
+            The records.
+        """
+        here = schema.record.c
+        mine = _OF_ACCOUNTS.where(here.account == account, sa.true() if before is None else here.position < before)
+        return self._read(mine.order_by(here.position.desc()))
+
+    def _read(self, chosen: sa.Select[Any]) -> Iterator[tuple[Record, str]]:
+        for row in self._connection.execute(chosen):
             yield self._readable(row.position, row.line), row.hash
 
     def lines(self) -> Iterator[tuple[int, str, str, str]]:
@@ -147,14 +161,20 @@ class Reading:
 
     def acts(self, account: str | None = None) -> Iterator[tuple[Record, str]]:
         """The records of acts in order, with their hashes: those about one account, or all."""
-        table = schema.record
-        marked = table.c.line.like('%"kind":"act"%')  # a quotation mark inside a text is written with a backslash
-        here = sa.true() if account is None else table.c.account == account
-        rows = self._connection.execute(
-            sa.select(table.c.position, table.c.line, table.c.hash).where(marked, here).order_by(table.c.position)
-        )
-        for row in rows:
-            yield self._readable(row.position, row.line), row.hash
+        marked = schema.record.c.line.like(
+            '%"kind":"act"%'
+        )  # a quotation mark inside a text is written with a backslash
+        here = sa.true() if account is None else schema.record.c.account == account
+        return self._read(_OF_ACCOUNTS.where(marked, here).order_by(schema.record.c.position))
+
+    def sources(self) -> Iterator[tuple[str, str]]:
+        """Each account with a source of it, in the order of the records."""
+        position, line = schema.record.c.position, schema.record.c.line
+        marked = sa.or_(*(line.like(f'%"kind":"{kind}"%') for kind in ("open", "source")))
+        for row in self._connection.execute(sa.select(position, line).where(marked).order_by(position)):
+            event = self._readable(row.position, row.line).event
+            if isinstance(event, records.Opened | records.Sourced):
+                yield event.account, event.source
 
     def document(self, position: int) -> bytes | None:
         """The document that the record at this position settled."""
@@ -236,15 +256,7 @@ class Reading:
     def reservations(self, account: str) -> dict[int, ReservationRow]:
         """Every reservation of an account, by position."""
         here = schema.reservation.c
-        return self._reservations(statements.RESERVATIONS.where(here.account == account).order_by(here.position))
-
-    def open_reservations(self, account: str) -> dict[int, ReservationRow]:
-        """The reservations of an account that were neither settled nor failed."""
-        here = schema.reservation.c
-        selection = statements.RESERVATIONS.where(here.account == account, here.state == "reserved")
-        return self._reservations(selection.order_by(here.position))
-
-    def _reservations(self, selection: sa.Select[Any]) -> dict[int, ReservationRow]:
+        selection = statements.RESERVATIONS.where(here.account == account).order_by(here.position)
         return {row.position: _reservation(row) for row in self._connection.execute(selection)}
 
     def _one_reservation(self, statement: statements.Statement, **named: object) -> ReservationRow | None:

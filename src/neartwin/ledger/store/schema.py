@@ -92,7 +92,7 @@ def make(connection: sa.Connection) -> None:
 
 
 def stamp(connection: sa.Connection, table: str, version: str) -> None:
-    """Write the version of new tables, in the form that Alembic reads.
+    """Write the version of tables, in the form that Alembic reads.
 
     Args:
         connection: The connection.
@@ -105,7 +105,8 @@ def stamp(connection: sa.Connection, table: str, version: str) -> None:
         sa.Column("version_num", sa.String(32), nullable=False),
         sa.PrimaryKeyConstraint("version_num", name=f"{table}_pkc"),
     )
-    versions.create(connection, checkfirst=False)
+    versions.create(connection, checkfirst=True)
+    connection.execute(sa.delete(versions))
     connection.execute(sa.insert(versions).values(version_num=version))
 
 

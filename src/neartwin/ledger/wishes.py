@@ -1,0 +1,74 @@
+"""Acts that weaken a promise, where two people are needed for them. The first one's wish and the second one's consent are
+acts in the chain, and the act itself is in the second one's transaction.
+"""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from neartwin.errors import AccessError
+from neartwin.ledger import records
+from neartwin.ledger.store import Reading, Writing
+
+CONSOLE = "console"  # who acts from the machine's own terminal
+DAYS = 7  # that a wish waits
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An act that waits for a second person.
+
+    Attributes:
+        position: The position of its record.
+        who: The first person.
+        act: The act as canonical JSON, with its kind as "do".
+    """
+
+    position: int
+    who: str
+    act: str
+
+
+def standing(page: Reading) -> tuple[bool, tuple[Wish, ...]]:
+    """Whether two people are needed, and the acts that wait for the second, oldest first."""
+    needed, waiting = False, dict[int, Wish]()
+    oldest = datetime.now(UTC) - timedelta(days=DAYS)
+    for record, _ in page.acts():
+        match record.event:
+            case records.Acted(what="wish", who=who, body=act) if datetime.fromisoformat(record.time) > oldest:
+                waiting[record.position] = Wish(record.position, who, act)
+            case records.Acted(what="agree", body=body):
+                done = waiting.get(json.loads(body)["wish"])
+                waiting = {at: one for at, one in waiting.items() if done is None or one.act != done.act}
+            case records.Acted(what="two people"):
+                needed = True
+    return needed, tuple(waiting.values())
+
+
+def agreed(page: Writing, who: str, do: str, act: dict[str, object]) -> bool:
+    """Whether an act may be done now: one person suffices, or somebody else wished the very same. If not, it is wished.
+
+    Args:
+        page: The transaction that will do it.
+        who: The person.
+        do: The kind of the act.
+        act: All that it is. A "dataset" in it names its account.
+    """
+    needed, waiting = standing(page)
+    if not needed:
+        return True
+    body, account = records.canonical({"do": do} | act), str(act.get("dataset", ""))
+    same = [wish for wish in waiting if wish.act == body]
+    second = next((wish for wish in same if wish.who != who), None)
+    if second is not None:
+        done = records.canonical({"wish": second.position})
+        page.append(records.Acted(account=account, who=who, what="agree", body=done))
+    elif not same:
+        page.append(records.Acted(account=account, who=who, what="wish", body=body))
+    return second is not None
+
+
+def refusal(do: str) -> AccessError:
+    """The answer to the first of two people. Raise it after the transaction, which has the wish."""
+    rule = f"needs a second person: it is recorded as a wish, which waits {DAYS} days"
+    return AccessError(428, "act", do, rule, remedy="have another curator do the very same")
