@@ -77,6 +77,18 @@ def by_hand(text: str) -> None:
         connection.sql(text).to_arrow_table()
 
 
+def medians(works, of: str = "") -> dict[str, float]:
+    """The median time of each work, in turns, printed."""
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(RUNS):
+        for name, work in works.items():
+            times[name].append(seconds(work))
+    found = {name: statistics.median(measured) for name, measured in times.items()}
+    for name, measured in found.items():
+        print(f"{of}{name:34} {measured:7.2f} s of processor time (median of {RUNS})")
+    return found
+
+
 def compare(path: Path, folder: Path) -> None:
     rows = nt.table(path, unit="user_id", name="visits")
     asked = rows.group_by("city").agg(n=nt.count(), total=nt.sum("amount", 0, 100), typical=nt.mean("amount", 0, 100))
@@ -98,13 +110,7 @@ def compare(path: Path, folder: Path) -> None:
             "ours, not private": lambda: engine.aggregate(stage, salt=7),
             "release": release,
         }
-        times: dict[str, list[float]] = {name: [] for name in works}
-        for _ in range(RUNS):
-            for name, work in works.items():
-                times[name].append(seconds(work))
-    found = {name: statistics.median(measured) for name, measured in times.items()}
-    for name, measured in found.items():
-        print(f"{name:34} {measured:7.2f} s of processor time (median of {RUNS})")
+        found = medians(works)
     release, ours, hand, plain = (
         found[name] for name in ("release", "ours, not private", "by hand, not private", "plain")
     )
@@ -132,14 +138,7 @@ def compare_chosen(path: Path, folder: Path) -> None:
                 "weighted by hand, not private": lambda text=text: by_hand(text),
                 "release, limits chosen": release,
             }
-            times: dict[str, list[float]] = {name: [] for name in works}
-            for _ in range(RUNS):
-                for name, work in works.items():
-                    times[name].append(seconds(work))
-            found = {name: statistics.median(measured) for name, measured in times.items()}
-            for name, measured in found.items():
-                print(f"{what}: {name:34} {measured:7.2f} s of processor time (median of {RUNS})")
-            hand_time, own = found.values()
+            hand_time, own = medians(works, f"{what}: ").values()
             print(f"{what}: release, limits chosen / weighted by hand: {own / hand_time:.2f}  (target 1.30)")
 
 

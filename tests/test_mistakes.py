@@ -8,6 +8,7 @@ import json
 import re
 import shlex
 from datetime import date
+from html import escape
 from pathlib import Path
 
 import pandas as pd
@@ -154,3 +155,10 @@ def test_names_that_python_looks_for_are_still_not_there(desk):
         assert not hasattr(value, "_repr_mimebundle_")
         assert not hasattr(value, "no_such_name")
     assert desk.names["rows"]  # although its length is refused
+
+
+def test_values_of_a_first_hour_show_as_text_in_a_notebook(desk):
+    for name in ("rows", "groups", "query", "proposal", "account", "ledger"):
+        value = desk.names[name]
+        assert value._repr_html_() == f"<pre>{escape(repr(value))}</pre>"
+        assert len(repr(value)) < 150

@@ -34,6 +34,7 @@ ROWS = {
     "patterns: LIKE, ILIKE": "town LIKE 'U%' OR town ILIKE '%bonn'",
     "text: ||, CONCAT, REGEXP_REPLACE": "REGEXP_REPLACE(town || '1', '^([A-Z]+)[0-9]$', '\\1') = CONCAT('Ul', 'm')",
     "numbers: + - * / POW ABS ROUND": "ROUND(POW(ABS(-x), 2) / 3 + y * 2) > 10",
+    "whole numbers: // %": "(k + 1) // 3 % 2 = 0",
     "the least and the largest: LEAST, GREATEST": "GREATEST(x, y) > LEAST(3, k)",
     "choices: CASE, IF, COALESCE, NULLIF": "CASE WHEN ok THEN COALESCE(x, 0) ELSE IF(k = 1, 2, NULLIF(y, 3)) END > 1",
     "casts, which give NULL where they cannot": "TRY_CAST(town AS INTEGER) > 3 OR CAST(k AS DOUBLE) > 3",
@@ -56,8 +57,15 @@ SAME = {
     ),
     "conditions that are always true": ("SELECT COUNT(*) AS n FROM visits WHERE 1 = 1", ALL),
     "subqueries that only name columns": ("SELECT COUNT(*) AS n FROM (SELECT town, who FROM visits) AS t", ALL),
+    "subqueries of statistics, read row by row": (
+        f"SELECT town, n FROM ({TOWNS}) AS t WHERE n > 5", f"{TOWNS} HAVING COUNT(*) > 5",
+    ),
     "WITH": ("WITH t AS (SELECT * FROM visits) SELECT COUNT(*) AS n FROM t", ALL),
     "commas, and conditions in ON": (f"{ALL}, towns WHERE town = name", f"{ALL} JOIN towns ON town = name"),
+    "a difference of times below an interval": (
+        f"{ALL} WHERE at - CAST(day AS TIMESTAMP) < INTERVAL '3' DAY",
+        f"{ALL} WHERE at < CAST(day AS TIMESTAMP) + INTERVAL '3' DAY",
+    ),
     "FILTER, COUNT_IF": (
         "SELECT COUNT_IF(x > 5) AS n FROM visits", "SELECT COUNT(CASE WHEN x > 5 THEN 1 END) AS n FROM visits",
     ),
@@ -66,6 +74,10 @@ FREE = {
     "HAVING, ORDER BY, LIMIT, OFFSET": (f"{TOWNS} HAVING COUNT(*) > 5 ORDER BY 2 DESC LIMIT 3 OFFSET 1", TOWNS),
     "arithmetic on statistics": (
         "SELECT town, COUNT(*) AS n, SUM(x) AS s, ROUND(100.0 * SUM(x) / COUNT(*), 2) AS each FROM visits GROUP BY town",
+        SUMS,
+    ),
+    "choices between statistics: CASE": (
+        "SELECT town, COUNT(*) n, SUM(x) s, CASE WHEN COUNT(*) > 0 THEN SUM(x) / COUNT(*) END AS each FROM visits GROUP BY town",
         SUMS,
     ),
     "a share of the total": (
@@ -82,6 +94,7 @@ PAID = {
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
     "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
+    "a statistic in WHERE, asked first for a fifth of the spend": f"{ALL} WHERE x > 0.5 * (SELECT AVG(x) FROM visits)",
 }
 BY_UNIT = {
     "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
@@ -92,17 +105,21 @@ BY_UNIT = {
     "one comparison with these rows": (
         f"{ALL} AS v WHERE NOT EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.at < v.at)"
     ),
+    "the first row of a person: DISTINCT ON": (
+        f"{ALL_OF} (SELECT DISTINCT ON (who) who, town FROM visits ORDER BY who, at) AS t WHERE town = 'Ulm'"
+    ),
     "IN over the people of a subquery": f"{ALL} WHERE who IN (SELECT who FROM visits WHERE x > 5)",
 }
 REFUSED = {
     "rows": "SELECT * FROM visits",
     "UNION and others": f"{ALL} UNION SELECT COUNT(*) FROM visits",
     "DISTINCT": "SELECT DISTINCT town FROM visits",
-    "values across people in a condition": f"{ALL} WHERE x > (SELECT AVG(x) FROM visits)",
+    "a number for each row, over many people": f"{ALL} AS v WHERE x > (SELECT AVG(x) FROM visits AS w WHERE w.town = v.town)",
     "a LIMIT within": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits LIMIT 5) AS t",
     "windows across people": "SELECT ROW_NUMBER() OVER (ORDER BY x) AS r FROM visits",
     "joins on inequalities": f"{ALL} JOIN towns ON town > name",
     "FULL, RIGHT and CROSS JOIN": f"{ALL} FULL JOIN towns ON town = name",
+    "time zones": f"{ALL} WHERE at AT TIME ZONE 'Europe/Berlin' > TIMESTAMP '2024-01-31 12:00:00'",
     "the current time": f"{ALL} WHERE day = CURRENT_DATE",
     "one row's value": "SELECT ANY_VALUE(town) FROM visits",
 }
@@ -163,7 +180,10 @@ def grammar_page() -> str:
     statistics = [
         one.strip()
         for spelled in SPELLINGS
-        for one in spelled.format(unit="who").replace("condition", "x > 5").split("), ")
+        for one in spelled.format(unit="who")
+        .replace("condition", "x > 5")
+        .replace("DISTINCT x", "DISTINCT town")
+        .split("), ")
     ]
     lines = [
         ("statistics", f"SELECT {one}{')' * (one.count('(') - one.count(')'))} FROM visits", "") for one in statistics

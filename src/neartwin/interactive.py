@@ -120,7 +120,8 @@ def _corrected(shape: Signature, args: tuple[object, ...], named: dict[str, obje
     places = sum(one.kind is Parameter.POSITIONAL_OR_KEYWORD for one in parameters.values())
     if any(one.kind is Parameter.VAR_POSITIONAL for one in parameters.values()):
         places = len(args)
-    lacking = [name for name, one in parameters.items() if one.default is Parameter.empty][len(args[:places]) :]
+    single = [(name, one) for name, one in parameters.items() if one.kind is not Parameter.VAR_POSITIONAL]
+    lacking = [name for name, one in single if one.default is Parameter.empty][len(args[:places]) :]
     by_name = [name for name, one in parameters.items() if one.kind is Parameter.KEYWORD_ONLY and name not in named]
     given = dict(zip([*lacking, *by_name], map(variable, args[places:]), strict=False))
     for name, value in named.items():
@@ -169,6 +170,8 @@ def at_a_prompt(
             setattr(kind, special, partialmethod(refuse_special, special))
             kind.__bool__ = lambda _: True  # type: ignore[attr-defined]
         kind.__getattr__ = refuse  # type: ignore[attr-defined]
+        if not hasattr(kind, "_repr_html_"):
+            kind._repr_html_ = lambda self: f"<pre>{escape(repr(self))}</pre>"  # type: ignore[attr-defined]
         return kind
 
     return explain

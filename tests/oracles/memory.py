@@ -182,6 +182,7 @@ _OTHERS: dict[str, Callable[[Term, list[Any]], Any]] = {
     "ltrim": lambda term, parts: parts[0].lstrip(term.value[0]),
     "rtrim": lambda term, parts: parts[0].rstrip(term.value[0]),
     "replace": lambda term, parts: parts[0].replace(*term.value),
+    "split_part": lambda term, parts: (parts[0].split(term.value[0]) + [""] * term.value[1])[term.value[1] - 1],
     "strpos": lambda term, parts: parts[0].find(term.value[0]) + 1,
     "||": lambda _, parts: "".join(parts),
     "inttext": lambda _, parts: str(parts[0]),
@@ -362,7 +363,9 @@ def _sizes(stage: Stage, sizes: ContributionSizes, units: Iterable[Mapping[Key, 
         for key, cell in cells.items():
             rows[key if stage.length_by is None else tuple(key[i] for i in stage.length_by)] += cell.rows
         size = sum(number**sizes.power for number in rows.values())
-        if sizes.lost:
+        if sizes.of:
+            size = 1 + sum(cell.total[name] for cell in cells.values() for name in sizes.of)
+        elif sizes.lost:
             numbers = sorted((number**sizes.power for number in rows.values()), reverse=True)
             size += 1 - _counted(stage, numbers)
         found[max(edge for edge in sizes.edges if edge <= size)] += 1

@@ -3,6 +3,7 @@
 import itertools
 
 import mpmath as mp
+import numpy as np
 
 
 def two_points(e, t):
@@ -21,6 +22,21 @@ def composed(e, count, eps):
         t = min(max((eps + (l + 1) * e) / (count + 1), e * mp.mpf(10) ** -12), e * (1 - mp.mpf(10) ** -12))
         worst = max(worst, alike(two_points(e, t), count, eps))
     return worst
+
+
+def adaptive(e, count, eps, places=400):
+    """The largest delta of `count` uses that may choose their pair by earlier answers, by a search at every step, in floats.
+
+    The last use alone is known: the greatest profile of its class. The search can only miss, by about 1/places^2.
+    """
+    eps = np.asarray(eps, dtype=float)
+    if count == 1:
+        inside = -np.expm1(np.minimum((eps - e) / 2, 0.0))
+        return np.where(eps <= -e, -np.expm1(np.minimum(eps, 0.0)), inside * inside / -np.expm1(-e))
+    t = e * np.arange(1, places) / places
+    share = np.expm1(t - e) / np.expm1(-e)
+    first, second = (adaptive(e, count - 1, eps[..., None] - loss, places) for loss in (t, t - e))
+    return (share * first + (1 - share) * second).max(axis=-1)
 
 
 def alike(pair, count, eps):

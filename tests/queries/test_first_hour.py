@@ -1,5 +1,6 @@
 """Mistakes of the first hour: each message shows the corrected line, and nothing is paid."""
 
+import sys
 from datetime import date
 
 import numpy as np
@@ -14,7 +15,7 @@ import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import ParameterError, QueryError
 
-TABLE = pa.table({"who": [1], "age": [36], "day": [date(2024, 1, 1)]})
+TABLE = pa.table({"who": [1], "age": [36], "day": [date(2024, 1, 1)], "town": ["Ulm"]})
 JANUARY = (date(2024, 1, 1),)
 
 
@@ -30,6 +31,12 @@ JANUARY = (date(2024, 1, 1),)
         ("day", pd.date_range("2024-01-01", periods=1), (JANUARY,)),
         ("day", [np.datetime64("2024-01-01")], (JANUARY,)),
         ("day", [pd.Timestamp("2024-01-01")], (JANUARY,)),
+        ("day", np.array(["2024-01-01"], "datetime64[ns]"), (JANUARY,)),
+        ("day", pd.to_datetime(pd.Series(["2024-01-01", None])).unique(), (JANUARY, (None,))),
+        ("age", pd.array([4, None], dtype="Int64"), ((4,), (None,))),
+        ("age", pa.array([4, 5]), ((4,), (5,))),
+        ("town", pd.Series(["Ulm", None]).unique(), (("Ulm",), (None,))),
+        ("town", pd.Series(["Ulm", None], dtype="string").unique(), (("Ulm",), (None,))),
     ],
 )
 def test_keys_are_what_numpy_pandas_and_iso_texts_give(column, keys, found):
@@ -63,3 +70,17 @@ def test_file_of_a_release_is_checked_before_it_is_paid(tmp_path, monkeypatch, o
     assert refused.exit_code == 2
     assert not (tmp_path / "b.db").exists()
     assert CliRunner().invoke(main, [*asked, "x.html"]).exit_code == 0
+
+
+def test_package_of_excel_is_wanted_before_its_file_is_paid(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(TABLE, "v.parquet")
+    asked = ["query", "v.parquet", "SELECT COUNT(DISTINCT who) AS n FROM v", "--unit", "who", "--ledger", "b.db",
+             "--spend", "epsilon=1", "--budget", "epsilon=1", "--out", "x.xlsx"]  # fmt: skip
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "openpyxl", None)
+        refused = CliRunner().invoke(main, asked)
+    assert refused.exit_code == 2
+    assert "pip install 'neartwin[excel]'" in refused.output
+    assert not (tmp_path / "b.db").exists()
+    assert CliRunner().invoke(main, asked).exit_code == 0

@@ -133,9 +133,19 @@ def test_sql_python_and_forms_ask_the_same():
     assert from_sql(text, rows) == built
     for question in (built, rows.agg(fit=nt.regression("y", ["x", "x * y"]), v=nt.variance("x", 0, 10, "0.5"))):
         assert question_of(form_of(question), rows) == question
-    for sample in ("VARIANCE(x)", "VAR_SAMP(x)", "STDDEV(x)", "COVAR_SAMP(x, y)"):
-        with pytest.raises(QueryError, match="n - 1"):
-            from_sql(f"SELECT {sample} FROM visits", rows)
+    for dialect, text, sample in [
+        *(("duckdb", text, nt.variance("x", ddof=1)) for text in ("VARIANCE(x)", "VAR_SAMP(x)")),
+        *(("duckdb", text, nt.stddev("x", ddof=1)) for text in ("STDDEV(x)", "STDDEV_SAMP(x)")),
+        *(("tsql", "VAR(x)", nt.variance("x", ddof=1)), ("tsql", "STDEV(x)", nt.stddev("x", ddof=1))),
+        ("mysql", "VARIANCE(x)", nt.variance("x")),  # of the population there
+    ]:
+        question = from_sql(f"SELECT {text} AS s FROM visits", rows, dialect=dialect)
+        assert question == rows.agg(s=sample), (dialect, text)
+        assert question_of(form_of(question), rows) == question
+    with pytest.raises(ParameterError, match="ddof=2 must be 0 to divide by n, or 1"):
+        rows.agg(s=nt.variance("x", ddof=2))
+    with pytest.raises(QueryError, match="n - 1"):
+        from_sql("SELECT COVAR_SAMP(x, y) FROM visits", rows)
 
 
 def test_expected_errors_of_moments_shrink_with_groups_and_are_explained():

@@ -105,6 +105,11 @@ EQUAL = [
      f"SELECT COUNT(*) {FROM} at < TIMESTAMP '2024-01-30 23:00:00'"),
     ("SELECT city, 7 AS seven, COUNT(*) FROM purchases GROUP BY 1, 2",
      "SELECT city, COUNT(*), 7 AS seven FROM purchases GROUP BY city"),
+    (("WITH a AS (SELECT city, COUNT(*) AS n, SUM(amount) AS s FROM purchases GROUP BY city), "
+      "b AS (SELECT city, s / n AS each, n FROM a) SELECT city, each FROM b WHERE n > 5 ORDER BY each DESC LIMIT 2"),
+     "SELECT city, SUM(amount) / COUNT(*) AS each FROM purchases GROUP BY city HAVING COUNT(*) > 5 ORDER BY 2 DESC LIMIT 2"),
+    ("SELECT c, n, n / SUM(n) OVER () AS part FROM (SELECT city AS c, COUNT(*) AS n FROM purchases GROUP BY 1) t",
+     "SELECT city AS c, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS part FROM purchases GROUP BY city"),
     ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM purchases",
      "SELECT QUANTILE_CONT(amount, 0.5) FROM purchases"),
 ]  # fmt: skip
@@ -156,6 +161,11 @@ HOSTILE = {
     "groupings": "SELECT COUNT(*) FROM purchases GROUP BY CUBE (" + ", ".join(f"cds + {i}" for i in range(25)) + ")",
     "positions": "SELECT city, COUNT(*) FROM purchases GROUP BY 1" + "0" * 4000,
     "semicolons": ";" * 50_000,
+    "a large pattern": "SELECT COUNT(*) FROM purchases WHERE regexp_matches(city, '" + "d{99}" * 15_000 + "')",
+    "orders": "SELECT city, COUNT(*) FROM purchases GROUP BY city ORDER BY "
+    + ", ".join(f"COUNT(*) / {i}" for i in range(1, 1500)),
+    "filters": "SELECT city, COUNT(*) FROM purchases GROUP BY city HAVING "
+    + " OR ".join(f"COUNT(*) / {i} > 2" for i in range(1, 900)),
     "an exponent": "SELECT COUNT(*) * 1e999 FROM purchases",
     "a macro": "SELECT COUNT(*) FROM purchases WHERE at > DATE '2024-01-01' + getenv('HOME')",
     "a file": "SELECT COUNT(*) + (SELECT 1 FROM read_text('/etc/passwd')) FROM purchases",
@@ -172,6 +182,39 @@ def test_hostile_sql_is_refused_in_a_second_before_anything_is_spent(account, te
     assert time.process_time() - begun < 1
     assert account.remaining == before
     assert len(str(refused.value)) < 2000
+
+
+CASES = [
+    "CASE WHEN n > 0 THEN s / n END",
+    "CASE WHEN n <> 0 THEN s / n ELSE 0 END",
+    "CASE WHEN n >= 50 AND NOT s < 10 THEN 3 WHEN n > 2 OR s = 4 THEN 2 + s ELSE -n END",
+    "CASE WHEN n = 0 AND NOT s IS NULL THEN 0 ELSE s / n END",
+    "CASE WHEN 2 * n <= n + 7 THEN NULL ELSE n END",
+    "1 + COALESCE(s / NULLIF(n, 0), -1)",
+]
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_bar_of_a_case_holds_its_value_anywhere_in_its_operands_bars(text):
+    draw, half = np.random.default_rng(4), np.array([3.0, 3, 3, 3])
+    middle = {"n": np.array([100.0, 2, 0, 7]), "s": np.array([900.0, 5, 4, 40])}
+    found = Arithmetic.parse(text, ["n", "s"]).of({name: Estimate(v, v - half, v + half) for name, v in middle.items()})
+    with duckdb.connect() as connection:
+        for group in range(4):
+            ends = {name: v[group] + np.append(draw.uniform(-3, 3, 400), [-3, 0, 3]) for name, v in middle.items()}
+            points = pa.table({name: np.round(one, draw.integers(0, 3)) for name, one in ends.items()})
+            connection.register("points", points)
+            values = connection.sql(f"SELECT {text} AS v FROM points WHERE isfinite({text})").fetchnumpy()["v"]
+            assert (found.low[group] <= values + 1e-9).all()
+            assert (values - 1e-9 <= found.high[group]).all()
+    assert np.isfinite(found.high - found.low)[0]  # the near miss: far from a border the bar is that of one branch
+    assert (found.high - found.low)[0] < 10
+
+
+def test_conditions_that_are_no_conditions_are_refused():
+    for text in ("CASE WHEN n THEN 1 END", "CASE n WHEN 1 THEN 2 END", "CASE WHEN n > 0 THEN 'many' END"):
+        with pytest.raises(NeartwinError, match=r"not understood|no condition"):
+            Arithmetic.parse(text, ["n"])
 
 
 @pytest.mark.slow

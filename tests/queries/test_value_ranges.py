@@ -13,7 +13,7 @@ import neartwin as nt
 from neartwin.accounting.budgets import Approx, Gdp, Pure, Zcdp
 from neartwin.cli import main
 from neartwin.errors import ParameterError, QueryError
-from neartwin.planning.pilot_ranges import with_private_range
+from neartwin.planning.pilots import with_private_range
 from neartwin.planning.planner import plan
 from tests.oracles.memory import MemoryEngine
 
@@ -57,7 +57,7 @@ def test_the_price_covers_all_stages_together(spend):
         measure for one in (made, *made.first_stages[0].plans) for measure in one.measures.values() if not measure.paid
     ]
     losses = [mechanism for _, mechanism in made.loss.mechanisms()]
-    assert len(losses) == 2  # of limits, and of clipping
+    assert len(losses) == 3  # of limits, and of clipping on both sides
     match spend:
         case Pure(epsilon=epsilon):
             total = sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in measures)
@@ -127,7 +127,6 @@ def test_chosen_bounds_are_whole_steps_within_limits_for_any_answer(low, high, f
         assert fill is None or bounds.high == high
         if not np.any(np.asarray(answers[1]) > 0):
             assert (bounds.low, bounds.high) == (low, high)
-            assert "too few people" in one.sentences[0]
 
 
 def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_path):

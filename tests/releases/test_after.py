@@ -96,11 +96,9 @@ def test_having_keeps_the_rows_of_the_reference_evaluation(condition):
 @pytest.mark.parametrize(
     ("clause", "says"),
     [
-        ("HAVING SUM(paid) / COUNT(*) > 2", "must be selected too"),
         ("HAVING n", "must be a condition"),
         ("HAVING paid > 3", "not in the table"),
         ("HAVING 2 / 0 > n", "other than 0"),
-        ("ORDER BY COUNT(*) / 2", "must be a column of the SELECT"),
         ("ORDER BY paid", "must be a column of the SELECT"),
         ("ORDER BY 9", "has 3 columns"),
         ("ORDER BY n + 1", "must be a column of the SELECT"),

@@ -71,6 +71,24 @@ def test_moments_without_noise_equal_numpy(tmp_path):
         assert release[name].upper[0] - release[name].lower[0] < slack
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 40])
+def test_a_samples_variance_divides_by_one_less(tmp_path, size):
+    rows, data = table_of(people(size)), people(size)["x"]
+    for spend in (10**8, 20):
+        with nt.open_ledger(tmp_path / f"{spend}.db") as book:
+            question = rows.agg(v=nt.variance("x", ddof=1), s=nt.stddev("x", ddof=1), p=nt.variance("x"))
+            account = book.open(rows, nt.pure(10**9))
+            limits = nt.limits(max_rows_per_group=1)
+            release = account.release(account.plan(question, spend=nt.pure(spend), limits=limits))
+        for name, power, most in (("v", 1.0, 50), ("s", 0.5, math.sqrt(50))):
+            (low,), (value,), (high,) = release[name].lower, release[name].values, release[name].upper
+            assert 0 <= low <= value <= high <= most
+            if size > 1 and spend > 20:
+                truth = data.var(ddof=1) ** power
+                assert low - 0.04 <= truth <= high + 0.04  # values are rounded to steps of 0.01
+                assert size > 30 or not release["p"].lower[0] <= truth <= release["p"].upper[0]
+
+
 def test_coefficients_equal_the_regression_at_no_cost(tmp_path):
     parts = {"start": nt.coefficient("y", ["x", "z"]), "rise": nt.coefficient("y", ["x", "z"], "z")}
     release = released(tmp_path, table_of(people()), 10, fit=ASKED["fit"], **parts)

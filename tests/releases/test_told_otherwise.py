@@ -2,6 +2,7 @@
 
 import sys
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,23 +44,29 @@ def test_a_folder_of_parquet_is_its_files_and_another_machine_is_named(place, mo
             nt.table(remote, unit="who", name="visits")
 
 
-def test_a_hard_link_is_its_file_and_a_copy_is_another(place):
+def test_a_hard_link_and_a_copy_are_their_file_and_other_rows_are_not(place):
     (place / "links").mkdir()
     (place / "links" / "l.parquet").hardlink_to(place / "v_may.parquet")
     (place / "copy.parquet").write_bytes((place / "v_may.parquet").read_bytes())
     people = nt.table(pa.table({"town": ["Ulm"], "id": [7]}), unit="id", name="people")
-    asked = people.join(nt.public_table(place / "links" / "l.parquet", name="l"), on="town").agg(n=nt.count())
+    asked, again = (
+        people.join(nt.public_table(place / path, name="l"), on="town").agg(n=nt.count())
+        for path in ("links/l.parquet", "copy.parquet")
+    )
     with nt.open_ledger(place / "budget.db") as book:
         book.open(nt.table(place / "v_*.parquet", unit="who", name="visits"), nt.pure(1))
-        for others in ("links", "links/l.parquet"):
+        for others in ("links", "links/l.parquet", "copy.parquet"):
             with pytest.raises(LedgerError, match="belongs to population 'visits'"):
                 book.open(nt.table(place / others, unit="who", name="others"), nt.pure(1))
         account = book.open(people, nt.pure(1))
-        proposal = account.plan(asked, spend=nt.pure("0.5"), limits=nt.limits(max_rows_per_group=1))
-        with pytest.raises(PrivacyError, match="holds private rows of this ledger"):
-            account.release(proposal)
-        book.open(nt.table(place / "links", unit="who", name="visits"))  # the same people
-        book.open(nt.table(place / "copy.parquet", unit="who", name="others"), nt.pure(1))  # out of scope
+        for question in (asked, again):
+            proposal = account.plan(question, spend=nt.pure("0.5"), limits=nt.limits(max_rows_per_group=1))
+            with pytest.raises(PrivacyError, match="holds private rows of this ledger"):
+                account.release(proposal)
+        for same in ("links", "copy.parquet"):
+            book.open(nt.table(place / same, unit="who", name="visits"))  # the same people
+        pq.write_table(pq.read_table(place / "v_may.parquet").slice(1), place / "other.parquet")
+        book.open(nt.table(place / "other.parquet", unit="who", name="others"), nt.pure(1))  # rows of its own
         assert book.books.verify().whole
 
 
@@ -119,3 +126,74 @@ def test_the_owner_of_a_row_is_the_tables_and_not_the_questions(place, other):
             account.release(account.plan(asked, **terms))
         assert account.spent == {"epsilon": 2 * 10**6}
         assert book.books.verify().whole
+
+
+def test_rows_of_one_file_have_one_owner_under_every_name(place):
+    """A file of a glob, or a hard link, was the way to a second owner in one account."""
+    visits, _ = of_visits(VISITS, place, on="visit")
+    for number in range(2):
+        pq.write_table(pa.table({"visit": [7, 8], "ward": [1, 2]}), place / f"b_{number}.parquet")
+    (place / "link.parquet").hardlink_to(place / "b_0.parquet")
+    terms = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=5)}
+
+    def ask(files, on):
+        bills = nt.table(place / f"{files}.parquet", unit=nt.owned_by(visits, on=on))
+        return account.release(account.plan(visits.join(bills, prefix="b_").agg(n=nt.count()), **terms))
+
+    with nt.open_ledger(place / "budget.db") as book:
+        account = book.open(visits, nt.pure(10))
+        ask("b_0", "visit")
+        for files in ("b_*", "b_0", "link"):
+            with pytest.raises(LedgerError, match=r"belong to the units of .*visit = visit.* a second owner"):
+                ask(files, "ward")
+            ask(files, "visit")  # the near miss
+        with pytest.raises(LedgerError, match="a second owner"):
+            ask("b_1", "ward")
+        assert book.books.verify().whole
+
+
+@pytest.mark.parametrize("owned_first", [True, False])
+def test_rows_have_units_of_their_own_or_an_owner(place, owned_first):
+    """A bill was the payer's in one question, and in the next the visitor's."""
+    visits, _ = of_visits(VISITS, place, on="visit")
+    pq.write_table(pa.table({"who": [1, 2], "visit": [8, 7]}), place / "bills.parquet")
+    paid = nt.table(place / "bills.parquet", unit="who", name="visits")
+    bills = nt.table(place / "bills.parquet", unit=nt.owned_by(visits, on="visit"))
+    asked = [visits.join(other, on=key, prefix="b_") for other, key in ((paid, "who"), (bills, "visit"))]
+    first, second = asked[::-1] if owned_first else asked
+    with nt.open_ledger(place / "budget.db") as book:
+        account = book.open(visits, nt.pure(10))
+        plans = [
+            account.plan(rows.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=2)) for rows in (first, second)
+        ]
+        account.release(plans[0])
+        with pytest.raises(LedgerError, match="would tell one person's rows twice"):
+            account.release(plans[1])
+        assert account.spent == {"epsilon": 1}
+
+
+def test_table_of_duckdb_is_one_under_any_capitals(place):
+    with duckdb.connect(place / "clinic.duckdb") as connection:
+        connection.execute("CREATE TABLE visits AS SELECT 1 AS who; CREATE TABLE others AS SELECT 1 AS who")
+    with nt.open_ledger(place / "budget.db") as book:
+        book.open(nt.table(place / "clinic.duckdb", table="Visits", unit="who", name="visits"), nt.pure(1))
+        for table in ("visits", "VISITS"):
+            with pytest.raises(LedgerError, match="belongs to population 'visits'"):
+                book.open(nt.table(place / "clinic.duckdb", table=table, unit="who", name="others"), nt.pure(1))
+        book.open(nt.table(place / "clinic.duckdb", table="others", unit="who"), nt.pure(1))  # the near miss
+
+
+def test_folder_of_many_files_has_one_account(place):
+    """The paths of 200 files were too long for a record, so a folder of Spark's had no account."""
+    (place / "parts").mkdir()
+    pq.write_table(pa.table({"who": [1, 2]}), place / "parts" / "0.parquet")
+    for number in range(1, 200):
+        (place / "parts" / f"{number}.parquet").write_bytes((place / "parts" / "0.parquet").read_bytes())
+    (place / "parts" / "again.parquet").symlink_to(place / "parts" / "0.parquet")
+    rows = nt.table(place / "parts", unit="who", name="visits")
+    with nt.open_ledger(place / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**6))
+        asked = account.plan(rows.agg(n=nt.count()), spend=nt.pure(10**5), limits=nt.limits(rows=900))
+        assert round(account.release(asked)["n"].values[0]) == 400
+        with pytest.raises(LedgerError, match="belongs to population 'visits'"):
+            book.open(nt.table(place / "parts" / "7.parquet", unit="who", name="others"), nt.pure(1))

@@ -256,8 +256,8 @@ def variance(sums: MomentSums, failure: float) -> Bar:
     return _scaled(_variance(sums, 0), variance_ends(sums, 0, failure), _unit(sums, 0) ** 2)
 
 
-def deviation(sums: MomentSums, failure: float) -> Bar:
-    """The standard deviation of the one column, in its own unit.
+def sample_variance(sums: MomentSums, failure: float) -> Bar:
+    """The variance of the one column times N / (N - 1), which is at most 2, for two rows, and falls in N.
 
     Args:
         sums: The noisy sums.
@@ -266,8 +266,16 @@ def deviation(sums: MomentSums, failure: float) -> Bar:
     Returns:
         Values and ends of bars, (groups,) each.
     """
-    low, high = variance_ends(sums, 0, failure)
-    return _scaled(np.sqrt(_variance(sums, 0)), (np.sqrt(low), np.sqrt(high)), _unit(sums, 0))
+    value, low, high = variance(sums, failure * (1 - _FEW))
+    t = sums.noise.reach({"n": 1.0}, sums.groups, failure * _FEW)
+    of, most, least = (n / (n - 1) for n in np.maximum([sums.number, sums.number - t, sums.number + t], 2.0))
+    return np.clip(value * of, low * least, high * most), low * least, high * most
+
+
+def root_of(bar: Bar) -> Bar:
+    """The standard deviation of a variance."""
+    value, low, high = map(np.sqrt, bar)
+    return value, low, high
 
 
 def covariance(sums: MomentSums, failure: float) -> Bar:

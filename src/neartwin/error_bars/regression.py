@@ -32,11 +32,15 @@ _TOGETHER = 0.2  # of what may fail, for the ellipsoid
 _GROWTH = 1.01  # of a half-width in the search for it, beside what its bound asks for
 _MOST = 8  # times the bar of the first term at w' and b', beyond which a bar says nothing
 _SLACK = 1e-9
+_ONES = -1  # the place of the column of ones, whose coefficient is the intercept
 
 
 @dataclass(frozen=True, slots=True)
 class _Noises:
-    """The share of each noise in E and e: (noises, k, k) and (noises, k), with their half-axes together (noises,)."""
+    """The share of each sum in A and y, and so of its noise in E and e: (sums, k, k) and (sums, k).
+
+    The noises' half-axes together are (sums,).
+    """
 
     of_matrix: FloatArray
     of_right: FloatArray
@@ -58,7 +62,9 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
         Values and half-widths, (groups, k) each.
     """
     noises = _noises(sums, failure * _TOGETHER)
-    matrices, rights = _equations(sums)
+    second = [total - sums.noise.centres[pair] * sums.number for pair, total in sums.second.items()]
+    drawn = np.stack([sums.number, *sums.first, *second])
+    matrices, rights = np.einsum("zij,zg->gij", noises.of_matrix, drawn), np.einsum("zi,zg->gi", noises.of_right, drawn)
     size = np.sqrt(np.einsum("zij,z->ij", noises.of_matrix**2, noises.axes**2))
     eigenvalues, vectors = np.linalg.eigh(matrices)
     positive = np.flatnonzero(eigenvalues[:, 0] > _SLACK * eigenvalues[:, -1])
@@ -194,42 +200,16 @@ def _noises(sums: MomentSums, failure: float) -> _Noises:
     size, count = len(noise.sums.operands), len(noise.laws)
     of_matrix, of_right = np.zeros((count, size, size)), np.zeros((count, size))
     target, *features = noise.sums.operands
-    row_of: dict[int, int] = {place: i for i, place in enumerate(features, start=1)}
-    of_matrix[0, 0, 0] = 1.0
-    for place in range(len(noise.sums.columns)):
-        if place == target:
-            of_right[1 + place, 0] = 1.0
-        else:
-            i = row_of[place]
-            of_matrix[1 + place, 0, i] = of_matrix[1 + place, i, 0] = 1.0
-    for number, (one, other) in enumerate(noise.sums.pairs, start=1 + len(noise.sums.columns)):
-        centre = noise.centres[one, other]
-        if target in (one, other):
-            i = row_of[other if one == target else one]
-            of_right[number, i], of_right[0, i] = 1.0, centre
-        else:
-            i, j = row_of[one], row_of[other]
-            of_matrix[number, i, j] = of_matrix[number, j, i] = 1.0
-            of_matrix[0, i, j] = of_matrix[0, j, i] = centre
+    row_of: dict[int, int] = {_ONES: 0, **{place: i for i, place in enumerate(features, start=1)}}
+    terms = [(_ONES, _ONES), *((_ONES, place) for place in range(len(noise.sums.columns))), *noise.sums.pairs]
+    for number, (one, other) in enumerate(terms):
+        for part, weight in ((0, noise.centres.get((one, other), 0.0)), (number, 1.0)):
+            if target in (one, other):
+                of_right[part, row_of[other if one == target else one]] = weight
+            else:
+                i, j = row_of[one], row_of[other]
+                of_matrix[part, i, j] = of_matrix[part, j, i] = weight
     return _Noises(of_matrix, of_right, joint_half_axes(noise.laws, failure) * noise.worth)
-
-
-def _equations(sums: MomentSums) -> tuple[FloatArray, FloatArray]:
-    """(groups, k, k) and (groups, k): the normal equations of the noisy sums, the intercept first."""
-    target, *features = sums.noise.sums.operands
-    size = len(features) + 1
-    matrix, right = np.zeros((sums.groups, size, size)), np.zeros((sums.groups, size))
-
-    def second(one: int, other: int) -> FloatArray:
-        return sums.second[min(one, other), max(one, other)]
-
-    matrix[:, 0, 0], right[:, 0] = sums.number, sums.first[target]
-    for i, feature in enumerate(features, start=1):
-        matrix[:, 0, i] = matrix[:, i, 0] = sums.first[feature]
-        right[:, i] = second(feature, target)
-        for j, other in enumerate(features[:i], start=1):
-            matrix[:, i, j] = matrix[:, j, i] = second(feature, other)
-    return matrix, right
 
 
 def slopes_of(sums: MomentSums, features: Sequence[int]) -> FloatArray:

@@ -11,13 +11,14 @@ first cell beyond which noise alone explains the counts. A larger M makes longer
 choice of M has bars of its own, whose failures add up, it may be made by the noisy counts. All bars of a statement
 together fail with probability at most 1 - CONFIDENCE.
 
-**Clipped values.** One more count is of units with a row in which a summed value is outside its bounds. It bounds how many
-values clipping changes, from below. Nothing bounds what clipping takes, since a value beyond a bound may be any.
+**Clipped values.** One more histogram is of units by what clipping takes from their summed values. Another is by what it adds
+to them. Amounts are in parts of the largest value. Each says how many units have such a value, and bounds the amount as
+lost rows are bounded. Most bounds are honest, so each step of M takes half a bar of evidence.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -38,23 +39,43 @@ from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.spending import mu_squared_of, split_budget
 from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
 from neartwin.statistics.base import total_of
+from neartwin.statistics.measures import largest
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.ranges import range_of
+from neartwin.tables.grid import GridColumn
+from neartwin.tables.ranges import range_of, unclipped
+from neartwin.tables.table import Bounds
 from neartwin.tables.terms import Term, as_kind
 from neartwin.tables.types import ColumnType
 
 TAKEN = (0, *(2**i for i in range(13)))  # lost rows at which cells begin; the last has no end
-_ENDS = np.array([*TAKEN[1:], 0]) - 1  # the most lost rows of a cell
-_INSIDE = np.tri(len(TAKEN) - 1, len(TAKEN), dtype=bool) & (np.array(TAKEN) > 0)  # (choices of M, cells) those up to M
-_BEYOND = ~np.tri(len(TAKEN) - 1, len(TAKEN), dtype=bool)
+FINE = 64  # parts of the largest value in which a clipped amount is counted, rounded up
+_NUMBER = ColumnType.NUMBER
+_AMOUNT = Bounds(Fraction(0), Fraction(2**31), Fraction(1))  # of one row
+_AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the largest value times the rows that count
 # The failures of bars: of the units cut, of the units not cut, and of all choices of M together.
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
-_CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
+_CLIPPED = Fraction(1, 2)  # of the spend, where values can be clipped, half of it for either side
+_EVIDENCE = 0.5  # of a bar, for each step of M where values are clipped
+_WORDS = {"lowers": ("takes", "from", "lose"), "raises": ("adds", "to", "gain")}
 
 
 class _Bars(NamedTuple):
-    """One-sided bars: of units cut and not cut, and for each choice of M of rows from and to, and of units beyond."""
+    """One-sided bars: of units cut and not cut, and for each choice of M of rows from and to, and of units beyond.
 
+    Attributes:
+        inside: (choices of M, cells) the cells up to M where something is lost.
+        far: (choices of M, cells) the cells beyond M.
+        ends: (cells,) the most that a unit of a cell loses.
+        cut: Of units that lose something.
+        whole: Of units that lose nothing.
+        least: (choices of M,) of all that is lost up to M, from below.
+        most: (choices of M,) of all that is lost up to M, from above.
+        beyond: (choices of M,) of units beyond M.
+    """
+
+    inside: FloatArray
+    far: FloatArray
+    ends: FloatArray
     cut: float
     whole: float
     least: FloatArray
@@ -63,54 +84,28 @@ class _Bars(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClippedValues:
-    """The count of units with a value that clipping changes.
-
-    Attributes:
-        stage: The exact question.
-        mechanism: The noise.
-        what: The columns and their bounds, in words.
-    """
-
-    stage: Stage
-    mechanism: DiscreteLaplace | Gaussian
-    what: str
-
-    def measured(self, engine: Engine, source: Source, units: float) -> dict[str, Any]:
-        """Count, add noise, and state how many units have such a value.
-
-        Args:
-            engine: The engine.
-            source: The source of noise.
-            units: The number of all units, about.
-
-        Returns:
-            "units": the ends of their number. "what": what is clipped. "says": all in words. "confidence": of the ends.
-        """
-        exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
-        noisy, off = float(self.mechanism.noisy(exact, source=source)[0]), self.mechanism.half_width(CONFIDENCE)
-        low, high = max(0, math.ceil(noisy - off)), max(0, math.floor(noisy + off))
-        of, unit = f"Clipping {self.what} changes values of", f"units ({self.stage.table.unit_name})"
-        says = f"{of} at most {high:,} {unit}."
-        if low:
-            share = min(1.0, noisy / max(units, 1.0))
-            says = f"{of} about {share:.1%} of {unit}, between {low:,} and {high:,} of them. How much it takes is not known."
-        return {"confidence": CONFIDENCE, "units": [low, high], "what": self.what, "says": says}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class LossStage:
-    """The stage that measures what limits take, and how many values clipping changes.
+    """The stage that measures what limits take, and what clipping takes.
 
     Attributes:
-        stage: The exact question: units by lost rows, or by lost groups where only units are counted.
+        stage: The exact question: units by lost rows, by lost groups where only units are counted, or by clipped amounts.
         mechanism: The noise of each cell.
-        clipped: The measurement of clipped values; None if no summed value can be clipped.
+        limit: The most that a unit counts for, in what is lost.
+        taken: The losses at which cells begin.
+        what: The clipped columns and their bounds, in words; empty for limits.
+        does: The way in which clipping changes the values that count here, lowers or raises; empty for limits.
+        sizes: The largest value of each clipped column, by its name.
+        clipped: The stages that measure what clipping takes, and what it adds; none if no summed value can be clipped.
     """
 
     stage: Stage
     mechanism: DiscreteLaplace | Gaussian
-    clipped: ClippedValues | None = None
+    limit: float
+    taken: tuple[int, ...] = TAKEN
+    what: str = ""
+    does: str = ""
+    sizes: Mapping[str, float] = field(default_factory=dict)
+    clipped: "tuple[LossStage, ...]" = ()
 
     @classmethod
     def of(cls, stage: Stage, spend: Budget, *, power: int) -> Self:
@@ -121,23 +116,38 @@ class LossStage:
             spend: The spend of the measurement.
             power: 1 for lost rows, 0 for lost groups.
         """
+        amounts, limit = list(_amounts(stage)), _limit(stage, power)
+        clipped: tuple[Self, ...] = ()
+        if amounts:
+            part, spend = split_budget(spend, _CLIPPED)
+            edges = (1, 2, *(2 + math.ceil(limit) * end for end in _AMOUNTS))
+            whole = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
+            grids = {does: {one[does].name: one[does] for _, one, _ in amounts} for does in _WORDS}
+            clipped = tuple(
+                cls(
+                    stage=replace(whole.counting_units(ContributionSizes(edges, 1, of=tuple(grid))), grid=grid),
+                    mechanism=_noise(stage, split_budget(part, Fraction(1, 2))[0]),
+                    limit=FINE * limit,
+                    taken=tuple(edge - 1 for edge in edges),
+                    what=" and ".join(dict.fromkeys(words for *_, clips in amounts for words in clips)),
+                    does=does,
+                    sizes={column.column: _size(column) for column, *_ in amounts},
+                )
+                for does, grid in grids.items()
+            )
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
-        counted, outside = stage.counting_units(sizes), _outside(stage)
-        if not outside:
-            return cls(stage=counted, mechanism=_noise(stage, spend))
-        part, spend = split_budget(spend, _CLIPPED)
-        clipped = ClippedValues(
-            stage=_where(stage, tuple(outside)),
-            mechanism=_noise(stage, part),
-            what=" and ".join(dict.fromkeys(outside.values())),
-        )
-        return cls(stage=counted, mechanism=_noise(stage, spend), clipped=clipped)
+        return cls(stage=stage.counting_units(sizes), mechanism=_noise(stage, spend), limit=limit, clipped=clipped)
 
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""
-        yield "what the limits take", self.mechanism
-        if self.clipped is not None:
-            yield "how many values are clipped", self.clipped.mechanism
+        yield f"what clipping {_WORDS[self.does][0]}" if self.does else "what the limits take", self.mechanism
+        for one in self.clipped:
+            yield from one.mechanisms()
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The exact questions of all measurements."""
+        return self.stage, *(one.stage for one in self.clipped)
 
     def losses(self) -> Composition:
         """The privacy loss of all measurements."""
@@ -145,15 +155,14 @@ class LossStage:
 
     def explanation(self) -> Explained:
         """The measurement, and how close it comes."""
-        cells = f"noise of ± {self.mechanism.half_width(CONFIDENCE):,} units a cell, {len(TAKEN)} cells"
         lines = [
-            cells,
-            f"the number of units that lose something is known to about {_bars(self.mechanism.law).cut:,.0f}",
+            f"noise of ± {self.mechanism.half_width(CONFIDENCE):,} units a cell, {len(self.taken)} cells",
+            f"the number of units that lose something is known to about {_bars(self.mechanism.law, self.taken).cut:,.0f}",
         ]
-        if self.clipped is not None:
-            width = self.clipped.mechanism.half_width(CONFIDENCE)
-            lines.append(f"units with a value that clipping {self.clipped.what} changes: ± {width:,}")
-        return Explained("measure what the limits take: units by lost rows", nodes(*lines))
+        what = "what the limits take: units by lost rows"
+        if self.does:
+            what = f"what clipping {self.what} {_WORDS[self.does][0]}: units by amount"
+        return Explained(f"measure {what}", (*nodes(*lines), *(one.explanation() for one in self.clipped)))
 
     def measured(self, engine: Engine, source: Source) -> dict[str, Any]:
         """Count, add noise, and state what was lost.
@@ -163,66 +172,78 @@ class LossStage:
             source: The source of noise.
 
         Returns:
-            The statement: see `stated`. With "clipped", the statement of `ClippedValues`, which holds alone as surely.
+            The statement: see `stated`. With "clipped", those of values that clipping lowers and raises, each as sure alone.
         """
         exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
-        noisy = self.mechanism.noisy(exact, source=source)
-        found = self.stated(noisy)
-        if self.clipped is None:
-            return found
-        clipped = self.clipped.measured(engine, source, float(sum(noisy)))
-        return found | {"says": f"{found['says']} {clipped['says']}", "clipped": clipped}
+        found = self.stated(self.mechanism.noisy(exact, source=source))
+        clipped = {one.does: one.measured(engine, source) for one in self.clipped}
+        says = " ".join([found["says"], *(one["says"] for one in clipped.values())])
+        return found | {"says": says} | ({"clipped": clipped} if clipped else {})
 
     def stated(self, noisy: WholeNumbers) -> dict[str, Any]:
         """The statement.
 
         Args:
-            noisy: (cells,) noisy counts of units by lost rows.
+            noisy: (cells,) noisy counts of units by what they lose.
 
         Returns:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
-            number of rows that are lost by units that lose up to "each". "beyond": the most units that lose more. "says":
-            all in words. "confidence": of all together.
+            number of rows that are lost by units that lose up to "each". "amount": in place of it, the most that clipping
+            takes from each total, in largest values. "beyond": the most units that lose more. "says": all in words.
+            "confidence": of all together.
         """
-        counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law)
+        counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken)
         cut, whole = float(counts[1:].sum()), float(counts[0])
         most_cut = max(0.0, cut + bars.cut)
         share = most_cut / max(most_cut + whole - bars.whole, most_cut, 1.0)
-        beyond = _BEYOND @ counts
-        of, power = self.stage, self.stage.sizes.power if self.stage.sizes else 1
-        limit = float(of.norm or (power and of.rows_per_unit) or of.rows_per_group**power * (of.groups_per_unit or 1))
-        dear = np.minimum(
-            1.0, _ENDS[1:-1] / limit
-        )  # the next M, beside the limit to which the answer's noise is scaled
+        beyond = bars.far @ counts
+        # the next M, beside the limit to which the answer's noise is scaled
+        dear = np.clip(bars.ends[1:-1] / self.limit, _EVIDENCE if self.does else 0.0, 1.0)
         place = int(np.argmax(np.append(beyond[:-1] <= dear * bars.beyond[:-1], True)))
-        taken = np.array(TAKEN) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
-        low = max(0.0, float((_INSIDE @ (taken * counts) - bars.least)[: place + 1].max()))
-        high = max(low, float((_INSIDE @ (_ENDS * counts) + bars.most)[place]))
+        begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
+        low = max(0.0, float((bars.inside @ (begins * counts) - bars.least)[: place + 1].max()))
+        high = max(low, float((bars.inside @ (bars.ends * counts) + bars.most)[place]))
         found = {
             "confidence": CONFIDENCE,
             "cut": min(1.0, max(0.0, cut) / max(cut + whole, 1.0)),
             "cut_at_most": min(1.0, math.ceil(1000 * share) / 1000),
-            "rows": [math.ceil(low), math.floor(high)],
-            "each": int(_ENDS[place]),
             "beyond": max(0, math.floor(beyond[place] + bars.beyond[place])),
         }
+        if self.does:
+            found |= {"amount": math.floor(high) / FINE, "each": int(bars.ends[place]) / FINE}
+        else:
+            found |= {"rows": [math.ceil(low), math.floor(high)], "each": int(bars.ends[place])}
         return found | {"says": self._words(found, known=low > 0 or high <= whole)}
 
     def _words(self, found: dict[str, Any], *, known: bool) -> str:
         """The statement in words."""
         units = f"units ({self.stage.table.unit_name})"
         what = "rows" if self.stage.sizes and self.stage.sizes.power else "groups"
+        does = f"Clipping {self.what} {self.does} values of" if self.does else "The limits cut"
+        most, beyond = found["each"], f"{found['beyond']:,} units"
         if found["cut_at_most"] >= 1:
-            return f"How many {units} the limits cut is not known: ask with a larger budget."
-        cut = f"The limits cut about {found['cut']:.1%} of {units}, at most {found['cut_at_most']:.1%}"
-        most, beyond, (low, high) = found["each"], f"{found['beyond']:,} units", found["rows"]
+            return f"{does} a number of {units} that is not known: ask with a larger budget."
         if not found["beyond"] and not most:
-            return f"The limits cut nothing from any of the {units}."
+            return f"{does} {'none' if self.does else 'nothing from any'} of the {units}."
+        cut = f"{does} about {found['cut']:.1%} of {units}, at most {found['cut_at_most']:.1%}"
+        if self.does:
+            takes, by, lose = _WORDS[self.does]
+            if not most:
+                return f"{cut}. How much it {takes} is not known."
+            much, up_to = map(self._amount, (found["amount"], most))
+            return (
+                f"{cut}. It {takes} at most {much} {by} those that {lose} up to {up_to}; at most {beyond} {lose} more."
+            )
         if not most:
             return f"{cut}. At most {beyond} lose {what}; how many {what} is not known."
+        low, high = found["rows"]
         rows = f"between {low:,} and {high:,} {what}" if low else f"at most {high:,} {what}"
         lost = f"lose {rows} in all" if known else f"lose {what}, how many is not known"
         return f"{cut}. Those with up to {most:,} {what} too many {lost}; at most {beyond} have more than that."
+
+    def _amount(self, largest_values: float) -> str:
+        amounts = ((largest_values * size, name) for name, size in self.sizes.items())
+        return " and ".join(f"{math.ceil(n):,} of {name}" if n > 100 else f"{n:,.3g} of {name}" for n, name in amounts)
 
 
 def _noise(stage: Stage, spend: Budget) -> DiscreteLaplace | Gaussian:
@@ -233,48 +254,53 @@ def _noise(stage: Stage, spend: Budget) -> DiscreteLaplace | Gaussian:
     return Gaussian(variance=both / mu_squared_of(spend), l2_squared=both)
 
 
-def _outside(stage: Stage) -> dict[Term, str]:
-    """The conditions that a summed value is outside its bounds, and their columns and bounds in words.
+def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, dict[str, GridColumn], list[str]]]:
+    """The summed columns whose values can be outside their bounds, what clipping takes and adds, and the clips in words.
 
-    A value that cannot be outside has no condition. Columns of an expression are clipped within it.
+    Columns of an expression are clipped within it.
     """
     sums = (column for column in stage.grid.values() if total_of(column) in stage.measures)
     factors = (column for moment in stage.moments.values() for column in moment.factors)
-    found: dict[Term, str] = {}
-    for column in (*sums, *factors):
+    for column in dict.fromkeys((*sums, *factors)):
         term = column.expression.term if column.expression else None
-        value = term or Term("column", stage.table.schema[column.column], value=column.column)
-        clips = {one: ", ".join(sorted(one.columns)) for one in value.walk() if one.operation == "clip"}
-        reach, low, high = range_of(value, {}), column.bounds.low, column.bounds.high
-        if reach.low < low or reach.high > high:
-            number = as_kind(value, ColumnType.NUMBER)
-            clips[Term("clip", ColumnType.NUMBER, (number,), (float(low), float(high)))] = column.column
-        for one, name in clips.items():
-            assert isinstance(one.value, tuple)  # noqa: S101 - what a clip holds
-            *both, infinite = (Term("literal", ColumnType.NUMBER, value=end) for end in (*one.value, math.inf))
-            within = Term("between", ColumnType.BOOLEAN, (*one.parts, *both))
-            # NaN is above all numbers, and is not clipped
-            beyond = Term("<=", ColumnType.BOOLEAN, (*one.parts, infinite)), Term("not", ColumnType.BOOLEAN, (within,))
-            found[Term("and", ColumnType.BOOLEAN, beyond)] = "{} to [{:,.9g}, {:,.9g}]".format(name, *one.value)
-    return found
+        value = as_kind(term or Term("column", stage.table.schema[column.column], value=column.column), _NUMBER)
+        clips: list[tuple[Any, str]] = [
+            (one.value, ", ".join(sorted(one.columns))) for one in value.walk() if one.operation == "clip"
+        ]
+        reach, ends = range_of(value, {}), (float(column.bounds.low), float(column.bounds.high))
+        if reach.low < column.bounds.low or reach.high > column.bounds.high:
+            value = Term("clip", _NUMBER, (value,), ends)
+            clips.append((ends, column.column))
+        raw = unclipped(value)
+        if raw != value:
+            part = Term("literal", _NUMBER, value=_size(column) / FINE)
+            sides = {"lowers": (raw, value), "raises": (value, raw)}
+            parts = {does: Term("/", _NUMBER, (Term("-", _NUMBER, both), part)) for does, both in sides.items()}
+            found = {does: RowExpression("", _NUMBER, Term("ceil", _NUMBER, (one,))) for does, one in parts.items()}
+            grid = {does: GridColumn(f"{does} {column.name}", "", _AMOUNT, 0, 0, one) for does, one in found.items()}
+            yield column, grid, [f"{name} to [{low:,.9g}, {high:,.9g}]" for (low, high), name in clips]
 
 
-def _where(stage: Stage, conditions: tuple[Term, ...]) -> Stage:
-    """The stage that counts the units with a row that meets one of these conditions, within no limits."""
-    term = Term("or", ColumnType.BOOLEAN, conditions) if conditions[1:] else conditions[0]
-    whole = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
-    condition = RowExpression(str(term), ColumnType.BOOLEAN, term)
-    return replace(whole.counting_units(ContributionSizes((1,), 1)), conditions=(*stage.conditions, condition))
+def _size(column: GridColumn) -> float:
+    """The largest value around the column's centre."""
+    return float(largest(column) * column.bounds.step)
+
+
+def _limit(stage: Stage, power: int) -> float:
+    """What a unit counts for at most: rows, or groups for the power 0. The answer's noise is scaled to it."""
+    most = stage.norm or (power and stage.rows_per_unit) or stage.rows_per_group**power * (stage.groups_per_unit or 1)
+    return float(most)
 
 
 @lru_cache(maxsize=64)
-def _bars(law: Law) -> _Bars:
-    laws = [law] * len(TAKEN)
+def _bars(law: Law, taken: tuple[int, ...]) -> _Bars:
+    laws, starts, within = [law] * len(taken), np.array(taken, dtype=float), np.tri(len(taken) - 1, len(taken))
+    inside, far, ends = within * (starts > 0), 1 - within, np.append(starts[1:], 0) - 1
 
     def bars(weights: FloatArray, failure: float) -> FloatArray:
         return half_widths_of_sums(laws, weights.T, 1 - 2 * failure)
 
-    cells = np.eye(len(TAKEN))
+    cells = np.eye(len(taken))
     cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
-    rows = (_INSIDE * np.array(TAKEN), _LEAST), (_INSIDE * _ENDS, _MOST), (_BEYOND, _MORE)
-    return _Bars(cut, whole, *(bars(part.astype(float), miss / len(_INSIDE)) for part, miss in rows))
+    rows = (inside * starts, _LEAST), (inside * ends, _MOST), (far, _MORE)
+    return _Bars(inside, far, ends, cut, whole, *(bars(part, miss / len(inside)) for part, miss in rows))

@@ -125,7 +125,7 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
     """Caps on rows and groups, with a cap on all rows of a unit where one is given and binds."""
     keys, statistics = query.groups.keys, query.aggregates.values()
     all_rows, per_group, groups = map(_number, (limits.rows, limits.max_rows_per_group, limits.max_groups))
-    units_alone = all(one.counts_units for one in statistics)
+    units_alone = query.units_alone
     if all_rows is not None:
         per_group = min(per_group or all_rows, all_rows)
         if not any(one.counts_units for one in statistics) and (keys is not None or limits.max_discovered_groups):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from math import sqrt
 from typing import Any, Self
 
@@ -28,6 +29,7 @@ from neartwin.planning.allocation import (
 from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits
+from neartwin.planning.matching import matched
 from neartwin.planning.plan import NoisyAnswer, Plan, QueryPlan
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
@@ -104,7 +106,9 @@ class Split:
         """
         leaves = np.zeros((len(keys), self.tree.cells), dtype=np.int64)
         cells = answer.cells
-        if cells is not None:
+        if cells is not None and self.stage.by_unit:
+            leaves[:, 0] = matched(self.stage, cells, len(keys))
+        elif cells is not None:
             places = {key: place for place, key in enumerate(keys)}
             position = np.array([places.get(key, -1) for key in answer.keys], dtype=np.int64)[cells.group]
             present = position >= 0
@@ -253,6 +257,8 @@ class GroupPlan(QueryPlan):
             name: [mechanisms[name].noisy(level, source=source) for level in split.tree.nodes(leaves[name])]
             for name, split in self.splits.items()
         }
+        if trees:
+            sums |= {name: tree[0][:, 0] for name, tree in trees.items() if self.splits[name].stage.by_unit}
         return NoisyAnswer(self.rows_of(released.keys), self.estimates(sums, trees))
 
     def rows_of(self, groups: Sequence[Key]) -> tuple[Key, ...]:
@@ -276,7 +282,8 @@ class GroupPlan(QueryPlan):
             confidence of releases over the noise.
         """
         numbers = NoisyNumbers(sums, trees)
-        confidence = CONFIDENCE + LOSS_FAILURE * bool(self.context.lost + self.context.lost_groups)
+        measured = self.context.lost + self.context.lost_groups, self.context.taken, self.context.added
+        confidence = CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured))
         return tuple(
             estimate
             for name, statistic in self.query.aggregates.items()
@@ -285,13 +292,15 @@ class GroupPlan(QueryPlan):
 
     def holds_lost(self, statistic: Statistic) -> bool:
         """Whether it knows how lost rows move it. Lost groups are not counted beside lost rows."""
-        alone = all(one.counts_units for one in self.context.statistics)
-        return statistic.holds_lost and statistic.counts_units is alone
+        return statistic.holds_lost and statistic.counts_units is self.query.units_alone
 
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
-        """The plan whose bars hold what limits took: (L1) of docs/proofs/lost-rows.md."""
+        """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
         alone, most = all(one.counts_units for one in self.context.statistics), lost["rows"][1]
-        return replace(self, context=replace(self.context, lost=most * (not alone), lost_groups=most * alone))
+        clipped = lost.get("clipped", {})
+        taken, added = (Fraction(clipped[does]["amount"] if clipped else 0) for does in ("lowers", "raises"))
+        context = replace(self.context, lost=most * (not alone), lost_groups=most * alone, taken=taken, added=added)
+        return replace(self, context=context)
 
     # Errors
 
@@ -339,6 +348,9 @@ class GroupPlan(QueryPlan):
     def _explain_trees(self) -> Iterator[Explained]:
         for split in self.splits.values():
             column, tree = split.column, split.tree
+            if split.stage.by_unit:
+                yield Explained(f"count distinct values of {column.column}, each through one unit: a maximum matching")
+                continue
             if self.histogram is not None:
                 bins = "a unit with more rows in a group counts for the most allowed, over all bins together"
                 yield Explained(f"count values by {tree.cells:,} bins: {self.histogram[1]}", nodes(bins))
@@ -379,7 +391,8 @@ class GroupPlan(QueryPlan):
         if what == "empty":
             return f"rows that are not in the {self._label(f'filled:{column}')}, at the same price"
         if what == "cells":
-            return f"each node's number of values of {self.splits[name].column.column}"
+            number = "number of distinct" if self.splits[name].stage.by_unit else "each node's number of"
+            return f"{number} values of {self.splits[name].column.column}"
         if column in self.stage.moments:
             moment = self.stage.moments[column]
             if what == "filled":
@@ -399,6 +412,11 @@ class GroupPlan(QueryPlan):
                 notes.append(f"Values outside all bins are left out. {bins}")
                 continue
             column = split.column
+            if split.stage.by_unit:
+                notes.append(
+                    f"Each value of {column.column} counts through one unit, of which as many count as rows may."
+                )
+                continue
             notes.append(
                 f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more "
                 "rows counts for the most allowed, each of its values for an equal part. A minimum or maximum is what "
@@ -637,6 +655,7 @@ def _splits(stage: Stage, draft: _Draft) -> dict[str, Split]:
                 grid={column.name: column},
                 split=column.name,
                 parts={column.name: draft.needed[name].parts},
+                by_unit=draft.needed[name].by_unit,
             ),
             tree=tree,
         )

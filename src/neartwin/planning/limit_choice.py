@@ -45,9 +45,10 @@ from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import plan_groups
 from neartwin.planning.limits import Limits, PrivateLimit, private_limit
 from neartwin.planning.marginals import plan_margins
+from neartwin.planning.matching import matched, shortfalls
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
 from neartwin.planning.spending import mu_squared_of, split_budget, total_of, without_delta
-from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
+from neartwin.planning.stage import SALT_BITS, Cells, ContributionSizes, Engine, Stage
 from neartwin.planning.workloads import plan_workload
 from neartwin.queries.query import Query
 from neartwin.tables.table import RowUnit
@@ -134,6 +135,25 @@ class LimitSearch:
         over = [above[_edge(self.name, limit)] for limit in self.candidates]
         return np.array([-PARTS * int(units) for units in over], dtype=object) - self.penalties
 
+    def scores_of_values(self, cells: Cells) -> WholeNumbers:
+        """The scores of the candidates by the values that they lose and the noise that they need: (V6).
+
+        Args:
+            cells: The values of units.
+
+        Returns:
+            (candidates,) scores, in parts of a unit.
+        """
+        moved, groups = [int(limit) for limit in self.candidates], len(self.stage.keys or ())
+        whole = replace(self.stage, rows_per_group=len(cells.cell), rows_per_unit=None)
+        most, found = int(matched(whole, cells, groups).sum()), list[int]()
+        for limit in moved:  # until nothing is lost
+            within = replace(self.stage, rows_per_group=limit, rows_per_unit=limit)
+            found.append(most if found[-1:] == [most] else int(matched(within, cells, groups).sum()))
+        noise = PARTS * self.growth / _GROWTH  # of all groups, for one more value of a unit
+        costs = [round(noise * limit) - PARTS * number for limit, number in zip(moved, found, strict=True)]
+        return -np.array(shortfalls(costs, moved), dtype=object) - self.penalties
+
     def choose(self, engine: Engine, source: Source) -> Number:
         """Choose a limit.
 
@@ -144,8 +164,9 @@ class LimitSearch:
         Returns:
             The limit: a whole number, or for a norm in sixteenths.
         """
-        units = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
-        limit = self.candidates[self.mechanism.choose(self.scores(units), source=source)]
+        answer = engine.aggregate(self.stage, salt=source.bits(SALT_BITS))
+        scores = self.scores(answer.values["units"]) if answer.cells is None else self.scores_of_values(answer.cells)
+        limit = self.candidates[self.mechanism.choose(scores, source=source)]
         return limit if self.name == "norm" else int(limit)
 
     def likely(self, units: int) -> float:
@@ -177,7 +198,6 @@ class LimitChoice(FirstStage):
 
     def record(self, plan: QueryPlan) -> dict[str, object]:
         """That limits are chosen, the selections, the importance and the rest of the spend."""
-        del plan
         searches = [
             [one.name, str(one.candidates[-1]), str(one.mechanism.epsilon), round(one.growth, 6)]
             for one in self.searches
@@ -195,7 +215,6 @@ class LimitChoice(FirstStage):
 
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
         """The origin of a limit that this stage chooses."""
-        del plan
         names = {one.name: one for one in self.searches}
         search = names.get(bound) or (names.get("rows") if bound == "max_rows_per_group" else None)
         if search is None:
@@ -206,6 +225,9 @@ class LimitChoice(FirstStage):
         """The choice, its scores, and the limits to expect."""
         lines, examples = [], self._examples(plan)
         for one in self.searches:
+            if one.stage.by_unit:
+                lines.append(f"{one.name}: values lost, and noise; epsilon {float(one.mechanism.epsilon):.3g}")
+                continue
             example = examples[one.name]
             sizes = ((units, one.likely(units)) for units in SIZES)
             likely = (f"{limit:g} for {units:,} units (errors times {limit / example:.2g})" for units, limit in sizes)
@@ -290,13 +312,12 @@ def with_loss(
     """
     whole = plan_of(query, spend=spend, limits=limits, importance=importance)
     share, table = limits.loss_share, query.table
-    alone = all(one.counts_units for one in query.aggregates.values())
     if share == 0 or not isinstance(table.unit, str) or not whole.can_cut:
         return whole
     usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))
     plan = plan_of(query, spend=rest, limits=limits, importance=importance)
-    loss = LossStage.of(plan.stage, first, power=0 if alone else 1)
+    loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1)
     price = price_of(spend, query)
     price = price if whole.price == price else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
@@ -364,16 +385,16 @@ def _lacks(query: Query, limits: Limits) -> bool:
 
 
 def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
-    """The limits that the question can choose: of rows and groups for Laplace noise, a norm for normal noise."""
+    """The limits that the question can choose: of rows and groups for Laplace noise or distinct values, or a norm."""
     keys, statistics = query.groups.keys, query.aggregates.values()
-    units = [one.counts_units for one in statistics]
+    units, values = [one.counts_units for one in statistics], all(one.counts_values for one in statistics)
     found: dict[str, Any] = {} if all(units) else {"rows": private_limit()}
     if any(units) and (keys is None or len(keys) > 1):
         found["max_groups"] = private_limit()
     voice: dict[str, Any] = {"loss_share": limits.loss_share}
     voice |= {} if keys is not None else {"max_discovered_groups": limits.max_discovered_groups or DISCOVERED}
-    ways = [] if not isinstance(spend, Pure | Approx) else [Limits(**found, **voice)]
-    return ways if isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **voice)]
+    ways = [Limits(**found, **voice)] if values or isinstance(spend, Pure | Approx) else []
+    return ways if values or isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **voice)]
 
 
 def _choosing(
@@ -385,6 +406,7 @@ def _choosing(
         require_delta(spend)  # before the rest of it is named
     if query.groups.keys is None and not {"max_groups", "max_discovered_groups"} & set(limits.given):
         limits = replace(limits, max_discovered_groups=DISCOVERED)
+    values = {"rows"} if [one.counts_values for one in query.aggregates.values()] == [True] else set()
     share = max(limit.share or SHARES[name] for name, limit in private.items())
     _, rest = split_budget(spend, share)
     most = {name: _most(query, name, limit) for name, limit in private.items()}
@@ -407,9 +429,9 @@ def _choosing(
         searches = tuple(
             LimitSearch(
                 name=name,
-                stage=_sized(plan.stage, query, name, candidates(name, limit)),
-                candidates=candidates(name, limit),
-                mechanism=_selection(part),
+                stage=plan.stages[-1] if name in values else _sized(plan.stage, query, name, candidates(name, limit)),
+                candidates=candidates(name, limit, 1 if name in values else 4),
+                mechanism=_selection(part, monotone=name not in values),
                 growth=_GROWTH * groups * noise,
             )
             for (name, limit), noise in zip(most.items(), noises, strict=True)
@@ -420,7 +442,7 @@ def _choosing(
 
     groups = _expected_groups(query, private.values())
     noise, plan, finer = at(share)
-    if finer > 1 and not any(limit.share for limit in private.values()):
+    if finer > 1 and not values and not any(limit.share for limit in private.values()):
         noise, plan, _ = at(Fraction(1, min(_LEAST, math.floor(finer / share))))
     return noise, plan
 
@@ -432,8 +454,8 @@ def _noise(plan: QueryPlan, name: str, groups: int) -> float:
 
 def _most(query: Query, name: str, limit: PrivateLimit) -> int:
     """The end of the search: no unit is in more groups than there are, and units alone are no longer than their root."""
-    keys, units_alone = query.groups.keys, all(one.counts_units for one in query.aggregates.values())
-    if keys is None or name == "rows" or (name == "norm" and not units_alone):
+    keys = query.groups.keys
+    if keys is None or name == "rows" or (name == "norm" and not query.units_alone):
         return limit.at_most
     return min(limit.at_most, len(keys) if name == "max_groups" else math.isqrt(len(keys) - 1) + 1)
 
@@ -445,12 +467,13 @@ def _expected_groups(query: Query, requests: Any) -> int:
     return len(query.groups.keys) if query.groups.keys is not None else next(iter(numbers), GROUPS)
 
 
-def candidates(name: str, most: int) -> tuple[Fraction, ...]:
-    """The quarter octaves of a limit: whole numbers, or sixteenths of a row for a norm.
+def candidates(name: str, most: int, steps: int = 4) -> tuple[Fraction, ...]:
+    """The steps of a limit by a factor: whole numbers, or sixteenths of a row for a norm.
 
     Args:
         name: The name of the limit.
         most: The largest.
+        steps: The number of steps in a doubling.
 
     Returns:
         The limits, increasing from 1.
@@ -459,8 +482,8 @@ def candidates(name: str, most: int) -> tuple[Fraction, ...]:
     [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 13, 16, 19, 20]
     """
     fine = 16 if name == "norm" else 1
-    steps = {Fraction(round(fine * 2 ** (i / 4)), fine) for i in range(4 * most.bit_length())}
-    return tuple(sorted({Fraction(most), *(step for step in steps if step < most)}))
+    found = {Fraction(round(fine * 2 ** (i / steps)), fine) for i in range(steps * most.bit_length())}
+    return tuple(sorted({Fraction(most), *(step for step in found if step < most)}))
 
 
 def _cost(search: LimitSearch) -> float:
@@ -475,20 +498,19 @@ def _edge(name: str, limit: Fraction) -> int:
 
 def _sized(stage: Stage, query: Query, name: str, steps: tuple[Fraction, ...]) -> Stage:
     """The stage that counts units by size. A norm bounds the length in rows, or in groups where units alone are counted."""
-    units_alone = all(one.counts_units for one in query.aggregates.values())
-    power = {"rows": 1, "max_groups": 0, "norm": 0 if units_alone else 2}[name]
+    power = {"rows": 1, "max_groups": 0, "norm": 0 if query.units_alone else 2}[name]
     sizes = ContributionSizes((1, *sorted({_edge(name, step) for step in steps})), power)
     unbounded = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
     return unbounded.counting_units(sizes)
 
 
 @lru_cache(maxsize=256)
-def _selection(spend: Budget) -> PermuteAndFlip | ExponentialMechanism:
-    """The selection that a part of the spend pays for. Its scores are monotone under both neighbour relations."""
+def _selection(spend: Budget, *, monotone: bool) -> PermuteAndFlip | ExponentialMechanism:
+    """The selection that a part of the spend pays for. Scores of units by size are monotone under both neighbour relations."""
     if isinstance(spend, Pure):
-        return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=PARTS, monotone=True)
+        return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=PARTS, monotone=monotone)
     if isinstance(spend, Gdp):
         epsilon = largest(lambda e: mu_of_bounded_range(e) <= spend.mu)
     else:
         epsilon = 2 * root_below(mu_squared_of(spend))
-    return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=PARTS, monotone=True)
+    return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=PARTS, monotone=monotone)

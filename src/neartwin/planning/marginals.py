@@ -28,7 +28,6 @@ from statistics import NormalDist
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
@@ -66,7 +65,6 @@ _SLACK = 1 + 1e-9  # covers the rounding of these formulas
 _TRIED = 400  # values of s
 _POINTS = 2**17  # points of the lattice
 _REACH = 24.0  # deviations to each side
-_FINEST = 2e4  # draws of a larger scale are rounded up to multiples of several steps
 _SPARE = 1e-6  # the probability set aside for wrapping and rounding
 _SHARES = 2**20  # shares are multiples of 1 / _SHARES
 _MOST_MEASURED = 6  # with more columns, only subsets of asked margins may be measured
@@ -236,36 +234,21 @@ def _on_lattice(terms: list[tuple[float, FloatArray, FloatArray]], chance: float
     if not deviation > 0:
         return 0.0
     step = 2 * _REACH * deviation / _POINTS
-    rounding = sum(float(((np.abs(w) * _wide(scale) + step) * n).sum()) for scale, w, n in terms)
+    rounding = step * sum(float(counts.sum()) for _, _, counts in terms)
     if _chernoff(terms, _SPARE / 4) > (_REACH - 1) * deviation - rounding:
         return math.inf
-    transform = np.ones(_POINTS // 2 + 1, dtype=complex)
+    places, transform = np.arange(-_POINTS // 2, _POINTS // 2 + 1), np.ones(_POINTS // 2 + 1, dtype=complex)
     for scale, weights, counts in terms:
-        wide = _wide(scale)
-        blocks = np.arange(-math.ceil(42 * scale / wide) - 1, math.ceil(42 * scale / wide) + 2)
-        chances = _in_blocks(blocks, scale, wide)
         for weight, many in zip(np.abs(weights), counts, strict=True):
             if weight and many:
-                places = np.ceil(weight * blocks * wide / step).astype(np.int64) % _POINTS
-                transform *= np.fft.rfft(np.bincount(places, weights=chances, minlength=_POINTS)) ** int(many)
+                most = np.floor(places * (step / weight))  # of a draw that is rounded up to the place, or below it
+                tails = np.exp(-np.where(most < 0, -most, most + 1) / scale) / (1 + math.exp(-1 / scale))
+                chances = np.diff(np.where(most < 0, tails, -tails)) + (places[1:] == 0)
+                transform *= np.fft.rfft(np.roll(chances, 1 - _POINTS // 2)) ** int(many)
     law = np.fft.irfft(transform, n=_POINTS)[: _POINTS // 2]
     beyond = np.cumsum(law[::-1])[::-1] - law  # beyond[j]: above j steps
     fits = np.flatnonzero(beyond <= chance - _SPARE)
     return float(fits[0]) * step if len(fits) else math.inf
-
-
-def _wide(scale: float) -> int:
-    """The steps to a multiple of which a draw of this scale is rounded up."""
-    return max(1, math.floor(scale / _FINEST))
-
-
-def _in_blocks(blocks: NDArray[np.int64], scale: float, wide: int) -> FloatArray:
-    """P(wide (b - 1) < X <= wide b) for each b, for a discrete Laplace X of this scale."""
-    size, mass = np.abs(blocks) * (wide / scale), 1 / (1 + math.exp(-1 / scale))
-    below = -math.expm1(-wide / scale) * mass * np.exp(-size)  # of b <= 0
-    above = math.expm1(wide / scale) * math.exp(-1 / scale) * mass * np.exp(-size)
-    found: FloatArray = np.where(blocks > 0, above, below)
-    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class Plan(ABC):
         together: A promise to several units changed together; None for a promise to one.
         bounding: The bounds of one unit's contribution; None if nothing is bounded.
         loss: The stage that measures what the bounds take; None if that is not measured.
+        first_stages: The stages that choose bounds, in turn: bounds of values before those of contributions.
     """
 
     kind: ClassVar[str]  # in digests
@@ -76,6 +77,7 @@ class Plan(ABC):
     together: Together | None = None
     bounding: ContributionBounds | None = None
     loss: LossStage | None = None
+    first_stages: "tuple[FirstStage, ...]" = ()
 
     # What it is
 
@@ -149,7 +151,6 @@ class Plan(ABC):
         Args:
             lost: The statement of `LossStage.measured`.
         """
-        del lost
         return self
 
     @property
@@ -199,7 +200,6 @@ class Plan(ABC):
         Returns:
             The plan at the chosen bounds, and the choices, the first one first.
         """
-        del engine, source
         return self, ()
 
     # Its words
@@ -249,7 +249,6 @@ class Plan(ABC):
         Args:
             columns: The released statistics.
         """
-        del columns
         return ()
 
     def question(self) -> dict[str, Any]:
@@ -289,7 +288,6 @@ class QueryPlan(Plan):
         bounding: The bounds of one unit's contribution.
         why: The reasons for the split of the spend, in words.
         error: The objective that the shares minimise.
-        first_stages: The stages that choose bounds, in turn: bounds of values before those of contributions.
         asked: The plan at the whole spend, without a measured loss, whose digest this one has; None for its own.
     """
 
@@ -297,7 +295,6 @@ class QueryPlan(Plan):
     bounding: ContributionBounds
     why: tuple[str, ...]
     error: float
-    first_stages: "tuple[FirstStage, ...]" = ()
     asked: "QueryPlan | None" = None
 
     @property
@@ -313,8 +310,7 @@ class QueryPlan(Plan):
     @property
     def can_cut(self) -> bool:
         """Whether the limits can take something: not from units that are counted in as many groups as there are."""
-        alone = all(one.counts_units for one in self.query.aggregates.values())
-        return not alone or self.stage.groups_per_unit is not None or self.bounding.norm is not None
+        return not self.query.units_alone or self.stage.groups_per_unit is not None or self.bounding.norm is not None
 
     def holds_lost(self, statistic: Statistic) -> bool:
         """Whether a statistic's bars hold what limits took, once that is measured.
@@ -322,7 +318,6 @@ class QueryPlan(Plan):
         Args:
             statistic: The statistic.
         """
-        del statistic
         return False
 
     @property
@@ -380,8 +375,7 @@ class QueryPlan(Plan):
     def all_stages(self) -> tuple[Stage, ...]:
         """The exact questions of a run."""
         first = [stage for one in self.first_stages for stage in one.stages]
-        lost = [] if self.loss is None else [self.loss, self.loss.clipped]
-        return (*first, *self.stages, *(one.stage for one in lost if one is not None))
+        return (*first, *self.stages, *(() if self.loss is None else self.loss.stages))
 
     def expected_errors(self) -> tuple[ExpectedError, ...]:
         """The error of each statistic, with the limits at which it is only an example."""
@@ -457,20 +451,24 @@ class QueryPlan(Plan):
     def _notes(self) -> tuple[str, ...]:
         table = self.stage.table
         bars = f"Each bar holds alone with probability at least {CONFIDENCE:.0%}, around the bounded statistic."
-        held = [name for name, one in self.query.aggregates.items() if self.loss is not None and self.holds_lost(one)]
+        asked, measured = self.query.aggregates, self.loss is not None and self.loss.clipped
+        held = [name for name, one in asked.items() if self.loss is not None and self.holds_lost(one)]
+        clipped = [name for name in held if measured and asked[name].summed_value(table) is not None]
         if held:
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
+        if clipped:
+            bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
-            if any(one.clip_bounds(table) for one in self.query.aggregates.values()):
+            if any(one.clip_bounds(table) for one in asked.values()):
                 rows += " The bias of clipping is not in the bars, and unknown."
             return (bars, rows, *self._notes_of_answers())
         unknown = ", and unknown" if self.loss is None else ""
-        bias = "clipping" if len(held) == len(self.query.aggregates) else "this and of clipping"
-        words = f"Bounded: {self.bounding}. The bias of {bias} is not in the bars{unknown}."
-        clips = {
-            name: one.clip_bounds(table).values() for name, one in self.query.aggregates.items() if one.only_lowered
-        }
+        bias = "clipping" if len(held) == len(asked) else "this and of clipping"
+        words = f"Bounded: {self.bounding}."
+        if not clipped or len(clipped) < sum(bool(one.clip_bounds(table)) for one in asked.values()):
+            words += f" The bias of {bias} is not in the bars{unknown}."
+        clips = {name: one.clip_bounds(table).values() for name, one in asked.items() if one.only_lowered}
         lowered = [name for name, bounds in clips.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:
             words = f"Bounded: {self.bounding}. That takes nothing."
@@ -552,6 +550,11 @@ class FirstStage(ABC):
         """The exact questions that read the same rows as the plan's own."""
         return ()
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables of questions asked first, which complete the plan's own; () if it asks about the same rows."""
+        return ()
+
     @abstractmethod
     def record(self, plan: QueryPlan) -> dict[str, object]:
         """Everything that distinguishes the plan from one without this stage, in the words of digests.
@@ -591,11 +594,10 @@ class FirstStage(ABC):
         Returns:
             The end of a sentence about an error.
         """
-        del plan
         return ""
 
     @abstractmethod
-    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
+    def choose(self, plan: Any, engine: Engine, source: Source) -> Choice:
         """Ask an engine, add noise, and choose bounds from the noisy answer.
 
         Args:

@@ -10,7 +10,7 @@ from neartwin.exact import Number
 from neartwin.planning.limit_choice import bounded_plan, plan_within
 from neartwin.planning.limits import Limits
 from neartwin.planning.most_common import plan_choice
-from neartwin.planning.pilot_ranges import private_range_of, ranged_plan
+from neartwin.planning.pilots import private_range_of, ranged_plan, scalar_plan
 from neartwin.planning.plan import Plan, Together
 from neartwin.queries.query import Query, TopK
 
@@ -50,9 +50,11 @@ def plan(
         promised = spend if alone.price == one and isinstance(spend, Approx) else of_units(alone.price, group_size)
         return replace(alone, together=Together(group_size, promised))
     if isinstance(query, TopK):
-        if limits.private:
-            raise QueryError("private_limit(): the most common value has no limits to choose")
+        if limits.private or query.rows.first:
+            raise QueryError("private_limit(): the most common value has no limits to choose, and asks nothing first")
         return plan_choice(query, spend)
+    if query.groups.rows.first:
+        return scalar_plan(plan, query, spend=spend, limits=limits, importance=importance)
     clip = private_range_of(query)
     if clip is not None:
         return ranged_plan(query, spend=spend, clip=clip, limits=limits, importance=importance)

@@ -20,7 +20,7 @@ from neartwin.exact import Number
 from neartwin.losses import Composition, compose
 from neartwin.planning.allocation import shares_of
 from neartwin.planning.limits import Limits
-from neartwin.planning.pilot_ranges import private_range_of
+from neartwin.planning.pilots import private_range_of
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan
 from neartwin.planning.spending import delta_of, gdp_of, share_of, total_of
@@ -123,7 +123,7 @@ def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number
         none["max_discovered_groups"] = None
     if keys is not None and len(keys) == 1:
         none["max_groups"] = None  # there is one group
-    if "rows" in limits.private and all(one.counts_units for one in query.aggregates.values()):
+    if "rows" in limits.private and query.units_alone:
         none["rows"] = None  # a unit counts once, however many rows it has
     return plan(query, spend=spend, importance=importance, limits=replace(limits, **none))
 

@@ -70,11 +70,14 @@ class ContributionSizes:
         power: p.
         lost: Whether a size is 1 more than the loss of a unit to the stage's limits, rounded up. The loss is of rows for
             p = 1, of groups for p = 0. So the units in the first cell lose nothing.
+        of: Columns of the grid, whole numbers from 0 on. A size is then 1 more than their total over the unit's rows. None
+            for rows or groups.
     """
 
     edges: tuple[int, ...]
     power: int
     lost: bool = False
+    of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.edges[:1] != (1,) or any(low >= high for low, high in pairwise(self.edges)):
@@ -101,6 +104,7 @@ class Stage:
         discovery_groups: The groups of a unit that count as "finders"; None for all.
         sizes: The cells of the histogram of units by size, or None.
         split: The grid column by whose cells rows are counted, or None.
+        by_unit: Whether cells are hashed values, answered with each unit that has them, and bounded later.
         parts: Parts of a step by measure, or of a row by the split; 1 where it is not named.
         moments: The moments over the columns of the grid.
         norm: L, the length of a unit's vector of rows by group, in place of the caps.
@@ -119,6 +123,7 @@ class Stage:
     discovery_groups: int | None = None  # if given, only groups with a finder are answered
     sizes: ContributionSizes | None = None
     split: str | None = None
+    by_unit: bool = False
     parts: Mapping[str, int] = field(default_factory=dict)
     moments: Mapping[str, Moment] = field(default_factory=dict)
     norm: Fraction | None = None
@@ -153,7 +158,7 @@ class Cells:
     Attributes:
         group: The position of the group in the keys.
         cell: The cell, in whole steps from the lowest, from 0.
-        count: The exact count.
+        count: The exact count; of a stage `by_unit` a number of the unit, different for different ones.
     """
 
     group: NDArray[np.int64]

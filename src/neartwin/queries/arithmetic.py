@@ -5,6 +5,8 @@ with the release's confidence. Let T be the sum of X over all groups. A bar of c
 normal noise; sums of Laplace noise have lighter tails. A quotient of two such terms of one column has Fieller's bar (1954).
 Every other operation takes the extremes over the box of its operands' bars, which hold together by the union bound.
 
+The bar of a CASE goes over all branches that may hold within the bars of its conditions.
+
 A division by 0 is undefined. COALESCE replaces it. It is shown as 0 with an open bar.
 """
 
@@ -14,7 +16,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
@@ -99,10 +100,7 @@ class Arithmetic:
         Raises:
             QueryError: A part is not understood.
         """
-        try:
-            tree = parsed(text)
-        except SqlglotError:
-            raise QueryError(f"{text!r} is not SQL; write for instance '100 * total / n'") from None
+        tree = parsed(text, "100 * total / n")
         check_surface(tree)
         checked = cls(text, tree)
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
@@ -133,8 +131,8 @@ class _Evaluation:
     def of(self, node: exp.Expr) -> Estimate:
         node = node.unnest()
         match node:
-            case exp.Literal(is_string=False) if np.isfinite(float(node.this)):
-                return Estimate(*(np.full(1, float(node.this)),) * 3)
+            case exp.Literal(is_string=False) | exp.Null() if not np.isinf(value := float(node.this or "nan")):
+                return Estimate(*(np.full(1, value),) * 3)
             case exp.Column():
                 return self.column(node)
             case exp.Window(this=exp.Sum(this=exp.Column() as inner)) if _is_total(node):
@@ -150,18 +148,50 @@ class _Evaluation:
             case exp.Cast() if node.is_type(*exp.DataType.REAL_TYPES):
                 return self.of(node.this)
             case exp.Coalesce(expressions=[other]):
-                first, second = self.of(node.this), self.of(other)
-                lost = np.isnan(first.values)
-                ends = np.where(lost, -np.inf, first.low), np.where(lost, np.inf, first.high)
-                return Estimate(np.where(lost, second.values, first.values), *ends, first.events | second.events)
+                return self.chosen([(node.this.is_(exp.null()).not_(), node.this)], other)
+            case exp.Case(this=None):
+                return self.chosen([(one.this, one.args["true"]) for one in node.args["ifs"]], node.args.get("default"))
             case exp.Nullif(expression=exp.Literal(is_string=False)):
                 inside = self.of(node.this)
                 gone = inside.values == float(node.expression.this)
                 return replace(inside, values=np.where(gone, np.nan, inside.values))
         raise QueryError(
             f"{node.sql(dialect='duckdb', comments=False)!r} is not understood after aggregation; written are + - * /, ROUND, "
-            "COALESCE, NULLIF(x, 0), CAST to a number, and SUM(x) OVER () for the total; write ROUND(SUM(x) / COUNT(*), 2)"
+            "COALESCE, NULLIF(x, 0), CASE of numbers, CAST to a number, and SUM(x) OVER () for the total; "
+            "write ROUND(SUM(x) / COUNT(*), 2)"
         )
+
+    def chosen(self, branches: list[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None) -> Estimate:
+        """The value behind the first condition that holds, with a bar over all values that the operands' bars allow."""
+        found = self.of(default or exp.null())
+        for condition, value in reversed(branches):
+            test, one = self.condition(condition), self.of(value)
+            low = np.fmin(np.where(test.high, one.low, np.nan), np.where(test.low, np.nan, found.low))
+            high = np.fmax(np.where(test.high, one.high, np.nan), np.where(test.low, np.nan, found.high))
+            values = np.where(test.values, one.values, found.values)
+            found = Estimate(values, low, high, test.events | one.events | found.events)
+        return found
+
+    def condition(self, node: exp.Expr) -> Estimate:
+        """A condition as 0 and 1; what is undefined does not hold."""
+        match node := node.unnest():
+            case exp.Not():
+                return _boxed(_ONE, self.condition(node.this), np.subtract)
+            case exp.And() | exp.Or():
+                both = np.minimum if isinstance(node, exp.And) else np.maximum
+                return _boxed(self.condition(node.this), self.condition(node.expression), both)
+            case exp.Is(expression=exp.Null()):
+                one = self.of(node.this)
+                lost = np.isnan(one.values)
+                unsure = lost | ~np.isfinite(one.high - one.low)
+                return Estimate(lost.astype(float), np.zeros_like(one.values), unsure.astype(float), one.events)
+            case exp.EQ() | exp.NEQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
+                less, signs = self.sum(node.this - node.expression), _SIGNS[type(node)]
+                can = [(one, (np.sign(less.low) <= one) & (one <= np.sign(less.high))) for one in (-1, 0, 1)]
+                fails, holds = (np.any([it for one, it in can if (one in signs) is so], axis=0) for so in (False, True))
+                values = np.isin(np.sign(less.values), signs).astype(float)
+                return Estimate(values, (~fails).astype(float), holds.astype(float), less.events)
+        raise QueryError(f"{node.sql(dialect='duckdb')!r} is no condition; write CASE WHEN COUNT(*) > 0 THEN ... END")
 
     def column(self, node: exp.Expr) -> Estimate:
         if node.name not in self.columns or node.args.get("table"):
@@ -209,7 +239,8 @@ class _Evaluation:
         return _mapped(found, lambda x: np.clip(np.nan_to_num(x), 0, 1))  # some rows of all rows
 
 
-_MINUS = Estimate(*(np.full(1, -1.0),) * 3)
+_SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
+_MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
 
 
 def _is_total(node: exp.Expr) -> bool:
@@ -288,4 +319,6 @@ def fieller(
     return low, high
 
 
-OPERATIONS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Round, exp.Cast, exp.Coalesce, exp.Nullif, exp.Window)
+OPERATIONS = (
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Round, exp.Cast, exp.Coalesce, exp.Nullif, exp.Window, exp.Case, exp.If,
+)  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
 from types import MappingProxyType, NoneType
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
@@ -47,39 +47,25 @@ def owned_by(rows: Rows, *, on: On) -> Owner:
     return owner_of(rows.table, on)
 
 
+class _Given(TypedDict, total=False):
+    name: str
+    table: str
+    types: Mapping[str, str] | None
+    columns: Mapping[str, Bounds] | None
+    snapshot: str
+    into: str | PathLike[str]
+    accept_odd: bool
+    refresh: bool | None
+    encoding: str
+    null: str | Sequence[str]
+
+
 @overload
 def table(
-    data: Any,
-    *,
-    unit: str | RowUnit | tuple[str, Grouping],
-    name: str = "",
-    table: str = "",
-    neighbours: str = "add_remove",
-    types: Mapping[str, str] | None = None,
-    columns: Mapping[str, Bounds] | None = None,
-    snapshot: str = "",
-    into: str | PathLike[str] = "",
-    accept_odd: bool = False,
-    refresh: bool | None = None,
-    encoding: str = "",
-    null: str | Sequence[str] = (),
+    data: Any, *, unit: str | RowUnit | tuple[str, Grouping], neighbours: str = "add_remove", **given: Unpack[_Given]
 ) -> Rows: ...
 @overload
-def table(
-    data: Any,
-    *,
-    unit: Owner,
-    name: str = "",
-    table: str = "",
-    types: Mapping[str, str] | None = None,
-    columns: Mapping[str, Bounds] | None = None,
-    snapshot: str = "",
-    into: str | PathLike[str] = "",
-    accept_odd: bool = False,
-    refresh: bool | None = None,
-    encoding: str = "",
-    null: str | Sequence[str] = (),
-) -> OtherTable: ...
+def table(data: Any, *, unit: Owner, **given: Unpack[_Given]) -> OtherTable: ...
 def table(
     data: Any,
     *,

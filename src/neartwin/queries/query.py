@@ -24,6 +24,7 @@ from neartwin.tables.joins import On, OtherTable, joined, met
 from neartwin.tables.per_unit import per_unit, read_columns, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
+from neartwin.tables.terms import Term
 from neartwin.tables.types import NUMERIC, ColumnType, Key, public_keys
 
 
@@ -72,35 +73,48 @@ class Rows:
     Attributes:
         table: The table.
         conditions: The conditions.
+        first: Questions of one number, $1, $2, ... in conditions. Each is paid, and answered first.
     """
 
     table: Table
     conditions: tuple[RowExpression, ...] = ()
+    first: tuple[Any, ...] = ()  # of Query
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.table.schema.items())
         where = f"; where {' and '.join(one.text for one in self.conditions)}" if self.conditions else ""
         return f"<Rows of {self.table.name!r}, unit {self.table.unit_name}: {columns}{where}>"
 
-    def where(self, condition: str) -> "Rows":
+    def where(self, condition: str, *first: "Query") -> "Rows":
         """The rows for which the condition is also true. NULL is not true.
 
         Args:
             condition: A SQL expression of one row.
+            first: Questions about the same table with one number each, which the condition names $1, $2, ... They are
+                paid with this one, a fifth of its spend for all of them, and answered first. Their noisy answers stand in
+                the condition.
 
         Returns:
             The new rows.
 
         Raises:
             QueryError: The expression is not allowed, or is no condition.
+
+        >>> import neartwin as nt, pyarrow as pa
+        >>> pay = {"pay": nt.bounds(0, 9000)}
+        >>> people = nt.table(pa.table({"who": ["ada"], "pay": [5.0]}), unit="who", name="people", columns=pay)
+        >>> people.where("pay > 2 * $1", people.agg(typical=nt.mean("pay"))).agg(rich=nt.count())
+        <Query of 'people': rich = count()>
         """
         made_of(str, "a SQL text; write rows.where('amount > 5')", where=condition)
-        checked = self.table.expression(condition)
+        asked, kind = (*self.first, *first), ColumnType.NUMBER
+        answers = {f"${i}": RowExpression("", kind, Term("answer", kind, value=i)) for i in range(1, 1 + len(asked))}
+        checked = RowExpression.parse(condition, self.table.schema, {**self.table.computed, **answers})
         if checked.type is not ColumnType.BOOLEAN:
             raise QueryError(
                 f"where={condition!r} is {checked.type}, and must be a condition; write rows.where('{condition} > 5')"
             )
-        return replace(self, conditions=(*self.conditions, checked))
+        return replace(self, conditions=(*self.conditions, checked), first=asked)
 
     def join(self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "") -> "Rows":
         """Join each row with the rows of another table that have equal values `on`. Bounds are applied after all joins.
@@ -125,13 +139,12 @@ class Rows:
         line = f"a table that says whether its rows are public; write nt.public_table({variable(other)})"
         made_of((Rows, OtherTable), line, join=other)
         if isinstance(other, Rows):
-            if other.conditions and how != "inner":
-                raise QueryError(
-                    "join: a left join also keeps unmatched rows, so put conditions after it, not on the other table"
-                )
+            if other.first or (other.conditions and how != "inner"):
+                why = "what is asked first is compared" if other.first else "a left join also keeps unmatched rows"
+                raise QueryError(f"join: {why}, so put conditions after it, not on the other table")
             new, names = met(self.table, other.table, on=on, how=how, prefix=prefix)
             moved = tuple(condition.renamed(names) for condition in other.conditions)
-            return Rows(new, (*self.conditions, *moved))
+            return replace(self, table=new, conditions=(*self.conditions, *moved))
         return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix))
 
     def with_column(self, name: str, expression: str) -> "Rows":
@@ -420,6 +433,11 @@ class Query:
     def table(self) -> Table:
         """The table of the question."""
         return self.groups.rows.table
+
+    @property
+    def units_alone(self) -> bool:
+        """Whether nothing but distinct units is counted, so that a unit's rows in a group do not matter."""
+        return all(one.counts_units for one in self.aggregates.values())
 
     @property
     def released(self) -> dict[str, ColumnType]:

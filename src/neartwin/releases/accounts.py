@@ -4,19 +4,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
-from types import TracebackType
 from typing import Never, Self, cast, get_args
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
 from neartwin.checks import in_floats, made_of
 from neartwin.engines.engine_for import engine_for
-from neartwin.errors import LedgerError, ParameterError, QueryError
+from neartwin.errors import LedgerError, ParameterError, QueryError, SchemaError
 from neartwin.exact import Number
 from neartwin.interactive import Amounts, at_a_prompt, variable
 from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
-from neartwin.planning.pilot_ranges import with_private_range
+from neartwin.planning.pilots import with_private_range
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan as make_plan
 from neartwin.planning.series import SeriesPlan, plan_series
@@ -26,6 +25,7 @@ from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.documents import WrittenRelease
+from neartwin.releases.owner_check import check
 from neartwin.releases.parquet import run_to_parquet
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
@@ -209,7 +209,7 @@ class Account:
             SchemaError: The table is gone or has other columns.
         """
         plan = proposal.plan
-        return self.book.answered(plan.digest, snapshot_of(self.book, [plan.stage.table]))
+        return self.book.answered(plan.digest, snapshot_of(self.book, proposal.prepared.tables))
 
     def release_series(
         self, series: SeriesProposal, *, engine: Engine | None = None, payers: Iterable[str] = (), key: str = ""
@@ -326,6 +326,36 @@ class Account:
         self._same_population(table)
         return run_to_parquet(self.book, proposal.prepared, str(place), engine=engine or engine_for(table.source))
 
+    def check(self, *, key: str | Sequence[str] = ()) -> tuple[str, ...]:
+        """Read each value of the account's table once, for its owner, and remember a snapshot in which nothing is wrong.
+
+        Until then, guarantees about data that stay where they are say that a value could have made the release fail. Joined
+        rows are another snapshot: open the account on them to check it.
+
+        Args:
+            key: As for `nt.check`.
+
+        Returns:
+            As for `nt.check`: columns that cannot be read whole, and keys of several units.
+
+        Raises:
+            SchemaError: A column is missing, or the data changed during the check.
+
+        >>> import neartwin as nt, pyarrow as pa, pyarrow.parquet as pq
+        >>> place = getfixture("tmp_path") / "visits.parquet"
+        >>> pq.write_table(pa.table({"who": [1, 2]}), place)
+        >>> account = nt.open_ledger(getfixture("tmp_path") / "budget.db").open(nt.table(place, unit="who"), nt.pure(1))
+        >>> account.check()
+        ()
+        """
+        before = snapshot_of(self.book, [self.table])
+        faults = check(self.rows, key=key)
+        if snapshot_of(self.book, [self.table]) != before:
+            raise SchemaError(f"the table {self.table.name!r} was written during the check; check it again")
+        if not faults:
+            self.book.checked(before)
+        return faults
+
     def history(self) -> tuple[books.Entry, ...]:
         """Every record of this account, oldest first: openings, reservations, refusals, answers."""
         return self.book.history()
@@ -351,9 +381,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

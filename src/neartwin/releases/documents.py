@@ -4,13 +4,16 @@ A release too large for one document is a table of Parquet files, and the ledger
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
 
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import ParameterError
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance
 
+_Part = TypeVar("_Part")
 _FORMAT = "written-1"  # of the document; a new meaning takes a new number
 
 
@@ -80,6 +83,13 @@ def is_written(document: bytes) -> bool:
     return bool(json.loads(document).get("format") == _FORMAT)
 
 
+def parts_in(document: bytes) -> list[dict[str, Any]]:
+    """The releases in a stored document as JSON data, those of a series in the order of its questions."""
+    body = json.loads(document)
+    parts: list[dict[str, Any]] = body["releases"] if body.get("format") == SERIES_FORMAT else [body]
+    return parts
+
+
 SERIES_FORMAT = "series-1"  # of the document; a new meaning takes a new number
 
 
@@ -87,10 +97,7 @@ def releases_in(document: bytes) -> tuple[Release | WrittenRelease, ...]:
     """The releases in a stored document, those of a series in the order of its questions."""
     if is_written(document):
         return (WrittenRelease.from_json(document),)
-    body = json.loads(document)
-    if body.get("format") == SERIES_FORMAT:
-        return tuple(Release.from_json(json.dumps(part)) for part in body["releases"])
-    return (Release.from_json(document),)
+    return tuple(Release.from_json(json.dumps(part)) for part in parts_in(document))
 
 
 def release_in(document: bytes, part: int = 1) -> Release | WrittenRelease:
@@ -106,7 +113,22 @@ def release_in(document: bytes, part: int = 1) -> Release | WrittenRelease:
     Raises:
         ParameterError: The document has no such part.
     """
-    releases = releases_in(document)
-    if not 1 <= part <= len(releases):
-        raise ParameterError("part", part, f"must be from 1 to {len(releases)}")
-    return releases[part - 1]
+    return one_of_parts(releases_in(document), part)
+
+
+def one_of_parts(parts: Sequence[_Part], part: int) -> _Part:
+    """One part of a document.
+
+    Args:
+        parts: The parts.
+        part: The number of the part, from 1.
+
+    Returns:
+        The part.
+
+    Raises:
+        ParameterError: The document has no such part.
+    """
+    if not 1 <= part <= len(parts):
+        raise ParameterError("part", part, f"must be from 1 to {len(parts)}")
+    return parts[part - 1]

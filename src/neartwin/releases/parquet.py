@@ -15,14 +15,13 @@ import os
 import shutil
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from neartwin import noise
 from neartwin.engines.base import Distributed, Shelf, Streaming
@@ -119,7 +118,8 @@ class _CellReader:
                 end = int(np.searchsorted(groups, beyond))
                 places = np.array([own.get(rank, -1) for rank in held.ranks[begin:beyond]], dtype=np.int64)
                 place = places[groups[start:end] - begin]
-            _put(leaves, place, held.cells.cell[start:end], held.cells.count[start:end])
+            inside = (place >= 0) & (place < len(leaves))
+            leaves[place[inside], held.cells.cell[start:end][inside]] = held.cells.count[start:end][inside]
             held.done = end
             if end < len(groups):
                 break
@@ -144,11 +144,6 @@ def _rising(ranks: list[_Rank]) -> _Rank:
     if any(after <= before for before, after in pairwise(ranks)):
         raise ValueError("groups are sorted by key")
     return ranks[-1] if ranks else ()
-
-
-def _put(leaves: WholeNumbers, place: NDArray[np.int64], cell: NDArray[np.int64], count: NDArray[np.int64]) -> None:
-    inside = (place >= 0) & (place < len(leaves))
-    leaves[place[inside], cell[inside]] = count[inside]
 
 
 GROUPS = 2**17  # released rows in a piece of the file
@@ -180,6 +175,8 @@ def run_to_parquet(account: Account, prepared: PreparedRelease, place: str, *, e
         raise QueryError(
             "HAVING, ORDER BY, LIMIT, ratios and shapes are not applied to a written table: leave them out, and read it with them"
         )
+    if any(stage.by_unit for stage in plan.stages):
+        raise QueryError("a count of distinct values is not for a written table: release it, or leave it out")
     work = _work(engine, prepared, place)
     ticket = reserve(account, [prepared], prepared.digest, ACCOUNT_ALONE)
     if isinstance(ticket, Stored):
@@ -199,7 +196,7 @@ def run_to_parquet(account: Account, prepared: PreparedRelease, place: str, *, e
         group_columns=prepared.group_columns,
         columns=description.columns,
         confidence=CONFIDENCE,
-        guarantee=prepared.guarantee,
+        guarantee=replace(prepared.guarantee, unchecked=prepared.guarantee.unchecked and not ticket.checked),
         notes=(*lost, *description.notes),
         provenance=provenance_of(account, ticket, prepared, description),
     )

@@ -174,7 +174,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     note = (
         f"The bar of {name!r} holds wherever those of {' and '.join(names)} do: with probability at least {held:.0%}."
     )
-    outside = np.isnan(found.values) & ((found.low > 0) | (found.high < 0))
+    outside = np.isnan(found.low) | (np.isnan(found.values) & ((found.low > 0) | (found.high < 0)))
     ends = np.where(outside, -np.inf, found.low), np.where(outside, np.inf, found.high)
     lower, upper = (tuple(np.broadcast_to(end, len(release)).tolist()) for end in ends)
     new = Statistic(

@@ -15,6 +15,7 @@ from neartwin.engines.arrow import ARROW
 from neartwin.planning.plan import Choice, Plan
 from neartwin.queries.query import PostProcessing
 from neartwin.releases.provenance import Description, describe, described_choices, library_version
+from neartwin.tables.table import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +24,13 @@ class PreparedRelease:
 
     Attributes:
         plan: The plan.
+        tables: The tables of all its questions.
         digest: The digest of the plan, which identifies a repeated question.
         price: The price in words, as in the ledger's history.
         group_columns: Names of the release's group columns.
         numbers: The number of keys, values and ends of bars of a release over public groups; 0 if it is unknown.
         after: The steps on the release, at no cost.
-        guarantee: The promise to each unit.
+        guarantee: The promise to each unit. It says that data are unchecked unless the ledger has a check of the snapshot.
         description: Notes, explanation and method of the plan; with private bounds, at the largest ones.
         before_choices: The description with a warning, in case the chosen bounds cannot be described.
         version: The version of this library.
@@ -36,6 +38,7 @@ class PreparedRelease:
     """
 
     plan: Plan
+    tables: tuple[Table, ...]
     digest: str
     price: str
     group_columns: tuple[str, ...]
@@ -95,12 +98,15 @@ def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
     description, group_columns = describe(plan), plan.group_columns
     return PreparedRelease(
         plan=plan,
+        tables=(table, *plan.first_stages[0].tables) if plan.first_stages else (table,),
         digest=plan.digest,
         price=str(plan.price),
         group_columns=group_columns,
         numbers=plan.public_rows * (len(group_columns) + 3 * len(description.columns)),
         after=plan.after,
-        guarantee=Guarantee.of(promise, unit=table.unit_name, neighbours=table.neighbours, units=units),
+        guarantee=Guarantee.of(
+            promise, unit=table.unit_name, neighbours=table.neighbours, units=units, unchecked=not table.typed
+        ),
         description=description,
         before_choices=_before_choices(description),
         version=library_version(),

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 
@@ -13,6 +13,7 @@ from neartwin.ledger import Account, Stored, Ticket
 from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.noise import SYSTEM
 from neartwin.planning.allocation import CONFIDENCE
+from neartwin.planning.plan import Choice
 from neartwin.planning.stage import Engine
 from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.preparation import PreparedRelease
@@ -20,7 +21,8 @@ from neartwin.releases.provenance import Description
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.tables.snapshot import state_of
-from neartwin.tables.table import Table
+from neartwin.tables.sources import places_of
+from neartwin.tables.table import JoinKind, Table
 
 MOST_NUMBERS = DOCUMENT_BYTES // 16  # a value in JSON takes about 10 bytes, and a comma
 
@@ -103,13 +105,16 @@ def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, pay
     Returns:
         A ticket, or the stored answer.
     """
-    tables = [part.plan.stage.table for part in parts]
-    for private, public in dict.fromkeys(table.joined_locations() for table in tables):
-        account.require_public(public)
-        for place in private:
-            account.claim(place)
-    for place, owner in dict.fromkeys(pair for table in tables for pair in table.owned()):
-        account.own(place, owner)
+    tables = [table for part in parts for table in part.tables]
+    for name, join in [(table.name, join) for table in tables for join in table.all_joins()]:
+        places = places_of(join.source)
+        if join.kind is JoinKind.PUBLIC:
+            account.require_public(places)
+        elif join.owner is not None:
+            account.own(places or (f"{name}: {join.name}",), str(join.owner))
+        else:
+            for place in places:
+                account.claim(place)
     snapshot = snapshot_of(account, tables)
     return account.reserve(digest, snapshot, parts[0].plan.price, parts[0].price, payers=payer.names, key=payer.key)
 
@@ -181,11 +186,15 @@ def _stored(stored: Stored) -> Release:
 
 def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine) -> Release:
     """Ask and add noise. Any exception may be raised; the caller reports a uniform one."""
-    with engine.reading(prepared.plan.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
-        plan, choices = prepared.plan.resolve(rows, SYSTEM)
+    asked, first = prepared.plan, tuple[Choice, ...]()
+    if len(prepared.tables) > 1:  # their answers say which rows are read
+        first = (asked.first_stages[0].choose(asked, engine, SYSTEM),)
+        asked = first[0].plan
+    with engine.reading(asked.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
+        plan, choices = asked.resolve(rows, SYSTEM)
         loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)
         answer = (plan if loss is None else plan.after_loss(loss)).answer(rows, SYSTEM)
-    description = prepared.describe(plan, choices) if choices else prepared.description
+    description = prepared.describe(plan, (*first, *choices)) if first or choices else prepared.description
     return Release(
         group_columns=prepared.group_columns,
         keys=answer.keys,
@@ -196,7 +205,7 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
             for one, (_, what) in zip(answer.columns, description.columns, strict=True)
         ),
         confidence=CONFIDENCE,
-        guarantee=prepared.guarantee,
+        guarantee=replace(prepared.guarantee, unchecked=prepared.guarantee.unchecked and not ticket.checked),
         notes=(*description.notes, *plan.notes_of_values(answer.columns), *prepared.more_notes),
         provenance=provenance_of(account, ticket, prepared, description),
         loss=loss,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from neartwin.ledger import Account, Stored
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Engine
-from neartwin.releases.documents import SERIES_FORMAT
+from neartwin.releases.documents import SERIES_FORMAT, parts_in
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.release import Release
@@ -49,8 +49,7 @@ def run_series(
         require_document(part)
     ticket = reserve(account, parts, series.digest, payer)
     if isinstance(ticket, Stored):
-        bodies = json.loads(ticket.document)["releases"]
-        releases = tuple(Release.from_json(json.dumps(body)) for body in bodies)
+        releases = tuple(Release.from_json(json.dumps(body)) for body in parts_in(ticket.document))
     else:
         releases = answer(account, ticket, parts, _document, engine)
     return tuple(shaped(release, part.after) for release, part in zip(releases, series.parts, strict=True))

@@ -70,7 +70,6 @@ class StatisticsTable:
         Args:
             name: The statistic.
         """
-        del name
         return None
 
     def __len__(self) -> int:

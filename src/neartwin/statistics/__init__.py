@@ -3,6 +3,7 @@
 from neartwin.statistics.base import CONSTRUCTORS as CONSTRUCTORS
 from neartwin.statistics.base import Statistic as Statistic
 from neartwin.statistics.counts import count as count
+from neartwin.statistics.counts import count_distinct as count_distinct
 from neartwin.statistics.counts import count_distinct_units as count_distinct_units
 from neartwin.statistics.histogram import histogram as histogram
 from neartwin.statistics.interquartile_range import interquartile_range as interquartile_range

@@ -120,6 +120,8 @@ class Context:
         trees: The trees of those measures that have one.
         lost: The most rows that limits took: (L1) of docs/proofs/lost-rows.md. 0 where it is not known.
         lost_groups: The most groups of units that limits took, where nothing but units is counted; else 0.
+        taken: The most that clipping took from each total, in largest values: (L5). 0 where it is not known.
+        added: The most that clipping added to each.
     """
 
     table: Table
@@ -132,6 +134,8 @@ class Context:
     trees: Mapping[str, CountTree] = field(default_factory=dict)
     lost: int = 0
     lost_groups: int = 0
+    taken: Fraction = Fraction(0)
+    added: Fraction = Fraction(0)
 
     @property
     def rows(self) -> str:
@@ -281,6 +285,7 @@ class Statistic(ABC):
         lost_row: The bias from a row that limits take, beside that of a count. A ratio is off by as much as these rows
             differ from the others. That is unknown. An eighth weighs error against bars that miss: see docs/truth.md.
         only_lowered: Whether limits can only make it less: a number of rows or units, or a sum of values from 0 on.
+        counts_values: Whether it counts distinct values, of which limits take fewer than they take rows.
         holds_lost: Whether its bars hold the rows that limits took.
     """
 
@@ -293,6 +298,7 @@ class Statistic(ABC):
     is_value: ClassVar[bool] = False
     lost_row: ClassVar[float] = 1.0
     only_lowered: ClassVar[bool] = False
+    counts_values: ClassVar[bool] = False
     holds_lost: ClassVar[bool] = False
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Counts of rows, of values, and of distinct units."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
@@ -9,14 +9,19 @@ import numpy as np
 from sqlglot import exp
 
 from neartwin.errors import QueryError
+from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.noise_sums import half_widths_of_sums
-from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, constructor
+from neartwin.statistics import sensitivity
+from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, cells_of, constructor
 from neartwin.statistics.columns import as_column
 from neartwin.statistics.measures import Measurement
-from neartwin.statistics.sql import Call, Named, function
+from neartwin.statistics.sql import Call, Named, function, is_value, spelling
 from neartwin.tables.grid import GridColumn
-from neartwin.tables.ranges import Value
+from neartwin.tables.ranges import Value, as_value
 from neartwin.tables.table import Bounds, Table
+from neartwin.tables.types import GROUPABLE
+
+_ONE = Bounds(Fraction(0), Fraction(1), Fraction(1))
 
 
 class _Counted(Statistic):
@@ -77,11 +82,9 @@ class Count(_Counted):
         """1 in the rows that a count with a column counts, NULL in others; none for a count of all rows."""
         if self.column is None:
             return ()
-        plain = self.column in table.schema or self.column in table.computed
-        text = '"' + self.column.replace('"', '""') + '"' if plain else f"({self.column})"
-        one = Bounds(Fraction(0), Fraction(1), Fraction(1))
+        text = as_value(table, self.column)
         name = f"count({self.column})"  # the name of a measure, so it is in digests
-        return (as_column(Value(name, one, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))),)
+        return (as_column(Value(name, _ONE, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))),)
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
         """The count alone."""
@@ -119,6 +122,54 @@ class CountDistinctUnits(_Counted):
         return "units"
 
 
+@dataclass(frozen=True, slots=True)
+class CountDistinct(_Counted):
+    """The number of distinct values of a column or expression, each through one of the units that have it.
+
+    Attributes:
+        column: The column or expression.
+    """
+
+    column: str
+    verb = "count_distinct"
+    counts_values = True
+    has_bar = False
+
+    @property
+    def record(self) -> str:
+        """Its word in digests."""
+        return f"count_distinct({self.column})"
+
+    def check(self, table: Table) -> None:
+        """Refuse a column that the table lacks, of another type, or of units."""
+        self._values(table)
+
+    def _values(self, table: Table) -> GridColumn:
+        """The column whose hashed values are told apart."""
+        if self.column == table.unit:
+            raise QueryError(f"{self}: {self.column!r} is the unit; write nt.count_distinct_units()")
+        of = table.expression(as_value(table, self.column))
+        if of.type not in GROUPABLE:
+            raise QueryError(f"{self} is not of a {of.type}; write CAST({self.column} AS BIGINT), or AS DATE for times")
+        return GridColumn(self.record, self.column, _ONE, 0, None, of)
+
+    def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
+        """The number of values that units can be matched to."""
+        if context.reach.groups is None:
+            raise QueryError(f"{self} is of groups with public keys: give them with keys=, or leave the groups out")
+        change, column = sensitivity.of_count(context.table.neighbours, context.reach), self._values(context.table)
+        yield Measurement(self.main_measure(context), change, weight, (column,), tree=CountTree(1, 2), by_unit=True)
+
+    def main_measure(self, context: Context) -> str:
+        """The number of values."""
+        return cells_of(self._values(context.table))
+
+    def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
+        """Whole numbers. Under a norm no number of lost rows bounds the lost values, so bars are open above."""
+        (found,) = _Counted.estimate(self, name, noisy, context, confidence)
+        return [replace(found, upper=[None] * len(found.values)) if context.reach.norm else found]
+
+
 @constructor
 def count(column: str | None = None) -> Count:
     """Count rows.
@@ -153,12 +204,33 @@ def count_distinct_units() -> CountDistinctUnits:
     return CountDistinctUnits()
 
 
-@function("COUNT", spelled="COUNT(*), COUNT(x), COUNT(DISTINCT {unit})")
+@constructor
+def count_distinct(column: str) -> CountDistinct:
+    """Count the distinct values of a column that is not the unit, in groups with public keys or in all rows.
+
+    A unit stands for at most as many values as its limits allow rows. Each value counts through one unit that has it, so
+    that values of many units are hardly ever lost. NULL is no value.
+
+    Args:
+        column: A column of texts, whole numbers, dates or booleans, or a SQL expression.
+
+    Returns:
+        The statistic.
+
+    >>> print(count_distinct("diagnosis"))
+    count_distinct(diagnosis)
+    """
+    return CountDistinct(column)
+
+
+@function("COUNT", spelled="COUNT(*), COUNT(x), COUNT(DISTINCT {unit}), COUNT(DISTINCT x)")
 def _count(call: Call) -> Named | None:
     match call.arguments:
         case (exp.Star() | exp.Literal(),):
             return "count", Count()
-        case (exp.Distinct(expressions=[exp.Column(this=column, table="")]),) if column.name == call.unit:
+        case (exp.Distinct(expressions=[exp.Column(this=column, table="")]),) if column.name in call.units:
             return "units", CountDistinctUnits()
+        case (exp.Distinct(expressions=[one]),) if is_value(one):
+            return f"distinct_{spelling(one)}", CountDistinct(spelling(one))
     columns = call.columns
     return (f"count_{columns[0]}", Count(columns[0])) if len(columns) == 1 else None

@@ -28,6 +28,7 @@ class Measurement:
         parts: The parts of a step that it is counted in.
         others: Counts of other rows that its price covers: a row is in at most one of them all.
         rest: The column that has a value in the rows of none of them; None if there are no such rows.
+        by_unit: Whether it counts a group's distinct values, each through one of its units.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Measurement:
     parts: int = 1
     others: tuple[str, ...] = ()
     rest: GridColumn | None = field(default=None, compare=False)
+    by_unit: bool = False
 
 
 def largest(cell: GridColumn | Moment) -> int:

@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import ceil, floor, isfinite
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from neartwin.error_bars import moments as bars
 from neartwin.error_bars.moment_noise import Bar, MomentNoise, MomentSums, half_of
-from neartwin.errors import QueryError
+from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray
 from neartwin.statistics.base import (
     GROUP_SIZES,
@@ -144,10 +145,23 @@ def _ends(ends: FloatArray) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Spread(MomentStatistic, OneColumn):
-    """A statistic of the total and the total of squares of one column."""
+    """A statistic of the total and the total of squares of one column.
+
+    Attributes:
+        ddof: 1 to divide by one less than the number of values, else 0.
+    """
+
+    ddof: int = 0
+
+    @property
+    def record(self) -> str:
+        """Its word in digests."""
+        return f"sample {self.verb}({self.column})" if self.ddof else f"{self.verb}({self.column})"
 
     def sums(self, table: Table) -> MomentSet:
         """The sums of the column and its square."""
+        if self.ddof not in {0, 1}:
+            raise ParameterError("ddof", self.ddof, "must be 0 to divide by n, or 1 to divide by n - 1")
         given = self.bounds is not None or self.step is not None
         return MomentSet((moment_column(self.value(table), self.fill, given=given),), (0,), ((0, 0),))
 
@@ -164,7 +178,7 @@ class Variance(Spread):
 
     def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
         """The bar of a variance."""
-        return [bars.variance(sums, failure)]
+        return [bars.sample_variance(sums, failure) if self.ddof else bars.variance(sums, failure)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +189,7 @@ class StandardDeviation(Spread):
 
     def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
         """The bar of a standard deviation."""
-        return [bars.deviation(sums, failure)]
+        return [bars.root_of(bars.sample_variance(sums, failure) if self.ddof else bars.variance(sums, failure))]
 
 
 class _Related(MomentStatistic):
@@ -289,20 +303,15 @@ class Regression(_Related):
 
 
 @dataclass(frozen=True, slots=True)
-class Coefficient(_Related):
+class Coefficient(Regression):
     """One number of a regression.
 
     Attributes:
-        target: The column that is explained.
-        features: The columns that explain it.
         feature: The one whose slope is wanted; empty for the intercept.
     """
 
-    target: str
-    features: tuple[str, ...]
     feature: str
     verb = "coefficient"
-    has_bar = False
 
     @property
     def record(self) -> str:
@@ -310,10 +319,9 @@ class Coefficient(_Related):
         of = f"slope of {self.feature}" if self.feature else "intercept"
         return f"{of} in {Regression(self.target, self.features).record}"
 
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """The target first."""
-        return self.target, *self.features
+    def labels(self, name: str) -> tuple[str, ...]:
+        """One column."""
+        return (name,)
 
     def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
         """The bar of one coefficient of the regression."""
@@ -349,11 +357,12 @@ def coarse(bounds: Bounds) -> Bounds:
 
 @constructor
 def variance(
-    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None, ddof: int = 0
 ) -> Variance:
     """The variance of a column or an expression: sum (x - mean)^2 / n, with n the number of values.
 
-    Its bar is proven, and its value is in [0, (high - low)^2 / 4]. Bounds decide its noise: choose them tight.
+    Its bar is proven, and its value is in [0, (high - low)^2 / 4]. Bounds decide its noise: choose them tight. A sample's
+    is n / (n - 1) times as large, from the same sums. For fewer than two rows it has no meaning, and n counts as 2.
 
     Args:
         column: A column or SQL expression.
@@ -361,19 +370,20 @@ def variance(
         high: The upper public bound, or None if the table declares it.
         step: The step of the grid; by default at most 50 000 steps.
         fill: The value for NULL and NaN; None leaves them out.
+        ddof: 1 to divide by n - 1, as SQL's VARIANCE and VAR_SAMP do. VAR_POP divides by n.
 
     Returns:
         The statistic.
 
-    >>> print(variance("age", 0, 120))
-    variance(age)
+    >>> print(variance("age", 0, 120), variance("age", 0, 120, ddof=1))
+    variance(age) sample variance(age)
     """
-    return Variance(column, *chosen_grid(column, low, high, step, fill))
+    return Variance(column, *chosen_grid(column, low, high, step, fill), ddof)
 
 
 @constructor
 def stddev(
-    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None
+    column: str, low: Choice = None, high: Choice = None, step: Choice = None, *, fill: Choice = None, ddof: int = 0
 ) -> StandardDeviation:
     """The standard deviation: the root of `variance`, from the same sums if both are asked.
 
@@ -383,6 +393,7 @@ def stddev(
         high: The upper public bound, or None if the table declares it.
         step: The step of the grid; by default at most 50 000 steps.
         fill: The value for NULL and NaN; None leaves them out.
+        ddof: 1 to divide by n - 1, as SQL's STDDEV and STDDEV_SAMP do. STDDEV_POP divides by n.
 
     Returns:
         The statistic.
@@ -390,7 +401,7 @@ def stddev(
     >>> print(stddev("age", 0, 120))
     stddev(age)
     """
-    return StandardDeviation(column, *chosen_grid(column, low, high, step, fill))
+    return StandardDeviation(column, *chosen_grid(column, low, high, step, fill), ddof)
 
 
 @constructor
@@ -485,7 +496,10 @@ def _texts(*columns: str) -> tuple[str, ...]:
     return columns
 
 
-# of a population: an estimate over n and one over n - 1 differ by far less than the noise
+for _name in ("VARIANCE", "VAR"):
+    of_columns(_name, "sample_variance", partial(Variance, ddof=1), "x", spelled="VAR_SAMP")
+for _name in ("STDDEV", "STDDEV_SAMP", "STDEV"):
+    of_columns(_name, "sample_stddev", partial(StandardDeviation, ddof=1), "x", spelled="STDDEV_SAMP")
 of_columns("VARIANCE_POP", "variance", Variance, "x", spelled="VAR_POP")
 of_columns("STDDEV_POP", "stddev", StandardDeviation, "x")
 of_columns("COVAR_POP", "covariance", Covariance, "y", "x")

@@ -1,11 +1,12 @@
 """Aggregate functions of SQL, each as the statistic that it asks for. A statistic registers its own functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from neartwin.statistics.base import Statistic
+from neartwin.tables.expressions import parts_of
 
 Named = tuple[str, Statistic]  # with the name of a column without AS
 
@@ -17,12 +18,12 @@ class Call:
     Attributes:
         function: Its name, in upper case.
         arguments: Its arguments, parsed.
-        unit: The column of units, as DISTINCT may name it.
+        units: The columns of units, as DISTINCT may name them.
     """
 
     function: str
     arguments: tuple[exp.Expr, ...]
-    unit: object
+    units: Collection[object]
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -72,28 +73,25 @@ def of_columns(name: str, prefix: str, make: Callable[..., Statistic], *argument
         return ("_".join((prefix, *columns)), make(*columns)) if len(columns) == len(arguments) else None
 
 
-def statistic_of(node: exp.Expr, unit: object) -> Named | None:
+def statistic_of(node: exp.Expr, units: Collection[object]) -> Named | None:
     """The statistic of a parsed expression, and its name.
 
     Args:
         node: The parsed expression.
-        unit: The column of units.
+        units: The columns of units.
 
     Returns:
         The statistic and its name, or None if it is no statistic.
     """
-    call = _call(node, unit)
+    call = _call(node, units)
     read = FUNCTIONS.get(call.function)
     return None if read is None else read(call)
 
 
-def _call(node: exp.Expr, unit: object) -> Call:
+def _call(node: exp.Expr, units: Collection[object]) -> Call:
     if isinstance(node, exp.Anonymous):
-        return Call(str(node.this).upper(), tuple(node.expressions), unit)
-    parts: list[exp.Expr] = []
-    for value in node.args.values():
-        parts += [part for part in (value if isinstance(value, list) else [value]) if isinstance(part, exp.Expr)]
-    return Call(node.sql_name() if isinstance(node, exp.Func) else "", tuple(parts), unit)
+        return Call(str(node.this).upper(), tuple(node.expressions), units)
+    return Call(node.sql_name() if isinstance(node, exp.Func) else "", tuple(parts_of(node)), units)
 
 
 def is_value(node: exp.Expr | None) -> bool:

@@ -26,6 +26,7 @@ from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
 Named = Callable[[exp.Expr], str | None]
+_MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
         The new statement, and the computed columns.
 
     Raises:
-        QueryError: A MONOTONE is not understood.
+        QueryError: A MONOTONE is not understood, or there are too many columns.
     """
     changed, columns = select.copy(), list[Computed]()
     selected: list[exp.Expr] = []
@@ -136,6 +137,11 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, Derived]:
     asked = [one for item in selected for one in statistics_in(item)]
     if (parts or asked) and not any(isinstance(one, exp.Window | exp.Anonymous) for one in asked):
         clauses = [changed.args[clause] for clause in ("having", "order") if changed.args.get(clause) is not None]
+        for one in (derived(node) for clause in clauses for node in computed(clause, lambda _: None)):
+            if one and not one.is_shape and one.of not in [column.of for column in columns]:
+                columns.append(one)
+            if len(columns) > _MOST:
+                raise QueryError(f"more than {_MOST} columns are computed of statistics; ask several questions")
         parts += [part for clause in clauses for part in statistics_in(clause)]
     known = [item.this if isinstance(item, exp.Alias) else item for item in selected]
     for part in parts:
@@ -278,7 +284,7 @@ def after_of(
     if having is not None:
         text = _having(having.this, schema, named)
     ordered = () if order is None else tuple(_ordered(item, schema, columns, named) for item in order.expressions)
-    limit, offset = _number(select, "limit"), _number(select, "offset") or 0
+    limit, offset = number_of(select, "limit"), number_of(select, "offset") or 0
     return replace(shaped, having=text, order=ordered, limit=limit, offset=offset)
 
 
@@ -319,16 +325,23 @@ def _selected(node: exp.Expr, named: Named) -> str:
     return name
 
 
-def limit_of(select: exp.Select) -> int:
-    """LIMIT as a whole number; 0 if it is missing."""
-    return _number(select, "limit") or 0
+def number_of(select: exp.Select, clause: str) -> int | None:
+    """LIMIT or OFFSET as a whole number.
 
+    Args:
+        select: The statement.
+        clause: The clause, in small letters.
 
-def _number(select: exp.Select, clause: str) -> int | None:
+    Returns:
+        The number; None if the clause is missing.
+
+    Raises:
+        QueryError: It is no whole number.
+    """
     node = select.args.get(clause)
     if node is None:
         return None
     plain = all(name == "expression" for name, value in node.args.items() if value)
     if not (plain and isinstance(node.expression, exp.Literal) and node.expression.is_int):
-        raise QueryError(f"{clause.upper()} takes a whole number; write {clause.upper()} 10")
+        raise QueryError(f"{clause.upper()} takes a whole number alone, without WITH TIES; write {clause.upper()} 10")
     return int(node.expression.this)

@@ -359,9 +359,7 @@ def _is_plain(found: exp.Expr | None) -> TypeGuard[exp.Table]:
 
 
 def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
-    kind = " ".join(join.args[part] for part in ("method", "side", "kind") if join.args.get(part))
-    if kind not in {"", "INNER", "LEFT", "LEFT OUTER", BESIDE}:
-        raise QueryError(f"{kind} JOIN is not understood in a private question: {_HINT}")
+    how = "beside" if join.side == BESIDE else "left" if _is_left(join) else "inner"
     table = join.this
     if not _is_plain(table) or table.name not in others:
         known = ", ".join(map(repr, others)) or "none"
@@ -382,7 +380,6 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
             (str(rows.table.unit) if left in mine and right == other.table.unit else left, right) for left, right in on
         ]
     clash = any(name in rows.table.schema and (name, name) not in on for name in other_table.schema)
-    how = "left" if kind.startswith("LEFT") else "beside" if kind == BESIDE else "inner"
     prefix, pairs = f"{alias}_" if clash else "", _unique(on)
     new = rows.join(other, on=pairs, how=how, prefix=prefix)
     scope[alias] = _with_names(rows.table, new.table, other_table, on=pairs, how=how, prefix=prefix)

@@ -6,8 +6,8 @@ A statement is one SELECT from a table. It may have:
 - [LEFT] JOIN ... USING, or ON equalities, with tables given beside it;
 - WHERE with a row expression;
 - GROUP BY with columns, row expressions, or names from SELECT, and GROUPING SETS, CUBE or ROLLUP for margins;
-- COUNT(*), COUNT(expression), COUNT(DISTINCT unit), SUM(expression), AVG(expression), and other statistics of their
-  room;
+- COUNT(*), COUNT(expression), COUNT(DISTINCT expression), SUM(expression), AVG(expression), and other statistics of
+  their room;
 - FILTER (WHERE ...) and COUNT_IF, which become a CASE, because a statistic passes over NULL;
 - sums over the groups (see `windows`), and arithmetic and shapes of the noisy result (see `derived`);
 - HAVING, ORDER BY, LIMIT and OFFSET.
@@ -19,7 +19,8 @@ error says what to write instead.
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from itertools import combinations
+from functools import partial
+from itertools import combinations, islice
 from typing import cast
 
 from sqlglot import exp
@@ -28,7 +29,7 @@ from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK
-from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, limit_of, statistics_in, without_derived
+from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, number_of, statistics_in, without_derived
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.spelling import plain, trees
 from neartwin.queries.sql.subqueries import rows_of
@@ -64,24 +65,17 @@ def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
     parts: list[exp.Expr] = several[0].expressions
     match several[0]:
         case exp.GroupingSets():
-            sets = [_members(part) for part in parts]
+            sets = [part.expressions if isinstance(part, exp.Tuple) else [part.unnest()] for part in parts]
         case exp.Rollup():
             sets = [parts[:size] for size in range(len(parts), -1, -1)]
         case _:
-            if 2 ** len(parts) > _MOST_SETS:
-                raise QueryError(f"CUBE of {len(parts)} columns has too many sets; at most {_MOST_SETS} are allowed")
-            sets = [list(chosen) for size in range(len(parts), -1, -1) for chosen in combinations(parts, size)]
+            chosen = (list(one) for size in range(len(parts), -1, -1) for one in combinations(parts, size))
+            sets = list(islice(chosen, _MOST_SETS + 1))
     if any(isinstance(member, exp.Tuple | exp.GroupingSets | exp.Cube | exp.Rollup) for one in sets for member in one):
         raise QueryError("GROUPING SETS, CUBE and ROLLUP take columns and expressions, and cannot be nested")
     if len(sets) > _MOST_SETS:
-        raise QueryError(f"GROUPING SETS has {len(sets)} sets, and at most {_MOST_SETS} are allowed")
+        raise QueryError(f"GROUP BY has too many grouping sets; at most {_MOST_SETS} are allowed")
     return tuple((*always, *one) for one in sets)
-
-
-def _members(part: exp.Expr) -> list[exp.Expr]:
-    if isinstance(part, exp.Tuple):
-        return list(part.expressions)
-    return [part.this if isinstance(part, exp.Paren) else part]
 
 
 def flattened(group: exp.Group, sets: tuple[tuple[exp.Expr, ...], ...]) -> exp.Group:
@@ -97,12 +91,6 @@ def flattened(group: exp.Group, sets: tuple[tuple[exp.Expr, ...], ...]) -> exp.G
     members = {member.sql(dialect="duckdb", comments=False): member for one in sets for member in one}
     others = {name: value for name, value in group.args.items() if name != "expressions"}
     return exp.Group(**others, expressions=list(members.values()))
-
-
-_OF_ONE_VALUE = (
-    exp.Count, exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile,
-    exp.VariancePop, exp.StddevPop,
-)  # fmt: skip
 
 
 def without_filters(select: exp.Select) -> exp.Select:
@@ -131,11 +119,13 @@ def _as_case(node: exp.Expr) -> exp.Expr:
             return exp.Count(this=_case(condition, exp.Literal.number(1)))
         case exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition)):
             return exp.Count(this=_case(condition, exp.Literal.number(1)))
+        case exp.Filter(this=exp.Count(this=exp.Distinct(expressions=[value])), expression=exp.Where(this=condition)):
+            return exp.Count(this=exp.Distinct(expressions=[_case(condition, value)]))
         case exp.Filter(this=inner, expression=exp.Where(this=condition)):
-            if not isinstance(inner, _OF_ONE_VALUE) or isinstance(inner.this, exp.Distinct):
+            if not isinstance(inner, exp.AggFunc) or isinstance(inner.this, exp.Distinct):
                 raise QueryError(
                     f"{node.sql(dialect='duckdb')!r} is not understood: FILTER goes with COUNT(*), COUNT(x), SUM, AVG, MEDIAN, "
-                    "QUANTILE_CONT(x, 0.9), MIN, MAX, VAR_POP and STDDEV_POP; otherwise use WHERE, in a statement of its own "
+                    "QUANTILE_CONT(x, 0.9), MIN, MAX, VARIANCE and STDDEV; otherwise use WHERE, in a statement of its own "
                     "(several with a semicolon between them share one price)"
                 )
             inner.set("this", _case(condition, inner.this))
@@ -263,13 +253,10 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     keys = completed(keys, rows.table, [column])
     if keys is None:
         raise QueryError("the most common values are chosen among public ones: give them with keys=")
-    for clause in ("having", "offset"):
-        if select.args.get(clause) is not None:
-            raise QueryError(
-                f"{clause.upper()} needs released counts: select COUNT(DISTINCT {rows.table.unit_name}) too"
-            )
+    if select.args.get("having") or select.args.get("offset"):
+        raise QueryError(f"HAVING and OFFSET need released counts: select COUNT(DISTINCT {rows.table.unit_name}) too")
     values = keys[column] if isinstance(keys, Mapping) and set(keys) == {column} else keys
-    return rows.most_common(column, among=values, k=limit_of(select))
+    return rows.most_common(column, among=values, k=number_of(select, "limit") or 0)
 
 
 def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
@@ -358,10 +345,11 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
     line = f"write SELECT COUNT(*) AS n FROM {rows.table.name}"
     statements = trees(text, dialect, rows.table.name)
     select = statements[0] if statements else None
-    if isinstance(select, exp.SetOperation):
-        line = f"write {select.this.sql(dialect='duckdb')}; {select.expression.sql(dialect='duckdb')}"
-    if len(statements) != 1 or not isinstance(select, exp.Select):
-        raise QueryError(f"the text must be one SELECT statement, or several as a series; {line}")
+    union = select.find(exp.SetOperation) if select else None
+    if union and union is select:  # of one in a subquery the parts are no answers
+        line = f"write {union.this.sql(dialect='duckdb')}; {union.expression.sql(dialect='duckdb')}"
+    if len(statements) != 1 or not isinstance(select, exp.Select) or union:
+        raise QueryError(f"the text must be one SELECT statement without UNION, or several as a series; {line}")
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:
             grouped = select.copy().select("COUNT(*) AS n").group_by(*select.expressions)
@@ -374,7 +362,15 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
     known = {**tables, rows.table.name: rows}
     columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
-    return rows_of(without_filters(cast("exp.Select", plain(select, columns))), rows, tables)
+    read = partial(from_sql, rows=rows, tables=tables)
+    flat, joined = rows_of(without_filters(cast("exp.Select", plain(select, columns))), rows, tables, read)
+    return cast("exp.Select", flat.transform(_real)), joined
+
+
+def _real(node: exp.Expr) -> exp.Expr:
+    """Noisy statistics are divided as real numbers, in dialects that divide whole ones without a fraction too."""
+    marked = isinstance(node, exp.Anonymous) and node.name == "QUOTIENT" and node.find(exp.AggFunc)
+    return node.expressions[0] / node.expressions[1] if marked else node
 
 
 def _named(select: exp.Select) -> dict[str, str]:
@@ -428,8 +424,7 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
 
 
 def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
-    units = units_of(table) if table.joins else {table.unit}  # the unit under other names
-    statistic = next(filter(None, (statistic_of(node, unit) for unit in units)), None)
+    statistic = statistic_of(node, units_of(table) if table.joins else {table.unit})  # the unit under other names too
     if statistic is None:
         text, inner = node.sql(dialect="duckdb"), node.find(exp.AggFunc)
         asked = node.this if isinstance(node, exp.IgnoreNulls) else node
@@ -440,6 +435,8 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
             "inner": inner.sql(dialect="duckdb") if inner else "COUNT(*)",
         }
         known = f"ask {', '.join(SPELLINGS)}".format(unit=table.unit_name)
+        if inner is None and node.find(exp.Column) and not isinstance(asked, exp.Anonymous):
+            known = f"beside statistics stand what GROUP BY names; write GROUP BY {text}"
         raise QueryError(
             f"{text!r} is not understood: {instead('statistics', name, *written_parts(asked), **words) or known}"
         )

@@ -16,10 +16,12 @@ of a row can decide whether a statement is read.
 """
 
 import math
+import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
 from typing import Any, cast
 
 import duckdb
@@ -27,13 +29,17 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
+from sqlglot.transforms import eliminate_distinct_on
 
 from neartwin.errors import ParameterError, QueryError
+from neartwin.tables.expressions import SECONDS, body_of
 from neartwin.tables.terms import check_surface
 
 DIALECTS = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "tsql", "mysql", "redshift", "databricks", "trino")
 _LONGEST, _MOST_TOKENS, _DEEPEST, _MOST_TABLES, _MOST_CONSTANTS = 100_000, 15_000, 100, 200, 1000
-_COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.StrToTime)
+_TABLE = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
+_RULES = {(dialect, name): rule for rule in _TABLE["rule"] for dialect in rule["dialects"] for name in rule["names"]}
+_COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.StrToTime, exp.DateTrunc, exp.TimestampTrunc)
 _CONSTANTS = (
     *_COMPUTED, exp.Literal, exp.Paren, exp.Neg, exp.Cast, exp.Interval, exp.DataType, exp.DataTypeParam, exp.Var,
     exp.Array, exp.ToMap, exp.Struct, exp.PropertyEQ, exp.Tuple, exp.Boolean, exp.Null,
@@ -69,24 +75,25 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
         for tree in found:
             check_surface(tree, _DEEPEST)
             if len(list(tree.find_all(exp.Join, exp.Select))) > _MOST_TABLES:
-                raise QueryError(
-                    f"the statement has more than {_MOST_TABLES} joins and subqueries; ask several questions"
-                )
-            for node in list(tree.find_all(exp.ToChar, exp.WithinGroup)):
-                node.replace(_portable(node))
+                raise QueryError(f"there are more than {_MOST_TABLES} joins and subqueries; ask several questions")
+            for node in reversed(list(tree.walk())):
+                if (meant := _meant(node, dialect)) is not node:
+                    node.replace(meant)
         if dialect == "duckdb":
             return found
         written = [tree.sql(dialect="duckdb", unsupported_level=sqlglot.ErrorLevel.RAISE) for tree in found]
         return [sqlglot.parse_one(one, read="duckdb") for one in written]
     except RecursionError:
         raise QueryError("the statement is nested too deeply; write it with fewer parentheses and subqueries") from None
-    except (SqlglotError, ValueError):
+    except (SqlglotError, ValueError) as wrong:
+        if isinstance(wrong, QueryError):
+            raise
         line = f"write SELECT COUNT(*) AS n FROM {table}, or name its dialect with dialect="
         raise QueryError(f"{text[:200]!r} is not SQL; {line}") from None
 
 
-def _portable(node: exp.Expr) -> exp.Expr:
-    """TO_CHAR and PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x) as other dialects write them."""
+def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
+    """What DuckDB would read otherwise, as the dialect means it. Parents are read after their parts."""
     match node:
         case exp.ToChar(args={"format": exp.Literal(is_string=True) as form}):
             return exp.TimeToStr(this=node.this, format=Postgres.format_time(form))
@@ -94,7 +101,38 @@ def _portable(node: exp.Expr) -> exp.Expr:
             this=exp.PercentileCont() | exp.PercentileDisc() as of, expression=exp.Order(expressions=[by])
         ):
             return node if by.args.get("desc") else type(of)(this=by.this, expression=of.this)
-    return node
+        case exp.National():
+            return exp.Literal.string(node.name)
+    name, parts = _called(node)
+    rule = _RULES.get((dialect, name))
+    if rule and "why" in rule:
+        text = node.sql(dialect=dialect, comments=False)
+        raise QueryError(f"{text!r} is not understood: in {dialect} {rule['why']}; write {rule['instead']}")
+    given = dict(zip("xyz", parts, strict=False))
+    return exp.replace_placeholders(body_of(rule["body"]), **given) if rule else node
+
+
+def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
+    """The name of a node in `dialects.toml`, and its arguments."""
+    match node:
+        case exp.Extract():
+            return node.name.lower(), [node.expression]
+        case exp.DateDiff() | exp.TimestampDiff() if not node.args.get("date_part_boundary"):
+            ends = (end.this if isinstance(end, exp.TsOrDsToDate) else end for end in (node.expression, node.this))
+            return f"diff {node.text('unit').lower()}", list(ends)
+        case exp.TimestampTrunc():
+            return f"trunc {node.text('unit').lower()}", [node.this]
+        case exp.Cast() | exp.Convert() if not node.args.get("style"):
+            to, value = (node.to, node.this) if isinstance(node, exp.Cast) else (node.this, node.expression)
+            sizes = [one.this for one in to.expressions if isinstance(one.this, exp.Literal)]
+            return f"cast {to.this.name.lower()} {len(sizes)}", [value, *sizes]
+        case exp.Like() if "[" in node.expression.name:
+            return "like class", []
+        case exp.Div() if any(
+            isinstance(part, exp.Extract) for part in node.walk(prune=lambda part: isinstance(part, exp.Cast))
+        ):
+            return "div of a part", [node.this, node.expression]
+    return node.key, [part for part in node.args.values() if isinstance(part, exp.Expr)]
 
 
 def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
@@ -121,6 +159,9 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
         changed = _shortened(node)
         if changed is not node and node.parent is not None:
             node.replace(changed)
+    for one in [one.parent for one in new.find_all(exp.Distinct) if one.args.get("on")]:
+        if isinstance(one, exp.Select) and one.parent:
+            one.replace(eliminate_distinct_on(one.copy()))
     names = {one.alias for one in new.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
     _named(new, set(tables), names)
     for select in new.find_all(exp.Select):
@@ -187,6 +228,12 @@ def _shortened(node: exp.Expr) -> exp.Expr:
         case exp.Extract() if node.name.upper() == "EPOCH":
             start = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "timestamp")
             return exp.DateDiff(this=node.expression, expression=start, unit=exp.var("SECOND"))
+        case exp.Interval() if not isinstance(node.this, exp.Literal | None) and value_of(node.this) is not None:
+            return exp.Interval(this=exp.Literal.string(str(value_of(node.this))), unit=node.args.get("unit"))
+        case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if (
+            isinstance(node.this, exp.Sub) and node.expression.text("unit").lower().removesuffix("s") in SECONDS
+        ):
+            return type(node)(this=node.this.this, expression=node.this.expression + node.expression)
         case exp.Subquery(this=exp.Subquery(alias="")):
             return exp.Subquery(this=node.this.this, alias=node.args.get("alias"))
     return node

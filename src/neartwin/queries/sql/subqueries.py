@@ -4,24 +4,30 @@ A subquery that changes single rows is put in place: the statement outside reads
 So `SELECT COUNT(*) FROM (SELECT * FROM visits WHERE paid > 1) AS t` is the question `SELECT COUNT(*) FROM visits WHERE
 paid > 1`, with one digest.
 
+A subquery of statistics of which the statement outside reads single rows is put in place too: its WHERE is HAVING.
+
 A subquery whose GROUP BY or PARTITION BY holds the unit is `Rows.per_unit`, or a column over a window. EXISTS and IN over
-the person's other rows are a LEFT JOIN of such a subquery, tested for NULL. A subquery over rows of several people is
-refused.
+the person's other rows are a LEFT JOIN of such a subquery, tested for NULL. A scalar subquery in WHERE is a question that
+is asked first, see `Rows.where`. Any other subquery over rows of several people is refused.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.query import Rows
+from neartwin.queries.sql.derived import statistics_in
 from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
 from neartwin.tables.joins import OtherTable, claims_of
 from neartwin.tables.per_unit import per_unit, with_windows
 
+_MOST_FIRST = 8  # each takes a part of the spend
 _MOST = 64  # subqueries of a statement once the names of WITH are written out
 _PLAIN = {"kind", "expressions", "from_", "joins", "where", "order"}  # an order inside decides nothing
+_AFTER = {"kind", "expressions", "from_", "where", "order", "limit", "offset"}
 _BY_UNIT = _PLAIN | {"group", "having", "distinct", "qualify"}
 _INSTEAD = {
     "limit": "which rows it keeps depends on all people; write ORDER BY and LIMIT outside, on the noisy release",
@@ -30,13 +36,14 @@ _INSTEAD = {
 }
 
 
-def rows_of(select: exp.Select, rows: Rows, others: Others) -> tuple[exp.Select, Rows]:
+def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str], Any]) -> tuple[exp.Select, Rows]:
     """The statement without subqueries, and the rows of its FROM and JOIN. Names of WITH stand for their subqueries.
 
     Args:
         select: The statement, which is changed.
         rows: The rows of the table in FROM.
         others: The tables that JOIN may name.
+        read: Reads a statement about the same tables.
 
     Returns:
         The statement over columns of the rows, and the rows.
@@ -45,7 +52,13 @@ def rows_of(select: exp.Select, rows: Rows, others: Others) -> tuple[exp.Select,
         QueryError: A subquery or a join is not understood.
     """
     _write_names_out(select)
+    _merge(select)
     given = {rows.table.name: rows, **others}
+    tables = {one.name: given.get(one.name) for one in select.find_all(exp.Table)}
+    if tables and all(isinstance(one, OtherTable) and one.owner is None for one in tables.values()):
+        line = f"ask the database itself, or name the people in it: nt.table({next(iter(tables))!r}, unit='person')"
+        raise QueryError(f"the statement asks public tables alone: {line}")
+    first = _asked_first(select, given, read)
     flat = _flat(select, given)
     source = flat.args.get("from_")
     made = None if source is None else given.get(source.name)
@@ -61,8 +74,32 @@ def rows_of(select: exp.Select, rows: Rows, others: Others) -> tuple[exp.Select,
         source.this.set("alias", exp.TableAlias(this=exp.to_identifier(source.this.alias_or_name)))
         source.this.set("this", exp.to_identifier(made.table.name))
         rows = made
-    joinable = {name: one for name, one in given.items() if name != rows.table.name or name in others}
-    return flat, joined_by(flat, rows, joinable)
+    joinable = {name: one for name, one in given.items() if one is not rows or name in others}
+    return flat, replace(joined_by(flat, rows, joinable), first=first)
+
+
+def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) -> tuple[Any, ...]:
+    """The questions of scalar subqueries in WHERE. $1, $2, ... stand for their statistics."""
+    found = dict[str, Any]()
+    for node in list(select.find_all(exp.Subquery)):
+        clause, inner = node.find_ancestor(exp.Where, exp.Select, exp.From, exp.Join, exp.In, exp.Any), node.this
+        value = inner.expressions[0].unalias() if isinstance(inner, exp.Select) else node
+        asked = statistics_in(value)
+        if not isinstance(clause, exp.Where) or len(asked) != 1 or node.root() is not select:
+            continue
+        pairs, _, compared = _correlated(inner, given)
+        if pairs or compared:
+            line = "ask it first with GROUP BY that column, and JOIN the noisy answer as a public table"
+            raise _refused(node, f"it has a number over many people for each value of a column outside; {line}")
+        if len(found) == _MOST_FIRST:
+            raise _refused(node, f"at most {_MOST_FIRST} are asked first; ask others alone, and write their answers")
+        inner.set("expressions", [asked[0].copy()])
+        text = inner.sql(dialect="duckdb", comments=False)
+        found.setdefault(text, read(text))
+        number = exp.paren(value.copy())
+        statistics_in(number)[0].replace(exp.Placeholder(this=str(1 + list(found).index(text))))
+        node.replace(number)
+    return tuple(found.values())
 
 
 def _write_names_out(select: exp.Select) -> None:
@@ -88,6 +125,25 @@ def _write_names_out(select: exp.Select) -> None:
             known[part.alias] = part
 
 
+def _merge(select: exp.Select) -> None:
+    """Put a subquery of statistics in place where the statement outside has none but sums over its rows; WHERE is HAVING."""
+    source = select.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Subquery) or not isinstance(source.this.this, exp.Select):
+        return
+    inner, where = source.this.this, select.args.get("where")
+    _merge(inner)
+    clauses = {clause for clause, value in select.args.items() if value}
+    outer = [one for one in select.find_all(exp.AggFunc) if one.find_ancestor(exp.Window, exp.Select) is select]
+    of_groups = any(item.find(exp.AggFunc) and not item.find(exp.Window) for item in inner.expressions)
+    if outer or not of_groups or inner.args.get("limit") or inner.args.get("offset") or clauses - _AFTER:
+        return
+    _put_in_place(select, str(source.this.alias_or_name), _output(inner, source.this, ""))
+    for clause in ("from_", "joins", "where", "group", "having"):
+        select.set(clause, inner.args.get(clause))
+    if where is not None:
+        select.having(where.this, copy=False)
+
+
 @dataclass(frozen=True, slots=True)
 class _Output:
     """The columns of a subquery under its alias: expressions by name, and with a star all columns of its tables."""
@@ -110,7 +166,8 @@ def _flat(select: exp.Select, given: dict[str, Rows | OtherTable]) -> exp.Select
     arrange(select, given)
     source = select.args.get("from_")
     if source is not None and isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
-        within = any(map(_is_inside, select.find_all(exp.Exists, exp.In)))  # those see columns by their table
+        own = set(map(id, source.this.find_all(exp.Exists, exp.In)))  # others see its columns by their table
+        within = any(_is_inside(node) and id(node) not in own for node in select.find_all(exp.Exists, exp.In))
         inner = _plain(source.this, given, joined=within)
         if inner is not None:
             joins, after = inner.args.get("joins") or [], select.args.get("joins") or []
@@ -374,7 +431,7 @@ def _put_in_place(select: exp.Select, alias: str, output: _Output) -> None:
         if isinstance(parent, exp.Select) and not (isinstance(new, exp.Column) and new.name == name):
             new = exp.alias_(new, name, quoted=True)
         elif not isinstance(parent, exp.Select | exp.Group | exp.Alias | exp.Where | exp.Ordered | exp.AggFunc):
-            new = new if isinstance(new, exp.Column | exp.Literal | exp.Anonymous) else exp.paren(new)
+            new = new if isinstance(new, exp.Column | exp.Literal | exp.Anonymous | exp.AggFunc) else exp.paren(new)
         column.replace(new)
     select.set("expressions", [*select.expressions, *added])
 

@@ -13,6 +13,7 @@ Other parts of the form:
 - `after`: steps on the noisy result, at no cost, as in {"having": "orders > 100", "limit": 5}; see `wire.postprocess`.
 - `joins`: `[{"table": "towns", "on": [["town", "name"]], "how": "left", "prefix": "t_"}]`, of tables known by name.
 - `margins`: lists of group columns, as in [["age", "sex"], ["sex"]].
+- `first`: questions of one number each, which `where` names $1, $2, ... and which are paid and answered first.
 - `from`: rows that are computed from one unit's rows at a time, as in {"by": {"who": "who"}, "columns": {"n": "COUNT(*)"}};
   without `by` the columns are windows. It may hold `where`, `computed`, `joins` and `from` too, and stand in a join.
 - `keys`: values for one column, rows, or values by column, whose product is taken. Null discovers keys privately.
@@ -255,7 +256,7 @@ def workload_form(workload: Workload, plain: Callable[[object], object]) -> dict
 Form = dict[str, Any]
 
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "joins"}
-_FIELDS |= {"margins", "workload", "from", "dialect"}
+_FIELDS |= {"margins", "workload", "from", "dialect", "first"}
 
 
 def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | TopK:
@@ -286,7 +287,8 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
             return _from_text(fields, rows, tables or {})
         named = {rows.table.name: rows, **(tables or {})}  # a subquery may read the table too
         inside = _from_inside(fields.get("from"), rows, named)
-        return _READERS[kinds[0]](fields, with_joins(fields.get("joins", []), inside, named))
+        first = tuple(question_of(one, rows, tables) for one in _listed(fields.get("first", [])))
+        return _READERS[kinds[0]](fields, replace(with_joins(fields.get("joins", []), inside, named), first=first))
     except RecursionError:
         raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
 
@@ -323,12 +325,13 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
             if groups.margins:
                 form["margins"] = [[groups.columns[place] for place in margin] for margin in groups.margins]
         form |= {} if question.after == NOTHING else {"after": after_form(question.after)}
-    conditions = (question.rows if isinstance(question, TopK) else question.groups.rows).conditions
+    rows = question.rows if isinstance(question, TopK) else question.groups.rows
+    form |= {"first": [form_of(one, tables) for one in rows.first]} if rows.first else {}
     if question.table.computed:
         form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
     form |= {"joins": joins} if joins else {}
     form |= {} if question.table.per_unit is None else {"from": _inside_form(question.table.per_unit, tables)}
-    return form | ({"where": [condition.text for condition in conditions]} if conditions else {})
+    return form | ({"where": [condition.text for condition in rows.conditions]} if rows.conditions else {})
 
 
 def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:

@@ -255,7 +255,7 @@ LAWS: Mapping[str, tuple[Callable[[Place], Loss], frozenset[str]]] = {
     "Strategy": (lambda _: Loss(), frozenset({"name", "table"})),
 }
 FINER = frozenset({"parts of a step"})  # scale and sensitivity are both in these parts
-BESIDE = ("cells:", "pilot", "choice of", "what the limits take", "selection", "first stage:")
+BESIDE = ("cells:", "pilot", "choice of", "what the limits take", "what clipping", "selection", "first stage:")
 
 
 @dataclass(frozen=True)

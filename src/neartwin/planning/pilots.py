@@ -1,22 +1,27 @@
-"""Private clip bounds of values: first stages that find privately where a column's values lie, within its declared limits.
+"""First stages that are ordinary plans, paid for in the same reserve.
 
-The first stages are ordinary plans, paid for in the same reserve. One is a count of rows, in which a unit counts for at
-most 256. The others are histograms over all rows, one for each column that is summed or averaged. A histogram takes one
+**Clip bounds** of values are found privately, within their declared limits. One plan is a count of rows, in which a unit counts
+for at most 256. The others are histograms over all rows, one for each column that is summed or averaged. A histogram takes one
 value a unit, chosen by a salted hash. Its cells are half octaves from 0 (or the limit next to it) to the limits. The
 question then runs at the bounds that they suggest. Adaptive composition lets a later stage depend on noisy answers of
-earlier ones.
+earlier ones: (F9) of docs/proofs/filters.md.
 
 The choice minimises the mean absolute noise of the column's total in a group plus the loss from clipping. The noise
 grows with the largest value, and the noisy histogram gives the loss. All of this is an estimate: the guarantee is
 promised, the choice is not. One value a unit describes people's values, not those of heavy people.
+
+**Scalar answers** stand in conditions. `WHERE balance > (SELECT AVG(balance) FROM accounts)` compares rows with a number
+over many people. That number is a question of its own, and its noisy answer is a literal in the condition. A literal
+changes no sensitivity, so limits, noise and price are those planned before it was known.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from math import ceil, floor
+from math import ceil, floor, isfinite
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -31,19 +36,21 @@ from neartwin.planning.groups import GroupPlan, plan_groups
 from neartwin.planning.limit_choice import plan_within, price_of, with_loss
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
-from neartwin.planning.spending import split_budget
+from neartwin.planning.spending import NO_DELTA, share_of, split_budget, total_of
 from neartwin.planning.stage import Engine
-from neartwin.queries.query import Query, TopK
+from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.statistics import count, histogram
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.ranges import as_value
-from neartwin.tables.table import Bounds, RowUnit
+from neartwin.tables.table import Bounds, RowUnit, Table
+from neartwin.tables.types import NUMERIC
 
 _OCTAVES = 12
 # The probability that no cell is noise alone. One empty cell far out would stand for large values, and spoil the choice.
 SURE = 0.9999
 _MOST_ROWS = 256  # the most rows of a unit in the count of all rows
+_SCALARS = Fraction(1, 5)  # of the spend for scalar answers: a number over all rows is less noisy than those of groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +71,25 @@ class _Range:
     noise: float
     centred: bool
 
-    def best(self, units: FloatArray, rows: float) -> tuple[Fraction, Fraction, float | None]:
-        """Bounds with the least expected error of a group's total, and the share of all totals that they change.
+    def best(self, units: FloatArray, rows: float) -> Bounds:
+        """Bounds with the least expected error of a group's total; the declared ones where nobody is seen.
 
         Args:
             units: Units by cell between the edges.
             rows: The rows of a group.
         """
         if not units.sum() > 0:
-            return self.limits.low, self.limits.high, None
+            return self.limits
         edges = np.array([float(edge) for edge in self.edges])
         middles, share = (edges[:-1] + edges[1:]) / 2, units / units.sum()
         near = min(max(0.0, edges[0]), edges[-1])
-        best = (float("inf"), 0, len(edges) - 1, 0.0)
+        best = (float("inf"), 0, len(edges) - 1)
         for i in np.flatnonzero(edges <= near).tolist():
             for j in np.flatnonzero(edges > max(near, edges[i])).tolist():
                 largest = (edges[j] - edges[i]) / 2 if self.centred else max(abs(edges[i]), abs(edges[j]))
                 lost = float(share @ np.maximum(np.maximum(middles - edges[j], edges[i] - middles), 0.0))
-                best = min(best, (self.noise * largest + rows * lost, i, j, lost))
-        _, i, j, lost = best
-        return self.edges[i], self.edges[j], lost / max(float(share @ np.abs(middles)), 1e-300)
+                best = min(best, (self.noise * largest + rows * lost, i, j))
+        return Bounds(self.edges[best[1]], self.edges[best[2]], self.limits.step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,45 +98,60 @@ class ChosenRanges(Choice):
 
     Attributes:
         bounds: The bounds, by column and declared bounds.
-        lost: For each, the estimated share of all totals that the bounds change; None if nothing could be estimated.
     """
 
     bounds: Mapping[tuple[str, Bounds], Bounds]
-    lost: tuple[float | None, ...]
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The notes about the choice, a sentence for each column."""
-        words = []
-        for ((column, limits), bounds), lost in zip(self.bounds.items(), self.lost, strict=True):
-            ends = f"[{float(bounds.low):g}, {float(bounds.high):g}], within {limits}"
-            change = "too few people are there to choose by."
-            if lost is not None:
-                share = f"expected to change totals by about {lost:.1%}"
-                change = f"{share}: an estimate from noisy counts of one value a unit."
-            words.append(f"Chosen privately: {column} clipped to {ends}; {change}")
-        return tuple(words)
+        return tuple(
+            f"Chosen privately: {column} clipped to [{float(bounds.low):g}, {float(bounds.high):g}], within {limits}, from "
+            "noisy counts of one value a unit."
+            for (column, limits), bounds in self.bounds.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class Ranging(FirstStage):
+class _Pilots(FirstStage):
+    """First stages that are plans.
+
+    Attributes:
+        plans: The plans.
+        rest: The spend of the question itself.
+        limits: The limits of each unit in the question.
+        importance: The relative importance of each statistic.
+    """
+
+    plans: tuple[QueryPlan, ...]
+    rest: Budget
+    limits: Limits
+    importance: Mapping[str, Number] | None
+
+    def losses(self) -> Composition:
+        """The privacy loss of all these plans."""
+        return compose([one.losses() for one in self.plans])
+
+    def mechanisms(self) -> Iterator[tuple[str, object]]:
+        """The noise of each of these plans, and of their own first stages."""
+        for one in self.plans:
+            parts = (*one.mechanisms(), *(part for stage in one.first_stages for part in stage.mechanisms()))
+            yield from ((f"first stage: {name}", mechanism) for name, mechanism in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranging(_Pilots):
     """First stages that choose clip bounds of values.
 
     Attributes:
         plans: The plans: the count of all rows, and a histogram for each range.
         ranges: The ranges to choose.
         groups: The expected number of groups.
-        rest: The spend of the question itself.
-        limits: The limits of each unit in the question.
-        importance: The relative importance of each statistic.
     """
 
     plans: tuple[GroupPlan, ...]
     ranges: tuple[_Range, ...]
     groups: int
-    rest: Budget
-    limits: Limits
-    importance: Mapping[str, Number] | None
 
     def record(self, plan: QueryPlan) -> dict[str, object]:
         """The digests of these plans, the limits, the importance, and the sums whose bounds stay."""
@@ -144,15 +165,6 @@ class Ranging(FirstStage):
         form = [*(one.digest for one in self.plans), self.groups, limits]
         return {"ranging": [*form, *([unclipped] if unclipped else [])]}
 
-    def losses(self) -> Composition:
-        """The privacy loss of all these plans."""
-        return compose([one.losses() for one in self.plans])
-
-    def mechanisms(self) -> Iterator[tuple[str, object]]:
-        """The noise of each of these plans."""
-        for one in self.plans:
-            yield from ((f"first stage: {name}", mechanism) for name, mechanism in one.mechanisms())
-
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
         """The origin of clip bounds that this stage chooses."""
         statistic = plan.query.aggregates.get(bound.partition(": ")[0])
@@ -162,7 +174,6 @@ class Ranging(FirstStage):
 
     def explanation(self, plan: QueryPlan) -> Explained:
         """These plans, with their measures."""
-        del plan
         plans = (
             Explained(
                 f"{next(iter(one.query.aggregates.values()))}: {one.price}",
@@ -189,12 +200,10 @@ class Ranging(FirstStage):
         Returns:
             The chosen bounds.
         """
-        rows, narrow, lost = float(answers[0][0]), {}, []
+        rows, narrow = float(answers[0][0]), {}
         for one, part, bins in zip(self.ranges, self.plans[1:], answers[1:], strict=True):
             units = _seen(part, np.asarray(bins, dtype=float))
-            low, high, share = one.best(units, max(rows, float(units.sum())) / self.groups)
-            narrow[one.column, one.limits] = Bounds(low, high, one.limits.step)
-            lost.append(share)
+            narrow[one.column, one.limits] = one.best(units, max(rows, float(units.sum())) / self.groups)
         query = plan.query
         aggregates = {name: _narrowed(query, part, narrow) for name, part in query.aggregates.items()}
         question = plan_within(
@@ -205,7 +214,116 @@ class Ranging(FirstStage):
             importance=self.importance,
         )
         question = replace(question, price=plan.price, together=plan.together)
-        return ChosenRanges(before=plan, plan=question, bounds=narrow, lost=tuple(lost))
+        return ChosenRanges(before=plan, plan=question, bounds=narrow)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenAnswers(Choice):
+    """The noisy numbers that stand in conditions.
+
+    Attributes:
+        stage: The questions.
+        numbers: The noisy numbers.
+    """
+
+    stage: "ScalarAnswers"
+    numbers: tuple[float, ...]
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The numbers, in words."""
+        found = (f"{what}, is {number:.9g}" for what, number in zip(self.stage.asked, self.numbers, strict=True))
+        return (f"Asked first: {'; '.join(found)}. Rows were compared with that; the bars are of these rows.",)
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarAnswers(_Pilots):
+    """Questions whose numbers stand in conditions, in their order.
+
+    Attributes:
+        plan_of: The planner.
+    """
+
+    plan_of: Callable[..., Any]
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables of these questions."""
+        return tuple(one.stage.table for one in self.plans)
+
+    @property
+    def asked(self) -> list[str]:
+        """The questions with their prices, in words."""
+        return [f"${i} = {str(*one.query.aggregates.values())}, for {one.price}" for i, one in enumerate(self.plans, 1)]
+
+    def record(self, plan: QueryPlan) -> dict[str, object]:
+        """The digests of these plans."""
+        return {"asked first": [one.digest for one in self.plans]}
+
+    def origin(self, plan: QueryPlan, bound: str) -> None:
+        """None: it chooses no bound."""
+
+    def example(self, plan: QueryPlan) -> str:
+        """The questions."""
+        return f", after asking first {' and '.join(self.asked)}"
+
+    def explanation(self, plan: QueryPlan) -> Explained:
+        """These plans."""
+        plans = (Explained(what, (one.explain(),)) for what, one in zip(self.asked, self.plans, strict=True))
+        rest = Explained(f"the question then spends {self.rest}, with the noisy answers as numbers in its conditions")
+        return Explained("first ask, with noise of their own", (*plans, rest))
+
+    def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
+        """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0."""
+        answers = (one.resolve(engine, source)[0].answer(engine, source) for one in self.plans)
+        values = (float(one.columns[0].values[0]) for one in answers)
+        numbers = tuple(value if isfinite(value) else 0.0 for value in values)
+        rows = plan.query.groups.rows
+        conditions = tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions)
+        query = replace(plan.query, groups=replace(plan.query.groups, rows=Rows(rows.table, conditions)))
+        question = self.plan_of(query, spend=self.rest, limits=self.limits, importance=self.importance)
+        question = replace(question, price=plan.price, together=plan.together)
+        return GivenAnswers(before=plan, plan=question, stage=self, numbers=numbers)
+
+
+def _people(query: Query) -> tuple[object, ...]:
+    return query.table.source, query.table.name, query.table.unit_name, query.table.neighbours
+
+
+def scalar_plan(
+    plan_of: Callable[..., Any], query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None
+) -> QueryPlan:
+    """Plan a question, and those whose numbers stand in its conditions.
+
+    Args:
+        plan_of: The planner.
+        query: The question.
+        spend: The spend of all.
+        limits: The limits of each unit.
+        importance: The relative importance of each statistic's error, by name. Default 1.
+
+    Returns:
+        The plan. Its price is the sum of all.
+
+    Raises:
+        QueryError: A question asked first has other than one number, is of other people, or asks another first.
+    """
+    rows, own = query.groups.rows, replace(limits, max_groups=None, max_discovered_groups=None, loss_share=0)
+    for one in rows.first:
+        kinds = [kind in NUMERIC for kind in one.released.values()] if isinstance(one, Query) else []
+        if kinds != [True] or one.groups.rows.first or one.after != NOTHING or _people(one) != _people(query):
+            line = "rows.where('amount > $1', rows.agg(typical=nt.mean('amount', 0, 200)))"
+            raise QueryError(
+                f"{one!r} cannot be asked first: it must have one number, of the same people; write {line}"
+            )
+    first, rest = split_budget(spend, _SCALARS)
+    each = share_of(first, Fraction(1, len(rows.first)), delta=NO_DELTA)
+    plans = tuple(plan_of(one, spend=each, limits=own) for one in rows.first)
+    alone = replace(query, groups=replace(query.groups, rows=replace(rows, first=())))
+    question: QueryPlan = plan_of(alone, spend=rest, limits=limits, importance=importance)
+    stage = ScalarAnswers(plans, rest, limits, importance, plan_of)
+    price = total_of([*(one.price for one in plans), question.price], spend)
+    return replace(question, query=query, spend=spend, price=price, first_stages=(stage, *question.first_stages))
 
 
 def private_range_of(query: Query) -> PrivateRange | None:
@@ -282,7 +400,7 @@ def ranged_plan(
         if not isinstance(query.table.unit, RowUnit):
             cap = Limits(max_rows_per_group=1 if plans else min(_MOST_ROWS, worst.bounding.total_rows))
         plans.append(plan_groups(question, spend=part, limits=cap))
-    ranging = Ranging(tuple(plans), ranges, groups, rest, limits, importance)
+    ranging = Ranging(plans=tuple(plans), ranges=ranges, groups=groups, rest=rest, limits=limits, importance=importance)
     return replace(worst, spend=spend, price=price_of(spend, query), first_stages=(ranging, *worst.first_stages))
 
 

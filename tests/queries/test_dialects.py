@@ -1,0 +1,205 @@
+"""Words that dialects mean otherwise than DuckDB, against DuckDB's answer to what they mean."""
+
+import datetime as dt
+import random
+import re
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import QueryError
+from neartwin.planning.planner import plan
+from neartwin.queries.sql.spelling import plain, trees
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.types import ColumnType
+from tests.oracles.memory import evaluate
+
+_PICK = random.Random(7)
+_NOON = dt.datetime(2024, 1, 1, 10, 59, 58)  # noqa: DTZ001 - UTC
+ROWS = [
+    {
+        "who": _PICK.randrange(12),
+        "a": _NOON + dt.timedelta(seconds=_PICK.randrange(-(10**7), 10**7)),
+        "b": _NOON + dt.timedelta(seconds=_PICK.randrange(-(10**7), 10**7)),
+        "d": dt.date(2024, 1, 1) + dt.timedelta(days=_PICK.randrange(-400, 400)),
+        "x": _PICK.choice([None, 2.5, -2.5, 2.7, -2.7, 0.0, 49.999, -0.4]),
+        "w": _PICK.randrange(-20, 20),
+        "v": _PICK.choice([1, 2, 7, -3]),
+        "t": _PICK.choice(["a-b-c", "Ulm", "", "x-y", "12"]),
+        "ok": _PICK.choice([None, True, False]),
+    }
+    for _ in range(80)
+]
+TABLE = pa.Table.from_pylist(ROWS)
+KINDS = {
+    "who": "integer", "a": "timestamp", "b": "timestamp", "d": "date", "x": "number", "w": "integer", "v": "integer", "t": "text",
+    "ok": "boolean",
+}  # fmt: skip
+MEANT = [
+    ("bigquery", "EXTRACT(DAYOFWEEK FROM d)", "dayofweek(d) + 1"),
+    ("spark", "dayofweek(d)", "dayofweek(d) + 1"),
+    ("tsql", "DATEPART(weekday, d)", "dayofweek(d) + 1"),
+    ("mysql", "DAYOFWEEK(d)", "dayofweek(d) + 1"),
+    ("trino", "EXTRACT(DOW FROM d)", "isodow(d)"),
+    ("postgres", "EXTRACT(DOW FROM d)", "dayofweek(d)"),
+    ("snowflake", "DAYOFWEEK(d)", "dayofweek(d)"),
+    ("bigquery", "MOD(EXTRACT(DAYOFWEEK FROM d) + 5, 7)", "isodow(d) - 1"),
+    ("bigquery", "EXTRACT(ISOWEEK FROM d)", "week(d)"),
+    ("tsql", "DATEPART(iso_week, d)", "week(d)"),
+    ("tsql", "DATETRUNC(iso_week, d)", "date_trunc('week', d)"),
+    ("spark", "TRUNC(d, 'MM')", "date_trunc('month', d)"),
+    ("bigquery", "DATE_TRUNC(d, WEEK)", "d - dayofweek(d)::INT"),
+    ("bigquery", "TIMESTAMP_DIFF(b, a, HOUR)", "date_sub('hour', a, b)"),
+    ("bigquery", "TIMESTAMP_DIFF(b, a, DAY)", "date_sub('day', a, b)"),
+    ("bigquery", "DATETIME_DIFF(b, a, HOUR)", "date_diff('hour', a, b)"),
+    ("trino", "date_diff('minute', a, b)", "date_sub('minute', a, b)"),
+    ("mysql", "TIMESTAMPDIFF(DAY, a, b)", "date_sub('day', a, b)"),
+    ("databricks", "DATEDIFF(WEEK, a, b)", "date_sub('day', a, b) // 7"),
+    ("spark", "DATEDIFF(HOUR, a, b)", "date_sub('hour', a, b)"),
+    ("spark", "DATEDIFF(b, a)", "date_diff('day', a, b)"),
+    ("snowflake", "DATEDIFF(week, a, b)", "date_diff('day', date_trunc('week', a), date_trunc('week', b)) // 7"),
+    ("duckdb", "DATE_DIFF('week', a, b)", "date_diff('week', a, b)"),
+    ("duckdb", "DATE_DIFF('week', d, DATE '2024-01-03')", "date_diff('week', d, DATE '2024-01-03')"),
+    ("postgres", "w / v", "w // v"),
+    ("tsql", "w / 7 * 7", "w // 7 * 7"),
+    ("trino", "(w + 1) / v", "(w + 1) // v"),
+    ("postgres", "1.0 * w / v", "w / v"),
+    ("postgres", "EXTRACT(YEAR FROM d) / 10", "year(d) / 10"),
+    ("tsql", "DATEPART(month, d) / 4", "month(d) // 4"),
+    ("snowflake", "w / v", "w / v"),
+    ("duckdb", "w // v", "w // v"),
+    ("spark", "CAST(x AS INT)", "CAST(trunc(x) AS INT)"),
+    ("tsql", "CONVERT(INT, x)", "CAST(trunc(x) AS INT)"),
+    ("bigquery", "CAST(x AS INT64)", "CAST(round(x) AS INT)"),
+    ("spark", "CAST(t AS INT)", "TRY_CAST(t AS INT)"),
+    ("postgres", "CAST(a AS VARCHAR(7))", "strftime(a, '%Y-%m')"),
+    ("duckdb", "CAST(t AS VARCHAR(2))", "t"),
+    ("postgres", "CAST(x AS DECIMAL(10, 0))", "round(x)"),
+    ("tsql", "CAST(x AS FLOAT(53))", "x"),
+    ("snowflake", "SPLIT_PART(t, '-', 2)", "split_part(t, '-', 2)"),
+    ("tsql", "ok = 1", "ok"),
+    ("tsql", "t IN (N'Ulm', 'x-y')", "t IN ('Ulm', 'x-y')"),
+    ("tsql", "DATEADD(day, -7, d)", "d - 7"),
+    ("spark", "date_sub(d, 7)", "d - 7"),
+    ("postgres", "b - a < INTERVAL '3 days'", "b < a + INTERVAL 3 DAY"),
+    ("postgres", "a >= date_trunc('month', DATE '2024-01-15' + INTERVAL '-1 month')", "a >= TIMESTAMP '2023-12-01'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dialect", "written", "meant"), MEANT, ids=[f"{one[0]} {one[1]}" for one in MEANT])
+def test_words_of_a_dialect_have_the_dialects_meaning(dialect, written, meant):
+    tree = plain(trees(f"SELECT {written} AS c FROM given", dialect)[0], {"given": list(KINDS)}).expressions[0].this
+    schema = {name: ColumnType(kind) for name, kind in KINDS.items()}
+    term = RowExpression.parse(tree.sql(dialect="duckdb"), schema).term
+    with duckdb.connect() as connection:
+        connection.register("given", TABLE)
+        truth = [value for (value,) in connection.sql(f"SELECT {meant} FROM given").fetchall()]
+    assert len(set(truth)) > 1
+    for row, wanted in zip(ROWS, truth, strict=True):
+        found = evaluate(term, row)
+        as_date = isinstance(found, dt.date) and isinstance(wanted, dt.date)
+        assert str(found)[:10] == str(wanted)[:10] if as_date else found == pytest.approx(wanted), row
+
+
+@pytest.mark.parametrize(
+    ("dialect", "written", "says"),
+    [
+        ("tsql", "DATEPART(week, d) = 3", "in tsql weeks start on Sunday; write EXTRACT(ISOWEEK FROM d)"),
+        ("bigquery", "EXTRACT(WEEK FROM d) = 3", "weeks start on Sunday"),
+        ("tsql", "DATEDIFF(week, a, b) = 3", "write DATEDIFF(day, a, b) / 7"),
+        ("databricks", "DATEDIFF(MONTH, a, b) = 3", "a month counts once it went by; write 12 * (YEAR(b)"),
+        ("tsql", "t LIKE '[a-c]%'", "a class of letters"),
+        ("spark", "substr(t, 0, 3) = 'a'", "places start at 1"),
+        ("postgres", "DATE_TRUNC('day', a AT TIME ZONE 'Europe/Berlin') = d", "rules of time zones change"),
+        ("postgres", "t ~* '^ulm$'", "write lower(t) for both"),
+        ("postgres", "t = 'a' || x", "no cast from number to text"),
+        ("tsql", "t + 'b' = 'a'", "write a || b"),
+    ],
+)
+def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, says):
+    rows = nt.table(TABLE, unit="who", name="given")
+    with pytest.raises(QueryError, match=re.escape(says)):
+        nt.from_sql(f"SELECT COUNT(*) AS n FROM given WHERE {written}", rows, dialect=dialect)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("SELECT UPPER(t) AS t, COUNT(*) FROM given GROUP BY t", "write GROUP BY UPPER"),
+        ("SELECT TOP 2 WITH TIES t, COUNT(*) FROM given GROUP BY t", "alone, without WITH TIES"),
+        ("SELECT COUNT(*) FROM (SELECT who FROM given UNION ALL SELECT who FROM given) u", "without UNION"),
+        ("SELECT t, GROUPING(t), COUNT(*) FROM given GROUP BY t", "a row of a margin has NULL"),
+        ("SELECT COUNT(*) FROM given WHERE t IN (" + "'a', " * 20_000 + "'b')", "too long"),
+    ],
+)
+def test_refusals_name_what_they_refuse(text, says):
+    with pytest.raises(QueryError, match=says):
+        nt.from_sql(text, nt.table(TABLE, unit="who", name="given"), dialect="tsql" if "TOP" in text else "duckdb")
+
+
+WINDOWS = [
+    ("postgres", "(SELECT who, x, ROW_NUMBER() OVER (PARTITION BY who ORDER BY x DESC) r FROM given) WHERE r = 1 AND x IS NULL"),
+    ("bigquery", "(SELECT who, LAG(x) OVER (PARTITION BY who ORDER BY x) AS p FROM given) q WHERE p IS NULL"),
+    ("spark", "(SELECT who, SUM(w) OVER (PARTITION BY who ORDER BY x) AS s FROM given) q WHERE s > 0"),
+    ("postgres", "(SELECT DISTINCT ON (who) who, t, a FROM given ORDER BY who, a) q WHERE t = 'Ulm'"),
+    ("postgres", "(SELECT who, MIN(a) AS a0 FROM given GROUP BY who) f JOIN given e ON e.who = f.who WHERE e.b > f.a0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dialect", "text"), WINDOWS)
+def test_windows_of_each_dialect_put_null_where_it_does(dialect, text):
+    query = nt.from_sql(f"SELECT COUNT(*) AS n FROM {text}", nt.table(TABLE, unit="who", name="given"), dialect=dialect)
+    stage = plan(query, spend=nt.approx(1, "1e-6"), limits=nt.limits(max_rows_per_group=10**6)).stage
+    (found,) = DuckdbEngine().aggregate(stage, salt=1).values["rows"]
+    written = trees(f"SELECT COUNT(*) AS n FROM {text}", dialect)[0].sql(dialect="duckdb")
+    with duckdb.connect() as connection:
+        connection.register("given", TABLE)
+        ((truth,),) = connection.sql(written).fetchall()
+    assert found == truth
+    assert truth
+
+
+TEXTS = [  # over events(who, a, d, x, w, t, ok)
+    ("bigquery", "SELECT t, COUNTIF(ok) AS n, SAFE_DIVIDE(COUNTIF(ok), COUNT(*)) AS share FROM events GROUP BY t", ""),
+    ("snowflake", "SELECT t, DIV0(SUM(IFF(ok, w, 0)), COUNT_IF(ok)) AS each, ZEROIFNULL(AVG(w)) AS a FROM events GROUP BY 1", ""),
+    ("duckdb", "SELECT t, CASE WHEN COUNT(*) > 4000 THEN 2 WHEN COUNT(*) > 0 THEN AVG(w) END AS b FROM events GROUP BY t", ""),
+    ("tsql", "SELECT [t], IIF(COUNT(*) = 0, 0, SUM([w]) / COUNT(*)) AS [a] FROM [dbo].[events] WHERE [t] = N'Ulm' GROUP BY [t]",
+     "SELECT t, SUM(w) / COUNT(*) AS a FROM events WHERE t = 'Ulm' GROUP BY t"),
+    ("postgres", ("SELECT t, COUNT(*) n FROM events GROUP BY t HAVING 1.0 * SUM(w) / COUNT(*) > -0.2 "
+     "ORDER BY 1.0 * SUM(w) / COUNT(*)"),
+     "SELECT t, COUNT(*) n FROM events GROUP BY t HAVING SUM(w) / COUNT(*) > -0.2 ORDER BY SUM(w) / COUNT(*)"),
+    ("postgres", ("WITH g AS (SELECT t, COUNT(*) n, SUM(w) s FROM events GROUP BY t) "
+     "SELECT t, 1.0 * s / n AS m FROM g WHERE n > 900"),
+     "SELECT t, SUM(w) / COUNT(*) AS m FROM events GROUP BY t HAVING COUNT(*) > 900"),
+    ("bigquery", ("WITH g AS (SELECT t, COUNT(*) AS n, COUNTIF(ok) AS k FROM events GROUP BY t), h AS "
+     "(SELECT t, SAFE_DIVIDE(k, n) AS p FROM g) SELECT t, ROUND(p, 2) AS p FROM h WHERE p > 0.1 ORDER BY p"), ""),
+    ("spark", ("SELECT t, COUNT(*) AS n FROM (SELECT who, t, ROW_NUMBER() OVER (PARTITION BY who ORDER BY x DESC, a) AS r "
+     "FROM events) q WHERE r = 1 GROUP BY t"), ""),
+    ("postgres", "SELECT n / 4 AS h, COUNT(*) AS people FROM (SELECT who, COUNT(*) AS n FROM events GROUP BY who) q GROUP BY 1",
+     "SELECT n // 4 AS h, COUNT(*) AS people FROM (SELECT who, COUNT(*) AS n FROM events GROUP BY who) q GROUP BY 1"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dialect", "text", "meant"), TEXTS)
+def test_answers_of_texts_equal_duckdbs(tmp_path, dialect, text, meant):
+    draw = np.random.default_rng(5)
+    events = TABLE.take(draw.integers(0, len(ROWS), 6000)).set_column(0, "who", pa.array(draw.integers(0, 900, 6000)))
+    rows = nt.table(events, unit="who", name="events", columns={"w": nt.bounds(-20, 20)})
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.approx(10**11, "1e-2"))
+        limits = nt.limits(max_groups=9, max_rows_per_group=30)
+        release = account.sql(text, dialect=dialect, spend=nt.approx(10**9, "1e-6"), limits=limits)
+    written = meant or trees(text, dialect)[0].sql(dialect="duckdb")
+    with duckdb.connect() as connection:
+        connection.register("events", events)
+        truth = connection.sql(written).to_arrow_table()
+    found, wanted = release.to_arrow().select(truth.column_names).to_pylist(), truth.to_pylist()
+    if "ORDER BY" not in written or "OVER" in written:
+        found, wanted = (sorted(answer, key=lambda row: str(row[truth.column_names[0]])) for answer in (found, wanted))
+    for row, true in zip(found, wanted, strict=True):
+        assert row == {name: v if isinstance(v, str) else pytest.approx(float(v), abs=2e-3) for name, v in true.items()}

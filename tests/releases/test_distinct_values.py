@@ -1,0 +1,213 @@
+"""COUNT(DISTINCT x) is as sensitive as docs/proofs/distinct-values.md says, by brute force over small tables."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import neartwin as nt
+from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import QueryError, SchemaError
+from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.noise import SYSTEM
+from neartwin.planning.matching import matched, shortfalls
+from neartwin.planning.planner import plan
+from neartwin.planning.stage import Cells
+from neartwin.queries.wire.parse import form_of, question_of
+from neartwin.statistics.sensitivity import of_count
+from tests.engines.test_distinct_values import matching
+
+NUMBERS = [3 * 2**60 + 11, 5, 2**61 + 1]  # of three units, as a salted hash gives them
+ROWS = pa.table({"who": [1, 1, 1, 2, 2, 3], "what": list("abcabd"), "ward": list("nnsnss"), "weight": [1.5] * 6})
+VISITS = nt.table(ROWS, unit="who", name="visits")
+SLOW_SPENDS = nt.zcdp(2), nt.approx(3, "1e-6")
+UNKNOWN = VISITS.group_by("ward").agg(n=nt.count_distinct("what"))
+
+
+def tables(values, groups):
+    """Each choice of a set of (group, value) for each of three units."""
+    pairs = list(product(range(groups), range(values)))
+    sets = [[pairs[i] for i in range(len(pairs)) if chosen >> i & 1] for chosen in range(2 ** len(pairs))]
+    return product(sets, repeat=len(NUMBERS))
+
+
+def counted(stage, table, groups):
+    """The matched values of each group of a table."""
+    rows = [(group, value, number) for number, pairs in zip(NUMBERS, table, strict=True) for group, value in pairs]
+    group, value, number = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    return matched(stage, Cells(group, value, number), groups)
+
+
+def stage_of(groups, **limits):
+    asked = VISITS.agg(n=nt.count_distinct("what"))
+    if groups > 1:
+        asked = VISITS.group_by("ward", keys=[str(i) for i in range(groups)]).agg(n=nt.count_distinct("what"))
+    made = plan(asked, spend=nt.zcdp(1), limits=nt.limits(**limits))
+    return made.stages[-1], made.context.reach
+
+
+def broken(count, reach, values, groups):
+    """How many neighbours a count puts further apart than the stated sensitivity, and whether one gains by losing a unit."""
+    bound = of_count(Neighbours.ADD_REMOVE, reach)
+    found = {table: count(table) for table in (tuple(map(tuple, one)) for one in tables(values, groups))}
+    wrong = 0
+    for table, number in found.items():
+        for gone in range(len(NUMBERS)):
+            moved = np.asarray(number) - found[(*table[:gone], (), *table[gone + 1 :])]
+            over = moved.sum() > bound.l1 or (moved**2).sum() > bound.l2_squared or moved.max() > bound.cell
+            wrong += bool(over or moved.min() < 0 or (moved > 0).sum() > bound.cells)
+    return wrong
+
+
+@pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_unit_moves_the_count_one_way_and_by_its_limit(most):
+    stage, reach = stage_of(1, max_rows_per_group=most)
+    assert broken(lambda table: counted(stage, table, 1), reach, values=3, groups=1) == 0
+    tighter = replace(reach, rows_per_group=most - 1)
+    assert broken(lambda table: counted(stage, table, 1), tighter, values=3, groups=1) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_rows_per_group": 1, "max_groups": 1}, {"max_rows_per_group": 2, "max_groups": 1},
+     {"max_rows_per_group": 1, "max_groups": 2}, {"rows": 1}, {"rows": 2}, {"rows": 3},
+     {"norm": 1}, {"norm": "1.5"}, {"norm": 2}, {"max_rows_per_group": 1, "rows": 2}],
+)  # fmt: skip
+def test_a_unit_moves_all_groups_together_by_no_more_than_stated(limits):
+    stage, reach = stage_of(2, **limits)
+    assert broken(lambda table: counted(stage, table, 2), reach, values=2, groups=2) == 0
+
+
+def thinned_after_the_first_owner(table):
+    """Each value belongs to its first unit, and then a unit keeps one of its values: a unit that comes can take many away."""
+    owned = {}
+    for unit, pairs in enumerate(table):
+        for pair in pairs:
+            owned.setdefault(pair, unit)
+    return [len(set(owned.values()))]
+
+
+def commonest_first(table):
+    """A greedy matching that gives common values first: a unit that comes changes the order of others."""
+    numbers = [sum(value in pairs for pairs in table) for value in product(range(1), range(3))]
+    edges = sorted((-numbers[value], value, unit) for unit, pairs in enumerate(table) for _, value in pairs)
+    units, values = set(), set()
+    for _, value, unit in edges:
+        if unit not in units and value not in values:
+            units.add(unit)
+            values.add(value)
+    return [len(values)]
+
+
+@pytest.mark.parametrize("count", [thinned_after_the_first_owner, commonest_first])
+def test_near_misses_of_the_matching_are_told_from_it(count):
+    _, reach = stage_of(1, max_rows_per_group=1)
+    assert broken(count, reach, values=3, groups=1) > 0
+
+
+def test_a_matching_has_the_size_that_augmenting_paths_find():
+    random = np.random.default_rng(7)
+    for most in (1, 2, 3):
+        stage = stage_of(1, max_rows_per_group=most)[0]
+        for _ in range(15):
+            pairs = np.unique(random.integers(0, [9, 30], size=(60, 2)), axis=0)
+            sets = {unit: pairs[pairs[:, 0] == unit, 1].tolist() for unit in set(pairs[:, 0].tolist())}
+            cells = Cells(np.zeros(len(pairs), np.int64), pairs[:, 1], pairs[:, 0])
+            assert matched(stage, cells, 1).tolist() == [matching(sets, most)]
+
+
+def test_a_score_of_a_limit_moves_by_at_most_one_part():
+    random, moved = np.random.default_rng(3), [1, 2, 4, 8]
+    worst = 0
+    for _ in range(400):
+        costs = random.integers(-9_000, 9_000, size=4)
+        gained = [int(random.integers(0, 1024 * far + 1)) for far in moved]
+        scores = shortfalls(costs.tolist(), moved), shortfalls((costs - gained).tolist(), moved)
+        worst = max(worst, *(abs(one - other) for one, other in zip(*scores, strict=True)))
+    assert 800 < worst <= 1024
+
+
+@pytest.mark.parametrize("limits", [(2, 1, None), (1, 3, None), (3, 2, 2), (2, 3, 4)])
+def test_a_unit_loses_no_more_values_than_rows(limits):
+    per_group, groups, in_all = limits
+    random = np.random.default_rng(per_group)
+    given = {"max_rows_per_group": per_group, "max_groups": groups} | ({} if in_all is None else {"rows": in_all})
+    stage = stage_of(3, **given)[0]
+    for _ in range(50):
+        rows = random.integers(0, [3, 4], size=(random.integers(1, 9), 2))  # of one unit: a group and a value
+        pairs, numbers = np.unique(rows, axis=0), np.sort(np.bincount(rows[:, 0], minlength=3))[::-1][:groups]
+        kept = matched(stage, Cells(pairs[:, 0], pairs[:, 1], np.zeros(len(pairs), np.int64)), 3).sum()
+        counted = min(np.minimum(numbers, per_group).sum(), in_all or len(rows))
+        assert len(pairs) - kept <= len(rows) - counted
+
+
+def released(question, tmp_path, **more):
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(VISITS, nt.pure(10**9))
+        return account.release(account.plan(question, spend=nt.pure(10**6), **more))
+
+
+def test_bars_hold_the_raw_truth_and_are_open_where_nothing_bounds_it(tmp_path):
+    question = VISITS.agg(n=nt.count_distinct("what"))
+    release = released(question, tmp_path, limits=nt.limits(rows=1))
+    assert (release["n"].lower, release["n"].values) == ((3,), (3,))  # of 4: each unit stands for one
+    assert 4 <= release["n"].upper[0] <= 8  # three rows are lost
+    assert "bars of n hold them too" in " ".join(release.notes)
+    assert "n hold for all rows" in " ".join(release.notes)
+    groups = VISITS.group_by("ward", keys=["n", "s"]).agg(n=nt.count_distinct("what"))
+    for norm in (1, "2.2"):
+        made = plan(groups, spend=nt.zcdp(10**6), limits=nt.limits(norm=norm))
+        (column,) = made.answer(DuckdbEngine(), SYSTEM).columns
+        assert column.upper == [None, None]
+
+
+def test_rows_that_are_units_have_closed_bars(tmp_path):
+    rows = nt.table(ROWS, unit=nt.ROW, name="visits")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**9))
+        release = account.sql("SELECT COUNT(DISTINCT what) AS n FROM visits", spend=nt.pure(10**6))
+    assert (release["n"].lower, release["n"].values, release["n"].upper) == ((4,), (4,), (4,))
+
+
+def test_sql_json_and_python_ask_one_question(tmp_path):
+    question = VISITS.group_by("ward", keys=["n", "s"]).agg(n=nt.count_distinct("what"))
+    text = "SELECT ward, COUNT(DISTINCT what) AS n FROM visits GROUP BY ward"
+    of_sql = nt.from_sql(text, VISITS, keys=["n", "s"])
+    of_json = question_of(form_of(question), VISITS)
+    plans = {plan(one, spend=nt.zcdp(1)).digest for one in (question, of_sql, of_json)}
+    assert len(plans) == 1
+    assert plan(VISITS.agg(n=nt.count_distinct("ward")), spend=nt.zcdp(1)).digest not in plans
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda: VISITS.agg(n=nt.count_distinct("who")), "write nt.count_distinct_units"),
+        (lambda: VISITS.agg(n=nt.count_distinct("weight")), "write CAST\\(weight AS BIGINT\\)"),
+        (lambda: VISITS.agg(n=nt.count_distinct("gone")), "gone"),
+        (lambda: plan(UNKNOWN, spend=nt.approx(1, "1e-6")), "give them with keys="),
+        (lambda: VISITS.group_by("ward", keys=["n"]).marginals(["ward"]).agg(n=nt.count_distinct("what")), "take one count"),
+        (lambda: nt.from_sql("SELECT COUNT(DISTINCT what, ward) FROM visits", VISITS), "x \\|\\| '/' \\|\\| y\\)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_counted_is_refused_with_the_line_to_write(ask, says):
+    with pytest.raises((QueryError, SchemaError), match=says):
+        ask()
+
+
+@pytest.mark.parametrize("spend", [nt.pure(3), *(pytest.param(one, marks=pytest.mark.slow) for one in SLOW_SPENDS)])
+def test_a_limit_is_chosen_by_the_values_that_it_loses(spend):
+    shared = pa.table({"who": np.repeat(np.arange(300), 12), "what": np.tile(np.arange(120), 30)})
+    alone = pa.table({"who": np.repeat(np.arange(300), 12), "what": np.arange(3600)})
+    chances = {}
+    for name, rows in (("shared", shared), ("alone", alone)):
+        made = plan(nt.table(rows, unit="who", name="visits").agg(n=nt.count_distinct("what")), spend=spend)
+        (search,) = made.first_stages[0].searches
+        cells = DuckdbEngine().aggregate(search.stage, salt=1).cells
+        likely = zip(search.candidates, search.mechanism.pmf(search.scores_of_values(cells)), strict=True)
+        chances[name] = {int(limit): float(chance) for limit, chance in likely}
+    assert sum(chance for limit, chance in chances["shared"].items() if limit <= 2) > 0.95
+    assert sum(chance for limit, chance in chances["alone"].items() if 8 <= limit <= 32) > 0.9
