@@ -126,7 +126,7 @@ def main():
             for who in range(analysts)
         ]
         threads.append(
-            threading.Thread(target=analyst, args=(address, tokens[-1], analysts, ends, ("preview", previews, failed)))
+            threading.Thread(target=analyst, args=(address, tokens[-1], analysts, ends, ("plan", previews, failed)))
         )
         for thread in threads:
             thread.start()

@@ -8,7 +8,10 @@ import pytest
 
 from tests import postgres_server
 
-collect_ignore = ["typing/api.py"]  # read by the type checker, never run
+collect_ignore = [
+    "typing/api.py",  # read by the type checker, never run
+    "fixtures/write_service.py",  # runs on the first neartwin alone
+]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,6 +14,11 @@ def test_every_file_the_readme_points_to_exists():
     assert all((ROOT / link).exists() for link in links)
 
 
+def test_the_readme_leads_to_every_how_to():
+    pages = {page.relative_to(ROOT).as_posix() for page in (ROOT / "docs" / "how-to").glob("*.md")}
+    assert pages <= set(re.findall(r"\]\(([^)#]+)\)", README))
+
+
 def test_every_make_target_is_explained_by_a_bare_make():
     told = subprocess.run(["make"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")

@@ -210,11 +210,11 @@ def test_release_runs_a_toml_file_and_writes_a_page(purchases):
     assert "key='colour' is unknown" in err
 
 
-def test_completion_scripts_name_the_program(tmp_path):
+def test_completion_scripts_name_the_program():
     for shell in ("bash", "zsh", "fish"):
-        code, out, _ = neartwin("completion", shell, where=tmp_path)
-        assert code == 0
-        assert "_NEARTWIN_COMPLETE" in out
+        done = CliRunner().invoke(main, [], prog_name="neartwin", env={"_NEARTWIN_COMPLETE": f"{shell}_source"})
+        assert done.exit_code == 0
+        assert "_NEARTWIN_COMPLETE" in done.stdout
 
 
 def test_joins_order_and_explain_work_from_the_terminal(purchases):

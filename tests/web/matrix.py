@@ -26,7 +26,6 @@ ROUTES = {
     ("PUT", "/v1/datasets/{name}/allotments/{holder}"): {"curator"},
     ("PUT", "/v1/datasets/{name}/cap"): {"curator"},
     ("POST", "/v1/datasets/{name}/plan"): {"analyst", "curator"},
-    ("POST", "/v1/datasets/{name}/preview"): {"analyst", "curator"},
     ("POST", "/v1/datasets/{name}/releases"): {"analyst"},
     ("GET", "/v1/jobs/{identity}"): {"analyst"},
     ("GET", "/v1/datasets/{name}/history"): EVERYONE,

@@ -19,7 +19,6 @@ BODIES = {
     ("PUT", "/v1/datasets/{name}/allotments/{holder}"): {"target": {"epsilon": "0.6"}},
     ("PUT", "/v1/datasets/{name}/cap"): {"target": {"epsilon": "1.5"}},
     ("POST", "/v1/datasets/{name}/plan"): ASK,
-    ("POST", "/v1/datasets/{name}/preview"): ASK,
     ("POST", "/v1/datasets/{name}/releases"): ASK,
     ("POST", "/v1/ledger/verify"): {},
 }

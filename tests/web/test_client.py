@@ -73,6 +73,18 @@ def test_service_gives_a_notebook_the_values_of_its_own_ledger(served, purchases
     assert served.datasets() == ("purchases",)
 
 
+def test_served_sql_is_ordered_and_cut_as_it_says(served):
+    account = served.open("purchases")
+    text = "SELECT cds, COUNT(*) AS n FROM purchases GROUP BY cds HAVING n > -1e9 ORDER BY n DESC LIMIT 2"
+    found = {"spend": nt.pure("0.1"), "limits": nt.limits(max_rows_per_group=5, max_groups=3)}
+    asked = nt.from_sql(text, account.rows, keys={"cds": [1, 2, 3]})
+    (release,) = account.release_series(account.plan_series([asked], **found))
+    values = [row["n"] for row in release.to_arrow().to_pylist()]
+    assert len(values) == 2
+    assert values == sorted(values, reverse=True)
+    assert len(account.answer(release.provenance.position)) == 3  # what is stored is whole
+
+
 def test_series_is_served_at_one_price_with_a_certificate_for_each_answer(served):
     account = served.open("purchases")
     by_cds = account.rows.group_by("cds", keys=[1, 2, 3])

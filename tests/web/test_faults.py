@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 from click.testing import CliRunner
@@ -20,7 +22,7 @@ from starlette.testclient import TestClient
 import neartwin as nt
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
-from neartwin.errors import AccessError
+from neartwin.errors import AccessError, SchemaError
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
@@ -41,6 +43,32 @@ def test_a_job_keeps_the_place_of_its_answer_and_not_the_answer(client, tokens):
     assert kept.future.result() == kept.outcome
     stored = client.get(f"/v1/datasets/purchases/releases/{done['position']}", headers=headers).json()
     assert stored["release"] == done["release"]
+
+
+def test_registering_and_refreshing_check_values_and_are_remembered(directory, tmp_path):
+    place, bad = tmp_path / "secret-place.parquet", pa.array([b"a", b"\xff"]).view(pa.string())
+    dataset = Dataset(name="towns", place=str(place), unit="who", budget=pure(9))
+    pq.write_table(pa.table({"who": [1, 2], "town": bad}), place)
+    with pytest.raises(SchemaError, match="values of town cannot be read") as refused:
+        directory.register(dataset, by="console")
+    assert "secret-place" not in str(refused.value)
+    assert "towns" not in {account.name for account in directory.books.accounts()}
+    pq.write_table(pa.table({"who": [1, 2], "town": ["a", "b"]}), place)
+    directory.register(dataset, by="console")
+
+    def unchecked(epsilon):
+        account = directory.account(dataset)
+        proposal = account.plan(account.rows.agg(n=nt.count()), spend=nt.pure(epsilon), limits=nt.limits(rows=1))
+        return account.release(proposal).guarantee.unchecked
+
+    assert not unchecked(1)
+    pq.write_table(pa.table({"who": [1, 2, 3], "town": ["a", "b", "c"]}), place)
+    assert unchecked(1)
+    directory.refresh("towns", by="console")
+    assert not unchecked(2)
+    pq.write_table(pa.table({"who": [1, 2], "town": bad}), place)
+    with pytest.raises(SchemaError, match="values of town cannot be read"):
+        directory.refresh("towns", by="console")
 
 
 def test_a_vanished_file_hides_no_other_data_set_and_no_paid_answer(directory, client, tokens, tmp_path):

@@ -91,15 +91,15 @@ def test_internal_fault_is_logged_by_kind_and_hidden_from_the_caller(directory, 
 
 @pytest.fixture
 def fragile(directory, tmp_path):
-    """A data set whose rows cannot be read, though its schema can."""
+    """A data set whose rows can no longer be read, though its schema can."""
     place = tmp_path / "people.parquet"
     pq.write_table(pa.table({"who": [f"secret {i}" for i in range(5000)]}), place)
+    policy = (Rule(allotment=pure(1)),)
+    people = Dataset(name="people", place=str(place), unit="who", budget=pure(1), policy=policy)
+    directory.register(people, by="console")
     content = bytearray(place.read_bytes())
     content[4:2000] = b"\xff" * 1996
     place.write_bytes(content)
-    policy = (Rule(allotment=pure(1)),)
-    broken = Dataset(name="people", place=str(place), unit="who", budget=pure(1), policy=policy)
-    directory.register(broken, by="console")
     return directory
 
 

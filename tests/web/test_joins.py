@@ -119,7 +119,7 @@ def test_a_join_in_sql_in_parts_and_local_is_one_plan(directory):
             "inner, left or beside",
         ),
         ({"statistics": {"n": {"ask": "count"}}, "joins": {"table": "towns"}}, "must be a list"),
-        ({"sql": "SELECT COUNT(*) AS n FROM towns"}, "FROM must name the table"),
+        ({"sql": "SELECT COUNT(*) AS n FROM towns"}, "asks public tables alone"),
     ],
 )
 def test_no_other_table_and_no_other_join_is_made(directory, question, words):

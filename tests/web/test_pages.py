@@ -9,6 +9,7 @@ import shutil
 from dataclasses import replace
 from fractions import Fraction
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from starlette.testclient import TestClient
@@ -331,7 +332,7 @@ def test_a_data_set_is_registered_by_answers_and_its_command_does_the_same(
     client, directory, signed, purchases, tmp_path
 ):
     csrf = signed("curator")
-    shutil.copy(purchases, directory.files / "shop.parquet")
+    pq.write_table(pq.read_table(purchases).slice(1), directory.files / "shop.parquet")  # no copy of it
     sent = {
         "csrf": csrf,
         "file": "shop.parquet",

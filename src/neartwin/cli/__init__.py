@@ -40,12 +40,12 @@ _MODULES = {  # of the commands; a command imports its own alone, which saves a 
 class _Commands(click.Group):
     """A group whose commands are imported when they are asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_MODULES])
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's own signature
+        return sorted(_MODULES)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in _MODULES:
-            return super().get_command(ctx, cmd_name)
+            return None
         module = import_module(f"neartwin.cli.{_MODULES[cmd_name]}")
         commands = (value for value in vars(module).values() if isinstance(value, click.Command))
         return next(command for command in commands if command.name == cmd_name)
@@ -65,17 +65,5 @@ def main() -> None:
 
     \b
     Shell completion:
-      eval "$(neartwin completion bash)"        (or zsh, fish)
+      eval "$(_NEARTWIN_COMPLETE=bash_source neartwin)"        (or zsh_source, fish_source)
     """  # noqa: D301 - click reads \b
-
-
-@main.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script of a shell."""
-    from click.shell_completion import get_completion_class
-
-    kind = get_completion_class(shell)
-    if kind is None:  # pragma: no cover - the choices above are click's own
-        raise click.UsageError(f"no completion for {shell}")
-    click.echo(kind(main, {}, "neartwin", "_NEARTWIN_COMPLETE").source())

@@ -57,6 +57,7 @@ def account(
       randomized_response(epsilon, answers=2)            exponential(epsilon)
       staircase(epsilon, sensitivity, step)
       subsampled_gaussian(sigma or mu, rate)             subsampled_laplace(scale or epsilon, rate)
+      random_allocation(sigma or mu, steps)
       pure(epsilon)  approx(epsilon, delta)  zcdp(rho)  gdp(mu)  leak(delta)
 
     \b

@@ -7,7 +7,7 @@ from neartwin.checks import needed
 from neartwin.cli.output import report_errors
 from neartwin.cli.service import DATA, LEDGER
 from neartwin.errors import ParameterError
-from neartwin.web.datasets import CONSOLE
+from neartwin.ledger.wishes import CONSOLE
 
 
 @click.command()

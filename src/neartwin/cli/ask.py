@@ -8,7 +8,7 @@ import click
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_releases
 from neartwin.errors import ParameterError
-from neartwin.planning.pilot_ranges import with_private_range
+from neartwin.planning.pilots import with_private_range
 from neartwin.queries.query import Query, TopK
 from neartwin.queries.sql.parse import from_sql, grouped_rows
 from neartwin.queries.sql.series import statements

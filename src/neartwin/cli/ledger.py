@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import asdict
 from fractions import Fraction
 from typing import Any
 
@@ -81,8 +82,8 @@ def verify(*, path: str, heads: tuple[str, ...], places: tuple[str, ...], as_jso
         for head in known_heads:
             faults += [fault for fault in book.verify(head).faults if fault not in faults]
     if as_json:
-        rows = [{"kind": fault.kind, "position": fault.position, "message": fault.message} for fault in faults]
-        click.echo(json.dumps({"whole": not faults, "head": str(verdict.head), "faults": rows}))
+        told = {"whole": not faults, "head": str(verdict.head), "faults": list(map(asdict, faults))}
+        click.echo(json.dumps(told))
     else:
         click.echo("\n".join(map(str, faults)) or str(verdict))
     if faults:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,10 +17,9 @@ from neartwin.accounting.budgets import budget_in
 from neartwin.errors import ParameterError
 from neartwin.planning.limits import Limits, known_names
 from neartwin.queries.groups import Grouping, date, date_part
-from neartwin.tables.table import ROW, Bounds, RowUnit
-from neartwin.tables.table import bounds as as_bounds
+from neartwin.tables.table import ROW, RowUnit
 from neartwin.tables.types import ColumnType
-from neartwin.web.datasets import KINDS, JoinableTable, keys_in
+from neartwin.web.datasets import KINDS, JoinableTable, bounds_in, keys_in, pairs
 
 T = TypeVar("T")
 _ENDINGS = (".html", ".json", ".csv", ".parquet", ".xlsx")
@@ -62,6 +62,9 @@ def _writable(_context: click.Context, _option: click.Parameter, place: str | No
     if place is not None and not os.access(Path(place).absolute().parent, os.W_OK):
         line = f"write {Path(place).name}"
         raise click.BadParameter(f"the folder of {place!r} is not there, or nothing can be written to it; {line}")
+    if place is not None and Path(place).suffix == ".xlsx" and find_spec("openpyxl") is None:
+        line = f"write {Path(place).with_suffix('.csv')}"
+        raise click.BadParameter(f"{place!r} needs openpyxl: pip install 'neartwin[excel]'; or {line}")
     return place
 
 
@@ -154,7 +157,7 @@ def joinable(given: Mapping[str, Any], unit: str) -> list[JoinableTable]:
         ParameterError: A text is not NAME=place.
     """
     found = []
-    declared, bounded = pairs(given["types"], "types"), bounds(given["bounds"])
+    declared, bounded = pairs(given["types"], "types"), bounds_in(given["bounds"])
     for kind in KINDS:
         for name, text in pairs(given[kind], kind).items():
             where, by, key = text.rpartition(" by ") if kind == "owned" else (text, "", "")
@@ -175,20 +178,6 @@ def joinable(given: Mapping[str, Any], unit: str) -> list[JoinableTable]:
                     bounds=of(name, bounded),
                 )
             )
-    return found
-
-
-def bounds(texts: tuple[str, ...]) -> dict[str, Bounds]:
-    """Read public bounds by column: `amount=0:200`, or with a step `amount=0:200:0.5`."""
-    found = {}
-    for column, text in pairs(texts, "bounds").items():
-        ends = text.split(":")
-        if len(ends) not in (2, 3):
-            line = f"write {column}={':'.join(re.findall(r'[0-9.]+', text)[:3]) or '0:100'}"
-            raise ParameterError(
-                "bounds", f"{column}={text}", "must be column=low:high or column=low:high:step", remedy=line
-            )
-        found[column] = as_bounds(*ends)
     return found
 
 
@@ -255,16 +244,3 @@ def of(table: str, found: dict[str, T]) -> dict[str, T]:
     {'rent': 'number'}
     """
     return {name.removeprefix(f"{table}."): value for name, value in found.items() if name.startswith(f"{table}.")}
-
-
-def pairs(texts: tuple[str, ...] | list[str], name: str) -> dict[str, str]:
-    """Read `name=value` texts as a mapping. `name` is the option's name in a refusal."""
-    found = {}
-    for text in texts:
-        key, sign, value = text.partition("=")
-        if not sign or not key.strip() or not value.strip():
-            raise ParameterError(
-                name, text, "must be name=value", remedy=f"write {text.replace(':', '=', 1)}" * (":" in text)
-            )
-        found[key.strip()] = value.strip()
-    return found

@@ -13,13 +13,13 @@ from neartwin.accounting.budgets import budget_in
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
-from neartwin.planning.pilot_ranges import with_private_range
+from neartwin.planning.pilots import with_private_range
 from neartwin.queries.open import table as open_table
 from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, SeriesProposal, open_ledger
 from neartwin.statistics.clipping import read_range
-from neartwin.web.datasets import KINDS
+from neartwin.web.datasets import KINDS, bounds_in, pairs
 
 Options = Mapping[str, Any]
 _question_options = options.together(
@@ -124,15 +124,15 @@ def release(context: click.Context, *, file: str, as_json: bool, out: str | None
 
 
 def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
-    names = [name for kind in KINDS for name in options.pairs(arguments[kind], kind)]
+    names = [name for kind in KINDS for name in pairs(arguments[kind], kind)]
     if arguments["data"].lower().startswith("select"):
         line = f"write {arguments['sql']} {arguments['data']!r}"
         raise ParameterError("data", arguments["data"], "is the question, which comes behind the data", remedy=line)
     rows = open_table(
         arguments["data"],
         unit=options.unit(arguments["unit"]),
-        types=options.own(names, options.pairs(arguments["types"], "types")),
-        columns=options.own(names, options.bounds(arguments["bounds"])),
+        types=options.own(names, pairs(arguments["types"], "types")),
+        columns=options.own(names, bounds_in(arguments["bounds"])),
         **{name: arguments[name] for name in ("name", "table", "neighbours", "into")},
     )
     plan_arguments = options.arguments_of_plan(arguments)
@@ -172,8 +172,8 @@ def _read(path: Path) -> dict[str, Any]:
     for name in {"ledger", "data", "into"} & set(given):
         given[name] = _beside(path, str(given[name]))
     for name in KINDS:
-        pairs = options.pairs(given.get(name, ()), name).items()
-        given[name] = tuple(f"{table}={_beside(path, place)}" for table, place in pairs)
+        tables = pairs(given.get(name, ()), name).items()
+        given[name] = tuple(f"{table}={_beside(path, place)}" for table, place in tables)
     return given
 
 

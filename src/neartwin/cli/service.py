@@ -21,8 +21,9 @@ from neartwin.cli import options
 from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Head
+from neartwin.ledger.wishes import CONSOLE
 from neartwin.tables.table import ROW
-from neartwin.web.datasets import CONSOLE, EACH_ROW_NAME, Dataset, Rule, schema_of
+from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, bounds_in, pairs, schema_of
 
 if TYPE_CHECKING:
     from neartwin.web.data_directory import DataDirectory
@@ -58,6 +59,7 @@ _PORT = 8417
 @click.option(
     "--proxy", "proxies", multiple=True, help="The address of a proxy whose X-Forwarded-For is believed. Repeatable."
 )
+@click.option("--two-people", is_flag=True, help="For good: larger budgets and curators' tokens need two people.")
 @click.option("--https", is_flag=True, help="Browsers reach it by https alone (a proxy or --certificate does that).")
 @click.option(
     "--oidc",
@@ -93,6 +95,8 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
             opened.books.anchor(place)  # which refuses a ledger that was rolled back
         if token_text := opened.first_token():
             stderr.print(f"curator's token, shown this once: {token_text}", markup=False)
+        if arguments["two_people"]:
+            opened.books.need_two_people(by=CONSOLE)
         if not https and arguments["host"] not in {"127.0.0.1", "localhost", "::1"}:
             stderr.print("tokens travel unencrypted: put a proxy with https before it, or give --certificate and --key")
         settings = Settings(
@@ -143,8 +147,8 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
         name=name,
         place=_absolute(place),
         unit=EACH_ROW_NAME if options.unit(arguments["unit"]) is ROW else arguments["unit"],
-        types=options.own(joined, options.pairs(arguments["types"], "types")),
-        bounds=options.own(joined, options.bounds(arguments["bounds"])),
+        types=options.own(joined, pairs(arguments["types"], "types")),
+        bounds=options.own(joined, bounds_in(arguments["bounds"])),
         budget=budget_in(arguments["budget"], "budget"),
         **{one: arguments[one] for one in ("table", "neighbours", "about")},
     )

@@ -4,17 +4,21 @@ import json
 from dataclasses import asdict
 
 import click
+import pyarrow.parquet as pq
 from rich.markup import escape
 
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, stderr
 from neartwin.errors import SchemaError
 from neartwin.queries.open import table as open_table
+from neartwin.releases.accounts import open_ledger
 from neartwin.releases.owner_check import check as owner_check
 from neartwin.tables.files import matched
 from neartwin.tables.ingestion import Terms, fitting_types, imported
 from neartwin.tables.joins import declared_types
 from neartwin.tables.table import ROW
+from neartwin.tables.types import column_type
+from neartwin.web.datasets import pairs
 
 _TYPES = click.option("--types", multiple=True, help="A declared type: amount=number. Other columns are text.")
 
@@ -47,7 +51,7 @@ def import_(
     This is the owner's own reading, and no release: it shows odd lines and values. A file that was written since becomes
     another snapshot.
     """
-    declared = declared_types(options.pairs(types, "types"))
+    declared = declared_types(pairs(types, "types"))
     terms = Terms(into=into, accept_odd=accept_odd, refresh=True, encoding=encoding, null=null)
     with stderr.status(f"reading {escape(file)}") as status:
         found = imported(matched(file), declared, terms, table, lambda rows: status.update(f"{rows:,} rows"))
@@ -58,11 +62,11 @@ def import_(
     click.echo(f"snapshot {found.number}: {found.rows:,} rows in {found.copy}")
     for line in found.listed:
         stderr.print(f"odd: {line}", markup=False)
+    held = (f"{one.name} {column_type(str(one.type))}" for one in pq.read_schema(found.copy))
+    stderr.print(f"public from now on: {', '.join(held)}", markup=False)
     if fits:
-        stderr.print(
-            "all values of these text columns would fit another type. If you may say so of any person's values:"
-        )
-        stderr.print(" ".join(f"--types {column}={kind}" for column, kind in fits.items()), markup=False)
+        line = " ".join(f"--types {column}={kind}" for column, kind in fits.items())
+        stderr.print(f"as all values of these would fit, if you may say so of any person's: {line}", markup=False)
 
 
 @click.command()
@@ -71,16 +75,26 @@ def import_(
 @_TYPES
 @click.option("--unit", default="", help="With --key: the column of the people.")
 @click.option("--key", default="", help="Columns that must belong to one unit each, as nt.owned_by says: visit,day.")
+@click.option(
+    "--ledger", default="", help="The ledger that remembers the check, with --unit. The people have an account."
+)
+@click.option("--name", default="", help="With --ledger: the name of these people, as in questions.")
 @report_errors
-def check(*, data: str, table: str, types: tuple[str, ...], unit: str, key: str) -> None:
+def check(*, data: str, table: str, types: tuple[str, ...], unit: str, key: str, ledger: str, name: str) -> None:
     """Read each value of a table once, and name columns that a value makes unreadable, and keys of several units.
 
     Such a value would make releases fail, and only one of the units would own the rows of such a key. This is the
-    owner's own reading, and no release.
+    owner's own reading, and no release. A guarantee says that data are unchecked, unless the ledger remembers a check.
     """
-    declared = options.pairs(types, "types")
-    rows = open_table(data, unit=unit or ROW, name="check", table=table, types=declared)
-    faults = owner_check(rows, key=[one for one in key.split(",") if one])
+    declared = pairs(types, "types")
+    rows = open_table(data, unit=unit or ROW, name=name or ("" if ledger else "check"), table=table, types=declared)
+    keys = [one for one in key.split(",") if one]
+    with stderr.status(f"reading each value of {escape(data)}"):
+        if ledger:
+            with open_ledger(ledger) as book:
+                faults = book.open(rows).check(key=keys)
+        else:
+            faults = owner_check(rows, key=keys)
     for line in faults:
         stderr.print(line, markup=False)
     if faults:

@@ -27,7 +27,9 @@ from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.wire.parse import form_of
+from neartwin.queries.wire.postprocess import after_read
 from neartwin.releases.certificates import Certificate
+from neartwin.releases.postprocess import shaped
 from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
 from neartwin.statistics.base import ExpectedError
@@ -105,7 +107,7 @@ class ServedProposal:
 
     def preview(self) -> Preview:
         """Price, expected errors, and the budget after."""
-        body = self.account.http.post("datasets", self.account.name, "preview", body=self._ask)
+        body = self.account.http.post("datasets", self.account.name, "plan", body=self._ask)
         return Preview(
             price=budget_of(body["price"], "price"),
             before=_amounts(body["before"]),
@@ -261,11 +263,18 @@ class ServedAccount:
             job = self.http.get("jobs", job["job"], wait=_WAIT)
         if job.get("error"):
             raise raised(job["error"])
-        return tuple(_release(body) for body in job.get("releases") or [job["release"]])
+        asked, answers = proposal._ask["question"], job.get("releases") or [job["release"]]  # noqa: SLF001 - of this file
+        forms = asked if isinstance(asked, list) else [asked]
+        steps = [after_read(form.get("after", {})) for form in forms]
+        return tuple(shaped(_release(body), after) for body, after in zip(answers, steps, strict=True))
 
     def history(self) -> tuple[Entry, ...]:
         """The records that the analyst may see, oldest first."""
-        return tuple(_entry(body) for body in self.http.get("datasets", self.name, "history"))
+        found: list[Json] = []
+        before: dict[str, int] = {}
+        while older := self.http.get("datasets", self.name, "history", **before):
+            found, before = [*older, *found], {"before": older[0]["position"]}
+        return tuple(map(_entry, found))
 
     def answer(self, position: int, *, part: int = 1) -> Release:
         """A stored release, at no cost.

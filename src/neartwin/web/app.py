@@ -38,6 +38,7 @@ _REFUSALS = {
     409: "the ledger's records forbid it",
     413: "the body is too large",
     422: "the request, question or spend breaks a rule",
+    428: "another curator must send the very same",
     429: "too many requests, or too many questions waiting",
     503: "whatever fails while a worker runs a task: one text for every cause",
 }
@@ -82,7 +83,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
         redirect_slashes=False,
     )
-    for router in (people.router, datasets.router, questions.router, ledger.router):
+    for router in (questions.router, datasets.router, people.router, ledger.router):  # the most asked first
         app.include_router(router, prefix="/v1")
     app.include_router(operations.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")

@@ -5,20 +5,23 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import neartwin.ledger as records
 from neartwin.accounting.budgets import Budget
-from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
+from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError, SchemaError
 from neartwin.ledger import anchors
+from neartwin.ledger.wishes import CONSOLE
 from neartwin.queries.query import Rows
 from neartwin.releases.accounts import Account, Ledger
 from neartwin.releases.certificates import Certificate, OwnerKey, certify
 from neartwin.releases.documents import release_in
+from neartwin.releases.owner_check import check
+from neartwin.releases.run import snapshot_of
 from neartwin.tables.joins import OtherTable
+from neartwin.tables.sources import places_of
 from neartwin.web import tokens
-from neartwin.web.datasets import CONSOLE, Dataset, Rule, schema_of, source_of
+from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
 from neartwin.web.policy import unknown
 from neartwin.web.store import Store, backup
 
@@ -63,9 +66,7 @@ class DataDirectory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -201,23 +202,23 @@ class DataDirectory:
 
         Raises:
             LedgerError: The name is registered already.
-            SchemaError: A declared column is missing.
+            SchemaError: A declared column is missing, or a value cannot be read.
             ParameterError: A rule's amount could never be paid.
         """
         if self.store.dataset(dataset.name) is not None:
             raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
         rows, tables = dataset.rows(refresh=None), dataset.others(refresh=None)
         _known_columns(dataset, rows, tables)
-        self.ledger.open(rows, dataset.budget)
+        _require_readable(rows)
+        people = self.ledger.open(rows, dataset.budget).book  # to whom private rows, wherever they lie, are charged
+        people.checked(snapshot_of(people, [rows.table]))
         for side in dataset.tables:
-            if (
-                side.kind != "public"
-            ):  # private rows of these units, wherever they lie, are charged to this account alone
-                source = source_of(tables[side.name]).location()
-                people = replace(self.books.account(dataset.name).population, source=source)
-                account = self.books.open(people, dataset.budget)
-                if (owner := getattr(tables[side.name], "owner", None)) is not None:
-                    account.own(source, str(owner))
+            places = places_of(source_of(tables[side.name]))
+            if (owner := getattr(tables[side.name], "owner", None)) is not None:
+                people.own(places, str(owner))
+            elif side.kind != "public":
+                for place in places:
+                    people.claim(place)
         self.store.register(dataset, by=by)
 
     def file(self, name: str) -> Path:
@@ -269,9 +270,12 @@ class DataDirectory:
         """
         standing = self.dataset(name)
         changed = replace(standing, snapshot=standing.snapshot + 1)
-        changed.rows(refresh=True)
+        rows = changed.rows(refresh=True)
         changed.others(refresh=True)
+        _require_readable(rows)
         self.store.change(changed, "refresh", by=by, instead_of=standing)
+        account = self.books.account(name)
+        account.checked(snapshot_of(account, [rows.table]))
         return changed
 
     def policy_columns(self, dataset: Dataset) -> list[str]:
@@ -321,8 +325,14 @@ def payers_of(name: str, project: str) -> tuple[str, ...]:
 
 def ensure_allotments(account: records.Account, rule: Rule, asker: str) -> None:
     """Give an analyst without an allotment the rule's allotment, if the rule has one."""
-    if rule.allotment is not None and asker not in {part.holder for part in account.allotments()}:
+    if rule.allotment is not None and account.allotment(asker) is None:
         account.allot(asker, rule.allotment)
+
+
+def _require_readable(rows: Rows) -> None:
+    if not rows.table.typed and (faults := check(rows)):
+        columns = ", ".join(fault.partition(":")[0] for fault in faults)
+        raise SchemaError(f"values of {columns} cannot be read; on the service's machine `neartwin check` says why")
 
 
 def _known_columns(dataset: Dataset, rows: Rows, tables: Tables) -> None:

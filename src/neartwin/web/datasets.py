@@ -4,7 +4,8 @@ The place of a data set (a path or a database URL) stands here. It is in no requ
 """
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from types import NoneType
@@ -25,7 +26,6 @@ from neartwin.tables.types import ColumnType
 Values = tuple[object, ...]
 Origins = Mapping[str, tuple[str, str]]  # of columns of joined rows: the joined table and the column's own name
 EACH_ROW_NAME = "(each row)"
-CONSOLE = "console"  # who acts from the machine's own terminal
 KINDS = ("public", "same_unit", "owned")
 _MOST_KEYS = 1_000_000
 
@@ -360,6 +360,32 @@ def keys_in(text: str, kind: ColumnType | None) -> list[object]:
         remedy = f"write {text.replace('-', ':')}" if kind is ColumnType.INTEGER and "-" in text else ""
         raise ParameterError("keys", text, f"must be values of a column of type {kind}", remedy=remedy) from None
     return list(parts)
+
+
+def bounds_in(texts: Iterable[str]) -> dict[str, Bounds]:
+    """Read public bounds by column: `amount=0:200`, or with a step `amount=0:200:0.5`."""
+    found = {}
+    for column, written in pairs(texts, "bounds").items():
+        ends = written.split(":")
+        if len(ends) not in (2, 3):
+            line = f"write {column}={':'.join(re.findall(r'[0-9.]+', written)[:3]) or '0:100'}"
+            raise ParameterError(
+                "bounds", f"{column}={written}", "must be column=low:high or column=low:high:step", remedy=line
+            )
+        found[column] = as_bounds(*ends)
+    return found
+
+
+def pairs(texts: Iterable[str], name: str) -> dict[str, str]:
+    """Read `name=value` texts as a mapping. `name` is the option's name in a refusal."""
+    found = {}
+    for pair in texts:
+        key, sign, value = pair.partition("=")
+        if not sign or not key.strip() or not value.strip():
+            remedy = f"write {pair.replace(':', '=', 1)}" if ":" in pair else ""
+            raise ParameterError(name, pair, "must be name=value", remedy=remedy)
+        found[key.strip()] = value.strip()
+    return found
 
 
 def plain(value: object) -> object:

@@ -22,7 +22,7 @@ from neartwin.web.store import Store
 from neartwin.web.workers import Workers, lost
 
 Json = dict[str, Any]
-_MOST_FINISHED = 2_000  # jobs that are remembered; the ledger keeps their answers
+_MOST_JOBS = 2_000  # that are remembered where the oldest is done; the ledger keeps their answers
 _FINISHED_SECONDS = 3600
 _SILENT_SECONDS = 30  # after which a job of another process is lost with it
 _POLL_SECONDS = 0.2
@@ -39,7 +39,8 @@ class Job:
         outcome: The worker's outcome, once the job is done: a refusal, or the place of the answer in the ledger.
         ended: The monotonic time of its end, in seconds.
         future: The worker's future, or None for a job of another process.
-        asked: The digest of the request.
+        place: The owner, the data set and the request's key.
+        asked: The digest of the request, or "" without a key.
         shared: Whether other processes know it.
     """
 
@@ -49,6 +50,7 @@ class Job:
     outcome: Json = field(default_factory=dict)
     ended: float = 0.0
     future: "Future[Json] | None" = None
+    place: tuple[str, str, str] = ("", "", "")
     asked: str = ""
     shared: bool = False
 
@@ -76,7 +78,7 @@ class Jobs:
             AccessError: Status 429 where too many tasks wait, 422 where the key is that of another request.
         """
         owner, key = str(task["analyst"]), str(task["key"])
-        asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest()
+        asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if key else ""
         place = (owner, str(task["dataset"]), key)
         with self._lock:
             self._forget()
@@ -86,7 +88,7 @@ class Jobs:
                     rule = "belongs to another request that is under way"
                     raise AccessError(422, "Idempotency-Key", key, rule, remedy="send this one under a new key")
                 return known
-            job = Job(secrets.token_urlsafe(16), owner, asked=asked)
+            job = Job(secrets.token_urlsafe(16), owner, place=place, asked=asked)
             self._jobs[job.id] = job
             if key:
                 self._by_key[place] = job.id
@@ -157,12 +159,15 @@ class Jobs:
                 self._store.put_job(job.id, job.owner, json.dumps(outcome))
 
     def _forget(self) -> None:
-        now = time.monotonic()
-        old = [job.id for job in self._jobs.values() if job.state == "done" and now - job.ended > _FINISHED_SECONDS]
-        finished = [job.id for job in self._jobs.values() if job.state == "done"]
-        for identity in {*old, *finished[: max(0, len(finished) - _MOST_FINISHED)]}:
-            self._jobs.pop(identity, None)
-        self._by_key = {place: job for place, job in self._by_key.items() if job in self._jobs}
+        """Forget the finished jobs that began before all others, where they are too many or too old."""
+        while self._jobs:
+            first = next(iter(self._jobs.values()))
+            young = time.monotonic() - first.ended < _FINISHED_SECONDS and len(self._jobs) <= _MOST_JOBS
+            if first.state != "done" or young:
+                return
+            del self._jobs[first.id]
+            if self._by_key.get(first.place) == first.id:
+                del self._by_key[first.place]
 
 
 def _run(job: Job) -> None:

@@ -218,8 +218,8 @@ class Tree(Model):
     under: list["Tree"]
 
 
-class Preview(Model):
-    """The price, the expected errors, and the budget before and after. It follows from the plan and is free.
+class Plan(Model):
+    """The plan of a release with its preview: the price, the expected errors, and the budget before and after. It is free.
 
     Attributes:
         price: The price, as amounts by name.
@@ -229,6 +229,10 @@ class Preview(Model):
         errors: The expected error of each statistic.
         says: The preview as text.
         stored: The position of the answer that a release gives at no cost, or None for a question that must be paid.
+        digest: The digest of the plan, equal for plans that do the same.
+        explanation: The plan as a tree of reasons.
+        question: The canonical parts of the question.
+        questions: The canonical parts of each question of a series.
     """
 
     price: dict[str, str]
@@ -238,18 +242,6 @@ class Preview(Model):
     errors: list[ExpectedError]
     says: str
     stored: int | None = None
-
-
-class Plan(Preview):
-    """The plan of a release, with its preview.
-
-    Attributes:
-        digest: The digest of the plan, equal for plans that do the same.
-        explanation: The plan as a tree of reasons.
-        question: The canonical parts of the question.
-        questions: The canonical parts of each question of a series.
-    """
-
     digest: str
     explanation: Tree
     question: dict[str, Any]

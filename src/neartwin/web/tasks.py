@@ -4,17 +4,15 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 `{"done": ...}` or `{"refused": ..., "status": ...}`.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import prod
 from typing import Any
 
-import neartwin.ledger as records
 from neartwin.accounting.budgets import budget_of, parts_of
 from neartwin.errors import NeartwinError, ParameterError, QueryError
 from neartwin.planning.limits import Limits
-from neartwin.planning.pilot_ranges import with_private_range
+from neartwin.planning.pilots import with_private_range
 from neartwin.queries.groups import completed
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
@@ -22,7 +20,6 @@ from neartwin.queries.sql.parse import grouped_rows
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
-from neartwin.releases.documents import release_in, releases_in
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.table import Table
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
@@ -107,7 +104,8 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     else:
         answers = (account.release(proposal, payers=payers, key=key),)
     position = answers[0].provenance.position
-    directory.store.serve(analyst, account.book.name, position)
+    if payers[0] not in account.book.payers(position):
+        directory.store.serve(analyst, account.book.name, position)
     return {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
 
 
@@ -196,34 +194,3 @@ def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table
         return joined.table, columns
     probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
     return probe.table, () if isinstance(probe, TopK) else probe.groups.columns
-
-
-def stored_answer(account: records.Account, position: int) -> Json:
-    """The releases that a reservation paid for, as JSON data.
-
-    Args:
-        account: The account that paid for them.
-        position: The position of its record.
-
-    Returns:
-        The position, the first release, and all of them if they are several.
-    """
-    releases = [json.loads(one.to_json()) for one in releases_in(account.answer(position).document)]
-    return {"position": position, "release": releases[0]} | ({"releases": releases} if len(releases) > 1 else {})
-
-
-def replayed(account: records.Account, position: int, part: int) -> Json:
-    """The stored release of a reservation, at no cost.
-
-    Args:
-        account: The account that paid for it.
-        position: The position of its record.
-        part: The number of the question in a series, from 1.
-
-    Returns:
-        The position, the release, and the number of releases in the series, as JSON data.
-    """
-    document = account.answer(position).document
-    release = release_in(document, part)
-    body = {"position": release.provenance.position, "release": json.loads(release.to_json())}
-    return body | {"parts": len(releases_in(document))}

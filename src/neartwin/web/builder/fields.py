@@ -24,7 +24,9 @@ _WORDS = {  # of functions whose name in SQL is no word of this page
     "REGR_INTERCEPT": "intercept",
     "REGR_SLOPE": "slope",
     "STDDEV_POP": "stddev",
+    "STDDEV_SAMP": "sample_stddev",
     "VAR_POP": "variance",
+    "VAR_SAMP": "sample_variance",
 }
 _ARGUMENTS = {"[": "edges", "0.": "rank", "y": "second"}  # the field for what a spelling has beside its column
 
@@ -33,6 +35,7 @@ def _functions() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Each SQL function of a statistic: its word on the page, its name and its fields, in order."""
     yield "count", "COUNT", ("column",)
     yield "count_distinct_units", "COUNT", ()
+    yield "count_distinct", "COUNT", ("column",)
     for spelled in SPELLINGS:
         function, _, arguments = spelled.partition("(")
         if function != "COUNT":

@@ -65,8 +65,8 @@ def _statistic(one: StatisticFields, dataset: Dataset) -> str:
         raise ParameterError("statistic", one.ask[:50], f"must ask one of {', '.join(FUNCTIONS)}")
     if one.ask == "count":
         return f"COUNT({_value(one.column) if one.column else '*'})"
-    if one.ask == "count_distinct_units":
-        return f"COUNT(DISTINCT {_quoted(dataset.unit)})"
+    if one.ask in {"count_distinct_units", "count_distinct"}:
+        return f"COUNT(DISTINCT {_value(one.column) if one.ask == 'count_distinct' else _quoted(dataset.unit)})"
     arguments = [_clipped(one, dataset)]
     if "edges" in one.shows:
         arguments.append(f"[{one.edges}]")

@@ -28,7 +28,7 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
     """Policy, allotments and spending of one data set."""
     registered = running.directory.dataset(name)
     account = running.directory.books.account(name)
-    records = entries(name, caller, running)
+    records = list(entries(name, caller, running))
     return page(
         request,
         "admin.html",
@@ -40,6 +40,7 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
         spending=_spending(account),
         refusals=[entry for entry in records if entry["kind"] == "refuse"][:10],
         changes=[entry for entry in records if entry["kind"] == "act"][:10],
+        wishes=[wish for wish in _wishes(running) if wish.get("dataset") == name],
     )
 
 
@@ -143,9 +144,15 @@ def _act_words(what: str, body: dict[str, Any]) -> str:
     return _ACT_WORDS[what].format(whom=whom, **body)
 
 
+def _wishes(running: Running) -> list[dict[str, Any]]:
+    """The acts that wait for a second curator."""
+    return [json.loads(wish.act) | {"who": wish.who} for wish in running.directory.books.wishes()]
+
+
 def _people(request: Request, caller: Caller, running: Running, new_token: str = "", owner: str = "") -> Response:
     tokens = sorted(running.directory.store.tokens(), key=lambda token: (bool(token.revoked), token.role, token.name))
-    values: dict[str, Any] = {"tokens": tokens, "new_token": new_token, "owner": owner}
+    wishes = [wish for wish in _wishes(running) if wish["do"] == "token"]
+    values: dict[str, Any] = {"tokens": tokens, "new_token": new_token, "owner": owner, "wishes": wishes}
     return page(request, "people.html", caller=caller, title="People", **values)
 
 

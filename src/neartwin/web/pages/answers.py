@@ -34,8 +34,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     part: Part = 1,
 ) -> Response:
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
-    account = readable(running.directory, name, position, caller)
-    stored = account.answer(position)
+    _, stored = readable(running.directory, name, position, caller)
     answer = shown(stored.document, part, after)
     header, *body = answer.lines()
     return page(
@@ -64,8 +63,8 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     name: Named, position: Position, caller: Anyone, running: Running, after: AfterJson = "", part: Part = 1
 ) -> Response:
     """The released table as CSV."""
-    account = readable(running.directory, name, position, caller)
-    text = shown(account.answer(position).document, part, after).to_csv()
+    _, stored = readable(running.directory, name, position, caller)
+    text = shown(stored.document, part, after).to_csv()
     headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -75,7 +74,7 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     name: Named, position: Position, request: Request, caller: Anyone, running: Running, part: Part = 1
 ) -> Response:
     """The certificate of a release, with the hazards checklist."""
-    account = readable(running.directory, name, position, caller)
+    account, _ = readable(running.directory, name, position, caller)
     issued = running.directory.certificate(account, position, part)
     title = f"Certificate of answer {issued.body['ledger']['reserved']}"
     facts: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}

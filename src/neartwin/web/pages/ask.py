@@ -153,7 +153,8 @@ async def _release(running: Running, caller: Caller, dataset: Dataset, form: Ask
     except NeartwinError as fault:
         return as_dict(fault)
     key = hashlib.sha256(json.dumps([form.key, task], sort_keys=True).encode()).hexdigest()[:32]
-    one = await running.jobs.wait(running.jobs.submit(task | {"key": key}), running.settings.patience)
+    started = await run_in_threadpool(running.release, task | {"key": key})
+    one = await running.jobs.wait(started, running.settings.patience)
     if one.state == "done" and "refused" in one.outcome:
         refusal: dict[str, str] = one.outcome["refused"]
         return refusal

@@ -88,9 +88,9 @@ def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None 
     )
 
 
-def shares(caps: Amounts, amounts: Amounts) -> dict[str, float]:
-    """Each pool's share of its cap. Pools without a cap are left out."""
-    return {pool: float(amounts[pool] / cap) for pool, cap in caps.items() if cap}
+def shares(caps: Mapping[str, str | Fraction], amounts: Mapping[str, str | Fraction]) -> dict[str, float]:
+    """Each pool's share of its cap, as exact numbers or their text. Pools without a cap are left out."""
+    return {pool: float(Fraction(amounts[pool]) / Fraction(cap)) for pool, cap in caps.items() if Fraction(cap)}
 
 
 def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> Drawing:

@@ -1,8 +1,10 @@
 """Pages of data sets: their public facts, the meaning of their budget, and their history."""
 
 import json
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -19,12 +21,11 @@ from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.routes.datasets import allotments as api_allotments
 from neartwin.web.routes.datasets import dataset as api_dataset
 from neartwin.web.routes.datasets import datasets as api_datasets
-from neartwin.web.routes.ledger import history as api_history
+from neartwin.web.routes.ledger import Before, records
 from neartwin.web.service import Running
 
 router = APIRouter()
 Sought = Annotated[str, Query(max_length=200)]
-Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only records below this position.")]
 _SHOWN = 25
 _ANSWERS = {"allot": "{who} set the allotment to {target}", "decline": "{who} declined: {reason}"}
 _RELATIONS = {"add_remove": "adding or removing one", "replace_one": "replacing one"}
@@ -36,7 +37,7 @@ def datasets(request: Request, caller: Anyone, running: Running) -> Response:
     shown = [
         {
             "one": one,
-            "share": max(shares(_exact(one.budget), _exact(one.spent)).values()),
+            "share": max(shares(one.budget, one.spent).values()),
             "waiting": sum(not asked["answer"] for asked in requests_of(running.directory.books, one.name)),
         }
         for one in api_datasets(caller, running)
@@ -58,7 +59,7 @@ def dataset(name: Named, request: Request, caller: Anyone, running: Running) -> 
         rule=rule,
         budget=account_budget(running.directory, registered),
         own=api_allotments(name, caller, running),
-        entries=_with_questions(running.directory, name, entries(name, caller, running)[:8]),
+        entries=list(_with_questions(running.directory, name, islice(entries(name, caller, running), 8))),
     )
 
 
@@ -67,19 +68,16 @@ def history(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     name: Named, request: Request, caller: Anyone, running: Running, q: Sought = "", before: Before = None
 ) -> Response:
     """The records that the caller may see, newest first, and those that hold some words."""
-    known = entries(name, caller, running)
-    if q:
-        known = _with_questions(running.directory, name, known)
-        words = q.lower().split()
-        known = [one for one in known if all(word in " ".join(map(str, one.values())).lower() for word in words)]
-    left = [one for one in known if before is None or one["position"] < before]
-    shown = _with_questions(running.directory, name, left[:_SHOWN])
-    return page(request, "history.html", caller=caller, title="History", name=name, entries=shown, found=len(left), q=q)
+    known, words = _with_questions(running.directory, name, entries(name, caller, running, before)), q.lower().split()
+    found = (one for one in known if all(word in " ".join(map(str, one.values())).lower() for word in words))
+    shown = list(islice(found, _SHOWN + 1))
+    more: dict[str, Any] = {"entries": shown[:_SHOWN], "older": len(shown) > _SHOWN, "q": q}
+    return page(request, "history.html", caller=caller, title="History", name=name, **more)
 
 
-def _with_questions(directory: DataDirectory, name: str, known: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_questions(directory: DataDirectory, name: str, known: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     account = directory.books.account(name)
-    return [one | ({"asked": _asked(account, one["position"])} if one["answered"] else {}) for one in known]
+    return (one | ({"asked": _asked(account, one["position"])} if one["answered"] else {}) for one in known)
 
 
 @lru_cache(maxsize=10_000)
@@ -115,22 +113,24 @@ def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, F
     return budget(account.filter, account.caps, account.spent, plan)
 
 
-def entries(name: str, caller: Caller, running: Running) -> list[dict[str, Any]]:
-    """The records of a data set that the caller may see, in words, newest first."""
-    newest_first = reversed(api_history(name, caller, running))
-    shown = (entry for entry in newest_first if (entry.description if entry.kind == "act" else entry.kind) in _WHAT)
-    return [_row(entry) for entry in shown]
+def entries(name: str, caller: Caller, running: Running, before: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the records of a data set that the caller may see, in words, newest first; those below a position, or all."""
+    newest = records(running, name, caller, before)
+    shown = (entry for entry in newest if (entry.description if entry.kind == "act" else entry.kind) in _WHAT)
+    return map(_row, shown)
 
 
 _WHAT = {
     "open": "account opened",
-    "source": "refreshed copy of the data",
+    "source": "place or check of the data",
     "raise": "budget raised",
     "allot": "allotment set",
     "reserve": "question paid",
     "refuse": "question refused",
     "fail": "run failed, budget kept",
     "register": "data set registered",
+    "wish": "larger budget wished, by one of two",
+    "agree": "larger budget agreed, by the second of two",
     "request": "more budget requested",
     "decline": "request for budget declined",
     "policy": "policy changed",
@@ -152,7 +152,3 @@ def _row(entry: Any) -> dict[str, Any]:
         "description": entry.description,
         "answered": entry.kind == "reserve" and entry.state == "settled",
     }
-
-
-def _exact(amounts: Any) -> dict[str, Fraction]:
-    return {pool: Fraction(amount) for pool, amount in amounts.items()}

@@ -30,6 +30,7 @@ _TITLES = {
     403: "Not allowed",
     404: "Not here",
     413: "Too large",
+    428: "Recorded: it waits for a second curator",
     429: "Too fast",
     500: "Our fault",
     503: "Not now",

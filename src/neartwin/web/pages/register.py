@@ -9,11 +9,9 @@ from starlette.responses import RedirectResponse, Response
 
 from neartwin.accounting.budgets import budget_in
 from neartwin.errors import NeartwinError
-from neartwin.tables.table import Bounds
-from neartwin.tables.table import bounds as as_bounds
 from neartwin.web.auth import Caller, Curator, Form
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, keys_in
+from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, bounds_in, keys_in, pairs
 from neartwin.web.errors import as_dict, status_of
 from neartwin.web.pages.layout import address, first, page
 from neartwin.web.service import Running
@@ -55,31 +53,26 @@ def _dataset(directory: DataDirectory, sent: dict[str, str]) -> Dataset:
         name=sent["name"] or sent["file"].partition(".")[0],
         place=str(directory.file(sent["file"])),
         unit=sent["unit"] or EACH_ROW_NAME,
-        bounds={column: _bounds(text) for column, text in _lines(sent["bounds"]).items()},
+        bounds=bounds_in(_lines(sent["bounds"])),
         budget=budget_in(sent["budget"], "budget"),
         about=sent["about"],
         policy=(Rule(allotment=budget_in(each, "each analyst") if each else None),),
     )
     schema = dataset.rows(refresh=None).table.schema
-    keys = {column: tuple(keys_in(text, schema.get(column))) for column, text in _lines(sent["keys"]).items()}
+    keys = {
+        column: tuple(keys_in(text, schema.get(column))) for column, text in pairs(_lines(sent["keys"]), "keys").items()
+    }
     return replace(dataset, keys=keys)
 
 
-def _lines(text: str) -> dict[str, str]:
-    parts = [line.partition("=") for line in text.splitlines() if line.strip()]
-    return {column.strip(): value.strip() for column, _, value in parts}
-
-
-def _bounds(text: str) -> Bounds:
-    low, _, rest = text.partition(":")
-    high, _, step = rest.partition(":")
-    return as_bounds(low, high, step or "1/100")
+def _lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def _command(sent: dict[str, str]) -> str:
     words = ["neartwin", "register", f"data/{sent['file']}", "--data", ".", "--unit", sent["unit"] or "each row"]
     words += [
-        part for kind in ("bounds", "keys") for c, v in _lines(sent[kind]).items() for part in (f"--{kind}", f"{c}={v}")
+        part for kind in ("bounds", "keys") for line in _lines(sent[kind]) for part in (f"--{kind}", line.strip())
     ]
     for name in ("name", "budget", "each_analyst", "about"):
         words += [f"--{name.replace('_', '-')}", sent[name]] if sent[name] else []

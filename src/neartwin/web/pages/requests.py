@@ -97,7 +97,7 @@ def answer(name: Named, position: Position, caller: Curator, running: Running, s
 def _allotment(account: books.Account, holder: str) -> books.Allotment:
     nothing = dict.fromkeys(account.caps, Fraction(0))
     empty = books.Allotment(account=account.name, holder=holder, caps=nothing, spent=nothing)
-    return next((part for part in account.allotments() if part.holder == holder), empty)
+    return account.allotment(holder) or empty
 
 
 def _widening(account: books.Account, one: dict[str, Any], allotted: str) -> dict[str, Any]:

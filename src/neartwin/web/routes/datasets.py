@@ -79,8 +79,8 @@ def set_policy(name: Named, wish: schemas.Policy, caller: Curator, running: Runn
 def allotments(name: Named, caller: Anyone, running: Running) -> list[books.Allotment]:
     """The allotments of a data set. An analyst sees those of the analyst and the project."""
     registered, _ = visible(running.directory, name, caller)
-    parts = running.directory.books.account(registered.name).allotments()
-    return [part for part in parts if caller.sees_all or part.holder in own_holders(caller)]
+    account = running.directory.books.account(registered.name)
+    return list(account.allotments()) if caller.sees_all else list(_own_allotments(account, caller).values())
 
 
 @router.put("/datasets/{name}/allotments/{holder}", response_model=schemas.Allotment)
@@ -103,15 +103,20 @@ def own_holders(caller: Caller) -> set[str]:
     return {f"analyst:{caller.name}"} | ({f"project:{caller.project}"} if caller.project else set())
 
 
+def _own_allotments(account: books.Account, caller: Caller) -> dict[str, books.Allotment]:
+    return {name: part for name in sorted(own_holders(caller)) if (part := account.allotment(name))}
+
+
 def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
     """The amount that the caller can pay now, by pool.
 
     It is the least of the account's remaining amount and that of each allotment that pays too.
     """
     account = directory.books.account(dataset.name)
-    left, parts = account.remaining, {part.holder: part.remaining for part in account.allotments()}
+    left = account.remaining
     if caller.sees_all:
         return left
+    parts = {name: part.remaining for name, part in _own_allotments(account, caller).items()}
     rule = dataset.rule_for(caller.name, caller.project)
     first_allotment = None if rule is None else rule.allotment
     holder = f"analyst:{caller.name}"

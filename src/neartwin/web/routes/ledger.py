@@ -1,5 +1,7 @@
 """Routes of the ledger: history, stored releases, certificates, and the verification of the whole ledger."""
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
@@ -8,33 +10,54 @@ from starlette.responses import Response
 import neartwin.ledger as books
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Head
+from neartwin.releases.documents import one_of_parts, parts_in
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Overseer
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.routes.datasets import Named, own_holders, visible
+from neartwin.web.routes.questions import as_json
 from neartwin.web.service import Running
-from neartwin.web.tasks import replayed
 
 router = APIRouter(tags=["ledger"])
 Position = Annotated[int, Path(ge=1, le=2**53)]
+Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only records below this position.")]
+Most = Annotated[int, Query(ge=1, le=1_000, description="The most records of one answer.")]
 Part = Annotated[int, Query(ge=1, le=1_000, description="Of a series, which of its questions.")]
 
 
 @router.get("/datasets/{name}/history", response_model=list[schemas.Entry])
-def history(name: Named, caller: Anyone, running: Running) -> list[books.Entry]:
-    """Records of a data set, oldest first. An analyst sees those that the analyst or the project paid."""
+def history(
+    name: Named, caller: Anyone, running: Running, before: Before = None, limit: Most = 1_000
+) -> list[books.Entry]:
+    """The newest records of a data set below `before`, oldest first. An analyst sees what the analyst or project paid."""
+    return list(islice(records(running, name, caller, before), limit))[::-1]
+
+
+def records(running: Running, name: str, caller: Caller, before: int | None = None) -> Iterator[books.Entry]:
+    """Yield the records of a data set that the caller may see, newest first.
+
+    Args:
+        running: The service.
+        name: The data set.
+        caller: The caller.
+        before: Only records below this position, or None for all.
+
+    Yields:
+        The records.
+    """
     registered, _ = visible(running.directory, name, caller)
-    entries = running.directory.books.account(registered.name).history()
-    own = own_holders(caller)
-    paid = {entry.position for entry in entries if own & set(entry.payers)}
-    return [e for e in entries if caller.sees_all or e.position in paid or e.reserved in paid]
+    account, own = running.directory.books.account(registered.name), own_holders(caller)
+    for entry in account.newest(before):
+        if caller.sees_all or own & {*entry.payers, *(account.payers(entry.reserved) if entry.reserved else ())}:
+            yield entry
 
 
-@router.get("/datasets/{name}/releases/{position}")
-def stored(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> schemas.ReleaseAnswer:
+@router.get("/datasets/{name}/releases/{position}", response_model=schemas.ReleaseAnswer)
+def stored(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """A stored release, at no cost. `position` is that of its reservation, or of the record that settled it."""
-    account = readable(running.directory, name, position, caller)
-    return schemas.ReleaseAnswer.model_validate(replayed(account, position, part))
+    _, found = readable(running.directory, name, position, caller)
+    parts = parts_in(found.document)
+    return as_json({"position": found.reserved, "release": one_of_parts(parts, part), "parts": len(parts)})
 
 
 @router.get(
@@ -43,7 +66,7 @@ def stored(name: Named, position: Position, caller: Anyone, running: Running, pa
 )
 def certificate(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """The certificate of a release: its question, its price, its guarantee, and its place in the ledger."""
-    account = readable(running.directory, name, position, caller)
+    account, _ = readable(running.directory, name, position, caller)
     issued = running.directory.certificate(account, position, part)
     return Response(issued.to_json(), media_type="application/json")  # as it is: every byte is signed
 
@@ -67,8 +90,8 @@ def acts(_: Overseer, running: Running) -> tuple[books.Act, ...]:
     return running.directory.books.acts()
 
 
-def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> books.Account:
-    """The account of a release that the caller may read.
+def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> tuple[books.Account, books.Stored]:
+    """A release that the caller may read, with its account.
 
     An analyst may read releases that the analyst or the project paid for, and those that the analyst was served.
 
@@ -79,11 +102,10 @@ def readable(directory: DataDirectory, name: str, position: int, caller: Caller)
     account = directory.books.account(registered.name)
     gone = AccessError(404, "release", str(position), "is not one of yours", remedy="your history lists them")
     try:
-        reserved = account.answer(position).reserved
+        found = account.answer(position)
     except LedgerError:
         raise gone from None
-    if caller.sees_all or own_holders(caller) & set(account.payers(reserved)):
-        return account
-    if not directory.store.was_served(caller.name, registered.name, reserved):
+    paid = caller.sees_all or own_holders(caller) & set(account.payers(found.reserved))
+    if not paid and not directory.store.was_served(caller.name, registered.name, found.reserved):
         raise gone
-    return account
+    return account, found

@@ -1,5 +1,6 @@
 """Routes of questions. Plans and previews are free. Releases are paid before a row is read."""
 
+import json
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any
@@ -7,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Query, Response
 from starlette.concurrency import run_in_threadpool
 
+from neartwin.releases.documents import parts_in
 from neartwin.web import schemas
 from neartwin.web.auth import Analyst, Asker, Caller
 from neartwin.web.jobs import Job
-from neartwin.web.routes.datasets import Named, visible
+from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
-from neartwin.web.tasks import stored_answer
 
 router = APIRouter(tags=["questions"])
 Key = Annotated[
@@ -34,35 +35,20 @@ async def plan(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -
     return schemas.Plan.model_validate(await running.ask(_task("plan", name, ask, caller)))
 
 
-@router.post("/datasets/{name}/preview")
-async def preview(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -> schemas.Preview:
-    """Preview the cost, the expected errors and the budget after. This reads no row and spends nothing."""
-    return schemas.Preview.model_validate(await running.ask(_task("plan", name, ask, caller)))
-
-
-@router.post("/datasets/{name}/releases", status_code=202)
+@router.post("/datasets/{name}/releases", status_code=202, response_model=schemas.JobState)
 async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
-    name: Named,
-    ask: schemas.Ask,
-    caller: Analyst,
-    running: Running,
-    response: Response,
-    key: Key = "",
-    wait: Seconds = 0,
-) -> schemas.JobState:
+    name: Named, ask: schemas.Ask, caller: Analyst, running: Running, key: Key = "", wait: Seconds = 0
+) -> Response:
     """Start a release as a job. It pays, asks, adds noise and answers. A stored answer is served at no cost."""
-    await run_in_threadpool(visible, running.directory, name, caller)
-    job = running.jobs.submit(_task("release", name, ask, caller) | {"key": key})
-    return await _state(job, wait, running, response)
+    job = await run_in_threadpool(running.release, _task("release", name, ask, caller) | {"key": key})
+    return await _state(job, wait, running)
 
 
-@router.get("/jobs/{identity}")
-async def job(
-    identity: JobId, caller: Analyst, running: Running, response: Response, wait: Seconds = 0
-) -> schemas.JobState:
+@router.get("/jobs/{identity}", response_model=schemas.JobState)
+async def job(identity: JobId, caller: Analyst, running: Running, wait: Seconds = 0) -> Response:
     """The state of a release: queued, running or done. No more is shown, because speed may be data."""
     submitted = await run_in_threadpool(running.jobs.get, identity, caller.name)
-    return await _state(submitted, wait, running, response)
+    return await _state(submitted, wait, running)
 
 
 def _task(do: str, name: str, ask: schemas.Ask, caller: Caller) -> dict[str, Any]:
@@ -94,17 +80,23 @@ def fits(plan: Mapping[str, Any], left: Mapping[str, Fraction]) -> bool:
     )
 
 
-async def _state(job: Job, wait: float, running: Running, response: Response) -> schemas.JobState:
+async def _state(job: Job, wait: float, running: Running) -> Response:
     job = await running.jobs.wait(job, min(wait, running.settings.patience))
+    body: dict[str, Any] = dict.fromkeys(schemas.JobState.model_fields) | {"job": job.id, "state": job.state}
     if job.state != "done":
-        response.status_code = 202
-        return schemas.JobState.model_validate({"job": job.id, "state": job.state})
-    response.status_code = 200
-    body: dict[str, Any] = {"job": job.id, "state": "done"}
+        return as_json(body, 202)
     if "refused" in job.outcome:
-        body["error"] = job.outcome["refused"]
-    else:
-        done = job.outcome["done"]
-        account = running.directory.books.account(done["dataset"])
-        body |= await run_in_threadpool(stored_answer, account, done["position"]) | {"after": done["after"]}
-    return schemas.JobState.model_validate(body)
+        return as_json(body | {"error": job.outcome["refused"]})
+    return as_json(body | await run_in_threadpool(_stored, running, job.outcome["done"]))
+
+
+def _stored(running: Running, done: dict[str, Any]) -> dict[str, Any]:
+    document = running.directory.books.account(done["dataset"]).answer(done["position"]).document
+    first, *more = parts_in(document)
+    body = {"position": done["position"], "release": first}
+    return body | ({"releases": [first, *more]} if more else {})
+
+
+def as_json(body: dict[str, Any], status: int = 200) -> Response:
+    """An answer of the service's own JSON, which needs no check on its way out."""
+    return Response(json.dumps(body), status, media_type="application/json")

@@ -7,7 +7,6 @@ import sqlalchemy as sa
 from neartwin.errors import LedgerError
 from neartwin.ledger.book import TableRow
 from neartwin.ledger.store import Reading, Writing
-from neartwin.ledger.store.schema import stamp
 from neartwin.web.store import integrity, schema
 
 
@@ -32,8 +31,7 @@ def put(page: Writing, archived: Sequence[TableRow]) -> None:
     Raises:
         LedgerError: A row is of no table of a service, or differs from the acts that made it.
     """
-    schema.tables.create_all(page.connection, checkfirst=False)
-    stamp(page.connection, schema.VERSIONS, schema.HEAD)
+    schema.upgrade(page.connection, "")
     for one in archived:
         table = schema.tables.tables.get(one["table"])
         if table is None:

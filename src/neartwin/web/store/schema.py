@@ -1,8 +1,11 @@
-"""The tables of a service. `migrations` makes them; a test compares the two."""
+"""The tables of a service. A new version adds tables and changes none, so that `upgrade` needs no step for each."""
 
 import sqlalchemy as sa
 
-HEAD = "0004"  # the newest migration
+from neartwin.errors import LedgerError
+from neartwin.ledger.store.schema import stamp
+
+HEAD = "0004"  # the version of these tables
 VERSIONS = "neartwin_service_version"
 
 tables = sa.MetaData()
@@ -70,3 +73,21 @@ saved = sa.Table(
     sa.Column("fields", sa.Text, nullable=False),  # of the question page, as JSON
     sa.Column("created", sa.Text, nullable=False),
 )
+
+
+def upgrade(connection: sa.Connection, version: str) -> None:
+    """Make the tables that are missing.
+
+    Args:
+        connection: A transaction that writes.
+        version: The version of the present tables, or "" where there are none.
+
+    Raises:
+        LedgerError: The version is newer than this neartwin.
+    """
+    if version > HEAD:
+        raise LedgerError(f"the service's tables have version {version!r}; install a newer neartwin")
+    tables.create_all(connection)
+    if version == "0002":  # sessions are acts since, so that those without one end
+        connection.execute(session.delete())
+    stamp(connection, VERSIONS, HEAD)

@@ -11,22 +11,21 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from neartwin.errors import AccessError, LedgerError
-from neartwin.ledger import Fault, records
+from neartwin.ledger import Fault, records, wishes
 from neartwin.ledger.store import Database, Writing, migrate
-from neartwin.ledger.store.schema import stamp
+from neartwin.ledger.store.statements import Statement
 from neartwin.web.datasets import Dataset
 from neartwin.web.store import integrity, schema
 from neartwin.web.tokens import Token
 
-_FOLDER = Path(__file__).parent / "migrations"
-
-
+# what every request asks
+_DATASET = Statement(sa.select(schema.dataset.c.body).where(schema.dataset.c.name == sa.bindparam("its_name")))
+_TOKEN = Statement(sa.select(schema.token).where(schema.token.c.id == sa.bindparam("its_id")))
 _JOB_SECONDS = 3600  # that a job is remembered
 _SESSIONS = 20  # of one token at a time; a new one ends the oldest
 
@@ -41,11 +40,7 @@ class Store:
             version = migrate.version(connection, schema.VERSIONS)
         if version != schema.HEAD:
             with self._database.write() as page:  # holds the ledger, so that one process alone does it
-                if migrate.version(page.connection, schema.VERSIONS):
-                    migrate.upgrade(page.connection, _FOLDER, schema.VERSIONS)
-                else:
-                    schema.tables.create_all(page.connection)
-                    stamp(page.connection, schema.VERSIONS, schema.HEAD)
+                schema.upgrade(page.connection, migrate.version(page.connection, schema.VERSIONS))
 
     def close(self) -> None:
         """Close all connections."""
@@ -60,9 +55,8 @@ class Store:
     def dataset(self, name: str) -> Dataset | None:
         """A data set by name, or None."""
         with self._database.connection(writes=False) as connection:
-            statement = sa.select(schema.dataset.c.body).where(schema.dataset.c.name == name)
-            body = connection.execute(statement).scalar_one_or_none()
-        return None if body is None else Dataset.from_dict(json.loads(body))
+            row = _DATASET.row(connection, its_name=name)
+        return None if row is None else Dataset.from_dict(json.loads(row[0]))
 
     def register(self, dataset: Dataset, *, by: str) -> None:
         """Add a data set.
@@ -111,13 +105,28 @@ class Store:
     def token(self, identity: str) -> tuple[Token, str] | None:
         """A token with its hash, or None."""
         with self._database.connection(writes=False) as connection:
-            row = connection.execute(sa.select(schema.token).where(schema.token.c.id == identity)).one_or_none()
-        return None if row is None else (_token(row), row.hash)
+            row = _TOKEN.row(connection, its_id=identity)
+        if row is None:
+            return None
+        parts = dict(zip(schema.token.columns.keys(), row, strict=True))
+        token_hash = parts.pop("hash")
+        return Token(**parts), token_hash
 
     def add_token(self, token: Token, token_hash: str, *, by: str) -> None:
-        """Store a new token and its hash. `by` is the curator, for the record."""
+        """Store a new token and its hash. `by` is the curator, for the record.
+
+        Raises:
+            AccessError: Status 428. Two people are needed for a curator's token where there is a curator. It is a wish now.
+        """
+        others = any(one.role == "curator" and one.live(datetime.now(UTC)) for one in self.tokens())
+        days = (datetime.fromisoformat(token.expires) - datetime.fromisoformat(token.created)).days
+        act: dict[str, object] = {"name": token.name, "role": token.role, "project": token.project, "days": days}
         with self._database.write() as page:
-            _put_token(page, token, token_hash, by)
+            may = token.role != "curator" or not others or wishes.agreed(page, by, "token", act)
+            if may:
+                _put_token(page, token, token_hash, by)
+        if not may:
+            raise wishes.refusal("token")
 
     def admit(self, token: Token) -> Token:
         """Store the token of a person whom a sign-in server confirmed, or renew it under the name of the first sign-in.

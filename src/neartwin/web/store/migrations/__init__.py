@@ -1,1 +1,0 @@
-"""Alembic migrations of a service's tables, oldest first; none is ever changed."""

@@ -1,0 +1,43 @@
+"""The history of a data set comes in pages, newest first, and no page reads more than it shows."""
+
+import pytest
+
+from neartwin.accounting.budgets import pure
+from neartwin.client import connect
+from neartwin.ledger.store import Reading
+from tests.web.conftest import bearer
+from tests.web.server import serving, without_processes
+
+HISTORY = "/v1/datasets/purchases/history"
+
+
+def test_pages_of_the_history_are_all_of_it_once(client, directory, tokens, monkeypatch):
+    account = directory.books.account("purchases")
+    for number in range(1, 8):
+        account.allot("analyst:ada" if number % 2 else "analyst:bob", pure(f"0.{number}"))
+    whole = client.get(HISTORY, headers=bearer(tokens["curator"])).json()
+    assert [entry["position"] for entry in whole] == [entry.position for entry in account.history()]
+    read = []
+    readable = Reading._readable
+    monkeypatch.setattr(Reading, "_readable", lambda page, *at: read.append(at) or readable(page, *at))
+    pages, before = [], {}
+    while page := client.get(HISTORY, params={"limit": 3, **before}, headers=bearer(tokens["curator"])).json():
+        assert len(page) <= 3
+        assert len(read) <= 3 + 2  # with the record that opened the account
+        pages, before = [*page, *pages], {"before": page[0]["position"]}
+        read.clear()
+    assert pages == whole
+    own = client.get(HISTORY, params={"limit": 2}, headers=bearer(tokens["analyst"])).json()
+    assert [entry["caps"]["epsilon"] for entry in own] == ["1/2", "7/10"]
+    for wrong in ({"limit": 0}, {"limit": 1001}, {"before": 0}):
+        assert client.get(HISTORY, params=wrong, headers=bearer(tokens["analyst"])).status_code == 422
+
+
+@pytest.mark.slow
+def test_a_client_reads_all_pages(directory, tokens):
+    account = directory.books.account("purchases")
+    for number in range(1, 1_004):
+        account.allot("analyst:ada", pure(f"{number}/2000"))
+    with without_processes(), serving(directory) as address:
+        found = connect(address, tokens["analyst"]).open("purchases").history()
+    assert [entry.caps["epsilon"] * 2000 for entry in found] == list(range(1, 1_004))

@@ -1,0 +1,136 @@
+"""What weakens a promise takes effect when two people want the very same, and not before."""
+
+import re
+
+import pytest
+from click.testing import CliRunner
+
+from neartwin.cli import main
+from neartwin.errors import AccessError
+from neartwin.ledger import wishes
+from tests.web.conftest import bearer
+
+CAP = {"target": {"epsilon": "2"}, "reason": "the board"}
+TOKEN = {"name": "dora", "role": "curator", "days": 30}
+
+
+@pytest.fixture
+def two(client, directory, tokens):
+    """Two curators' headers, in a service that needs both."""
+    second = directory.mint("carl", "curator", by="console")[1]
+    both = bearer(tokens["curator"]), bearer(second)
+    for _ in range(2):
+        directory.books.need_two_people(by="console")
+    return both
+
+
+def cap(directory):
+    return directory.books.account("purchases").caps["epsilon"]
+
+
+def raised(client, headers, body=CAP):
+    return client.put("/v1/datasets/purchases/cap", json=body, headers=headers).status_code
+
+
+def test_a_budget_is_raised_by_the_second_curator_alone(client, directory, two):
+    carol, carl = two
+    assert [raised(client, carol), raised(client, carol), cap(directory)] == [428, 428, 1]  # the same person twice
+    other = CAP | {"target": {"epsilon": "3"}}
+    assert [raised(client, carl, other), cap(directory)] == [428, 1]  # altered between
+    assert [raised(client, carl, CAP | {"reason": "nobody"}), cap(directory)] == [428, 1]
+    assert [raised(client, carl), cap(directory)] == [200, 2]
+    assert [raised(client, carol, other), cap(directory)] == [200, 3]  # whoever was first
+    assert raised(client, carl, CAP | {"target": {"epsilon": "4"}}) == 428
+    acts = [(act.who, act.what) for act in directory.books.acts("purchases") if act.what in {"wish", "agree", "cap"}]
+    assert acts[0] == ("carol", "wish")
+    assert acts.count(("carol", "wish")) == 1
+    assert acts[3:5] == [("carl", "agree"), ("carl", "cap")]
+    assert directory.verify().whole
+
+
+def test_a_wish_expires_and_serves_once(client, directory, two, monkeypatch):
+    carol, carl = two
+    assert raised(client, carol) == 428
+    monkeypatch.setattr(wishes, "DAYS", 0)
+    assert [raised(client, carl), cap(directory)] == [428, 1]
+    monkeypatch.setattr(wishes, "DAYS", 7)
+    assert [raised(client, carl), cap(directory)] == [200, 2]  # of two wishes for the same, carol's is taken
+    assert client.post("/v1/tokens", json=TOKEN, headers=carol).status_code == 428
+    assert client.post("/v1/tokens", json=TOKEN, headers=carl).status_code == 201
+    assert client.post("/v1/tokens", json=TOKEN, headers=carl).status_code == 428  # the wish was used
+
+
+def test_a_curators_token_needs_two_and_others_one(client, directory, two):
+    carol, carl = two
+    assert client.post("/v1/tokens", json=TOKEN | {"role": "analyst"}, headers=carol).status_code == 201
+    before = len(directory.store.tokens())
+    for _ in range(2):
+        assert client.post("/v1/tokens", json=TOKEN, headers=carol).status_code == 428
+    assert client.post("/v1/tokens", json=TOKEN | {"name": "dorah"}, headers=carl).status_code == 428
+    assert len(directory.store.tokens()) == before
+    made = client.post("/v1/tokens", json=TOKEN, headers=carl).json()
+    assert client.get("/v1/me", headers=bearer(made["token"])).json()["role"] == "curator"
+
+
+@pytest.mark.slow
+def test_a_terminal_makes_the_next_curator_where_none_is_left(directory, two, tokens):
+    with pytest.raises(AccessError, match="second person"):
+        directory.mint("dora", "curator", by="console")
+    for token in directory.store.tokens():
+        directory.store.revoke(token.id, by="console")
+    directory.mint("dora", "curator", by="console")
+    with pytest.raises(AccessError, match="second person"):
+        directory.mint("emil", "curator", by="dora")
+
+
+@pytest.mark.slow
+def test_the_terminal_is_one_person(client, directory, tokens, two):
+    place = ["--data", str(directory.place)]
+    make = ["token", "dora", *place, "--role", "curator", "--days", "30"]
+    raise_cap = [
+        "ledger",
+        "raise",
+        directory.ledger_place,
+        "purchases",
+        "--budget",
+        "epsilon=2",
+        "--reason",
+        "the board",
+    ]
+    for command in (make, make, raise_cap, raise_cap):
+        said = CliRunner().invoke(main, command)
+        assert (said.exit_code, "second person" in said.output) == (2, True)
+    assert cap(directory) == 1
+    assert raised(client, two[1]) == 200
+    assert client.post("/v1/tokens", json=TOKEN, headers=two[0]).status_code == 201
+
+
+def signed(client, headers):
+    """Sign in; the session's secret."""
+    client.cookies.clear()
+    client.get("/signin")
+    client.post("/signin", data={"token": headers["Authorization"].removeprefix("Bearer ")})
+    return client.get("/v1/me").json()["csrf"]
+
+
+@pytest.mark.slow
+def test_pages_show_a_wish_and_let_the_other_curator_agree(client, directory, two):
+    carol, carl = two
+    office, people = "/data/purchases/office", "/people"
+    csrf = signed(client, carol)
+    said = client.post("/data/purchases/cap", data={"csrf": csrf, "target": "epsilon=2.5", "reason": "why not"})
+    assert (said.status_code, "it waits for a second curator" in said.text) == (428, True)
+    client.post(people, data={"csrf": csrf, "name": "dora", "role": "curator", "days": "30"})
+    assert all("It waits for another curator." in client.get(page).text for page in (office, people))
+    signed(client, carl)
+    for page in (office, people):
+        text = client.get(page).text
+        (action, hidden) = re.search(
+            r'<form method="post" action="([^"]+)">((?:<input type="hidden"[^>]+>)+)\s*<p[^>]*><button class="main">Agree',
+            text,
+        ).groups()
+        fields = dict(re.findall(r'name="([^"]+)" value="([^"]*)"', hidden))
+        assert client.post(action, data=fields).status_code == 200
+    assert cap(directory) == 2.5
+    assert [token.name for token in directory.store.tokens() if token.role == "curator"].count("dora") == 1
+    assert directory.books.wishes() == ()
