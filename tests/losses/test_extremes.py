@@ -47,7 +47,7 @@ def sampled_twice(e, q, order, eps):
     return outer * one(eps - high) + inner * one(eps - low) + mp.quad(ramp, knots)
 
 
-@pytest.mark.parametrize("order", ["remove", "add"])
+@pytest.mark.parametrize("order", [pytest.param("remove", marks=pytest.mark.slow), "add"])
 def test_two_sampled_laplace_mechanisms_by_quadrature(order):
     whole = 2 * SubsampledLaplace(epsilon="0.5", rate="0.25")
     with mp.workdps(16):

@@ -52,7 +52,7 @@ def noisy_max_by_quadrature(scores, winner, density, cdf):
 
 def test_winning_probabilities_follow_the_definitions():
     scale, b = Fraction(3, 2), mpmath.mpf(3) / 2
-    for scores in (np.array([10, 9, 8]), np.array([4, 4, 0, -30]), np.array([0, 0])):
+    for scores in (np.array([4, 4, -30]), np.array([1, 0])):
         p = np.exp((scores - scores.max()) / float(scale))
         assert exponential_noise_wins(scores, scale) == pytest.approx(permute_and_flip_by_orders(p), rel=1e-12)
         assert gumbel_noise_wins(scores, scale) == pytest.approx(p / p.sum(), rel=1e-13)
