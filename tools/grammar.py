@@ -39,7 +39,7 @@ ROWS = {
     "choices: CASE, IF, COALESCE, NULLIF": "CASE WHEN ok THEN COALESCE(x, 0) ELSE IF(k = 1, 2, NULLIF(y, 3)) END > 1",
     "casts, which give NULL where they cannot": "TRY_CAST(town AS INTEGER) > 3 OR CAST(k AS DOUBLE) > 3",
     "bins: WIDTH_BUCKET": "WIDTH_BUCKET(x, 0, 100, 10) = 3",
-    "parts of dates": "EXTRACT(month FROM at) = 3 OR DATE_TRUNC('month', at) = DATE '2024-03-01'",
+    "parts of dates": "EXTRACT(month FROM at) = 3 OR DATE_TRUNC('month', at) = DATE_TRUNC('year', CAST(at AS DATE))",
     "distances of dates": "DATE_DIFF('day', day, DATE '2024-01-31') > 3",
     "intervals": "at - INTERVAL '1' DAY > TIMESTAMP '2024-01-31 12:00:00'",
     "dates as text: STRFTIME": "STRFTIME(day, '%Y-%m') = '2024-01'",
@@ -66,6 +66,9 @@ SAME = {
         f"{ALL} WHERE at - CAST(day AS TIMESTAMP) < INTERVAL '3' DAY",
         f"{ALL} WHERE at < CAST(day AS TIMESTAMP) + INTERVAL '3' DAY",
     ),
+    "approximate numbers of distinct values": (
+        "SELECT APPROX_COUNT_DISTINCT(town) AS n FROM visits", "SELECT COUNT(DISTINCT town) AS n FROM visits",
+    ),
     "FILTER, COUNT_IF": (
         "SELECT COUNT_IF(x > 5) AS n FROM visits", "SELECT COUNT(CASE WHEN x > 5 THEN 1 END) AS n FROM visits",
     ),
@@ -83,11 +86,18 @@ FREE = {
     "a share of the total": (
         "SELECT town, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS part FROM visits GROUP BY town", TOWNS,
     ),
+    "comparisons of statistics, as 1 and 0": (
+        "SELECT town, COUNT(*) AS n, COUNT(*) > 5 AS many FROM visits GROUP BY town", TOWNS,
+    ),
     "constants beside statistics": ("SELECT town, COUNT(*) AS n, 7 AS seven FROM visits GROUP BY town", TOWNS),
     "values cut at 0": ("SELECT town, GREATEST(COUNT(*), 0) AS n FROM visits GROUP BY town", TOWNS),
     "values that only grow": ("SELECT town, MONOTONE(COUNT(*)) AS n FROM visits GROUP BY town", TOWNS),
 }  # fmt: skip
 PAID = {
+    "the first and last day, and the first letters of the least text": (
+        "SELECT MIN(day) AS a, MAX(at) AS b, MIN(town) AS c FROM visits"
+    ),
+    "a date in WHERE, asked first": f"{ALL} WHERE day > (SELECT MAX(day) FROM visits) - INTERVAL '30' DAY",
     "computed groups": "SELECT DATE_TRUNC('month', at) AS m, COUNT(*) AS n FROM visits GROUP BY m",
     "margins: GROUPING SETS, CUBE, ROLLUP": "SELECT town, k, COUNT(*) AS n FROM visits GROUP BY ROLLUP (town, k)",
     "running and moving sums of groups": "SELECT k, SUM(COUNT(*)) OVER (ORDER BY k) AS n FROM visits GROUP BY k",

@@ -81,6 +81,14 @@ MEANT = [
     ("postgres", "CAST(x AS DECIMAL(10, 0))", "round(x)"),
     ("tsql", "CAST(x AS FLOAT(53))", "x"),
     ("snowflake", "SPLIT_PART(t, '-', 2)", "split_part(t, '-', 2)"),
+    ("tsql", "LEN(CONCAT(t, '  '))", "length(rtrim(t))"),
+    ("mysql", "LENGTH(CONCAT(t, 'é'))", "strlen(t) + 2"),
+    ("bigquery", "LENGTH(CONCAT(t, 'é'))", "length(t) + 1"),
+    ("redshift", "CONCAT(t, CASE WHEN ok THEN 'x' END)", "t || CASE WHEN ok THEN 'x' END"),
+    ("tsql", "CONVERT(VARCHAR(7), a, 120)", "strftime(a, '%Y-%m')"),
+    ("postgres", "CAST(x / 3 AS NUMERIC)", "x / 3"),
+    ("mysql", "CAST(x AS DECIMAL)", "round(x)"),
+    ("duckdb", "DATE_TRUNC('month', CAST(a AS DATE))", "date_trunc('month', CAST(a AS DATE))"),
     ("tsql", "ok = 1", "ok"),
     ("tsql", "t IN (N'Ulm', 'x-y')", "t IN ('Ulm', 'x-y')"),
     ("tsql", "DATEADD(day, -7, d)", "d - 7"),
@@ -179,6 +187,8 @@ TEXTS = [  # over events(who, a, d, x, w, t, ok)
      "(SELECT t, SAFE_DIVIDE(k, n) AS p FROM g) SELECT t, ROUND(p, 2) AS p FROM h WHERE p > 0.1 ORDER BY p"), ""),
     ("spark", ("SELECT t, COUNT(*) AS n FROM (SELECT who, t, ROW_NUMBER() OVER (PARTITION BY who ORDER BY x DESC, a) AS r "
      "FROM events) q WHERE r = 1 GROUP BY t"), ""),
+    ("duckdb", "SELECT t, COUNT(*) > 1200 AS many FROM events GROUP BY t",
+     "SELECT t, CASE WHEN COUNT(*) > 1200 THEN 1 ELSE 0 END AS many FROM events GROUP BY t"),
     ("postgres", "SELECT n / 4 AS h, COUNT(*) AS people FROM (SELECT who, COUNT(*) AS n FROM events GROUP BY who) q GROUP BY 1",
      "SELECT n // 4 AS h, COUNT(*) AS people FROM (SELECT who, COUNT(*) AS n FROM events GROUP BY who) q GROUP BY 1"),
 ]  # fmt: skip

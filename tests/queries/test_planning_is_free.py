@@ -141,7 +141,7 @@ def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreada
         (lambda t: t.group_by("who", keys=[True]), QueryError, "not of the type of 'who', integer"),
         (lambda t: t.group_by("town", keys="Ulm.txt" * 0 or 5), QueryError, "must be a list"),
         (lambda t: t.group_by("town", keys=[]), QueryError, "at least one key"),
-        (lambda t: t.where("paid"), QueryError, "must be a condition"),
+        (lambda t: t.where("paid"), QueryError, "no condition"),
         (lambda t: t.where("paid > 'x'"), QueryError, "compares"),
         (lambda t: t.where("paid/0 > 2"), QueryError, "is not allowed in a row"),
         (lambda t: t.where("paid > (SELECT 1)"), QueryError, "not allowed"),

@@ -166,6 +166,12 @@ HOSTILE = {
     + ", ".join(f"COUNT(*) / {i}" for i in range(1, 1500)),
     "filters": "SELECT city, COUNT(*) FROM purchases GROUP BY city HAVING "
     + " OR ".join(f"COUNT(*) / {i} > 2" for i in range(1, 900)),
+    "conditions": "SELECT city, COUNT(*) FROM purchases GROUP BY city HAVING "
+    + " OR ".join(f"COUNT(*) > {i}" for i in range(2000)),
+    "some conditions": "SELECT city, COUNT(*) FROM purchases GROUP BY city HAVING "
+    + " OR ".join(f"COUNT(*) > {i}" for i in range(700)),
+    "groups": "SELECT COUNT(*) FROM purchases GROUP BY " + ", ".join(f"cds + {i}" for i in range(2000)),
+    "comparisons": "SELECT COUNT(*) FROM purchases WHERE " + " OR ".join(f"cds = {i}" for i in range(2400)),
     "an exponent": "SELECT COUNT(*) * 1e999 FROM purchases",
     "a macro": "SELECT COUNT(*) FROM purchases WHERE at > DATE '2024-01-01' + getenv('HOME')",
     "a file": "SELECT COUNT(*) + (SELECT 1 FROM read_text('/etc/passwd')) FROM purchases",

@@ -17,6 +17,7 @@ changes no sensitivity, so limits, noise and price are those planned before it w
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, isfinite
@@ -44,12 +45,13 @@ from neartwin.statistics.base import Statistic
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit, Table
-from neartwin.tables.types import NUMERIC
+from neartwin.tables.types import NUMERIC, ColumnType, of_code
 
 _OCTAVES = 12
 # The probability that no cell is noise alone. One empty cell far out would stand for large values, and spoil the choice.
 SURE = 0.9999
 _MOST_ROWS = 256  # the most rows of a unit in the count of all rows
+_ASKED = NUMERIC | {ColumnType.DATE}  # types of scalar answers
 _SCALARS = Fraction(1, 5)  # of the spend for scalar answers: a number over all rows is less noisy than those of groups
 
 
@@ -223,16 +225,17 @@ class GivenAnswers(Choice):
 
     Attributes:
         stage: The questions.
-        numbers: The noisy numbers.
+        numbers: The noisy numbers, or dates.
     """
 
     stage: "ScalarAnswers"
-    numbers: tuple[float, ...]
+    numbers: tuple[float | str | date, ...]
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The numbers, in words."""
-        found = (f"{what}, is {number:.9g}" for what, number in zip(self.stage.asked, self.numbers, strict=True))
+        shown = (f"{one:.9g}" if isinstance(one, float) else one for one in self.numbers)
+        found = (f"{what}, is {number}" for what, number in zip(self.stage.asked, shown, strict=True))
         return (f"Asked first: {'; '.join(found)}. Rows were compared with that; the bars are of these rows.",)
 
 
@@ -275,9 +278,9 @@ class ScalarAnswers(_Pilots):
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
         """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0."""
-        answers = (one.resolve(engine, source)[0].answer(engine, source) for one in self.plans)
-        values = (float(one.columns[0].values[0]) for one in answers)
-        numbers = tuple(value if isfinite(value) else 0.0 for value in values)
+        answers = (one.resolve(engine, source)[0].answer(engine, source).columns[0] for one in self.plans)
+        values = ((one.kind, float(one.values[0])) for one in answers)
+        numbers = tuple(of_code(kind, value if isfinite(value) else 0.0) for kind, value in values)
         rows = plan.query.groups.rows
         conditions = tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions)
         query = replace(plan.query, groups=replace(plan.query.groups, rows=Rows(rows.table, conditions)))
@@ -310,12 +313,10 @@ def scalar_plan(
     """
     rows, own = query.groups.rows, replace(limits, max_groups=None, max_discovered_groups=None, loss_share=0)
     for one in rows.first:
-        kinds = [kind in NUMERIC for kind in one.released.values()] if isinstance(one, Query) else []
+        kinds = [kind in _ASKED for kind in one.released.values()] if isinstance(one, Query) else []
         if kinds != [True] or one.groups.rows.first or one.after != NOTHING or _people(one) != _people(query):
             line = "rows.where('amount > $1', rows.agg(typical=nt.mean('amount', 0, 200)))"
-            raise QueryError(
-                f"{one!r} cannot be asked first: it must have one number, of the same people; write {line}"
-            )
+            raise QueryError(f"{one!r} cannot be asked first: it must have one number of the same people; write {line}")
     first, rest = split_budget(spend, _SCALARS)
     each = share_of(first, Fraction(1, len(rows.first)), delta=NO_DELTA)
     plans = tuple(plan_of(one, spend=each, limits=own) for one in rows.first)
@@ -335,7 +336,7 @@ def private_range_of(query: Query) -> PrivateRange | None:
     choices = {one.private_range for one in query.aggregates.values()} - {None}
     if len(choices) > 1:
         raise ParameterError(
-            "clip", sorted(map(str, choices)), "must be equal in all sums and means with a private range"
+            "clip", sorted(map(str, choices)), "must be equal in all sums and means with private ranges"
         )
     return next(iter(choices), None)
 

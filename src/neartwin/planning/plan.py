@@ -114,6 +114,11 @@ class Plan(ABC):
     # What a release of it looks like
 
     @property
+    def has_codes(self) -> bool:
+        """Whether numbers of its release stand for dates or texts."""
+        return False
+
+    @property
     def group_columns(self) -> tuple[str, ...]:
         """Names of the release's group columns."""
         return self.stage.group_columns
@@ -306,6 +311,11 @@ class QueryPlan(Plan):
     def columns(self) -> tuple[tuple[str, str], ...]:
         """The name and the description of each statistic of the release, in order."""
         return tuple((label, str(one)) for name, one in self.query.aggregates.items() for label in one.labels(name))
+
+    @property
+    def has_codes(self) -> bool:
+        """Whether a statistic is of dates or texts."""
+        return any(one.kind(self.stage.table) is not ColumnType.NUMBER for one in self.query.aggregates.values())
 
     @property
     def can_cut(self) -> bool:

@@ -220,9 +220,7 @@ def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ..
     """
     values = tuple(tuple(dict.fromkeys(key[place] for key in keys)) for place in range(columns))
     if prod(map(len, values)) != len(keys):
-        raise QueryError(
-            "marginals need keys that are a product: give the values of each column, as keys={'sex': [...], ...}"
-        )
+        raise QueryError("marginals need keys that are a product: give values by column, as keys={'sex': [...], ...}")
     return values
 
 
@@ -237,9 +235,7 @@ def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noq
         QueryError: There are other statistics.
     """
     if len(aggregates) != 1 or not linear:
-        raise QueryError(
-            "marginals and workloads take one count() or sum(...); ask other statistics in questions of their own"
-        )
+        raise QueryError("marginals and workloads take one count() or sum(...); ask others in questions of their own")
 
 
 def named(columns: Sequence[str], margin: Sequence[int]) -> str:

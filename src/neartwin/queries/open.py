@@ -150,7 +150,7 @@ def table(
     )
     if unit not in schema and unit in (getattr(getattr(data, "index", None), "names", None) or ()):
         raise SchemaError(
-            f"unit={unit!r} is the index of the frame, and must be a column; write {variable(data)}.reset_index()"
+            f"unit={unit!r} is the index of the frame, and no column; write {variable(data)}.reset_index()"
         )
     _check(opened)
     return Rows(opened if period is None else _within(opened, period))

@@ -107,12 +107,18 @@ class Rows:
         <Query of 'people': rich = count()>
         """
         made_of(str, "a SQL text; write rows.where('amount > 5')", where=condition)
-        asked, kind = (*self.first, *first), ColumnType.NUMBER
-        answers = {f"${i}": RowExpression("", kind, Term("answer", kind, value=i)) for i in range(1, 1 + len(asked))}
+        asked, answers = (*self.first, *first), {}
+        for i, one in enumerate(asked, 1):
+            kind = (
+                ColumnType.DATE
+                if isinstance(one, Query) and ColumnType.DATE in one.released.values()
+                else ColumnType.NUMBER
+            )
+            answers[f"${i}"] = RowExpression("", kind, Term("answer", kind, value=i))
         checked = RowExpression.parse(condition, self.table.schema, {**self.table.computed, **answers})
         if checked.type is not ColumnType.BOOLEAN:
             raise QueryError(
-                f"where={condition!r} is {checked.type}, and must be a condition; write rows.where('{condition} > 5')"
+                f"where={condition!r} is {checked.type}, no condition; write rows.where('{condition} > 5')"
             )
         return replace(self, conditions=(*self.conditions, checked), first=asked)
 
@@ -220,7 +226,7 @@ class Rows:
         if given and isinstance(given[-1], list | tuple):
             line = f"{given[0]!r}, keys={given[-1]!r}" if given[1:] else ", ".join(map(repr, given[0]))
             raise QueryError(
-                f"group_by({given[-1]!r}): columns come one by one, keys by name; write rows.group_by({line})"
+                f"group_by({given[-1]!r}): columns are single, keys have a name; write rows.group_by({line})"
             )
         rows, names = self, []
         for column in columns:
@@ -448,7 +454,7 @@ class Query:
         else:
             types = {name: self.table.schema[name] for name in groups.columns}
         for name, statistic in self.aggregates.items():
-            types |= statistic.released(name)
+            types |= statistic.released(name, self.table)
         return types | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
 
 

@@ -79,9 +79,7 @@ class Workload:
         if self.kind == "weights":
             return self._weights(keys)
         if len(columns) > 1:
-            raise QueryError(
-                f"{self.kind}() go over one group column; group by {columns[-1]!r} alone, or give weights by key"
-            )
+            raise QueryError(f"{self.kind}() go over one column; group by {columns[-1]!r} alone, or give weights")
         first, last = self._ends(len(keys))
         (column,) = columns
         queries = Intervals(len(keys), first, last)
@@ -103,9 +101,7 @@ class Workload:
         if max(lengths) > cells:
             raise ParameterError("lengths", max(lengths), f"must be at most the number of keys, {cells}")
         if sum(cells + 1 - length for length in lengths) > MOST_QUERIES:
-            raise QueryError(
-                f"range_sums(): there are more than {MOST_QUERIES:,} ranges; name the lengths that you need with lengths=[...]"
-            )
+            raise QueryError(f"range_sums(): more than {MOST_QUERIES:,} ranges; name the lengths with lengths=[...]")
         pairs = np.array([(a, a + length - 1) for length in lengths for a in range(cells + 1 - length)], dtype=np.int64)
         return pairs[:, 0], pairs[:, 1]
 
@@ -192,9 +188,7 @@ def moving_sums(before: int, after: int = 0) -> Workload:
     for name, reach in (("before", before), ("after", after)):
         integer(at_least=0, **{name: reach})
     if before == after == 0:
-        raise ParameterError(
-            "before", before, "must be at least 1 if after is 0", remedy="leave the workload out to ask for the groups"
-        )
+        raise ParameterError("before", before, "must be at least 1 if after is 0", remedy="ask without a workload")
     return Workload("moving", lengths=(before, after))
 
 
@@ -211,9 +205,7 @@ def weighted(table: Any) -> Workload:
         QueryError: The mapping has another form.
     """
     if not isinstance(table, Mapping) or not table:
-        raise QueryError(
-            "workload() takes nt.prefix_sums(), nt.range_sums(), nt.moving_sums(...) or {name: {key: weight}}"
-        )
+        raise QueryError("workload() takes nt.prefix_sums(), nt.range_sums(), nt.moving_sums() or {name: weights}")
     queries = []
     for name, weights in table.items():
         if not isinstance(name, str) or not name or not isinstance(weights, Mapping):

@@ -175,8 +175,10 @@ def run_to_parquet(account: Account, prepared: PreparedRelease, place: str, *, e
         raise QueryError(
             "HAVING, ORDER BY, LIMIT, ratios and shapes are not applied to a written table: leave them out, and read it with them"
         )
-    if any(stage.by_unit for stage in plan.stages):
-        raise QueryError("a count of distinct values is not for a written table: release it, or leave it out")
+    if plan.has_codes or any(stage.by_unit for stage in plan.stages):
+        raise QueryError(
+            "counts of distinct values, dates and texts are not for a written table: release them, or leave them out"
+        )
     work = _work(engine, prepared, place)
     ticket = reserve(account, [prepared], prepared.digest, ACCOUNT_ALONE)
     if isinstance(ticket, Stored):

@@ -70,7 +70,7 @@ def having(release: AnyTable, condition: str) -> AnyTable:
     Raises:
         QueryError: The condition is not understood, or is no condition.
     """
-    numbers = {one.name: (ColumnType.NUMBER, [float(value) for value in one.values]) for one in release.statistics}
+    numbers = {one.name: (one.kind, one.meant(list(map(float, one.values)))) for one in release.statistics}
     columns = {name: (_kind(values), values) for name, values in _groups(release).items()} | numbers
     checked = RowExpression.parse(condition, {name: kind for name, (kind, _) in columns.items()})
     if checked.type is not ColumnType.BOOLEAN:

@@ -23,7 +23,7 @@ from neartwin.errors import ParameterError
 from neartwin.interactive import at_a_prompt
 from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
-from neartwin.tables.types import Key
+from neartwin.tables.types import ColumnType, Key
 
 MOST_LINES = 60  # the most groups that the text shows
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
@@ -194,9 +194,9 @@ class Release(StatisticsTable):
         """One row a group: the group columns, then each statistic with `_lower` and `_upper`, null where a bar is open."""
         columns: dict[str, Any] = {name: [key[i] for key in self.keys] for i, name in enumerate(self.group_columns)}
         for statistic in self.statistics:
-            columns[statistic.name] = list(statistic.values)
-            columns[f"{statistic.name}_lower"] = _ends(statistic.lower)
-            columns[f"{statistic.name}_upper"] = _ends(statistic.upper)
+            columns[statistic.name] = statistic.meant(statistic.values)
+            columns[f"{statistic.name}_lower"] = _ends(statistic.meant(statistic.lower))
+            columns[f"{statistic.name}_upper"] = _ends(statistic.meant(statistic.upper))
         return pa.table(columns)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -360,6 +360,8 @@ def shown(statistic: Statistic, place: int) -> str:
     '7 (0 to 17)'
     """
     value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
+    if statistic.kind is not ColumnType.NUMBER:
+        return "{} ({} to {})".format(*statistic.meant([value, low, high]))
     if low is None or high is None:
         known = [f"at {word} {end:,.4g}" for word, end in (("least", low), ("most", high)) if end is not None]
         return f"{value:,.3g} ({', '.join(known) or 'no bar is proven'})"
@@ -411,10 +413,11 @@ def _statistic(part: dict[str, Any]) -> Statistic:
     for name, end in (("lower", -_OPEN), ("upper", _OPEN)):
         if end in ends[name]:
             ends[name] = tuple(None if value == end else value for value in ends[name])
-    return Statistic(name=part["name"], what=part["what"], confidence=part.get("confidence"), **ends)
+    kind = ColumnType(part.get("kind", ColumnType.NUMBER))
+    return Statistic(name=part["name"], what=part["what"], confidence=part.get("confidence"), kind=kind, **ends)
 
 
-def _ends(ends: Sequence[float | None]) -> pa.Array:
+def _ends(ends: Sequence[Any]) -> pa.Array:
     """A column of ends of bars. One with open ends alone is of doubles too."""
     column = pa.array(ends)
     return column.cast(pa.float64()) if pa.types.is_null(column.type) else column
@@ -437,4 +440,5 @@ def _revived(value: Any) -> object:
 
 def _fields(value: Any) -> dict[str, Any]:
     """A value's fields as they are: `dataclasses.asdict` copies every number of every group."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
+    every = {field.name: getattr(value, field.name) for field in fields(value)}
+    return {name: one for name, one in every.items() if one is not ColumnType.NUMBER}  # as documents were before dates

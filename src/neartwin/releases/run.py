@@ -199,9 +199,7 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
         group_columns=prepared.group_columns,
         keys=answer.keys,
         statistics=tuple(
-            Statistic(
-                name=one.name, what=what, values=tuple(one.values), lower=tuple(one.lower), upper=tuple(one.upper)
-            )
+            Statistic(name=one.name, what=what, kind=one.kind, **one.tuples())
             for one, (_, what) in zip(answer.columns, description.columns, strict=True)
         ),
         confidence=CONFIDENCE,

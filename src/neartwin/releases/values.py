@@ -1,12 +1,12 @@
 """Values of a release: one statistic of every group with its bar, and where the release comes from."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
-from neartwin.tables.types import Key
+from neartwin.tables.types import ColumnType, Key, of_code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +23,7 @@ class Statistic:
         lower: The lower ends of the bars, (groups,); None where nothing bounds a bar.
         upper: The upper ends of the bars, (groups,); None where nothing bounds a bar.
         confidence: The confidence of the bars; None for the release's.
+        kind: The type that values and ends stand for: a date is its days since 1970-01-01.
     """
 
     name: str
@@ -31,6 +32,11 @@ class Statistic:
     lower: tuple[float | None, ...]
     upper: tuple[float | None, ...]
     confidence: float | None = None
+    kind: ColumnType = ColumnType.NUMBER
+
+    def meant(self, values: Sequence[float | None]) -> list[Any]:
+        """Values or ends as dates, texts or numbers."""
+        return [None if value is None else of_code(self.kind, value) for value in values]
 
     def half_widths(self) -> list[float]:
         """Half of the bars' lengths, (groups,), infinite for open bars."""

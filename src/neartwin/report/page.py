@@ -17,7 +17,7 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release
 from neartwin.report.figures import risk_figure
 from neartwin.report.svg import Bar, Drawing, bars, over_time, stacked
-from neartwin.tables.types import Key
+from neartwin.tables.types import ColumnType, Key
 
 
 def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
         series.setdefault("" if time is None else _label(release.keys[place], without=time), []).append(place)
     drawings: list[Drawing] = []
     alike = len({one.what for one in release.statistics}) < len(release.statistics)
-    for one in release.statistics:
+    for one in (one for one in release.statistics if one.kind is ColumnType.NUMBER):
         ends = [end for i in places for end in (one.values[i], one.lower[i], one.upper[i]) if end is not None]
         column = one.what.startswith("histogram(")
         for group, shown in series.items():

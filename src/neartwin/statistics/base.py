@@ -83,12 +83,18 @@ class Estimate:
         values: The values, (groups,).
         lower: The lower ends of their bars, (groups,); None where nothing bounds a bar.
         upper: The upper ends of their bars, (groups,); None where nothing bounds a bar.
+        kind: The type that values and ends stand for: see `neartwin.tables.types.of_code`.
     """
 
     name: str
     values: Sequence[float]
     lower: Sequence[float | None]
     upper: Sequence[float | None]
+    kind: ColumnType = field(default=ColumnType.NUMBER, kw_only=True)
+
+    def tuples(self) -> dict[str, Any]:
+        """Its numbers by the words of releases."""
+        return {word: tuple(getattr(self, word)) for word in ("values", "lower", "upper")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,16 +374,25 @@ class Statistic(ABC):
         """
         return (name,)
 
-    def released(self, name: str) -> dict[str, ColumnType]:
+    def kind(self, table: Table) -> ColumnType:
+        """The type of its values.
+
+        Args:
+            table: The table.
+        """
+        return ColumnType.NUMBER
+
+    def released(self, name: str, table: Table) -> dict[str, ColumnType]:
         """The columns that HAVING and ORDER BY can name, and their types.
 
         Args:
             name: The name of the statistic in the question.
+            table: The table.
 
         Returns:
             The types, by column.
         """
-        return dict.fromkeys(self.labels(name), ColumnType.NUMBER)
+        return dict.fromkeys(self.labels(name), self.kind(table))
 
     def spelled(self, table: Table) -> "Statistic":
         """This statistic with its expressions written as SQL writes them.

@@ -61,7 +61,7 @@ class Histogram(Statistic):
         """The column of counts; the column of bins has the statistic's own name."""
         return (COUNTS,)
 
-    def released(self, name: str) -> dict[str, ColumnType]:
+    def released(self, name: str, table: Table) -> dict[str, ColumnType]:
         """The bins and their counts."""
         return {name: ColumnType.TEXT, COUNTS: ColumnType.NUMBER}
 

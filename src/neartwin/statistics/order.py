@@ -1,5 +1,6 @@
 """Statistics of order: quantiles, median, minimum and maximum of a column, on a grid of its public bounds."""
 
+import re
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,15 +31,20 @@ from neartwin.statistics.columns import Choice, OneColumn
 from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sql import Call, Named, function, is_value, of_columns, spelling
 from neartwin.tables.grid import GridColumn
-from neartwin.tables.ranges import Value, value_of
+from neartwin.tables.ranges import Value, as_value, is_name, value_of
 from neartwin.tables.table import Bounds, Table, both_ends
 from neartwin.tables.table import bounds as as_bounds
-from neartwin.tables.types import ColumnType
+from neartwin.tables.types import ColumnType, days_of
 
 MOST_CELLS = 2**16  # the most cells of a grid: memory holds its counts for every group
 _GOOD = 1000  # cells of a default grid
 _FACTORS = (1, 2, 5)
 _AT_ONCE = 1 << 22  # cells of the groups that one step computes
+_DAY = r"\d{4}-\d\d-\d\d"
+_CODES = {  # numbers in the order of other values, see `of_code`, and bounds where none are given: days from 1900 to 2079
+    ColumnType.DATE: ("date_diff('day', DATE '1970-01-01', CAST({0} AS DATE))", as_bounds(-25_567, 39_967, 1)),
+    ColumnType.TEXT: ("129 * ascii({0}) + ascii(substr({0}, 2, 1))", as_bounds(0, 129**2 - 1, 1)),
+}
 
 Split = tuple[FloatArray, FloatArray]
 
@@ -54,9 +60,18 @@ class OrderStatistic(OneColumn):
     lost_row = RATIO
     holds_lost = True
 
+    def kind(self, table: Table) -> ColumnType:
+        """A date for dates and times, a text for texts, else a number."""
+        named = is_name(table, self.column)
+        found = table.schema.get(self.column) if named else table.expression(self.column).type
+        kind = ColumnType.DATE if found is ColumnType.TIMESTAMP else found
+        return kind if kind in _CODES and self.is_value else ColumnType.NUMBER
+
     def value(self, table: Table) -> Value:
-        """The column or expression within its bounds; the grid is the statistic's own."""
-        return value_of(table, self.column, self.bounds)
+        """The column or expression within its bounds, or the number that stands for a date or text."""
+        code, whole = _CODES.get(self.kind(table), ("", None))
+        text = code.format(as_value(table, self.column)) or self.column
+        return value_of(table, text, self.bounds or whole)
 
     def keywords(self) -> dict[str, Any]:
         """The arguments of its constructor: the bounds without their step, which may be nobody's choice."""
@@ -78,7 +93,8 @@ class OrderStatistic(OneColumn):
         value = self.value(table)
         kind = _type(table, value)
         chosen = self.bounds is not None or value.expression is not None
-        bounds = grid_of(value.bounds, kind, self.step, given=chosen)
+        step = self.step or (None if self.kind(table) is ColumnType.NUMBER else Fraction(1))
+        bounds = grid_of(value.bounds, kind, step, given=chosen)
         fill = None if self.fill is None else self.fill / bounds.step
         if fill is not None and not (fill.denominator == 1 and bounds.low_units <= fill <= bounds.high_units):
             raise QueryError(f"fill={float(self.fill or 0):g} of {self} must be a multiple of the step within {bounds}")
@@ -136,7 +152,8 @@ class OrderStatistic(OneColumn):
             ends = [
                 np.concatenate([part[i] for part in parts]) + away for i, away in enumerate((0, -rounding, rounding))
             ]
-            estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends)))
+            kind = self.kind(context.table)
+            estimates.append(Estimate(label, *(self.in_units(end, place) for end in ends), kind=kind))
         return estimates
 
     def rounding(self, table: Table, place: Bounds) -> float:
@@ -148,7 +165,8 @@ class OrderStatistic(OneColumn):
             table: The table.
             place: The bounds with the step of a cell.
         """
-        whole = place.step.denominator == 1 and _type(table, self.value(table)) is ColumnType.INTEGER
+        types = {self.kind(table), _type(table, self.value(table))}
+        whole = place.step.denominator == 1 and types != {ColumnType.NUMBER}
         return floor(place.step / 2) / float(place.step) if whole else 0.5
 
     def in_units(self, cells: FloatArray, place: Bounds) -> list[float]:
@@ -353,9 +371,7 @@ def quantile(
         raise ParameterError("rank", [float(each) for each in ranks], "must increase, with at least one")
     statistic = Quantile(column, *order_grid(column, low, high, step, fill), rank=ranks)
     if len(set(statistic.labels(""))) < len(ranks):
-        raise ParameterError(
-            "rank", [float(each) for each in ranks], "must differ in six digits, by which answers are named"
-        )
+        raise ParameterError("rank", [float(each) for each in ranks], "must differ in six digits, which name answers")
     return statistic
 
 
@@ -496,7 +512,7 @@ def order_grid(
     """
     filled = None if fill is None else rational(fill=fill)
     chosen = None if step is None else rational(step=step)
-    ends = both_ends(column, low, high)
+    ends = both_ends(column, *((days_of(end) if re.fullmatch(_DAY, str(end)) else end) for end in (low, high)))
     if ends is None:
         return None, filled, chosen
     common = chosen or Fraction(1, lcm(*(end.denominator for end in ends)))

@@ -60,9 +60,7 @@ class Share(Statistic):
         """Refuse what is no condition."""
         if condition_of(table, self.column) is None:
             kind = table.expression(as_value(table, self.column)).type
-            raise SchemaError(
-                f"share({self.column!r}): it is {kind}, and must be a condition, for instance 'age >= 65'"
-            )
+            raise SchemaError(f"share({self.column!r}): it is {kind}, and must be a condition, such as 'age >= 65'")
 
     def _bins(self, table: Table) -> tuple[GridColumn, ...]:
         """The columns that have a value where the condition is true, where it is false, and where it is NULL if it can be."""

@@ -362,9 +362,7 @@ def _power(node: exp.Expr, names: Names) -> Term:
     if power == 0.5:
         return written("sqrt(x)", value)
     if not isinstance(power, int | float) or power not in range(1, 17):
-        raise refused(
-            node, "the exponent must be 0.5 or a whole number from 1 to 16; write exp(1.5 * ln(x)) for others"
-        )
+        raise refused(node, "the exponent must be 0.5 or a whole number from 1 to 16; write exp(1.5 * ln(x))")
     return written(" * ".join("x" * int(power)), value)
 
 
@@ -375,9 +373,8 @@ def _joined(node: exp.Expr, names: Names) -> Term:
     for part in parts:
         term = written("CAST(x AS TEXT)", term_of(part, names))
         empty = Term("literal", _TEXT, value="")
-        terms.append(
-            brief(term if isinstance(node, exp.DPipe) else Term("coalesce", _TEXT, (term, empty)), _LONGEST_TEXT)
-        )
+        given = term if isinstance(node, exp.DPipe) else Term("coalesce", _TEXT, (term, empty))
+        terms.append(brief(given, _LONGEST_TEXT))
     return terms[0] if len(terms) == 1 else Term("||", _TEXT, tuple(terms))
 
 
@@ -472,27 +469,25 @@ def _replaced(node: exp.Expr, names: Names) -> Term:
 
 def _case(node: exp.Expr, names: Names) -> Term:
     compared = node.args.get("this")
-    branches: list[tuple[Term, Term]] = []
+    pairs: list[Term] = []
     for branch in node.args["ifs"]:
-        if compared is None:
-            condition = _condition(node, names, branch.this)
-        else:
-            condition = _compared(node, names, "=", [compared, branch.this])
-        branches.append((condition, term_of(branch.args["true"], names)))
-    default = node.args.get("default")
-    return _cased(node, branches, _NULL if default is None else term_of(default, names))
+        equal = None if compared is None else _compared(node, names, "=", [compared, branch.this])
+        pairs += (equal or _condition(node, names, branch.this), term_of(branch.args.get("true"), names))
+    last = term_of(node.args.get("default") or exp.null(), names)
+    values = _one_type(node, [*pairs[1::2], last])
+    return Term(
+        "case",
+        values[0].kind,
+        (*(part for pair in zip(pairs[::2], values[:-1], strict=True) for part in pair), values[-1]),
+    )
 
 
 def _if(node: exp.Expr, names: Names) -> Term:
-    other = node.args.get("false")
-    last = _NULL if other is None else term_of(other, names)
-    return _cased(node, [(_condition(node, names, node.this), term_of(node.args.get("true"), names))], last)
+    return _case(exp.Case(ifs=[node.copy()], default=node.args.get("false")), names)
 
 
 def _nullif(node: exp.Expr, names: Names) -> Term:
-    value = _something(node, names, node.this)
-    same = _compared(node, names, "=", [node.this, node.expression])
-    return _cased(node, [(same, _NULL)], value)
+    return _case(exp.case().when(node.this.eq(node.expression), exp.null()).else_(node.this), names)
 
 
 def _chosen(node: exp.Expr, names: Names) -> Term:
@@ -517,10 +512,7 @@ def _truncated(node: exp.Expr, names: Names) -> Term:
     if unit in CLOCK:
         return _applied(node, FUNCTIONS[f"trunc {unit}"], [inner])
     if inner.kind not in _DATED or unit not in (*UNITS, "day"):
-        raise refused(
-            node,
-            "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day' of a date, and 'hour' or 'minute' of a timestamp",
-        )
+        raise refused(node, "date_trunc takes 'year', 'quarter', 'month', 'week' or 'day', and 'hour' or 'minute'")
     day = inner if inner.kind is ColumnType.DATE else Term("date", ColumnType.DATE, (inner,))
     return day if unit == "day" else Term("trunc", ColumnType.DATE, (day,), unit)
 
@@ -621,16 +613,9 @@ def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
     if kind is None:
         words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
         remedy = "dates as DATE '2026-01-31'" if "date" in words or "time" in words else "values of one type: 1, 'one'"
-        raise refused(
-            node, f"it compares {words}; write {'CAST(t AS DATE)' if words == 'date and timestamp' else remedy}"
-        )
+        remedy = "CAST(t AS DATE)" if words == "date and timestamp" else remedy
+        raise refused(node, f"it compares {words}; write {remedy}")
     return tuple(as_kind(term, kind) for term in terms)
-
-
-def _cased(node: exp.Expr, branches: list[tuple[Term, Term]], default: Term) -> Term:
-    values = _one_type(node, [*(value for _, value in branches), default])
-    pairs = zip((condition for condition, _ in branches), values[:-1], strict=True)
-    return Term("case", values[0].kind, (*(part for pair in pairs for part in pair), values[-1]))
 
 
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
@@ -647,6 +632,7 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     exp.DateAdd: _shifted,
     exp.DateDiff: _difference,
     exp.DateSub: _shifted,
+    exp.DateTrunc: _truncated,
     exp.Div: _divided,
     exp.Extract: lambda node, names: _part(node, names, node.name.lower(), node.expression),
     exp.Greatest: _chosen,

@@ -464,7 +464,7 @@ class Table:
             remedy = (
                 f"; declare it where the table is opened: types={{{column!r}: 'text'}}"
                 if kind is ColumnType.OTHER
-                else ""
+                else f"; write CAST(FLOOR({column} / 10) AS BIGINT)" * (kind is ColumnType.NUMBER)
             )
             raise SchemaError(
                 f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or date_part(...){remedy}"

@@ -104,8 +104,8 @@ class Term:
         value = names.get(str(self.value), self.value) if self.operation == "column" else self.value
         return replace(self, parts=parts, value=value)
 
-    def answered(self, numbers: Sequence[float]) -> "Term":
-        """The term with numbers as the answers of the questions asked first."""
+    def answered(self, numbers: Sequence[float | str | date]) -> "Term":
+        """The term with numbers or dates as the answers of the questions asked first."""
         if self.operation == "answer" and isinstance(self.value, int):
             return Term("literal", self.kind, value=numbers[self.value - 1])
         return replace(self, parts=tuple(part.answered(numbers) for part in self.parts))

@@ -6,10 +6,10 @@ the query language does not need (lists, blobs, times of day, intervals) are OTH
 
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from enum import StrEnum
 from itertools import product
-from math import isnan
+from math import floor, isnan
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,45 @@ def require_told_apart(names: Sequence[str], where: str) -> None:
 
 
 Key = tuple[object, ...]
+
+
+def days_of(day: object) -> int:
+    """The days since 1970-01-01 of a date, or of its text.
+
+    Args:
+        day: The date, or its ISO text.
+
+    Returns:
+        The number.
+
+    Raises:
+        QueryError: There is no such day.
+    """
+    try:
+        return (date.fromisoformat(str(day)) - date(1970, 1, 1)).days
+    except ValueError:
+        raise QueryError(f"{day} is no day; write '2024-01-31'") from None
+
+
+def of_code(kind: ColumnType, code: float) -> float | str | date:
+    """The date or text behind its number in statistics of order; a number is its own.
+
+    Args:
+        kind: The type of the value.
+        code: Days since 1970-01-01; or 129 times the code of the first letter and that of the second, 0 for none.
+
+    Returns:
+        The value. A letter outside ASCII is written as a question mark in a box.
+
+    >>> of_code(ColumnType.DATE, 19754.0), of_code(ColumnType.TEXT, 129 * ord("U") + ord("l"))
+    (datetime.date(2024, 2, 1), 'Ul')
+    """
+    if kind is ColumnType.DATE:
+        return date(1970, 1, 1) + timedelta(days=floor(code))
+    if kind is ColumnType.TEXT:
+        return "".join(chr(one) if one < 128 else "\ufffd" for one in divmod(floor(code), 129) if one)
+    return code
+
 
 _PYTHON = {
     ColumnType.INTEGER: int,

@@ -247,9 +247,7 @@ def _column(node: exp.Expr, named: Named) -> str:
     name = named(node)
     if name is None:
         text = node.sql(dialect="duckdb")
-        raise QueryError(
-            f"{text!r} is not a single statistic, which arithmetic and shapes need, as in SUM(x) / COUNT(*)"
-        )
+        raise QueryError(f"{text!r} is not a single statistic, as arithmetic and shapes need; write SUM(x) / COUNT(*)")
     return name
 
 
@@ -294,9 +292,7 @@ def _having(condition: exp.Expr, schema: Mapping[str, ColumnType], named: Named)
         node.replace(exp.column(_selected(node, named), quoted=True))
     checked = RowExpression.checked(root.this, schema)
     if checked.type is not ColumnType.BOOLEAN:
-        raise QueryError(
-            f"HAVING {checked.text!r} is {checked.type}, and must be a condition, for instance COUNT(*) > 100"
-        )
+        raise QueryError(f"HAVING {checked.text!r} is {checked.type}, and no condition; write COUNT(*) > 100")
     return checked.text
 
 
@@ -310,18 +306,14 @@ def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[
         return node.name, down
     if (name := named(node)) is not None:
         return name, down
-    raise QueryError(
-        f"ORDER BY {node.sql(dialect='duckdb')!r} must be a column of the SELECT or its number; write ORDER BY 1"
-    )
+    raise QueryError(f"ORDER BY {node.sql(dialect='duckdb')!r} is no column of the SELECT; write ORDER BY 1")
 
 
 def _selected(node: exp.Expr, named: Named) -> str:
     name = named(node)
     if name is None:
         text = node.sql(dialect="duckdb")
-        raise QueryError(
-            f"{text!r} after GROUP BY must be selected too, because it can use released columns only; write {text} in SELECT"
-        )
+        raise QueryError(f"{text!r} after GROUP BY must be selected, to be a released column; write {text} in SELECT")
     return name
 
 

@@ -75,17 +75,13 @@ def _group(join: exp.Join) -> exp.Table | None:
 
 def _chain(join: exp.Join, group: exp.Table, known: set[str], columns: Mapping[str, frozenset[str]]) -> list[exp.Join]:
     if join.args.get("using") or join.args.get("on") is None:
-        raise QueryError(
-            f"a joined table on the right of a JOIN is joined ON equalities of qualified columns, or {_HINT}"
-        )
+        raise QueryError(f"a joined table right of a JOIN is joined ON equalities of qualified columns, or {_HINT}")
     parts = _parts(group, columns)
     names = {part.alias for part in parts}
     for part in parts:
         for _, tables in part.equal:
             if not tables <= names:
-                raise QueryError(
-                    f"ON within the parentheses names {min(tables - names)!r}, which is a table outside them: {_HINT}"
-                )
+                raise QueryError(f"ON within the parentheses names {min(tables - names)!r} outside them: {_HINT}")
     outside = [(one, _aliases(one, known | names)) for one in conjuncts(join.args["on"])]
     _kept_alone(parts, frozenset().union(*(tables for _, tables in outside)))
     for part in parts:
@@ -135,9 +131,7 @@ def _of_using(join: exp.Join, alias: str, scope: Mapping[str, frozenset[str]]) -
     for item in join.args.get("using") or []:
         having = [name for name, known in scope.items() if item.name in known]
         if len(having) != 1:
-            raise QueryError(
-                f"USING ({item.name}) within parentheses must name a column of one table before it: write ON"
-            )
+            raise QueryError(f"USING ({item.name}) in parentheses must name a column of one table before it: write ON")
         equal.append(exp.EQ(this=exp.column(item.name, table=having[0]), expression=exp.column(item.name, table=alias)))
     return equal
 
@@ -177,9 +171,7 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
 def _aliases(equality: exp.Expr, known: set[str]) -> frozenset[str]:
     names = frozenset(column.table for column in equality.find_all(exp.Column))
     if not names or not names <= known:
-        raise QueryError(
-            f"ON {equality.sql(dialect='duckdb')!r} beside a joined table must equate qualified columns of known tables"
-        )
+        raise QueryError(f"ON {equality.sql(dialect='duckdb')!r} beside a joined table must equate qualified columns")
     return names
 
 
@@ -344,9 +336,8 @@ def _base(select: exp.Select, table: Table) -> str:
     source = select.args.get("from_") or select.args.get("from")
     source_node = source.this if source is not None else None
     if not _is_plain(source_node) or source_node.name != table.name:
-        raise QueryError(
-            f"FROM must name the table {table.name!r}; other tables come after JOIN; write FROM {table.name}"
-        )
+        text = "" if source_node is None else source_node.sql(dialect="duckdb", comments=False)
+        raise QueryError(f"FROM must name the table {table.name!r}, and not {text!r}; write FROM {table.name}")
     return str(source_node.alias_or_name)
 
 
@@ -363,6 +354,10 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     table = join.this
     if not _is_plain(table) or table.name not in others:
         known = ", ".join(map(repr, others)) or "none"
+        if table.name == rows.table.name:
+            unit = rows.table.unit_name
+            line = f"JOIN (SELECT {unit}, COUNT(*) AS n FROM {table.name} GROUP BY 1) AS s USING ({unit})"
+            raise QueryError(f"rows of {table.name!r} are not joined with others of it, which multiplies; write {line}")
         line = f"tables={{{table.name!r}: nt.public_table('{table.name}.parquet')}}"
         raise QueryError(
             f"JOIN must name one of the tables given beside {rows.table.name!r}, which are: {known}; write {line}, or "
@@ -418,9 +413,7 @@ def _on(join: exp.Join, alias: str, columns: frozenset[str], scope: _Scope) -> l
         sides = [part.this, part.expression]
         theirs = [side.table == alias or (not side.table and side.name in columns) for side in sides]
         if theirs[0] == theirs[1]:
-            raise QueryError(
-                f"ON {part.sql(dialect='duckdb')!r} must equate a column of {alias!r} with one before it: {_HINT}"
-            )
+            raise QueryError(f"ON {part.sql(dialect='duckdb')!r} must equate {alias!r} with a table before it: {_HINT}")
         mine, its = reversed(sides) if theirs[0] else sides
         pairs.append((_named(mine, scope), its.name))
     return pairs

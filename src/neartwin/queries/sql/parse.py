@@ -217,9 +217,7 @@ def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tupl
         for column in where.find_all(exp.Column):
             if column.name not in rows.table.schema and named.get(column.name, exp.Null()).find(exp.AggFunc):
                 line = f"HAVING {where.this.sql(dialect='duckdb')}"
-                raise QueryError(
-                    f"WHERE reads rows, and {column.name!r} is a statistic of many; write {line} after GROUP BY"
-                )
+                raise QueryError(f"WHERE reads rows, and {column.name!r} is of many; write {line} after GROUP BY")
         rows = rows.where(where.this.sql(dialect="duckdb"))
     group = select.args.get("group")
     sets = None if group is None else sets_of(group)
@@ -246,9 +244,8 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     if len(groups) != 1 or not by_units or limit is None:
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
     if not _aggregate(ranked[0].this, rows.table)[1].counts_units:
-        raise QueryError(
-            f"the most common value is that of the most units; write ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
-        )
+        line = f"ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
+        raise QueryError(f"the most common value is that of the most units; write {line}")
     ((column, _),) = groups.items()
     keys = completed(keys, rows.table, [column])
     if keys is None:
@@ -295,9 +292,7 @@ def _after(
     ]
     selected = [inner.get(name, name) for name in selected]
     if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
-        raise QueryError(
-            f"{lost[0]!r} is not a column of this answer, because {over.workload} add up the groups; leave it out of SELECT"
-        )
+        raise QueryError(f"{lost[0]!r} is no column here: {over.workload} add up the groups; leave it out of SELECT")
     shaped = derived_columns.after(single, query.released)
     for name, _ in shaped.monotone:
         if name in query.aggregates and not query.aggregates[name].has_bar:
@@ -392,9 +387,7 @@ def _groups(group: exp.Group, named: Mapping[str, str], schema: Collection[str])
     """The group columns by name, with what they stand for. One of another column's name gets an underscore."""
     others = any(value for name, value in group.args.items() if name != "expressions")
     if not group.expressions or others:
-        raise QueryError(
-            "GROUP BY takes columns and expressions, or one of GROUPING SETS, CUBE and ROLLUP, without ALL and WITH"
-        )
+        raise QueryError("GROUP BY takes columns and expressions, or one of GROUPING SETS, CUBE and ROLLUP")
     texts, columns = {text: name for name, text in named.items()}, {}
     for item in group.expressions:
         text = _written(item)
@@ -437,7 +430,6 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
         known = f"ask {', '.join(SPELLINGS)}".format(unit=table.unit_name)
         if inner is None and node.find(exp.Column) and not isinstance(asked, exp.Anonymous):
             known = f"beside statistics stand what GROUP BY names; write GROUP BY {text}"
-        raise QueryError(
-            f"{text!r} is not understood: {instead('statistics', name, *written_parts(asked), **words) or known}"
-        )
+        why = instead("statistics", name, *written_parts(asked), **words) or known
+        raise QueryError(f"{text!r} is not understood: {why}")
     return statistic

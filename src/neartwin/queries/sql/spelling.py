@@ -36,7 +36,13 @@ from neartwin.tables.expressions import SECONDS, body_of
 from neartwin.tables.terms import check_surface
 
 DIALECTS = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "tsql", "mysql", "redshift", "databricks", "trino")
-_LONGEST, _MOST_TOKENS, _DEEPEST, _MOST_TABLES, _MOST_CONSTANTS = 100_000, 15_000, 100, 200, 1000
+_LONGEST, _MOST_TOKENS, _DEEPEST, _MOST_CONSTANTS = 100_000, 10_000, 100, 500
+_LIMITS = (  # the most nodes of these kinds, of the statement or of a clause
+    (None, (exp.Join, exp.Select), 200, "joins and subqueries; ask several questions"),
+    (None, (exp.Binary, exp.Func), 3000, "operations; write IN (...) for many values"),
+    (exp.Having, (exp.Connector,), 100, "conditions in HAVING; read the release with the others"),
+    (exp.Group, (exp.Column,), 200, "columns in GROUP BY; ask several questions"),
+)
 _TABLE = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
 _RULES = {(dialect, name): rule for rule in _TABLE["rule"] for dialect in rule["dialects"] for name in rule["names"]}
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.StrToTime, exp.DateTrunc, exp.TimestampTrunc)
@@ -74,8 +80,10 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
         found = [tree for tree in sqlglot.parse(text, read=dialect) if tree is not None]
         for tree in found:
             check_surface(tree, _DEEPEST)
-            if len(list(tree.find_all(exp.Join, exp.Select))) > _MOST_TABLES:
-                raise QueryError(f"there are more than {_MOST_TABLES} joins and subqueries; ask several questions")
+            for clause, kinds, most, what in _LIMITS:
+                parts = [tree] if clause is None else tree.find_all(clause)
+                if any(len(list(part.find_all(*kinds))) > most for part in parts):
+                    raise QueryError(f"there are more than {most} {what}")
             for node in reversed(list(tree.walk())):
                 if (meant := _meant(node, dialect)) is not node:
                     node.replace(meant)
@@ -122,9 +130,12 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
             return f"diff {node.text('unit').lower()}", list(ends)
         case exp.TimestampTrunc():
             return f"trunc {node.text('unit').lower()}", [node.this]
-        case exp.Cast() | exp.Convert() if not node.args.get("style"):
+        case exp.Cast() | exp.Convert():
             to, value = (node.to, node.this) if isinstance(node, exp.Cast) else (node.this, node.expression)
             sizes = [one.this for one in to.expressions if isinstance(one.this, exp.Literal)]
+            if node.args.get("style"):  # of a date; its size is that of the text
+                value = node.copy()
+                value.this.set("expressions", None)
             return f"cast {to.this.name.lower()} {len(sizes)}", [value, *sizes]
         case exp.Like() if "[" in node.expression.name:
             return "like class", []
@@ -132,7 +143,7 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
             isinstance(part, exp.Extract) for part in node.walk(prune=lambda part: isinstance(part, exp.Cast))
         ):
             return "div of a part", [node.this, node.expression]
-    return node.key, [part for part in node.args.values() if isinstance(part, exp.Expr)]
+    return node.key, list(node.iter_expressions())
 
 
 def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
@@ -228,6 +239,10 @@ def _shortened(node: exp.Expr) -> exp.Expr:
         case exp.Extract() if node.name.upper() == "EPOCH":
             start = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "timestamp")
             return exp.DateDiff(this=node.expression, expression=start, unit=exp.var("SECOND"))
+        case exp.EQ() | exp.NEQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if _is_selected(node):
+            return exp.case().when(node.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
+        case exp.ApproxDistinct():
+            return exp.Count(this=exp.Distinct(expressions=[node.this]))
         case exp.Interval() if not isinstance(node.this, exp.Literal | None) and value_of(node.this) is not None:
             return exp.Interval(this=exp.Literal.string(str(value_of(node.this))), unit=node.args.get("unit"))
         case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if (
@@ -237,6 +252,13 @@ def _shortened(node: exp.Expr) -> exp.Expr:
         case exp.Subquery(this=exp.Subquery(alias="")):
             return exp.Subquery(this=node.this.this, alias=node.args.get("alias"))
     return node
+
+
+def _is_selected(node: exp.Expr) -> bool:
+    """Whether it is a column of statistics of the outermost SELECT."""
+    select = node.find_ancestor(exp.Select)
+    shown = isinstance(node.parent, exp.Select | exp.Alias) and node.find(exp.AggFunc) is not None
+    return shown and select is not None and select.parent is None
 
 
 def _is_true(node: exp.Expr) -> bool:

@@ -138,17 +138,11 @@ def _by_key(weights: dict[Any, Any]) -> dict[Any, Any]:
 def _window(node: exp.Window) -> tuple[exp.Expr, Asked]:
     """SUM(...) OVER (ORDER BY key ...), and no more than that."""
     others = {name for name, value in node.args.items() if value} - {"this", "order", "spec", "over"}
-    outer, order = node.this, node.args.get("order")
-    if (
-        others
-        or not isinstance(outer, exp.Sum)
-        or not _is_sum(outer.this)
-        or order is None
-        or len(order.expressions) != 1
-    ):
-        raise _refused(node)
-    (item,) = order.expressions
-    return outer.this, Asked(_frame(node), item.this, falling=bool(item.args.get("desc")))
+    match node:
+        case exp.Window(this=exp.Sum(this=inner), args={"order": exp.Order(expressions=[item])}):
+            if _is_sum(inner) and not others:
+                return inner, Asked(_frame(node), item.this, falling=bool(item.args.get("desc")))
+    raise _refused(node)
 
 
 def _frame(node: exp.Window) -> Workload:
@@ -184,9 +178,7 @@ def _is_sum(node: exp.Expr | None) -> bool:
 
 def _sorted(keys: tuple[Key, ...], *, falling: bool) -> tuple[Key, ...]:
     if any(value is None for (value,) in keys):
-        raise QueryError(
-            "OVER (ORDER BY ...): engines order NULL among the public keys differently; leave NULL out of keys="
-        )
+        raise QueryError("OVER (ORDER BY ...): engines order NULL among the keys differently; leave NULL out of keys=")
     return tuple(sorted(keys, reverse=falling))
 
 

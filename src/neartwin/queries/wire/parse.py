@@ -117,9 +117,7 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
     table, on, how, prefix = join["table"], join.get("on", []), join.get("how", "inner"), join.get("prefix", "")
     if not isinstance(table, str) or table not in tables:
         known = ", ".join(map(repr, tables)) or "none"
-        raise QueryError(
-            f"question: a join must name one of the tables given beside {rows.table.name!r}, which are: {known}"
-        )
+        raise QueryError(f"question: a join must name one of the tables beside {rows.table.name!r}, which are: {known}")
     if not isinstance(on, list) or not all(_pair(one) for one in on):
         raise QueryError("question: on of a join must be a list of pairs, a column here and one of the other table")
     if how not in set(How) or not isinstance(prefix, str):
@@ -336,9 +334,7 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
 
 def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
     if {"where", "group_by", "computed", "after", "joins", "margins", "workload", "from"} & set(fields):
-        raise QueryError(
-            "question: where, group_by, computed columns, joins, margins, workload and after stand in the SQL text"
-        )
+        raise QueryError("question: where, group_by, computed, joins, margins, workload and after stand in the text")
     sql, dialect, keys = fields["sql"], fields.get("dialect", "duckdb"), fields.get("keys")
     if not isinstance(sql, str) or not isinstance(dialect, str):
         raise QueryError("question: sql and dialect must be text")
@@ -355,9 +351,7 @@ def _from_parts(fields: Form, rows: Rows) -> Query:
     rows = _computed(fields, rows)
     for part in (where, columns):
         if not _texts(part):
-            raise QueryError(
-                f"question: where and group_by must be lists of texts; write {json.dumps([part], default=str)}"
-            )
+            raise QueryError(f"question: where and group_by must be lists; write {json.dumps([part], default=str)}")
     if not isinstance(statistics, Mapping):
         raise QueryError("question: statistics must have a statistic for each name, as in {'orders': {'ask': 'count'}}")
     for condition in where:
@@ -401,9 +395,7 @@ def _from_choice(fields: Form, rows: Rows) -> TopK:
     rows = _computed(fields, rows)
     fits = isinstance(choice, Mapping) and {"column", "among"} <= set(choice) <= {"column", "among", "k", "counted"}
     if not fits or not isinstance(choice["column"], str):
-        raise QueryError(
-            "question: most_common needs a column and the values among which it is chosen; k and counted may follow"
-        )
+        raise QueryError("question: most_common needs column and among, its possible values; k and counted may follow")
     k, counted = choice.get("k", 1), choice.get("counted", False)
     if type(k) is not int or not isinstance(counted, bool):
         raise QueryError("question: k of most_common must be a whole number, and counted true or false")
@@ -437,9 +429,7 @@ def _statistic(name: str, part: object) -> Statistic:
     for key, value in keywords.items():
         parts = value if isinstance(value, list) else [value]
         if not all(part is None or isinstance(part, str | int | float | PrivateRange) for part in parts):
-            raise QueryError(
-                f"question: {key} of {name!r} must be text or a number, or for ranks, edges and features a list of them"
-            )
+            raise QueryError(f"question: {key} of {name!r} is text or a number, or list for ranks, edges and features")
     try:
         inspect.signature(make).bind(**keywords)
     except TypeError:

@@ -51,9 +51,7 @@ def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessi
         raise QueryError(f"question: having={after.having!r} is {checked.type}, and must be a condition")
     for name, down in after.order:
         if name not in schema:
-            raise QueryError(
-                f"question: {[name, down]!r} of order_by must be [a column of the result, whether it descends]"
-            )
+            raise QueryError(f"question: {[name, down]!r} of order_by must be [column, whether it descends]")
     return after
 
 
