@@ -37,7 +37,7 @@ from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.spending import mu_squared_of, split_budget
-from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
+from neartwin.planning.stage import LARGEST, SALT_BITS, ContributionSizes, Engine, Stage
 from neartwin.statistics.base import total_of
 from neartwin.statistics.measures import largest
 from neartwin.tables.expressions import RowExpression
@@ -52,7 +52,7 @@ FINE = 64  # parts of the largest value in which a clipped amount is counted, ro
 _NUMBER = ColumnType.NUMBER
 _AMOUNT = Bounds(Fraction(0), Fraction(2**31), Fraction(1))  # of one row
 _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the largest value times the rows that count
-# The failures of bars: of the units cut, of the units not cut, and of all choices of M together.
+# The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of one M from above, (L1).
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 2)  # of the spend, where values can be clipped, half of it for either side
 _EVIDENCE = 0.5  # of a bar, for each step of M where values are clipped
@@ -120,7 +120,7 @@ class LossStage:
         clipped: tuple[Self, ...] = ()
         if amounts:
             part, spend = split_budget(spend, _CLIPPED)
-            edges = (1, 2, *(2 + math.ceil(limit) * end for end in _AMOUNTS))
+            edges = (1, 2, *(2 + math.ceil(min(limit, LARGEST)) * end for end in _AMOUNTS))  # all below _AMOUNT's end
             whole = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
             grids = {does: {one[does].name: one[does] for _, one, _ in amounts} for does in _WORDS}
             clipped = tuple(
@@ -202,7 +202,8 @@ class LossStage:
         place = int(np.argmax(np.append(beyond[:-1] <= dear * bars.beyond[:-1], True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
         low = max(0.0, float((bars.inside @ (begins * counts) - bars.least)[: place + 1].max()))
-        high = max(low, float((bars.inside @ (bars.ends * counts) + bars.most)[place]))
+        # at least 1 beyond M = 0: so an end of 0 cannot fail
+        high = max(low, float((bars.inside @ (bars.ends * counts) + bars.most)[place]), float(place > 0))
         found = {
             "confidence": CONFIDENCE,
             "cut": min(1.0, max(0.0, cut) / max(cut + whole, 1.0)),
@@ -302,5 +303,6 @@ def _bars(law: Law, taken: tuple[int, ...]) -> _Bars:
 
     cells = np.eye(len(taken))
     cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
-    rows = (inside * starts, _LEAST), (inside * ends, _MOST), (far, _MORE)
-    return _Bars(inside, far, ends, cut, whole, *(bars(part, miss / len(inside)) for part, miss in rows))
+    each = 1 / len(inside)
+    rows = (inside * starts, _LEAST * each), (inside * ends, _MOST), (far, _MORE * each)
+    return _Bars(inside, far, ends, cut, whole, *(bars(part, miss) for part, miss in rows))
