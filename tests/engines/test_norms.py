@@ -327,7 +327,7 @@ def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_pat
     assert release.notes[-1].startswith("Chosen privately: norm = ")
     origins = {bound["what"]: bound["origin"] for bound in release.provenance.method["bounds"]}
     assert origins["norm"].startswith("chosen by")
-    norm = float(release.notes[-1].split("= ")[1].split(":")[0])
+    norm = float(release.notes[-1].split("= ")[1].rstrip("."))
 
     def error(norm, spend):
         made = plan(query, spend=nt.zcdp(spend), limits=nt.limits(norm=norm))

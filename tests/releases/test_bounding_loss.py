@@ -87,6 +87,37 @@ def test_statements_of_loss_are_true_of_the_raw_rows_as_often_as_they_say(kind, 
         assert np.median([one["rows"][1] for one in few]) < 3 * lost.sum()
 
 
+@pytest.mark.parametrize("spend", [nt.pure(1), nt.gdp(1)], ids=["pure", "gdp"])
+def test_lost_rows_stay_below_their_end_in_the_draws_that_choose_any_one_of_them(spend):
+    _, _, groups = visits(50)
+    loss = plan(groups.agg(n=nt.count()), spend=spend, limits=nt.limits(rows=20)).loss
+    exact, draws = np.array([1000] + [60] * 8 + [30, 30, 10, 10, 10]), 6000
+    noisy = loss.mechanism.noisy(np.tile(exact, (draws, 1)), source=noise.ScriptedSource(b"ends"))
+    found, many = [loss.stated(one) for one in noisy], 0
+    most = np.append(TAKEN[1:], 0) - 1
+    for each in most[1:-1]:
+        chosen = [one["rows"][1] for one in found if one["each"] == each]
+        if len(chosen) >= 200:
+            true = (exact * most)[(most <= each) & (most > 0)].sum()
+            off, near = (sum(rows / part < true for rows in chosen) for part in (1, 3))
+            assert off <= binom.ppf(1 - 1e-9, len(chosen), 0.01) < near  # a near miss: a third of what is stated
+            many += 1
+    assert many >= 2
+
+
+def test_an_amount_without_end_is_beyond_all_that_is_bounded():
+    for rows in (20, 2**24):
+        table = nt.table(
+            pa.table({"who": ["a", "b"], "paid": [np.inf, 5.0]}),
+            unit="who",
+            name="two",
+            columns={"paid": nt.bounds(0, 10)},
+        )
+        clipped = plan(table.agg(y=nt.sum("paid")), spend=nt.pure(1), limits=nt.limits(rows=rows)).loss.clipped
+        assert max(clipped.stage.sizes.edges) < 2**31
+        assert DuckdbEngine().aggregate(clipped.stage, salt=1).values["units"].tolist() == [1, 0, 0, 0, 0, 0, 0, 1]
+
+
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.zcdp("1/2")], ids=["pure", "zcdp"])
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 def test_noise_of_a_measured_loss_covers_what_one_unit_moves(neighbours, spend):
@@ -111,7 +142,7 @@ def test_noise_of_a_measured_loss_covers_what_one_unit_moves(neighbours, spend):
     pairs = [
         (one, other) for one in answers for other in answers if neighbours == "replace_one" or other is answers[-1]
     ]
-    for place in (0, 1, 2):
+    for place in (0, 1):
         moves = [one[0][place] - other[0][place] for one, other in pairs]
         mechanism = answers[0][1][place]
         if isinstance(spend, type(nt.pure(1))):
@@ -186,20 +217,19 @@ def payments():
     return nt.table(data, unit="who", name="payments", columns=columns), data.to_pandas()
 
 
-def taken_by(rows, columns, sign):
-    """What clipping takes from each unit, or adds for -1, from the raw rows alone, in 64ths of the largest value, rounded up."""
-    off = [sign * (rows[name] - rows[name].clip(low, high)) * 64 / most for name, low, high, most in columns]
+def changed_by(rows, columns):
+    """By how much clipping changes the values of each unit, from the raw rows alone, in 64ths of the largest, rounded up."""
+    off = [(rows[name] - rows[name].clip(low, high)).abs() * 64 / most for name, low, high, most in columns]
     parts = sum(np.ceil(one.fillna(0)).clip(0, 2**31) for one in off)
     return np.sort(parts.groupby(rows["who"]).sum().to_numpy())
 
 
-@pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("kind", CLIPPED)
-def test_what_clipping_takes_and_adds_is_stated_as_surely_as_is_said(kind, side):
+def test_what_clipping_changes_is_stated_as_surely_as_is_said(kind):
     table, rows = payments()
     statistic, columns = CLIPPED[kind]
     made = plan(table.where("n < 7").agg(y=statistic), spend=nt.pure(1), limits=nt.limits(rows=4))
-    taken, clipped = taken_by(rows.query("n < 7"), columns, 1 - 2 * side), made.loss.clipped[side]
+    taken, clipped = changed_by(rows.query("n < 7"), columns), made.loss.clipped
     answer = DuckdbEngine().aggregate(clipped.stage, salt=1).values["units"]
     starts = np.searchsorted(taken, np.array(clipped.stage.sizes.edges) - 1)
     assert answer.tolist() == np.diff(starts, append=len(taken)).tolist()
@@ -223,7 +253,7 @@ def test_values_that_cannot_lie_outside_are_not_measured():
     table, _ = payments()
     for statistic in INSIDE:
         made = plan(table.agg(y=statistic), spend=nt.pure(1), limits=nt.limits(rows=4))
-        assert made.loss.clipped == (), str(statistic)
+        assert made.loss.clipped is None, str(statistic)
         assert "clipping" not in str(made.explain())
 
 
@@ -238,9 +268,9 @@ def test_a_release_says_how_many_units_were_clipped_and_how_surely(tmp_path):
         for question in questions:
             release = account.release(account.plan(question, spend=nt.pure(100), limits=nt.limits(rows=4)))
             assert "Clipping paid to [0, " in release.headline
-            assert " lowers values of about " in release.headline
-            assert ". It takes at most " in release.headline
-            assert " units gain more. (95% sure each)" in release.headline
+            assert " changes values of about " in release.headline
+            assert ". Changes of up to " in release.headline
+            assert " units have larger ones. (95% sure each)" in release.headline
             assert nt.Release.from_json(release.to_json()) == release
         again = account.release(account.plan(questions[0], spend=nt.pure(100), limits=nt.limits(rows=4)))
         assert "the lower ends of n and y hold for all rows, as drawn, if no value is below 0" in str(again)
@@ -256,7 +286,7 @@ def test_headline_says_what_was_cut_wherever_a_release_is_shown(tmp_path):
         assert account.release(proposal, engine=Unreadable()) == release
         certificate = nt.certify(release, ledger)
     assert release.headline.startswith("The limits cut about ")
-    assert release.headline.endswith("(95% sure)")
+    assert "(95% sure)" in release.headline
     shown = [
         str(release),
         release._repr_html_(),
@@ -271,7 +301,7 @@ def test_headline_says_what_was_cut_wherever_a_release_is_shown(tmp_path):
     assert nt.Release.from_json(release.to_json()) == release
     old = json.loads(release.to_json())
     del old["loss"]
-    assert nt.Release.from_json(json.dumps(old)).headline == ""
+    assert "The limits" not in nt.Release.from_json(json.dumps(old)).headline
     assert len(TAKEN) == len(set(TAKEN))
 
 

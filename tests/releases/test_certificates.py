@@ -56,7 +56,7 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
     assert origins["max_rows_per_group"] == ("1", "public")
     # the scales are those that the spend buys, worked out here by hand: a tenth of epsilon 1/2 for what limits take and, a
-    # quarter of it each, for what clipping takes and adds; then shares of the rest, the last 899 of 4096 for groups
+    # third of it, for what clipping changes; then shares of the rest, the last 899 of 4096 for groups
     scales = {
         part["for"]: Fraction(part["parameters"]["scale"]) / int(part["parameters"].get("parts of a step", 1))
         for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
@@ -66,9 +66,8 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
         "empty:paid[0,10,1/100]-500": Fraction(20 * 4096, 9 * 1399),  # of other rows: paid once
         "total:paid[0,10,1/100]-500": Fraction(500 * 20 * 4096, 9 * 899),
         "total:paid[0,20,1/100]-0": Fraction(2000 * 20 * 4096, 9 * 899),
-        "what the limits take": 40,
-        "what clipping takes": 80,
-        "what clipping adds": 80,
+        "what the limits take": 30,
+        "what clipping changes": 60,
     }
     assert body["error"]["loss"] == release.headline
     assert body["guarantee"]["promise"]["epsilon"] == "1/2"

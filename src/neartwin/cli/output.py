@@ -62,7 +62,7 @@ def show_release(release: Release, *, as_json: bool) -> None:
     if as_json:
         click.echo(release.to_json())
         return
-    if release.loss is not None:
+    if release.headline:
         click.echo(release.headline, err=True)
     header, *body = release.lines()
     show_table(header, body, texts=len(release.group_columns))

@@ -7,13 +7,13 @@ sensitivity 1, or moves one unit between two cells for replaced ones. With noisy
 
 each t a bar of the weighted noises. The number of lost rows of one unit has no end, so no noisy count bounds those of all
 units. The statement is about units that lose at most M rows each, and says how many may lose more. M is the end of the
-first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. As each
-choice of M has bars of its own, whose failures add up, it may be made by the noisy counts. All bars of a statement
-together fail with probability at most 1 - CONFIDENCE.
+first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. M may be
+chosen by the noisy counts. The choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
+its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
 
-**Clipped values.** One more histogram is of units by what clipping takes from their summed values. Another is by what it adds
-to them. Amounts are in parts of the largest value. Each says how many units have such a value, and bounds the amount as
-lost rows are bounded. Most bounds are honest, so each step of M takes half a bar of evidence.
+**Clipped values.** One more histogram is of units by how much clipping changes their summed values, in parts of the largest. It
+says how many units have such a value, and bounds the change as lost rows are bounded. Most bounds are honest, so each step of
+M takes half a bar more of evidence.
 """
 
 import math
@@ -37,7 +37,7 @@ from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.spending import mu_squared_of, split_budget
-from neartwin.planning.stage import SALT_BITS, ContributionSizes, Engine, Stage
+from neartwin.planning.stage import LARGEST, SALT_BITS, ContributionSizes, Engine, Stage
 from neartwin.statistics.base import total_of
 from neartwin.statistics.measures import largest
 from neartwin.tables.expressions import RowExpression
@@ -52,11 +52,11 @@ FINE = 64  # parts of the largest value in which a clipped amount is counted, ro
 _NUMBER = ColumnType.NUMBER
 _AMOUNT = Bounds(Fraction(0), Fraction(2**31), Fraction(1))  # of one row
 _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the largest value times the rows that count
-# The failures of bars: of the units cut, of the units not cut, and of all choices of M together.
+# The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of one M from above, (L1).
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
-_CLIPPED = Fraction(1, 2)  # of the spend, where values can be clipped, half of it for either side
-_EVIDENCE = 0.5  # of a bar, for each step of M where values are clipped
-_WORDS = {"lowers": ("takes", "from", "lose"), "raises": ("adds", "to", "gain")}
+_CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
+_EVIDENCE = 0.5  # of a bar, for a step of M at the limit: once more for clipped values
+_NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
 
 class _Bars(NamedTuple):
@@ -85,7 +85,7 @@ class _Bars(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossStage:
-    """The stage that measures what limits take, and what clipping takes.
+    """The stage that measures what limits take, and what clipping changes.
 
     Attributes:
         stage: The exact question: units by lost rows, by lost groups where only units are counted, or by clipped amounts.
@@ -93,9 +93,8 @@ class LossStage:
         limit: The most that a unit counts for, in what is lost.
         taken: The losses at which cells begin.
         what: The clipped columns and their bounds, in words; empty for limits.
-        does: The way in which clipping changes the values that count here, lowers or raises; empty for limits.
         sizes: The largest value of each clipped column, by its name.
-        clipped: The stages that measure what clipping takes, and what it adds; none if no summed value can be clipped.
+        clipped: The stage that measures what clipping changes; None if no summed value can be clipped.
     """
 
     stage: Stage
@@ -103,9 +102,8 @@ class LossStage:
     limit: float
     taken: tuple[int, ...] = TAKEN
     what: str = ""
-    does: str = ""
     sizes: Mapping[str, float] = field(default_factory=dict)
-    clipped: "tuple[LossStage, ...]" = ()
+    clipped: "LossStage | None" = None
 
     @classmethod
     def of(cls, stage: Stage, spend: Budget, *, power: int) -> Self:
@@ -116,38 +114,33 @@ class LossStage:
             spend: The spend of the measurement.
             power: 1 for lost rows, 0 for lost groups.
         """
-        amounts, limit = list(_amounts(stage)), _limit(stage, power)
-        clipped: tuple[Self, ...] = ()
+        amounts, limit, clipped = list(_amounts(stage)), _limit(stage, power), None
         if amounts:
             part, spend = split_budget(spend, _CLIPPED)
-            edges = (1, 2, *(2 + math.ceil(limit) * end for end in _AMOUNTS))
+            edges = (1, 2, *(2 + math.ceil(min(limit, LARGEST)) * end for end in _AMOUNTS))  # all below _AMOUNT's end
             whole = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
-            grids = {does: {one[does].name: one[does] for _, one, _ in amounts} for does in _WORDS}
-            clipped = tuple(
-                cls(
-                    stage=replace(whole.counting_units(ContributionSizes(edges, 1, of=tuple(grid))), grid=grid),
-                    mechanism=_noise(stage, split_budget(part, Fraction(1, 2))[0]),
-                    limit=FINE * limit,
-                    taken=tuple(edge - 1 for edge in edges),
-                    what=" and ".join(dict.fromkeys(words for *_, clips in amounts for words in clips)),
-                    does=does,
-                    sizes={column.column: _size(column) for column, *_ in amounts},
-                )
-                for does, grid in grids.items()
+            grid = {amount.name: amount for _, amount, _ in amounts}
+            clipped = cls(
+                stage=replace(whole.counting_units(ContributionSizes(edges, 1, of=tuple(grid))), grid=grid),
+                mechanism=_noise(stage, part),
+                limit=FINE * limit,
+                taken=tuple(edge - 1 for edge in edges),
+                what=" and ".join(dict.fromkeys(words for *_, clips in amounts for words in clips)),
+                sizes={column.column: _size(column) for column, *_ in amounts},
             )
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
         return cls(stage=stage.counting_units(sizes), mechanism=_noise(stage, spend), limit=limit, clipped=clipped)
 
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""
-        yield f"what clipping {_WORDS[self.does][0]}" if self.does else "what the limits take", self.mechanism
-        for one in self.clipped:
-            yield from one.mechanisms()
+        yield "what clipping changes" if self.what else "what the limits take", self.mechanism
+        if self.clipped is not None:
+            yield from self.clipped.mechanisms()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The exact questions of all measurements."""
-        return self.stage, *(one.stage for one in self.clipped)
+        return self.stage, *(() if self.clipped is None else self.clipped.stages)
 
     def losses(self) -> Composition:
         """The privacy loss of all measurements."""
@@ -159,10 +152,13 @@ class LossStage:
             f"noise of ± {self.mechanism.half_width(CONFIDENCE):,} units a cell, {len(self.taken)} cells",
             f"the number of units that lose something is known to about {_bars(self.mechanism.law, self.taken).cut:,.0f}",
         ]
-        what = "what the limits take: units by lost rows"
-        if self.does:
-            what = f"what clipping {self.what} {_WORDS[self.does][0]}: units by amount"
-        return Explained(f"measure {what}", (*nodes(*lines), *(one.explanation() for one in self.clipped)))
+        what = (
+            f"what clipping {self.what} changes: units by amount"
+            if self.what
+            else "what the limits take: units by lost rows"
+        )
+        more = () if self.clipped is None else (self.clipped.explanation(),)
+        return Explained(f"measure {what}", (*nodes(*lines), *more))
 
     def measured(self, engine: Engine, source: Source) -> dict[str, Any]:
         """Count, add noise, and state what was lost.
@@ -172,13 +168,14 @@ class LossStage:
             source: The source of noise.
 
         Returns:
-            The statement: see `stated`. With "clipped", those of values that clipping lowers and raises, each as sure alone.
+            The statement: see `stated`. With "clipped", that of what clipping changes, as sure alone.
         """
         exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
         found = self.stated(self.mechanism.noisy(exact, source=source))
-        clipped = {one.does: one.measured(engine, source) for one in self.clipped}
-        says = " ".join([found["says"], *(one["says"] for one in clipped.values())])
-        return found | {"says": says} | ({"clipped": clipped} if clipped else {})
+        if self.clipped is None:
+            return found
+        clipped = self.clipped.measured(engine, source)
+        return found | {"says": f"{found['says']} {clipped['says']}", "clipped": clipped}
 
     def stated(self, noisy: WholeNumbers) -> dict[str, Any]:
         """The statement.
@@ -188,8 +185,8 @@ class LossStage:
 
         Returns:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
-            number of rows that are lost by units that lose up to "each". "amount": in place of it, the most that clipping
-            takes from each total, in largest values. "beyond": the most units that lose more. "says": all in words.
+            number of rows that are lost by units that lose up to "each". "amount": in place of it, the most by which
+            clipping changes each total, in largest values. "beyond": the most units that lose more. "says": all in words.
             "confidence": of all together.
         """
         counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken)
@@ -198,48 +195,50 @@ class LossStage:
         share = most_cut / max(most_cut + whole - bars.whole, most_cut, 1.0)
         beyond = bars.far @ counts
         # the next M, beside the limit to which the answer's noise is scaled
-        dear = np.clip(bars.ends[1:-1] / self.limit, _EVIDENCE if self.does else 0.0, 1.0)
+        dear = _EVIDENCE * (bool(self.what) + np.minimum(bars.ends[1:-1] / self.limit, 1.0))
         place = int(np.argmax(np.append(beyond[:-1] <= dear * bars.beyond[:-1], True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
         low = max(0.0, float((bars.inside @ (begins * counts) - bars.least)[: place + 1].max()))
-        high = max(low, float((bars.inside @ (bars.ends * counts) + bars.most)[place]))
+        # at least 1 beyond M = 0: so an end of 0 cannot fail
+        high = max(low, float((bars.inside @ (bars.ends * counts) + bars.most)[place]), float(place > 0))
         found = {
             "confidence": CONFIDENCE,
             "cut": min(1.0, max(0.0, cut) / max(cut + whole, 1.0)),
             "cut_at_most": min(1.0, math.ceil(1000 * share) / 1000),
             "beyond": max(0, math.floor(beyond[place] + bars.beyond[place])),
         }
-        if self.does:
+        if self.what:
             found |= {"amount": math.floor(high) / FINE, "each": int(bars.ends[place]) / FINE}
         else:
             found |= {"rows": [math.ceil(low), math.floor(high)], "each": int(bars.ends[place])}
-        return found | {"says": self._words(found, known=low > 0 or high <= whole)}
+        return found | {"says": self._words(found)}
 
-    def _words(self, found: dict[str, Any], *, known: bool) -> str:
+    def _words(self, found: dict[str, Any]) -> str:
         """The statement in words."""
         units = f"units ({self.stage.table.unit_name})"
-        what = "rows" if self.stage.sizes and self.stage.sizes.power else "groups"
-        does = f"Clipping {self.what} {self.does} values of" if self.does else "The limits cut"
-        most, beyond = found["each"], f"{found['beyond']:,} units"
+        what = "row" if self.stage.sizes and self.stage.sizes.power else "group"
+        most, beyond = found["each"], f"at most {found['beyond']:,} units"
+        head, unknown = "The limits cut", f"how many {what}s these lose"
+        if self.what:
+            head, unknown = f"Clipping {self.what} changes values of", "by how much"
         if found["cut_at_most"] >= 1:
-            return f"{does} a number of {units} that is not known: ask with a larger budget."
+            return f"{head} a number of {units} that is not known: ask with a larger budget."
         if not found["beyond"] and not most:
-            return f"{does} {'none' if self.does else 'nothing from any'} of the {units}."
-        cut = f"{does} about {found['cut']:.1%} of {units}, at most {found['cut_at_most']:.1%}"
-        if self.does:
-            takes, by, lose = _WORDS[self.does]
-            if not most:
-                return f"{cut}. How much it {takes} is not known."
-            much, up_to = map(self._amount, (found["amount"], most))
-            return (
-                f"{cut}. It {takes} at most {much} {by} those that {lose} up to {up_to}; at most {beyond} {lose} more."
-            )
+            return f"{head} none of the {units}."
+        share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
+        cut = (
+            f"{head} about {share:.1%} of {units}, {end}"
+            if share >= _NONE
+            else f"{head} {end} of {units}, perhaps none"
+        )
         if not most:
-            return f"{cut}. At most {beyond} lose {what}; how many {what} is not known."
+            return f"{cut}; {unknown} is not known."
+        if self.what:
+            much, up_to = map(self._amount, (found["amount"], most))
+            return f"{cut}. Changes of up to {up_to} add up to at most {much}; {beyond} have larger ones."
         low, high = found["rows"]
-        rows = f"between {low:,} and {high:,} {what}" if low else f"at most {high:,} {what}"
-        lost = f"lose {rows} in all" if known else f"lose {what}, how many is not known"
-        return f"{cut}. Those with up to {most:,} {what} too many {lost}; at most {beyond} have more than that."
+        rows = f"between {low:,} and {high:,}" if low else f"at most {high:,}"
+        return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all; {beyond} have more."
 
     def _amount(self, largest_values: float) -> str:
         amounts = ((largest_values * size, name) for name, size in self.sizes.items())
@@ -254,8 +253,8 @@ def _noise(stage: Stage, spend: Budget) -> DiscreteLaplace | Gaussian:
     return Gaussian(variance=both / mu_squared_of(spend), l2_squared=both)
 
 
-def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, dict[str, GridColumn], list[str]]]:
-    """The summed columns whose values can be outside their bounds, what clipping takes and adds, and the clips in words.
+def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]:
+    """The summed columns whose values can be outside their bounds, by how much clipping changes them, and the clips in words.
 
     Columns of an expression are clipped within it.
     """
@@ -274,11 +273,10 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, dict[str, GridColumn], 
         raw = unclipped(value)
         if raw != value:
             part = Term("literal", _NUMBER, value=_size(column) / FINE)
-            sides = {"lowers": (raw, value), "raises": (value, raw)}
-            parts = {does: Term("/", _NUMBER, (Term("-", _NUMBER, both), part)) for does, both in sides.items()}
-            found = {does: RowExpression("", _NUMBER, Term("ceil", _NUMBER, (one,))) for does, one in parts.items()}
-            grid = {does: GridColumn(f"{does} {column.name}", "", _AMOUNT, 0, 0, one) for does, one in found.items()}
-            yield column, grid, [f"{name} to [{low:,.9g}, {high:,.9g}]" for (low, high), name in clips]
+            change = Term("abs", _NUMBER, (Term("-", _NUMBER, (raw, value)),))
+            parts = RowExpression("", _NUMBER, Term("ceil", _NUMBER, (Term("/", _NUMBER, (change, part)),)))
+            amount = GridColumn(f"change of {column.name}", "", _AMOUNT, 0, 0, parts)
+            yield column, amount, [f"{name} to [{low:,.9g}, {high:,.9g}]" for (low, high), name in clips]
 
 
 def _size(column: GridColumn) -> float:
@@ -302,5 +300,6 @@ def _bars(law: Law, taken: tuple[int, ...]) -> _Bars:
 
     cells = np.eye(len(taken))
     cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
-    rows = (inside * starts, _LEAST), (inside * ends, _MOST), (far, _MORE)
-    return _Bars(inside, far, ends, cut, whole, *(bars(part, miss / len(inside)) for part, miss in rows))
+    each = 1 / len(inside)
+    rows = (inside * starts, _LEAST * each), (inside * ends, _MOST), (far, _MORE * each)
+    return _Bars(inside, far, ends, cut, whole, *(bars(part, miss) for part, miss in rows))

@@ -45,8 +45,10 @@ class ContributionBounds:
             in_groups = "" if groups >= _MOST_GROUPS else f", in at most {groups:,} group{'s' * (groups > 1)}"
             return f"a unit counts for at most {self.rows:,} row{'s' * (self.rows > 1)} in all{in_groups}"
         total = "" if self.rows is None else f", for {self.rows} rows in all"
-        in_group = f"a unit counts for at most {rows} row{'s' * (rows > 1)} in a group"
-        return f"{in_group} and in at most {groups} group{'s' * (groups > 1)}{total}"
+        counts = f"a unit counts for at most {rows} row{'s' * (rows > 1)}"
+        return (
+            f"{counts}, in one group" if groups == 1 else f"{counts} in a group and in at most {groups} groups{total}"
+        )
 
     @property
     def total_rows(self) -> int:

@@ -282,7 +282,7 @@ class GroupPlan(QueryPlan):
             confidence of releases over the noise.
         """
         numbers = NoisyNumbers(sums, trees)
-        measured = self.context.lost + self.context.lost_groups, self.context.taken, self.context.added
+        measured = self.context.lost + self.context.lost_groups, self.context.clipped
         confidence = CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured))
         return tuple(
             estimate
@@ -297,9 +297,8 @@ class GroupPlan(QueryPlan):
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
         alone, most = all(one.counts_units for one in self.context.statistics), lost["rows"][1]
-        clipped = lost.get("clipped", {})
-        taken, added = (Fraction(clipped[does]["amount"] if clipped else 0) for does in ("lowers", "raises"))
-        context = replace(self.context, lost=most * (not alone), lost_groups=most * alone, taken=taken, added=added)
+        clipped = Fraction(lost.get("clipped", {"amount": 0})["amount"])
+        context = replace(self.context, lost=most * (not alone), lost_groups=most * alone, clipped=clipped)
         return replace(self, context=context)
 
     # Errors

@@ -14,18 +14,19 @@ The second term is public. Beyond all units it lets the probability of C fall li
 limit far too large is hardly ever chosen. At 1.2 r, a doubling saves as much bias as it adds noise. r is the
 number of units whose bias for one row of C is the growth of the noise. A count loses a row that a limit takes. A ratio,
 such as a mean or a rank, only moves by as much as lost rows differ from the others. So its r is larger: see `lost_row` of
-statistics. `bench/bench_limits.py` has the figures that fixed these numbers and the shares of the spend. A share is less
+statistics. Where all are ratios and 1.2 r is large, a doubling costs at most a 16th of all units: (M17).
+`bench/bench_limits.py` has the figures that fixed these numbers and the shares of the spend. A share is less
 where t need not be that small, because 1.2 r is above 6 t.
 
 The choice and the question are paid in one reserve. Adaptive composition lets the question depend on the choice.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -64,8 +65,8 @@ _LEAST = 50  # a share is at least 1 / 50
 _LESS = 16  # the step down from limits whose noise cannot be drawn
 _FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t, over t, over r
 _FINE = 2 * _FIRST  # 1.2 r over t, beyond which a finer choice gains nothing
+_SIXTEENTH, _STEEP = 16, 32.0  # the share of units that a doubling costs at most, where 1.2 r is more than this
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
-P = TypeVar("P", bound=QueryPlan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,21 +75,15 @@ class ChosenLimits(Choice):
 
     Attributes:
         limits: The limits, by name.
-        few: The number of units below which such a choice stays low, whatever they have.
     """
 
     limits: Mapping[str, Number]
-    few: int
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The limits, in words."""
         chosen = ", ".join(f"{name} = {float(limit):g}" for name, limit in self.limits.items())
-        words = f"Chosen privately: {chosen}: {self.plan.bounding}. The bias of this is not in the bars."
-        if not self.plan.can_cut:
-            return (f"Chosen privately: {chosen}. That takes nothing.",)
-        low = f"Among fewer than about {self.few:,} units such a limit stays low, whatever they have"
-        return (f"{words} {low}: to keep more rows, give limits or spend more.",)
+        return (f"Chosen privately: {chosen}.",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +96,7 @@ class LimitSearch:
         candidates: The limits to choose from, increasing.
         mechanism: The selection. Its scores are in parts of a unit.
         growth: 1.2 r, in units for each doubling.
+        least: Whether a doubling costs no more than a 16th of all units.
     """
 
     name: str
@@ -108,18 +104,22 @@ class LimitSearch:
     candidates: tuple[Fraction, ...]
     mechanism: PermuteAndFlip | ExponentialMechanism
     growth: float
+    least: bool
 
-    @property
-    def costs(self) -> FloatArray:
-        """(candidates,) what each limit costs, in units."""
+    def penalties(self, units: int) -> WholeNumbers:
+        """The costs of the candidates, and one part for each smaller one, so that the least of equal limits wins.
+
+        Args:
+            units: The number of all units.
+
+        Returns:
+            (candidates,) costs, in parts of a unit.
+        """
         doublings = np.log2([float(limit) for limit in self.candidates])
         far = np.minimum(doublings, 2) * _FIRST + np.maximum(doublings - 2, 0) * _FURTHER
-        return np.asarray(np.maximum(far * float(self.mechanism.scale) / PARTS, doublings * self.growth))
-
-    @property
-    def penalties(self) -> WholeNumbers:
-        """The costs in parts, and one part for each smaller candidate, so that the least of equal limits wins."""
-        return np.array([round(PARTS * cost) + place for place, cost in enumerate(self.costs.tolist())])
+        steep = min(_SIXTEENTH * self.growth, units if self.least else math.inf)
+        costs = np.maximum(np.rint(far * float(self.mechanism.scale)), np.floor(steep * _moved(self.candidates)))
+        return np.array([int(cost) + place for place, cost in enumerate(costs)], dtype=object)
 
     def scores(self, units: WholeNumbers) -> WholeNumbers:
         """The scores of the candidates.
@@ -133,7 +133,7 @@ class LimitSearch:
         sizes = self.stage.sizes or ContributionSizes((1,), 1)
         above = dict(zip(sizes.edges, np.cumsum(units[::-1])[::-1].tolist(), strict=True))
         over = [above[_edge(self.name, limit)] for limit in self.candidates]
-        return np.array([-PARTS * int(units) for units in over], dtype=object) - self.penalties
+        return np.array([-PARTS * int(many) for many in over], dtype=object) - self.penalties(int(units.sum()))
 
     def scores_of_values(self, cells: Cells) -> WholeNumbers:
         """The scores of the candidates by the values that they lose and the noise that they need: (V6).
@@ -152,7 +152,7 @@ class LimitSearch:
             found.append(most if found[-1:] == [most] else int(matched(within, cells, groups).sum()))
         noise = PARTS * self.growth / _GROWTH  # of all groups, for one more value of a unit
         costs = [round(noise * limit) - PARTS * number for limit, number in zip(moved, found, strict=True)]
-        return -np.array(shortfalls(costs, moved), dtype=object) - self.penalties
+        return -np.array(shortfalls(costs, moved), dtype=object) - self.penalties(0)
 
     def choose(self, engine: Engine, source: Source) -> Number:
         """Choose a limit.
@@ -172,7 +172,7 @@ class LimitSearch:
     def likely(self, units: int) -> float:
         """The limit that has the best score where the sizes of so many units follow a Pareto law."""
         limits = np.array([float(limit) for limit in self.candidates])
-        return float(limits[np.argmin(units * limits**-_INDEX + self.costs)])
+        return float(limits[np.argmin(units * limits**-_INDEX + self.penalties(units) / PARTS)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +199,13 @@ class LimitChoice(FirstStage):
     def record(self, plan: QueryPlan) -> dict[str, object]:
         """That limits are chosen, the selections, the importance and the rest of the spend."""
         searches = [
-            [one.name, str(one.candidates[-1]), str(one.mechanism.epsilon), round(one.growth, 6)]
+            [
+                one.name,
+                str(one.candidates[-1]),
+                str(one.mechanism.epsilon),
+                round(one.growth, 6),
+                *["least"] * one.least,
+            ]
             for one in self.searches
         ]
         importance = [[name, str(weight)] for name, weight in self.importance]
@@ -232,8 +238,7 @@ class LimitChoice(FirstStage):
             sizes = ((units, one.likely(units)) for units in SIZES)
             likely = (f"{limit:g} for {units:,} units (errors times {limit / example:.2g})" for units, limit in sizes)
             lines += [
-                f"{one.name}: costs 1 for each unit above it, and {_cost(one):.3g} more at {EXAMPLE[one.name]} than at 1",
-                f"one unit moves no cost by more than 1, and all one way; epsilon {float(one.mechanism.epsilon):.3g}",
+                f"one unit moves each cost by at most {1 + one.least}, all one way; epsilon {float(one.mechanism.epsilon):.3g}",
                 f"{one.name} to expect, if sizes are Pareto with index {_INDEX}: {', '.join(likely)}",
             ]
         lines.append(
@@ -267,70 +272,44 @@ class LimitChoice(FirstStage):
         question = bounded_plan(
             plan.query, spend=self.rest, limits=replace(self.limits, **within), importance=dict(self.importance)
         )
-        few = math.ceil(max(map(_cost, self.searches)))
-        return ChosenLimits(before=plan, plan=question, limits=limits, few=few)
+        return ChosenLimits(before=plan, plan=question, limits=limits)
 
 
 def bounded_plan(
     query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None = None
 ) -> QueryPlan:
-    """Plan groups, margins or a workload within limits that are all numbers.
+    """Plan groups, margins or a workload within limits that are all numbers, and measure what these take, if anything.
 
     Args:
         query: The query.
-        spend: The spend.
-        limits: The limits, all numbers.
-        importance: The relative importance of each statistic's error, by name. Default 1.
-
-    Returns:
-        The plan.
-    """
-    return with_loss(_bounded_plan, query, spend=spend, limits=limits, importance=importance)
-
-
-def _bounded_plan(query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> QueryPlan:
-    base = plan_groups(query, spend=spend, limits=limits, importance=importance)
-    if query.groups.linear_workload is not None:
-        return plan_workload(query, query.groups.linear_workload, base, spend)
-    return plan_margins(query, base, spend) if query.groups.margins else base
-
-
-def with_loss(
-    plan_of: Callable[..., P], query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None
-) -> P:
-    """A plan with the stage that measures what its limits take, where they can take something.
-
-    Args:
-        plan_of: The planner.
-        query: The question.
         spend: The spend of both.
         limits: The limits, all numbers.
         importance: The relative importance of each statistic's error, by name. Default 1.
 
     Returns:
-        The plan. Its digest is that of the question at the whole spend, unless `limits` says the share.
+        The plan. Its digest is that of the question at the whole spend, unless `limits` says the share of the measurement.
     """
-    whole = plan_of(query, spend=spend, limits=limits, importance=importance)
+    whole = _bounded_plan(query, spend, limits, importance)
     share, table = limits.loss_share, query.table
     if share == 0 or not isinstance(table.unit, str) or not whole.can_cut:
         return whole
     usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))
-    plan = plan_of(query, spend=rest, limits=limits, importance=importance)
+    plan = _bounded_plan(query, rest, limits, importance)
     loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1)
     price = price_of(spend, query)
     price = price if whole.price == price else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 
 
-def plan_within(
-    query: Query,
-    plan_of: Callable[..., P],
-    *,
-    spend: Budget,
-    limits: Limits,
-    importance: Mapping[str, Number] | None,
-) -> P:
+def _bounded_plan(query: Query, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> QueryPlan:
+    base = plan_groups(query, spend=spend, limits=limits, importance=importance)
+    if query.groups.linear_workload is not None:
+        return plan_workload(query, query.groups.linear_workload, base, spend)
+    return plan_margins(query, base, spend) if query.groups.margins else base
+
+
+def plan_within(query: Query, *, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None) -> QueryPlan:
     """Plan within limits, some of which may be private. Without any, the plan chooses those that the question needs.
 
     A plan with private limits is at an example of 16 rows or 4 groups, and has the stage that will choose them. Its
@@ -338,7 +317,6 @@ def plan_within(
 
     Args:
         query: The question.
-        plan_of: The planner within limits that are numbers: `bounded_plan`, or `plan_groups` for groups alone.
         spend: The spend of both stages.
         limits: The limits of each unit.
         importance: The relative importance of each statistic's error, by name. Default 1.
@@ -353,10 +331,10 @@ def plan_within(
     if limits.private:
         if isinstance(query.table.unit, RowUnit):
             raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
-        return _choosing(query, plan_of, spend, limits, importance)[1]
+        return _choosing(query, spend, limits, importance)[1]
     if not _lacks(query, limits):
-        return plan_of(query, spend=spend, limits=limits, importance=importance)
-    ways = [_choosing(query, plan_of, spend, way, importance) for way in _ways(query, spend, limits)]
+        return bounded_plan(query, spend=spend, limits=limits, importance=importance)
+    ways = [_choosing(query, spend, way, importance) for way in _ways(query, spend, limits)]
     return min(ways, key=lambda way: way[0])[1]
 
 
@@ -398,8 +376,8 @@ def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
 
 
 def _choosing(
-    query: Query, plan_of: Callable[..., P], spend: Budget, limits: Limits, importance: Mapping[str, Number] | None
-) -> tuple[float, P]:
+    query: Query, spend: Budget, limits: Limits, importance: Mapping[str, Number] | None
+) -> tuple[float, QueryPlan]:
     """The plan with the stage that chooses its limits, and the noise of an answer for each row of the limit."""
     private = limits.private
     if query.groups.keys is None:
@@ -412,7 +390,7 @@ def _choosing(
     most = {name: _most(query, name, limit) for name, limit in private.items()}
     while True:  # the largest limits whose noise can be drawn
         try:
-            plan_of(query, spend=rest, limits=replace(limits, **most), importance=importance)
+            bounded_plan(query, spend=rest, limits=replace(limits, **most), importance=importance)
             break
         except ParameterError:
             if max(most.values()) < _LESS:
@@ -420,27 +398,38 @@ def _choosing(
             most = {name: max(1, limit // _LESS) for name, limit in most.items()}
     example: dict[str, Any] = {name: min(EXAMPLE[name], limit) for name, limit in most.items()}
 
-    def at(share: Fraction) -> tuple[float, P, float]:
+    def search(plan: QueryPlan, part: Budget, name: str, growth: float) -> LimitSearch:
+        steps = candidates(name, most[name], 1 if name in values else 4)
+        least = ratios and name not in values and growth > _STEEP
+        moved = PARTS + least * int(_moved(steps).max())
+        return LimitSearch(
+            name=name,
+            stage=plan.stages[-1] if name in values else _sized(plan.stage, query, name, steps),
+            candidates=steps,
+            mechanism=_selection(part, moved, monotone=name not in values),
+            growth=growth,
+            least=least,
+        )
+
+    def at(share: Fraction) -> tuple[float, QueryPlan, float]:
         """The noise, the plan, and how much finer than needed the choice is."""
         first, rest = split_budget(spend, share)
-        plan = plan_of(query, spend=rest, limits=replace(limits, **example), importance=importance)
-        noises = [_noise(plan, name, groups) for name in private]
+        plan = bounded_plan(query, spend=rest, limits=replace(limits, **example), importance=importance)
+        noises = {name: _noise(plan, name, groups) for name in private}
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
-        searches = tuple(
-            LimitSearch(
-                name=name,
-                stage=plan.stages[-1] if name in values else _sized(plan.stage, query, name, candidates(name, limit)),
-                candidates=candidates(name, limit, 1 if name in values else 4),
-                mechanism=_selection(part, monotone=name not in values),
-                growth=_GROWTH * groups * noise,
-            )
-            for (name, limit), noise in zip(most.items(), noises, strict=True)
-        )
+        searches = tuple(search(plan, part, name, _GROWTH * groups * noise) for name, noise in noises.items())
         choice = LimitChoice(searches=searches, limits=limits, importance=tuple((importance or {}).items()), rest=rest)
         finer = min(one.growth * PARTS / (_FINE * float(one.mechanism.scale)) for one in searches)
-        return max(noises), replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,)), finer
+        return (
+            max(noises.values()),
+            replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,)),
+            finer,
+        )
 
-    groups = _expected_groups(query, private.values())
+    groups, ratios = (
+        _expected_groups(query, private.values()),
+        all(one.lost_row < 1 for one in query.aggregates.values()),
+    )
     noise, plan, finer = at(share)
     if finer > 1 and not values and not any(limit.share for limit in private.values()):
         noise, plan, _ = at(Fraction(1, min(_LEAST, math.floor(finer / share))))
@@ -486,9 +475,9 @@ def candidates(name: str, most: int, steps: int = 4) -> tuple[Fraction, ...]:
     return tuple(sorted({Fraction(most), *(step for step in found if step < most)}))
 
 
-def _cost(search: LimitSearch) -> float:
-    """What the example of a plan costs."""
-    return float(np.interp(EXAMPLE[search.name], [float(limit) for limit in search.candidates], search.costs))
+def _moved(limits: Sequence[Fraction]) -> FloatArray:
+    """The most by which one unit moves each cost, in whole parts: a 16th for a doubling."""
+    return np.rint(PARTS / _SIXTEENTH * np.log2([float(limit) for limit in limits]))
 
 
 def _edge(name: str, limit: Fraction) -> int:
@@ -505,12 +494,12 @@ def _sized(stage: Stage, query: Query, name: str, steps: tuple[Fraction, ...]) -
 
 
 @lru_cache(maxsize=256)
-def _selection(spend: Budget, *, monotone: bool) -> PermuteAndFlip | ExponentialMechanism:
-    """The selection that a part of the spend pays for. Scores of units by size are monotone under both neighbour relations."""
+def _selection(spend: Budget, moved: int, *, monotone: bool) -> PermuteAndFlip | ExponentialMechanism:
+    """The selection that a part of the spend pays for, where one unit moves each score by `moved` parts at most."""
     if isinstance(spend, Pure):
-        return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=PARTS, monotone=monotone)
+        return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=moved, monotone=monotone)
     if isinstance(spend, Gdp):
         epsilon = largest(lambda e: mu_of_bounded_range(e) <= spend.mu)
     else:
         epsilon = 2 * root_below(mu_squared_of(spend))
-    return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=PARTS, monotone=monotone)
+    return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=moved, monotone=monotone)

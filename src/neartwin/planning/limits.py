@@ -107,12 +107,9 @@ class Limits:
             else:
                 integer(at_least=1, **{name: value})
         if self.norm is not None:
-            self._alone("norm, which bounds rows and groups together", "max_rows_per_group", "max_groups", "rows")
-
-    def _alone(self, what: str, *names: str) -> None:
-        for name in names:
-            if name in self.given:
-                raise ParameterError(name, self.given[name], f"cannot be combined with {what}")
+            for name in sorted({"max_rows_per_group", "max_groups", "rows"} & set(self.given)):
+                rule = "cannot be combined with norm, which bounds rows and groups together"
+                raise ParameterError(name, self.given[name], rule)
 
     @property
     def given(self) -> dict[str, Any]:

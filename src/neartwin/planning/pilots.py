@@ -19,10 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from functools import partial
 from math import ceil, floor, isfinite
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from neartwin.noise import Source
 from neartwin.planning.digests import limits_record
 from neartwin.planning.explain import Explained
 from neartwin.planning.groups import GroupPlan, plan_groups
-from neartwin.planning.limit_choice import plan_within, price_of, with_loss
+from neartwin.planning.limit_choice import plan_within, price_of
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
 from neartwin.planning.spending import NO_DELTA, share_of, split_budget, total_of
@@ -210,7 +209,6 @@ class Ranging(_Pilots):
         aggregates = {name: _narrowed(query, part, narrow) for name, part in query.aggregates.items()}
         question = plan_within(
             replace(query, aggregates=MappingProxyType(aggregates)),
-            partial(with_loss, plan_groups),
             spend=self.rest,
             limits=self.limits,
             importance=self.importance,
@@ -389,7 +387,8 @@ def ranged_plan(
             "loss from clipping against noise group by group"
         )
     first, rest = split_budget(spend, clip.share)
-    worst = plan_within(query, partial(with_loss, plan_groups), spend=rest, limits=limits, importance=importance)
+    # a plan of groups: there are no margins and no workload
+    worst = cast("GroupPlan", plan_within(query, spend=rest, limits=limits, importance=importance))
     ranges = _ranges(worst)
     rows = query.groups.rows
     histograms = (_histogram(query, one.column, one.limits, one.edges) for one in ranges)

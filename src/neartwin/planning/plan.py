@@ -474,17 +474,18 @@ class QueryPlan(Plan):
                 rows += " The bias of clipping is not in the bars, and unknown."
             return (bars, rows, *self._notes_of_answers())
         unknown = ", and unknown" if self.loss is None else ""
-        bias = "clipping" if len(held) == len(asked) else "this and of clipping"
+        clips = sum(bool(one.clip_bounds(table)) for one in asked.values())
+        bias = ["this"] * (len(held) < len(asked)) + ["clipping"] * (len(clipped) < clips)
         words = f"Bounded: {self.bounding}."
-        if not clipped or len(clipped) < sum(bool(one.clip_bounds(table)) for one in asked.values()):
-            words += f" The bias of {bias} is not in the bars{unknown}."
-        clips = {name: one.clip_bounds(table).values() for name, one in asked.items() if one.only_lowered}
-        lowered = [name for name, bounds in clips.items() if all(one.low == 0 for one in bounds)]
+        if bias:
+            words += f" The bias of {' and of '.join(bias)} is not in the bars{unknown}."
+        of = {name: one.clip_bounds(table).values() for name, one in asked.items() if one.only_lowered}
+        lowered = [name for name, bounds in of.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:
             words = f"Bounded: {self.bounding}. That takes nothing."
         elif lowered and self.query.groups.linear_workload is None:  # whose answers may be differences
             words += f" As limits only take, the lower ends of {' and '.join(lowered)} hold for all rows, as drawn"
-            words += ", if no value is below 0, but for rounding." if any(clips[name] for name in lowered) else "."
+            words += ", if no value is below 0, but for rounding." if any(of[name] for name in lowered) else "."
         if table.period is None:
             return (bars, words, *self._notes_of_answers())
         period = f"Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."

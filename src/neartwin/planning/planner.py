@@ -7,7 +7,7 @@ from neartwin.accounting.budgets import Approx, Budget
 from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.errors import QueryError
 from neartwin.exact import Number
-from neartwin.planning.limit_choice import bounded_plan, plan_within
+from neartwin.planning.limit_choice import plan_within
 from neartwin.planning.limits import Limits
 from neartwin.planning.most_common import plan_choice
 from neartwin.planning.pilots import private_range_of, ranged_plan, scalar_plan
@@ -58,4 +58,4 @@ def plan(
     clip = private_range_of(query)
     if clip is not None:
         return ranged_plan(query, spend=spend, clip=clip, limits=limits, importance=importance)
-    return plan_within(query, bounded_plan, spend=spend, limits=limits, importance=importance)
+    return plan_within(query, spend=spend, limits=limits, importance=importance)

@@ -46,9 +46,12 @@ class Release(StatisticsTable):
 
     @property
     def headline(self) -> str:
-        """The measured loss to limits and to clipping, in words; empty where that was not measured."""
+        """The measured loss to limits and to clipping, and the statistics that noise drowns; empty where there is neither."""
         each = " each" if self.loss and "clipped" in self.loss else ""
-        return "" if self.loss is None else f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"
+        said = [] if self.loss is None else [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"]
+        if drowned := [one.name for one in self.statistics if one.drowned]:
+            said.append(f"The bars of {' and '.join(drowned)} exceed the values: ask with a larger budget.")
+        return " ".join(said)
 
     def having(self, condition: str) -> "Release":
         """The groups whose noisy values meet a condition. It costs nothing.
@@ -330,7 +333,7 @@ class Release(StatisticsTable):
             columns.append([cell.ljust(width) if to_the_left else cell.rjust(width) for cell in column])
         text = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
         more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
-        top = [self.headline] if self.loss else []
+        top = [self.headline] if self.headline else []
         return "\n".join([*top, *text, *more, str(self.guarantee), *self.notes])
 
     def _repr_html_(self) -> str:
@@ -340,7 +343,7 @@ class Release(StatisticsTable):
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        top = f"<p><b>{escape(self.headline)}</b></p>" if self.loss else ""
+        top = f"<p><b>{escape(self.headline)}</b></p>" if self.headline else ""
         return f"{top}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}<ul>{notes}</ul>"
 
 

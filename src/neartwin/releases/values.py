@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
@@ -14,7 +15,7 @@ class Statistic:
     """One statistic of every group: values with error bars.
 
     Each bar alone holds with probability at least the release's confidence, or its own confidence if it has one. It holds
-    the bounded statistic, and what limits took as far as that was measured. The bias of clipping is not in it.
+    the bounded statistic, and what limits and clipping took as far as that was measured.
 
     Attributes:
         name: The name of the column.
@@ -42,6 +43,11 @@ class Statistic:
         """Half of the bars' lengths, (groups,), infinite for open bars."""
         ends = zip(self.lower, self.upper, strict=True)
         return [math.inf if low is None or high is None else (high - low) / 2 for low, high in ends]
+
+    @property
+    def drowned(self) -> bool:
+        """Whether half of the bars reach further than the largest value is from 0."""
+        return bool(self.values) and max(map(abs, self.values)) < median(self.half_widths()) < math.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

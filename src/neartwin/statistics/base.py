@@ -126,8 +126,7 @@ class Context:
         trees: The trees of those measures that have one.
         lost: The most rows that limits took: (L1) of docs/proofs/lost-rows.md. 0 where it is not known.
         lost_groups: The most groups of units that limits took, where nothing but units is counted; else 0.
-        taken: The most that clipping took from each total, in largest values: (L5). 0 where it is not known.
-        added: The most that clipping added to each.
+        clipped: The most by which clipping changed each total, in largest values: (L5). 0 where it is not known.
     """
 
     table: Table
@@ -140,8 +139,7 @@ class Context:
     trees: Mapping[str, CountTree] = field(default_factory=dict)
     lost: int = 0
     lost_groups: int = 0
-    taken: Fraction = Fraction(0)
-    added: Fraction = Fraction(0)
+    clipped: Fraction = Fraction(0)
 
     @property
     def rows(self) -> str:

@@ -114,14 +114,14 @@ class Sum(_Totalled):
             steps = [value * parts + each * n for value, n in zip(steps, numbers, strict=True)]
         up, down = step.numerator, step.denominator * total.parts * parts
         width = ceil(self._half_width(column, context, confidence) * total.parts * parts)
-        added, taken = (ceil(most * largest(column) * total.parts * parts) for most in (context.added, context.taken))
+        width += ceil(context.clipped * largest(column) * total.parts * parts)
         each = context.lost * total.parts * parts
         low, high = (each * end for end in (min(column.bounds.low_units, 0), max(column.bounds.high_units, 0)))
         # whole numbers divide to the nearest double, as fractions do
         return [
             Estimate(
                 name,
-                *([(v + move) * up / down for v in steps] for move in (0, low - width - added, high + width + taken)),
+                *([(v + move) * up / down for v in steps] for move in (0, low - width, high + width)),
             )
         ]
 
@@ -183,7 +183,7 @@ class Mean(_Totalled):
         """The total over the number, within the bounds: a mean cannot leave them."""
         column = self.total_column(context)
         totals, counts = (noisy.sums[it.name].astype(float) / it.parts for it in self._measures(column, context))
-        few = _FEW * bool(context.taken + context.added)
+        few = _FEW * bool(context.clipped)
         reach = self._thresholds(column, context, confidence + few).with_lost(context.lost)
         lower, upper = mean_bounds(totals, counts, reach)
         values, bounds = mean_values(totals, counts, (column.low, column.high)), column.bounds
@@ -192,8 +192,8 @@ class Mean(_Totalled):
         value, low, high = (np.clip(end, float(bounds.low), float(bounds.high)) for end in inside)
         if few:
             least = counts - float(self._measures(column, context)[1].half_width(1 - 2 * _FEW))
-            off = float(largest(column) * bounds.step) / np.maximum(least, 1.0)
-            low, high = low - off * float(context.added), high + off * float(context.taken)
+            off = float(context.clipped * largest(column) * bounds.step) / np.maximum(least, 1.0)
+            low, high = low - off, high + off
         return [Estimate(name, value.tolist(), low.tolist(), high.tolist())]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:

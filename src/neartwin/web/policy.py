@@ -70,7 +70,7 @@ def check(
         if not rule.own_bounds:
             for column in stage.grid.values():
                 part, own = dataset.part(column.column, named)
-                if column.column and part.bounds.get(own) != column.bounds:  # "": what clipping takes of another
+                if column.column and part.bounds.get(own) != column.bounds:  # "": what clipping changes of another
                     raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
     if rule.max_spend is not None:
         most, price = accounts.price(rule.max_spend), accounts.price(plan.price)
