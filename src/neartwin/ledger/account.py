@@ -1,6 +1,7 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import starmap
@@ -414,18 +415,23 @@ class Account:
         """Every record of this account, oldest first."""
         return tuple(self.newest())[::-1]
 
-    def newest(self, before: int | None = None) -> Iterator[Entry]:
+    def newest(self, before: int | None = None, holders: AbstractSet[str] | None = None) -> Iterator[Entry]:
         """Yield the records of this account, newest first, as far as they are wanted.
 
         Args:
             before: Only records below this position, or None for all.
+            holders: Only the allotments of these holders and what they paid, or None for all.
 
         Yields:
             The records.
         """
         with self.database.read() as page:
-            for record, hash_ in page.newest(self.name, before):
-                yield entry(page, record, hash_, self.rule)
+            for record, hash_ in page.newest(self.name, before, holders):
+                shown = entry(page, record, hash_, self.rule)
+                paid = page.record(shown.reserved)[0].event if holders and shown.reserved else None
+                payers = paid.holders if isinstance(paid, records.Reserved) else shown.payers
+                if holders is None or holders & set(payers):
+                    yield shown
 
     def _row(self) -> AccountRow:
         with self.database.read() as page:

@@ -364,13 +364,13 @@ class Book:
     def need_two_people(self, *, by: str) -> None:
         """Need two people for what weakens a promise, from now on. `by` is the person, for the record."""
         with self._database.write() as page:
-            if not standing(page)[0]:
+            if not standing(page).needed:
                 page.append(records.Acted(account="", who=by, what="two people", body=records.canonical({})))
 
     def wishes(self) -> tuple[Wish, ...]:
         """The acts that wait for a second person, oldest first."""
         with self._database.read() as page:
-            return standing(page)[1]
+            return standing(page).waiting
 
     def acts(self, account: str | None = None) -> tuple[Act, ...]:
         """The acts that the chain has, oldest first.

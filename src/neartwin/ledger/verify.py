@@ -8,6 +8,7 @@ Two changes leave a whole ledger: an older state put back, and all records from 
 kept elsewhere reveals them.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from neartwin.ledger import records
 from neartwin.ledger.records import NO_HASH, Price, Record
 from neartwin.ledger.store import AccountRow, Reading, ReservationRow, ask_digest
 from neartwin.ledger.values import Head
+from neartwin.ledger.wishes import CONSOLE
 
 
 @dataclass(slots=True)
@@ -65,6 +67,9 @@ class Replay:
     keys: set[tuple[str, str]] = field(default_factory=set)
     documents: dict[int, tuple[str, int]] = field(default_factory=dict)
     _requests: dict[int, str] = field(default_factory=dict)
+    _acts: dict[int, records.Acted] = field(default_factory=dict)  # of one of two people
+    _curators: set[str] = field(default_factory=set)
+    _two: bool = False
 
     def broken(self, record: Record) -> str:
         """Take in the next record.
@@ -83,14 +88,14 @@ class Replay:
         if isinstance(event, records.Opened):
             return self._open(position, event)
         if isinstance(event, records.Acted):
-            return ""
+            return self._act(position, event)
         if event.account not in self.purses:
             return f"no account {event.account!r} was opened"
         match event:
             case records.Sourced(account=account, source=source):
                 return self._source(account, source)
             case records.Raised(account=account, caps=caps):
-                return self._raise(account, caps)
+                return self._raise(account, caps) or self._consent(position, account)
             case records.Allotted():
                 return self._allot(event)
             case records.Reserved():
@@ -99,6 +104,24 @@ class Replay:
                 return ""
             case records.Settled() | records.Failed():
                 return self._close(position, event)
+
+    def _act(self, position: int, event: records.Acted) -> str:
+        self._two = self._two or event.what == "two people"
+        if event.what in {"wish", "agree"}:
+            self._acts[position] = event
+        body = json.loads(event.body) if event.what == "token" else {}
+        if body.get("role") != "curator":
+            return ""
+        renewed = event.who in self._curators & {body["name"]}  # by a sign-in server
+        self._curators.add(body["name"])
+        return "" if renewed or event.who == CONSOLE else self._consent(position, body["name"])
+
+    def _consent(self, position: int, whom: str) -> str:
+        """Whether the record before is the consent of a second person to the wish of a first one, if two are needed."""
+        second = self._acts.get(position - 1)
+        first = self._acts.pop(json.loads(second.body).get("wish", 0), None) if second is not None else None
+        said = json.loads(first.body) if first is not None and second is not None and first.who != second.who else {}
+        return "" if not self._two or whom in {said.get("dataset"), said.get("name")} else "it needs two people"
 
     def _open(self, position: int, event: records.Opened) -> str:
         if event.account in self.purses:

@@ -34,7 +34,7 @@ def history(
 
 
 def records(running: Running, name: str, caller: Caller, before: int | None = None) -> Iterator[books.Entry]:
-    """Yield the records of a data set that the caller may see, newest first.
+    """The records of a data set that the caller may see, newest first.
 
     Args:
         running: The service.
@@ -42,14 +42,12 @@ def records(running: Running, name: str, caller: Caller, before: int | None = No
         caller: The caller.
         before: Only records below this position, or None for all.
 
-    Yields:
+    Returns:
         The records.
     """
     registered, _ = visible(running.directory, name, caller)
-    account, own = running.directory.books.account(registered.name), own_holders(caller)
-    for entry in account.newest(before):
-        if caller.sees_all or own & {*entry.payers, *(account.payers(entry.reserved) if entry.reserved else ())}:
-            yield entry
+    account = running.directory.books.account(registered.name)
+    return account.newest(before, None if caller.sees_all else own_holders(caller))
 
 
 @router.get("/datasets/{name}/releases/{position}", response_model=schemas.ReleaseAnswer)

@@ -116,13 +116,14 @@ class Store:
         """Store a new token and its hash. `by` is the curator, for the record.
 
         Raises:
-            AccessError: Status 428. Two people are needed for a curator's token where there is a curator. It is a wish now.
+            AccessError: Status 428. Two people are needed for a curator's token. It is a wish now. A terminal makes the next
+                curator alone where none is left.
         """
-        others = any(one.role == "curator" and one.live(datetime.now(UTC)) for one in self.tokens())
         days = (datetime.fromisoformat(token.expires) - datetime.fromisoformat(token.created)).days
         act: dict[str, object] = {"name": token.name, "role": token.role, "project": token.project, "days": days}
         with self._database.write() as page:
-            may = token.role != "curator" or not others or wishes.agreed(page, by, "token", act)
+            alone = token.role != "curator" or (by == wishes.CONSOLE and not _curators(page))
+            may = alone or wishes.agreed(page, by, "token", act)
             if may:
                 _put_token(page, token, token_hash, by)
         if not may:
@@ -132,7 +133,8 @@ class Store:
         """Store the token of a person whom a sign-in server confirmed, or renew it under the name of the first sign-in.
 
         Raises:
-            AccessError: Status 403. A curator revoked it, or its name is that of another token.
+            AccessError: Status 403. A curator revoked it, or its name is that of another token. Or it would make a curator
+                where two people are needed.
         """
         here = schema.token.c
         with self._database.write() as page:
@@ -146,6 +148,9 @@ class Store:
             if own is None and known:
                 rule, remedy = "is the name of another token", "ask the curator, who knows whose it is"
                 raise AccessError(403, "name", token.name, rule, remedy=remedy)
+            if token.role == "curator" != (own and own.role) and wishes.standing(page).needed:
+                rule, remedy = "needs two people to become a curator", "ask two curators for a token"
+                raise AccessError(403, "person", token.name, rule, remedy=remedy)
             page.connection.execute(sa.delete(schema.token).where(here.id == token.id))
             admitted = token if own is None else replace(token, name=own.name, created=own.created)
             _put_token(page, admitted, "", token.name)
@@ -278,6 +283,12 @@ class Store:
         """Remove a saved question."""
         with self._database.connection(writes=True) as connection:
             connection.execute(sa.delete(schema.saved).where(schema.saved.c.id == identity))
+
+
+def _curators(page: Writing) -> list[Token]:
+    """The curators who have a live token."""
+    rows = page.connection.execute(sa.select(schema.token).where(schema.token.c.role == "curator"))
+    return [token for row in rows if (token := _token(row)).live(datetime.now(UTC))]
 
 
 def _put_token(page: Writing, token: Token, token_hash: str, by: str) -> None:
