@@ -67,8 +67,9 @@ class Replay:
     keys: set[tuple[str, str]] = field(default_factory=set)
     documents: dict[int, tuple[str, int]] = field(default_factory=dict)
     _requests: dict[int, str] = field(default_factory=dict)
-    _acts: dict[int, records.Acted] = field(default_factory=dict)  # of one of two people
+    _wishes: dict[int, records.Acted] = field(default_factory=dict)
     _curators: set[str] = field(default_factory=set)
+    _agreed: tuple[int, str] | None = None  # the position of what two people agreed to, and its data set or name
     _two: bool = False
 
     def broken(self, record: Record) -> str:
@@ -106,22 +107,23 @@ class Replay:
                 return self._close(position, event)
 
     def _act(self, position: int, event: records.Acted) -> str:
-        self._two = self._two or event.what == "two people"
-        if event.what in {"wish", "agree"}:
-            self._acts[position] = event
-        body = json.loads(event.body) if event.what == "token" else {}
-        if body.get("role") != "curator":
-            return ""
-        renewed = event.who in self._curators & {body["name"]}  # by a sign-in server
-        self._curators.add(body["name"])
-        return "" if renewed or event.who == CONSOLE else self._consent(position, body["name"])
+        body = json.loads(event.body) if event.what in {"agree", "token"} else {}
+        if event.what == "two people":
+            self._two = True
+        elif event.what == "wish":
+            self._wishes[position] = event
+        elif event.what == "agree":
+            first = self._wishes.pop(body["wish"], event)
+            said = json.loads(first.body) if first.who != event.who else {}
+            self._agreed = position + 1, said.get("dataset") or said.get("name", "")
+        elif body.get("role") == "curator":
+            alone = event.who == CONSOLE or event.who in self._curators & {body["name"]}  # renewed by a sign-in server
+            self._curators.add(body["name"])
+            return "" if alone else self._consent(position, body["name"])
+        return ""
 
     def _consent(self, position: int, whom: str) -> str:
-        """Whether the record before is the consent of a second person to the wish of a first one, if two are needed."""
-        second = self._acts.get(position - 1)
-        first = self._acts.pop(json.loads(second.body).get("wish", 0), None) if second is not None else None
-        said = json.loads(first.body) if first is not None and second is not None and first.who != second.who else {}
-        return "" if not self._two or whom in {said.get("dataset"), said.get("name")} else "it needs two people"
+        return "it needs two people" if self._two and self._agreed != (position, whom) else ""
 
     def _open(self, position: int, event: records.Opened) -> str:
         if event.account in self.purses:

@@ -33,12 +33,12 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the acts say of two people.
+    """The rule of two people in a ledger, as its acts so far make it.
 
     Attributes:
         needed: Whether two people are needed.
         waiting: The acts that wait for the second, oldest first.
-        makers: By the name of a curator, who made a token of that name, and so has read it. A terminal is left out.
+        makers: Who made, and so has read, the tokens of each curator. A terminal is left out.
     """
 
     needed: bool
@@ -46,12 +46,17 @@ class Standing:
     makers: Mapping[str, set[str]]
 
     def two(self, first: str, second: str) -> bool:
-        """Whether two names are two people: nobody may hold the tokens of both."""
+        """Whether two names are two people, so that nobody holds the tokens of both.
+
+        Args:
+            first: A name.
+            second: Another name.
+        """
         return self.makers.get(first, set()).union([first]).isdisjoint([second, *self.makers.get(second, ())])
 
 
 def standing(page: Reading) -> Standing:
-    """What the acts so far say of two people."""
+    """The rule of two people, as the acts so far make it."""
     needed, waiting, makers = False, dict[int, Wish](), defaultdict[str, set[str]](set)
     oldest = datetime.now(UTC) - timedelta(days=DAYS)
     for record, _ in page.acts():

@@ -120,10 +120,6 @@ class Reading:
         line, hash_ = row
         return self._readable(position, line), hash_
 
-    def records(self, account: str) -> Iterator[tuple[Record, str]]:
-        """The records of one account in order, with their hashes."""
-        return self._read(_OF_ACCOUNTS.where(schema.record.c.account == account).order_by(schema.record.c.position))
-
     def newest(
         self, account: str, before: int | None, names: Iterable[str] | None = None
     ) -> Iterator[tuple[Record, str]]:
