@@ -29,6 +29,7 @@ from neartwin.errors import NeartwinError
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 
+PARTS = ("server", "workers", "analysts")
 WORKERS, BUDGET = 2, pure(10**6)
 
 
@@ -48,11 +49,11 @@ def library(place, ledger, seconds, counts, who):
             asked = rows.where(f"amount > {who}").where(f"amount < {100 + number}").agg(n=nt.count_distinct_units())
             account.release(account.plan(asked, spend=nt.pure("0.01")))
             number += 1
-        counts.put(number)
+        counts.put((number, time.process_time()))
 
 
 def library_rate(place, folder, seconds):
-    """Releases a second of as many processes as the service has workers."""
+    """Releases a second of as many processes as the service has workers, and seconds of processor for each."""
     counts = multiprocessing.Queue()
     with nt.open_ledger(folder / "library.db") as opened:
         opened.open(nt.table(str(place), unit="customer_id", name="purchases"), BUDGET)
@@ -60,10 +61,10 @@ def library_rate(place, folder, seconds):
     processes = [multiprocessing.Process(target=library, args=one) for one in arguments]
     for process in processes:
         process.start()
-    total = sum(counts.get() for _ in processes)
+    total, used = map(sum, zip(*(counts.get() for _ in processes), strict=True))
     for process in processes:
         process.join()
-    return total / seconds
+    return total / seconds, used / total
 
 
 def analyst(address, token, who, ends, lists):
@@ -72,9 +73,9 @@ def analyst(address, token, who, ends, lists):
     while time.monotonic() < ends:
         start = time.monotonic()
         try:
-            job = wire.post("datasets", "purchases", path, body=question(who, number), wait=10)
+            job = wire.post("datasets", "purchases", path, body=question(who, number), wait=30)
             while job.get("state") in {"queued", "running"}:
-                job = wire.get("jobs", job["job"], wait=10)
+                job = wire.get("jobs", job["job"], wait=30)
             if job.get("error"):
                 failed.append(job["error"]["code"])
         except NeartwinError as refusal:
@@ -93,6 +94,13 @@ def ready(address):
             time.sleep(0.1)
 
 
+def processor(server):
+    """Seconds of processor that the server, its workers and this process have used."""
+    server = psutil.Process(server)
+    times = [[one.cpu_times()[:2] for one in part] for part in ([server], server.children(), [psutil.Process()])]
+    return [sum(map(sum, part)) for part in times]
+
+
 def main():
     """Measure the library, then the service."""
     analysts = int(sys.argv[1]) if len(sys.argv) > 1 else 200
@@ -101,8 +109,8 @@ def main():
     place = folder / "purchases.parquet"
     rows = "SELECT i % 5000 AS customer_id, 1 + i % 3 AS cds, (i * 37 % 20000) / 100 AS amount FROM range(40000) t(i)"
     duckdb.sql(rows).write_parquet(str(place))
-    alone = library_rate(place, folder, min(seconds, 60))
-    print(f"library, {WORKERS} processes: {alone:.1f} releases a second")
+    alone, each = library_rate(place, folder, min(seconds, 60))
+    print(f"library, {WORKERS} processes: {alone:.1f} releases a second, each {1000 * each:.1f} ms of processor")
     with DataDirectory(folder / "house") as directory:
         dataset = Dataset(
             name="purchases", place=str(place), unit="customer_id", budget=BUDGET, policy=(Rule(allotment=BUDGET),)
@@ -119,6 +127,8 @@ def main():
     server = subprocess.Popen([*command, "--workers", str(WORKERS)], stderr=subprocess.DEVNULL)
     try:
         ready(address)
+        for warm in range(2 * WORKERS):  # whose processes start meanwhile
+            analyst(address, tokens[-1], analysts + warm, time.monotonic() + 1, ("releases", [], []))
         took, previews, failed, ends = [], [], [], time.monotonic() + seconds
         before = psutil.Process(server.pid).memory_info().rss
         threads = [
@@ -128,10 +138,12 @@ def main():
         threads.append(
             threading.Thread(target=analyst, args=(address, tokens[-1], analysts, ends, ("plan", previews, failed)))
         )
+        started = processor(server.pid)
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        used = [now - then for now, then in zip(processor(server.pid), started, strict=True)]
         after = psutil.Process(server.pid).memory_info().rss
     finally:
         server.terminate()
@@ -139,6 +151,8 @@ def main():
     rate = (len(took) - len(failed)) / seconds
     middle, slow = statistics.median(took), statistics.quantiles(took, n=20)[-1]
     print(f"service, {analysts} analysts: {rate:.1f} releases a second; median {middle:.2f} s, p95 {slow:.2f} s")
+    parts = ", ".join(f"{part} {1000 * one / len(took):.1f}" for part, one in zip(PARTS, used, strict=True))
+    print(f"processor a release, ms: {parts}")
     print(f"previews beside them: p95 {statistics.quantiles(previews, n=20)[-1] * 1000:.0f} ms of {len(previews)}")
     print(f"failed: {len(failed)} {sorted(set(failed))[:3]}; memory {before / 2**20:.0f} to {after / 2**20:.0f} MiB")
     print(f"ratio {rate / alone:.2f}")

@@ -1,6 +1,4 @@
-"""A new ledger is one migrated to the head; an older file is migrated where it stands, whole or not at all."""
-
-import shutil
+"""A new ledger has the newest tables; an older file is upgraded where it stands, whole or not at all."""
 
 import pytest
 import sqlalchemy as sa
@@ -10,22 +8,18 @@ from alembic.runtime.migration import MigrationContext
 from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError
 from neartwin.ledger import Book, Stored
-from neartwin.ledger.store import connect, migrate, schema
+from neartwin.ledger.store import schema
 from tests.fixtures import lay_postgres, lay_sqlite
 from tests.ledger.conftest import PEOPLE
 
-NEXT = """
-import sqlalchemy as sa
-from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+def add_a_column(connection):
+    connection.exec_driver_sql("ALTER TABLE neartwin_reservation ADD COLUMN note TEXT")
 
 
-def upgrade():
-    op.add_column("neartwin_reservation", sa.Column("note", sa.Text))
-    {then}
-"""
+def add_half_a_column(connection):
+    add_a_column(connection)
+    raise RuntimeError("the disk is gone")
 
 
 @pytest.fixture
@@ -52,15 +46,12 @@ def columns(engine):
 
 def version(engine):
     with engine.connect() as connection:
-        return migrate.version(connection, schema.VERSIONS)
+        return schema.version(connection, schema.VERSIONS)
 
 
-def later(monkeypatch, tmp_path, then="pass"):
-    """This neartwin, but one migration later."""
-    folder = tmp_path / "migrations"
-    shutil.copytree(connect._FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "r0002_note.py").write_text(NEXT.format(then=then), encoding="ascii")
-    monkeypatch.setattr(connect, "_FOLDER", folder)
+def later(monkeypatch, step=add_a_column):
+    """This neartwin, but one version later."""
+    monkeypatch.setattr(schema, "STEPS", {"0001": add_half_a_column, "0002": step})
     monkeypatch.setattr(schema, "HEAD", "0002")
 
 
@@ -134,10 +125,10 @@ def test_ledger_without_a_version_is_taken_as_the_first_with_its_records(spent, 
     assert version(engine) == schema.FIRST
 
 
-def test_older_file_is_migrated_and_then_refused_by_an_older_neartwin(spent, engine, monkeypatch, tmp_path):
+def test_older_file_is_migrated_and_then_refused_by_an_older_neartwin(spent, engine, monkeypatch):
     assert "note" not in columns(engine)
     with monkeypatch.context() as newer:
-        later(newer, tmp_path)
+        later(newer)
         with Book.existing(spent) as ledger:
             assert ledger.account("purchases").answer(3).document == b"the release"
             assert ledger.verify().whole
@@ -148,9 +139,9 @@ def test_older_file_is_migrated_and_then_refused_by_an_older_neartwin(spent, eng
     assert version(engine) == "0002"
 
 
-def test_a_migration_that_fails_half_way_leaves_the_ledger_as_it_was(spent, engine, monkeypatch, tmp_path):
+def test_a_migration_that_fails_half_way_leaves_the_ledger_as_it_was(spent, engine, monkeypatch):
     with monkeypatch.context() as newer:
-        later(newer, tmp_path, then="raise RuntimeError('the disk is gone')")
+        later(newer, add_half_a_column)
         with pytest.raises(RuntimeError, match="the disk is gone"):
             Book.existing(spent)
     assert "note" not in columns(engine)

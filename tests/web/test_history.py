@@ -33,6 +33,30 @@ def test_pages_of_the_history_are_all_of_it_once(client, directory, tokens, monk
         assert client.get(HISTORY, params=wrong, headers=bearer(tokens["analyst"])).status_code == 422
 
 
+def test_an_analyst_s_history_reads_no_record_of_others(client, directory, tokens, monkeypatch):
+    account = directory.books.account("purchases")
+    for who in ("bob", "a_a", "ad%", 'a"da', "ada", "ada2"):  # names that a pattern could confuse
+        account.allot(f"analyst:{who}", pure("0.5"))
+    ticket = account.reserve("plan", "now", pure("0.1"), "analyst:bob", payers=["analyst:ada"])
+    account.settle(ticket, b"{}")
+    account.settle(account.reserve("plan", "then", pure("0.1"), "analyst:ada", payers=["analyst:bob"]), b"{}")
+    for number in range(20):
+        account.allot("analyst:bob", pure(f"0.5{number}"))
+    read = []
+    readable = Reading._readable
+    monkeypatch.setattr(Reading, "_readable", lambda page, *at: read.append(at) or readable(page, *at))
+    own = client.get(HISTORY, headers=bearer(tokens["analyst"])).json()
+    assert [entry["kind"] for entry in own] == ["allot", "reserve", "settle"]
+    assert len(read) < 10  # with what looks like hers
+    for who, kinds in (
+        ("a_a", ["allot"]),
+        ('a"da', ["allot"]),
+        ("a", []),
+        ("bob", ["allot", "reserve", "settle", *["allot"] * 20]),
+    ):
+        assert [one.kind for one in account.newest(holders={f"analyst:{who}"})][::-1] == kinds
+
+
 @pytest.mark.slow
 def test_a_client_reads_all_pages(directory, tokens):
     account = directory.books.account("purchases")

@@ -11,7 +11,6 @@ from click.testing import CliRunner
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.ledger import Book, Population
-from neartwin.ledger.store import migrate
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset
@@ -36,7 +35,7 @@ def test_a_new_store_has_the_tables_that_the_code_reads_and_their_version(store)
             for table in tables.tables.values():
                 table.to_metadata(both)
         found = compare_metadata(context, both)
-        assert migrate.version(connection, schema.VERSIONS) == schema.HEAD
+        assert ledger_schema.version(connection, schema.VERSIONS) == schema.HEAD
     assert {change[1].name for change in found if change[0] == "remove_table"} <= {
         schema.VERSIONS,
         ledger_schema.VERSIONS,
@@ -58,7 +57,8 @@ def test_an_older_store_gets_new_tables_and_ends_unrecorded_sessions(store, plac
     try:
         assert newer.token(token.id) == (token, kept)
         assert newer.session("0" * 64) is None
-        newer.put_job("job", "ada", "{}")
+        newer.put_job("job", "ada")
+        newer.end_job("job", "{}")
         assert newer.job("job")[:2] == ("ada", "{}")
         assert newer.signing_key(lambda: "pem") == newer.signing_key(lambda: "another") == "pem"
         assert newer.faults() == ()

@@ -1,13 +1,19 @@
 """What weakens a promise takes effect when two people want the very same, and not before."""
 
 import re
+from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from click.testing import CliRunner
 
+from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.errors import AccessError
-from neartwin.ledger import wishes
+from neartwin.ledger import records, wishes
+from neartwin.web.data_directory import DataDirectory
+from neartwin.web.store import store
+from neartwin.web.tokens import new_token
 from tests.web.conftest import bearer
 
 CAP = {"target": {"epsilon": "2"}, "reason": "the board"}
@@ -134,3 +140,73 @@ def test_pages_show_a_wish_and_let_the_other_curator_agree(client, directory, tw
     assert cap(directory) == 2.5
     assert [token.name for token in directory.store.tokens() if token.role == "curator"].count("dora") == 1
     assert directory.books.wishes() == ()
+
+
+def test_whoever_received_a_curators_token_is_not_a_second_person(client, directory, two):
+    carol, carl = two
+    assert client.post("/v1/tokens", json=TOKEN, headers=carol).status_code == 428
+    dora = bearer(client.post("/v1/tokens", json=TOKEN, headers=carl).json()["token"])  # which carl has read
+    for first, second in ((carl, dora), (dora, carl)):
+        assert [raised(client, first), raised(client, second), cap(directory)] == [428, 428, 1]
+    again = TOKEN | {"name": "emil"}
+    assert client.post("/v1/tokens", json=again, headers=carol).status_code == 428
+    emil = bearer(client.post("/v1/tokens", json=again, headers=carl).json()["token"])
+    fresh = CAP | {"target": {"epsilon": "5/2"}}
+    assert [raised(client, dora, fresh), raised(client, emil, fresh), cap(directory)] == [
+        428,
+        428,
+        1,
+    ]  # both are carl's
+    assert [raised(client, carol, fresh), cap(directory)] == [200, Fraction(5, 2)]
+
+
+def test_a_curator_whose_own_token_was_revoked_meanwhile_makes_no_other(directory, two):
+    for token in directory.store.tokens():
+        directory.store.revoke(token.id, by="carol")
+    with pytest.raises(AccessError, match="second person"):
+        directory.mint("dora", "curator", by="carol")
+    directory.mint("dora", "curator", by=wishes.CONSOLE)
+
+
+def test_groups_of_a_sign_in_server_make_no_curator_where_two_are_needed(directory, tokens):
+    def person(name, role):
+        return replace(new_token(name, role)[0], id=records.digest(name)[:32])
+
+    directory.store.admit(person("anna", "curator"))
+    directory.store.admit(person("berta", "analyst"))
+    directory.books.need_two_people(by=wishes.CONSOLE)
+    assert directory.store.admit(person("anna", "curator")).role == "curator"  # who was one before
+    assert directory.store.admit(person("emma", "analyst")).role == "analyst"
+    for name in ("berta", "dora"):
+        with pytest.raises(AccessError, match="two people"):
+            directory.store.admit(person(name, "curator"))
+    assert directory.verify().whole
+
+
+@pytest.mark.parametrize("agreed_by", ["", "carol"])
+def test_verification_finds_what_one_person_did_alone(directory, two, agreed_by):
+    account = directory.books.account("purchases")
+    act = records.canonical({"do": "cap", "dataset": "purchases", "target": "epsilon=2", "reason": ""})
+    with account.database.write() as page:
+        wish, _ = page.append(records.Acted(account="purchases", who="carol", what="wish", body=act))
+        if agreed_by:
+            body = records.canonical({"wish": wish.position})
+            page.append(records.Acted(account="purchases", who=agreed_by, what="agree", body=body))
+        page.append(records.Raised(account="purchases", caps=account.rule.caps(pure(2)), reason=""))
+    assert [fault.kind for fault in directory.verify().faults] == ["rule"]
+    token, token_hash, _ = new_token("dora", "curator")
+    with account.database.write() as page:
+        store._put_token(page, token, token_hash, "carol")
+    assert [fault.kind for fault in directory.verify().faults] == ["rule", "rule"]
+
+
+@pytest.mark.slow
+def test_a_wish_waits_in_a_backup_too(client, directory, two, tmp_path):
+    assert raised(client, two[0]) == 428
+    directory.backup(tmp_path / "backup")
+    with DataDirectory.restored(tmp_path / "backup", tmp_path / "new") as again:
+        with pytest.raises(AccessError, match="second person"):
+            again.books.raise_cap("purchases", pure(2), "the board", by="carol")
+        again.books.raise_cap("purchases", pure(2), "the board", by="carl")
+        assert again.books.account("purchases").caps["epsilon"] == 2
+        assert again.verify().whole

@@ -157,7 +157,7 @@ def _beside(path: str) -> tuple[str, ...]:
 
 
 def _of_service(path: str) -> tuple[Fault, ...]:
-    """The faults of a service's tables in the same database. Reading does not migrate them."""
+    """The faults of a service's tables in the same database. Reading does not change them."""
     from neartwin.ledger.store import Database
     from neartwin.web.store import integrity
 

@@ -39,7 +39,7 @@ from neartwin.tables.table import ROW, JoinKind, Owner, RowUnit, Table, bounds
 from neartwin.tables.types import ColumnType
 
 Json = dict[str, Any]
-_WAIT = 10  # seconds that one request waits for a release
+_WAIT = 30  # seconds that one request waits for a release
 _EACH_ROW = "(each row)"
 
 

@@ -1,7 +1,8 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import starmap
 from typing import Any
@@ -19,6 +20,7 @@ from neartwin.tables.files import bytes_of
 _OWNED = ", owned by "
 _UNITLESS = ", rows of another table's units"  # beside the place of owned rows
 _CHECKED = ", every value checked"
+_NAMES = {"reason": "description", "what": "description", "holders": "payers"}  # of parts that an entry calls otherwise
 
 
 def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
@@ -34,34 +36,20 @@ def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
         The entry.
     """
     event = record.event
-    shown: dict[str, Any] = {}
+    parts = {_NAMES.get(part.name, part.name): getattr(event, part.name) for part in fields(event)}
+    shown: dict[str, Any] = {name: part for name, part in parts.items() if name in Entry.__dataclass_fields__}
+    shown |= {name: rule.amounts(shown[name]) for name in shown.keys() & {"caps", "price"}}
     match event:
-        case records.Opened(caps=caps, source=source):
-            shown = {"caps": rule.amounts(caps), "source": source}
-        case records.Sourced(source=source):
-            shown = {"source": source}
-        case records.Raised(caps=caps, reason=reason):
-            shown = {"caps": rule.amounts(caps), "description": reason}
-        case records.Allotted(caps=caps, holder=holder):
-            shown = {"caps": rule.amounts(caps), "payers": (holder,)}
         case records.Reserved():
-            shown = _request_shown(event, rule.amounts(event.price)) | {"state": _state(page, record.position)}
+            shown["state"] = _state(page, record.position)
         case records.Refused():
-            shown = _request_shown(event, rule.amounts(event.price)) | {"state": "refused", "pool": event.pool}
-        case records.Settled(reserved=reserved) | records.Failed(reserved=reserved):
-            shown = {"reserved": reserved}
-        case records.Acted(who=who, what=what):
-            shown = {"who": who, "description": what}
-        case records.Begun():
+            shown["state"] = "refused"
+        case records.Allotted(holder=holder):
+            shown["payers"] = (holder,)
+        case _:
             pass
-    return Entry(
-        position=record.position,
-        hash=hash_,
-        kind=records.kind_of(event),
-        time=record.time,
-        account="" if isinstance(event, records.Begun) else event.account,
-        **shown,
-    )
+    kind, account = records.kind_of(event), shown.pop("account", "")
+    return Entry(position=record.position, hash=hash_, kind=kind, time=record.time, account=account, **shown)
 
 
 def _state(page: Reading, position: int) -> str:
@@ -69,16 +57,6 @@ def _state(page: Reading, position: int) -> str:
     if row is None:
         raise LedgerError(f"reservation {position} is missing from its index; verify the ledger")
     return row.state
-
-
-def _request_shown(event: records.Reserved | records.Refused, price: dict[str, Fraction]) -> dict[str, Any]:
-    return {
-        "price": price,
-        "plan_digest": event.plan_digest,
-        "snapshot": event.snapshot,
-        "description": event.description,
-        "payers": event.holders,
-    }
 
 
 DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine, with its digest in the document
@@ -414,18 +392,23 @@ class Account:
         """Every record of this account, oldest first."""
         return tuple(self.newest())[::-1]
 
-    def newest(self, before: int | None = None) -> Iterator[Entry]:
+    def newest(self, before: int | None = None, holders: AbstractSet[str] | None = None) -> Iterator[Entry]:
         """Yield the records of this account, newest first, as far as they are wanted.
 
         Args:
             before: Only records below this position, or None for all.
+            holders: Only the allotments of these holders and what they paid, or None for all.
 
         Yields:
             The records.
         """
         with self.database.read() as page:
-            for record, hash_ in page.newest(self.name, before):
-                yield entry(page, record, hash_, self.rule)
+            for record, hash_ in page.newest(self.name, before, holders):
+                shown = entry(page, record, hash_, self.rule)
+                paid = page.record(shown.reserved)[0].event if holders and shown.reserved else None
+                payers = paid.holders if isinstance(paid, records.Reserved) else shown.payers
+                if holders is None or holders & set(payers):
+                    yield shown
 
     def _row(self) -> AccountRow:
         with self.database.read() as page:

@@ -172,9 +172,10 @@ class Book:
     {'epsilon': Fraction(3, 4)}
     """
 
-    def __init__(self, where: PathLike) -> None:
-        """Open the ledger, or make a new one where there is none."""
-        self._database = Database(where, start=Writing.begin_chain)
+    def __init__(self, where: PathLike, *, start: Callable[[Writing], None] | None = Writing.begin_chain) -> None:
+        """Open the ledger, or `start` a new one where there is none. With None there must be one."""
+        self._database = Database(where, start=start)
+        self._accounts: dict[str, Account] = {}  # an account is opened once, for good
 
     @classmethod
     def existing(cls, where: PathLike) -> Self:
@@ -189,9 +190,7 @@ class Book:
         Raises:
             LedgerError: There is no ledger.
         """
-        ledger = cls.__new__(cls)
-        ledger._database = Database(where, start=None)  # noqa: SLF001 - its own class
-        return ledger
+        return cls(where, start=None)
 
     @classmethod
     def restored(cls, archive: PathLike, where: PathLike, put: PutRows | None = None) -> Self:
@@ -221,9 +220,8 @@ class Book:
                 raise LedgerError("this is the backup of a whole service; write neartwin restore BACKUP --data NEW")
             taken.append(Path(archive))
 
-        ledger = cls.__new__(cls)
         try:
-            ledger._database = Database(where, start=start)  # noqa: SLF001 - its own class
+            ledger = cls(where, start=start)
         except (ValueError, KeyError, TypeError, OSError) as fault:
             raise LedgerError(f"the archive {os.fspath(archive)} cannot be read: {fault}") from None
         if not taken:
@@ -308,18 +306,20 @@ class Book:
         Raises:
             LedgerError: There is none.
         """
-        with self._database.read() as page:
-            opened = _opening(page, name)
-            if opened is None:
-                known = ", ".join(map(repr, page.account_names())) or "none"
-                raise LedgerError(f"the ledger has no account {name!r}; it has {known}")
-        return self._account(opened, opened.source)
+        if name not in self._accounts:
+            with self._database.read() as page:
+                opened = _opening(page, name)
+                if opened is None:
+                    known = ", ".join(map(repr, page.account_names())) or "none"
+                    raise LedgerError(f"the ledger has no account {name!r}; it has {known}")
+            self._accounts[name] = self._account(opened, opened.source)
+        return self._accounts[name]
 
     def accounts(self) -> tuple[Account, ...]:
         """All accounts, in the order of their opening."""
         with self._database.read() as page:
-            opened = [_opening(page, name) for name in page.account_names()]
-        return tuple(self._account(event, event.source) for event in opened if event is not None)
+            names = page.account_names()
+        return tuple(map(self.account, names))
 
     def raise_cap(self, name: str, target: Budget, reason: str = "", *, by: str = "") -> Account:
         """Raise an account's caps, and record it permanently with its reason.
@@ -364,13 +364,13 @@ class Book:
     def need_two_people(self, *, by: str) -> None:
         """Need two people for what weakens a promise, from now on. `by` is the person, for the record."""
         with self._database.write() as page:
-            if not standing(page)[0]:
+            if not standing(page).needed:
                 page.append(records.Acted(account="", who=by, what="two people", body=records.canonical({})))
 
     def wishes(self) -> tuple[Wish, ...]:
         """The acts that wait for a second person, oldest first."""
         with self._database.read() as page:
-            return standing(page)[1]
+            return standing(page).waiting
 
     def acts(self, account: str | None = None) -> tuple[Act, ...]:
         """The acts that the chain has, oldest first.

@@ -8,6 +8,7 @@ Two changes leave a whole ledger: an older state put back, and all records from 
 kept elsewhere reveals them.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,7 @@ from neartwin.ledger import records
 from neartwin.ledger.records import NO_HASH, Price, Record
 from neartwin.ledger.store import AccountRow, Reading, ReservationRow, ask_digest
 from neartwin.ledger.values import Head
+from neartwin.ledger.wishes import CONSOLE
 
 
 @dataclass(slots=True)
@@ -65,6 +67,10 @@ class Replay:
     keys: set[tuple[str, str]] = field(default_factory=set)
     documents: dict[int, tuple[str, int]] = field(default_factory=dict)
     _requests: dict[int, str] = field(default_factory=dict)
+    _wishes: dict[int, records.Acted] = field(default_factory=dict)
+    _curators: set[str] = field(default_factory=set)
+    _agreed: tuple[int, str] | None = None  # the position of what two people agreed to, and its data set or name
+    _two: bool = False
 
     def broken(self, record: Record) -> str:
         """Take in the next record.
@@ -83,14 +89,14 @@ class Replay:
         if isinstance(event, records.Opened):
             return self._open(position, event)
         if isinstance(event, records.Acted):
-            return ""
+            return self._act(position, event)
         if event.account not in self.purses:
             return f"no account {event.account!r} was opened"
         match event:
             case records.Sourced(account=account, source=source):
                 return self._source(account, source)
             case records.Raised(account=account, caps=caps):
-                return self._raise(account, caps)
+                return self._raise(account, caps) or self._consent(position, account)
             case records.Allotted():
                 return self._allot(event)
             case records.Reserved():
@@ -99,6 +105,25 @@ class Replay:
                 return ""
             case records.Settled() | records.Failed():
                 return self._close(position, event)
+
+    def _act(self, position: int, event: records.Acted) -> str:
+        body = json.loads(event.body) if event.what in {"agree", "token"} else {}
+        if event.what == "two people":
+            self._two = True
+        elif event.what == "wish":
+            self._wishes[position] = event
+        elif event.what == "agree":
+            first = self._wishes.pop(body["wish"], event)
+            said = json.loads(first.body) if first.who != event.who else {}
+            self._agreed = position + 1, said.get("dataset") or said.get("name", "")
+        elif body.get("role") == "curator":
+            alone = event.who == CONSOLE or event.who in self._curators & {body["name"]}  # renewed by a sign-in server
+            self._curators.add(body["name"])
+            return "" if alone else self._consent(position, body["name"])
+        return ""
+
+    def _consent(self, position: int, whom: str) -> str:
+        return "it needs two people" if self._two and self._agreed != (position, whom) else ""
 
     def _open(self, position: int, event: records.Opened) -> str:
         if event.account in self.purses:

@@ -3,6 +3,8 @@ acts in the chain, and the act itself is in the second one's transaction.
 """
 
 import json
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -29,9 +31,33 @@ class Wish:
     act: str
 
 
-def standing(page: Reading) -> tuple[bool, tuple[Wish, ...]]:
-    """Whether two people are needed, and the acts that wait for the second, oldest first."""
-    needed, waiting = False, dict[int, Wish]()
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The rule of two people in a ledger, as its acts so far make it.
+
+    Attributes:
+        needed: Whether two people are needed.
+        waiting: The acts that wait for the second, oldest first.
+        makers: Who made, and so has read, the tokens of each curator. A terminal is left out.
+    """
+
+    needed: bool
+    waiting: tuple[Wish, ...]
+    makers: Mapping[str, set[str]]
+
+    def two(self, first: str, second: str) -> bool:
+        """Whether two names are two people, so that nobody holds the tokens of both.
+
+        Args:
+            first: A name.
+            second: Another name.
+        """
+        return self.makers.get(first, set()).union([first]).isdisjoint([second, *self.makers.get(second, ())])
+
+
+def standing(page: Reading) -> Standing:
+    """The rule of two people, as the acts so far make it."""
+    needed, waiting, makers = False, dict[int, Wish](), defaultdict[str, set[str]](set)
     oldest = datetime.now(UTC) - timedelta(days=DAYS)
     for record, _ in page.acts():
         match record.event:
@@ -42,7 +68,10 @@ def standing(page: Reading) -> tuple[bool, tuple[Wish, ...]]:
                 waiting = {at: one for at, one in waiting.items() if done is None or one.act != done.act}
             case records.Acted(what="two people"):
                 needed = True
-    return needed, tuple(waiting.values())
+            case records.Acted(what="token", who=who, body=body) if who != CONSOLE:
+                token = json.loads(body)
+                makers[token["name"]].update([who] * (token["role"] == "curator"))
+    return Standing(needed, tuple(waiting.values()), makers)
 
 
 def agreed(page: Writing, who: str, do: str, act: dict[str, object]) -> bool:
@@ -54,21 +83,22 @@ def agreed(page: Writing, who: str, do: str, act: dict[str, object]) -> bool:
         do: The kind of the act.
         act: All that it is. A "dataset" in it names its account.
     """
-    needed, waiting = standing(page)
-    if not needed:
+    now = standing(page)
+    if not now.needed:
         return True
     body, account = records.canonical({"do": do} | act), str(act.get("dataset", ""))
-    same = [wish for wish in waiting if wish.act == body]
-    second = next((wish for wish in same if wish.who != who), None)
-    if second is not None:
-        done = records.canonical({"wish": second.position})
+    same = [wish for wish in now.waiting if wish.act == body]
+    other = next((wish for wish in same if now.two(wish.who, who)), None)
+    if other is not None:
+        done = records.canonical({"wish": other.position})
         page.append(records.Acted(account=account, who=who, what="agree", body=done))
-    elif not same:
+    elif who not in [wish.who for wish in same]:
         page.append(records.Acted(account=account, who=who, what="wish", body=body))
-    return second is not None
+    return other is not None
 
 
 def refusal(do: str) -> AccessError:
     """The answer to the first of two people. Raise it after the transaction, which has the wish."""
     rule = f"needs a second person: it is recorded as a wish, which waits {DAYS} days"
-    return AccessError(428, "act", do, rule, remedy="have another curator do the very same")
+    remedy = "have another curator do the very same, and none who made the token of the first"
+    return AccessError(428, "act", do, rule, remedy=remedy)

@@ -34,14 +34,11 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import risks
 from neartwin.errors import AccessError, NeartwinError
-from neartwin.queries.wire.postprocess import after_read
-from neartwin.releases.documents import release_in
-from neartwin.releases.postprocess import shaped
-from neartwin.releases.release import Release
 from neartwin.web import schemas
 from neartwin.web.auth import Authenticator, Caller, bearer, unauthenticated
 from neartwin.web.errors import UnexpectedError, as_dict
 from neartwin.web.routes import datasets as routes
+from neartwin.web.routes.ledger import shown
 from neartwin.web.routes.questions import fits, task_of
 from neartwin.web.service import RefusedError, Service
 
@@ -263,11 +260,7 @@ def _answer(service: Service, done: Json, most: int) -> Json:
     """A settled release: each value with its bar, what limits left out, the guarantee and what is left."""
     account = service.directory.books.account(done["dataset"])
     stored = account.answer(done["position"])
-    release = release_in(stored.document, 1)
-    if not isinstance(release, Release):
-        raise AccessError(404, "release", release.place, "is a table that was written there", remedy="read it there")
-    if done["after"] and release.statistics:
-        release = shaped(release, after_read(done["after"]))
+    release = shown(stored.document, 1, done["after"])
     rows = release.to_arrow().slice(0, most).to_pylist()
     return {
         "rows": [{name: str(v) if isinstance(v, date) else v for name, v in row.items()} for row in rows],

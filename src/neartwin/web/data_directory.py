@@ -60,7 +60,7 @@ class DataDirectory:
         self.ledger_place = ledger or str(self.place / "budget.db")
         self.ledger = Ledger(self.ledger_place)
         self.store = Store(self.ledger_place)
-        self._tables: dict[str, tuple[str, Rows, Tables]] = {}
+        self._tables: dict[str, tuple[Dataset, Rows, Tables]] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -175,10 +175,9 @@ class DataDirectory:
         return self._opened(dataset)[1]
 
     def _opened(self, dataset: Dataset) -> tuple[Rows, Tables]:
-        registration = dataset.to_json()
         with self._lock:
             known = self._tables.get(dataset.name)
-        if known is not None and known[0] == registration:
+        if known is not None and known[0] == dataset:
             return known[1:]
         try:
             rows, tables = dataset.rows(), dataset.others()
@@ -186,7 +185,7 @@ class DataDirectory:
             rule, remedy = "cannot be read now", "tell the curator; answers that were paid for stay readable"
             raise AccessError(503, "dataset", dataset.name, rule, remedy=remedy) from None
         with self._lock:
-            self._tables[dataset.name] = (registration, rows, tables)
+            self._tables[dataset.name] = (dataset, rows, tables)
         return rows, tables
 
     def account(self, dataset: Dataset) -> Account:

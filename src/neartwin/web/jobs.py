@@ -93,7 +93,7 @@ class Jobs:
             if key:
                 self._by_key[place] = job.id
         try:
-            future = self._workers.submit(task, seconds=self._seconds, started=lambda: _run(job))
+            future = self._workers.submit(task, seconds=self._seconds, started=lambda: setattr(job, "state", "running"))
         except AccessError:
             with self._lock:
                 self._jobs.pop(job.id, None)
@@ -126,10 +126,9 @@ class Jobs:
         if job.shared:
             return
         job.shared = True
-        done = job.state == "done"
-        self._store.put_job(job.id, job.owner, json.dumps(job.outcome) if done else "")
-        if not done and job.state == "done":  # since the line before
-            self._store.put_job(job.id, job.owner, json.dumps(job.outcome))
+        self._store.put_job(job.id, job.owner)
+        if job.state == "done":  # perhaps before the line above
+            self._store.end_job(job.id, json.dumps(job.outcome))
 
     def say_alive(self) -> None:
         """Say that the shared jobs of this process are alive."""
@@ -156,7 +155,7 @@ class Jobs:
         job.state = "done"
         if job.shared:
             with contextlib.suppress(NeartwinError):  # the ledger keeps the answer all the same
-                self._store.put_job(job.id, job.owner, json.dumps(outcome))
+                self._store.end_job(job.id, json.dumps(outcome))
 
     def _forget(self) -> None:
         """Forget the finished jobs that began before all others, where they are too many or too old."""
@@ -168,7 +167,3 @@ class Jobs:
             del self._jobs[first.id]
             if self._by_key.get(first.place) == first.id:
                 del self._by_key[first.place]
-
-
-def _run(job: Job) -> None:
-    job.state = "running"

@@ -142,34 +142,36 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        content_length = dict(scope["headers"]).get(b"content-length", b"0")
-        if not content_length.isdigit() or int(content_length[:20]) > self._most:
-            await self._refuse(scope, receive, send)
+        try:
+            body = await self._body(scope, receive)
+        except AccessError as fault:
+            await JSONResponse(fault.as_dict(), fault.status, {"Connection": "close"})(scope, receive, send)
             return
-        parts, size, more = [], 0, True
-        while more:
-            try:
-                message = await asyncio.wait_for(receive(), self._seconds)
-            except TimeoutError:
-                rule, close = f"must arrive within {self._seconds:g} seconds", {"Connection": "close"}
-                late = AccessError(408, "body", "", rule, remedy="send it again")
-                await JSONResponse(late.as_dict(), 408, close)(scope, receive, send)
-                return
-            if message["type"] != "http.request":
-                return
-            parts.append(message.get("body", b""))
-            size, more = size + len(parts[-1]), message.get("more_body", False)
-            if size > self._most:
-                await self._refuse(scope, receive, send)
-                return
-        body_message: Message = {"type": "http.request", "body": b"".join(parts), "more_body": False}
-        waiting = [body_message]
+        waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def again() -> Message:
             return waiting.pop() if waiting else await receive()
 
-        await self._app(scope, again, send)
+        if body is not None:
+            await self._app(scope, again, send)
 
-    async def _refuse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        fault = AccessError(413, "body", "", f"must have at most {self._most} bytes", remedy="ask smaller questions")
-        await JSONResponse(fault.as_dict(), 413)(scope, receive, send)
+    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+        """The body, or None where the sender went away."""
+        large = AccessError(413, "body", "", f"must have at most {self._most} bytes", remedy="ask smaller questions")
+        content_length = dict(scope["headers"]).get(b"content-length", b"0")
+        body, more = bytearray(), content_length.isdigit() and int(content_length[:20]) <= self._most
+        if not more:
+            raise large
+        while more:
+            try:
+                message = await asyncio.wait_for(receive(), self._seconds)
+            except TimeoutError:
+                rule = f"must arrive within {self._seconds:g} seconds"
+                raise AccessError(408, "body", "", rule, remedy="send it again") from None
+            if message["type"] != "http.request":
+                return None
+            body += message.get("body", b"")
+            more = message.get("more_body", False)
+            if len(body) > self._most:
+                raise large
+        return bytes(body)

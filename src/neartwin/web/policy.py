@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 
-from neartwin.accounting.filters import Filter
 from neartwin.engines.sql.joins import sources_of
 from neartwin.engines.sql.statement import column_aliases
 from neartwin.errors import AccessError
+from neartwin.ledger import Account
 from neartwin.planning.plan import Plan
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Stage
@@ -43,7 +43,7 @@ def check(
     dataset: Dataset,
     rule: Rule,
     plan: Plan | SeriesPlan,
-    accounts: Filter,
+    account: Account,
     tables: Mapping[str, Rows | OtherTable] | None = None,
 ) -> None:
     """Check every stage of a plan or series against a rule.
@@ -52,7 +52,7 @@ def check(
         dataset: The data set.
         rule: The analyst's rule. It names columns of joined tables TABLE.column.
         plan: The plan.
-        accounts: The filter of the account, which prices the plan.
+        account: The account, which prices the plan.
         tables: The tables that may be joined, by name.
 
     Raises:
@@ -73,7 +73,7 @@ def check(
                 if column.column and part.bounds.get(own) != column.bounds:  # "": what clipping changes of another
                     raise _refused("bounds", column.column, "must be the declared ones", "leave low and high out")
     if rule.max_spend is not None:
-        most, price = accounts.price(rule.max_spend), accounts.price(plan.price)
+        most, price = map(account.filter.price, (rule.max_spend, plan.price))
         if any(owed > cap for owed, cap in zip(price, most, strict=True)):
             raise _refused("spend", str(plan.price), f"must be at most {rule.max_spend} a release", "spend less")
 

@@ -44,7 +44,7 @@ class Settings:
     per_second: float = 50
     waiting: int = 1000
     https: bool = False
-    patience: float = 10
+    patience: float = 30
     warm: bool = False
     memory: int = 4 * 2**30
     anchors: tuple[str, ...] = ()

@@ -136,10 +136,10 @@ def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Propos
 
     if isinstance(task["question"], list):
         series = account.plan_series([query(one) for one in task["question"]], **arguments)
-        check(dataset, rule, series.plan, account.book.filter, tables)
+        check(dataset, rule, series.plan, account.book, tables)
         return series, rule
     proposal = account.plan(query(task["question"]), **arguments)
-    check(dataset, rule, proposal.plan, account.book.filter, tables)
+    check(dataset, rule, proposal.plan, account.book, tables)
     return proposal, rule
 
 

@@ -18,13 +18,12 @@ from sqlalchemy import exc
 
 from neartwin.errors import LedgerError
 from neartwin.ledger.records import NO_HASH
-from neartwin.ledger.store import migrate, schema
+from neartwin.ledger.store import schema
 from neartwin.ledger.store.pages import Reading, Writing
 
 PATIENCE = 30  # seconds a writer waits for its turn
 _CREATION_LOCK = 0x6E656172  # any number, the same for every creator on one PostgreSQL database
-_WRITES = "neartwin_writes"
-_FOLDER = Path(__file__).parent / "migrations"
+_WRITES, _DURABLE = "neartwin_writes", "neartwin_durable"
 
 
 class UnavailableError(LedgerError):
@@ -105,28 +104,23 @@ class Database:
                 yield Reading(connection)
 
     @contextmanager
-    def connection(self, *, writes: bool) -> Iterator[sa.Connection]:
+    def connection(self, *, writes: bool, durable: bool = True) -> Iterator[sa.Connection]:
         """A transaction for the tables of another room in the same database. It does not hold the ledger.
 
         Args:
             writes: Whether the transaction writes.
+            durable: Whether it waits for the disk. Else the end of a process loses nothing, and a power loss may.
 
         Yields:
             The connection.
         """
         with (
             self._named_errors(),
-            self._own().connect().execution_options(**{_WRITES: writes}) as connection,
+            self._own().connect().execution_options(**{_WRITES: writes, _DURABLE: durable}) as connection,
             connection.begin(),
         ):
-            yield connection
-
-    @contextmanager
-    def creating(self) -> Iterator[sa.Connection]:
-        """A transaction that makes or changes tables, one process at a time, on PostgreSQL too."""
-        with self.connection(writes=True) as connection:
-            if connection.dialect.name == "postgresql":
-                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
+            if not durable and connection.dialect.name == "postgresql":
+                connection.exec_driver_sql("SET LOCAL synchronous_commit TO off")
             yield connection
 
     def _own(self) -> sa.Engine:
@@ -185,15 +179,15 @@ class Database:
             there = sa.inspect(connection).has_table(schema.ledger.name)
             if there:
                 self._check_version(connection)
-            if there and migrate.version(connection, schema.VERSIONS) == schema.HEAD:
+            if there and schema.version(connection, schema.VERSIONS) == schema.HEAD:
                 return
         if start is None and not there:
             raise LedgerError(f"there is no ledger in {self.place}; check the name, or make one by opening it")
-        with self.creating() as connection:  # another process may have made them meanwhile
-            there = sa.inspect(connection).has_table(schema.ledger.name)
-            if there:
-                unversioned = not migrate.version(connection, schema.VERSIONS)
-                migrate.upgrade(connection, _FOLDER, schema.VERSIONS, standing=schema.FIRST if unversioned else "")
+        with self.connection(writes=True) as connection:
+            if connection.dialect.name == "postgresql":  # one process at a time
+                connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
+            if sa.inspect(connection).has_table(schema.ledger.name):  # which another process may have made meanwhile
+                schema.upgrade(connection)
             elif start is not None:
                 schema.make(connection)
                 row = {"id": 1, "version": schema.VERSION, "position": 0, "hash": NO_HASH}
@@ -219,13 +213,8 @@ class Database:
             raise UnavailableError(_in_words(self.place, str(fault.orig).strip())) from None
         except exc.SQLAlchemyError as fault:
             raise UnavailableError(f"the ledger {self.place} could not be used: {type(fault).__name__}") from None
-        except self._driver_error() as fault:
+        except self._engine.dialect.loaded_dbapi.Error as fault:  # of statements that are handed to the driver directly
             raise UnavailableError(_in_words(self.place, str(fault).strip())) from None
-
-    def _driver_error(self) -> type[Exception]:
-        """What the driver of this kind of database raises; statements that are repeated are handed to it directly."""
-        error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
-        return error
 
 
 def _dispose(engine: sa.Engine, process: int) -> None:
@@ -277,8 +266,12 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    writes = connection.get_execution_options().get(_WRITES, False)
-    connection.connection.cursor().execute("BEGIN IMMEDIATE" if writes else "BEGIN")
+    options, cursor = connection.get_execution_options(), connection.connection.cursor()
+    if options.get(_WRITES, False):
+        cursor.execute(f"PRAGMA synchronous={'FULL' if options.get(_DURABLE, True) else 'NORMAL'}")
+        cursor.execute("BEGIN IMMEDIATE")
+    else:
+        cursor.execute("BEGIN")
 
 
 def _set_up_postgresql(connection: sa.engine.interfaces.DBAPIConnection, _: object) -> None:

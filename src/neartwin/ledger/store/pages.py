@@ -6,7 +6,7 @@ also updates the index. So a reservation costs the same after a thousand records
 
 import json
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, assert_never
@@ -120,22 +120,26 @@ class Reading:
         line, hash_ = row
         return self._readable(position, line), hash_
 
-    def records(self, account: str) -> Iterator[tuple[Record, str]]:
-        """The records of one account in order, with their hashes."""
-        return self._read(_OF_ACCOUNTS.where(schema.record.c.account == account).order_by(schema.record.c.position))
-
-    def newest(self, account: str, before: int | None) -> Iterator[tuple[Record, str]]:
+    def newest(
+        self, account: str, before: int | None, names: Iterable[str] | None = None
+    ) -> Iterator[tuple[Record, str]]:
         """The records of one account with their hashes, newest first.
 
         Args:
             account: The name of the account.
             before: Only records below this position, or None for all.
+            names: At least the records that have one of these texts, and those that close one of them; None for all.
 
         Returns:
             The records.
         """
-        here = schema.record.c
+        here, closing = schema.record.c, schema.reservation.c
         mine = _OF_ACCOUNTS.where(here.account == account, sa.true() if before is None else here.position < before)
+        if names is not None:
+            named = sa.or_(*(here.line.contains(records.canonical(name), autoescape=True) for name in names))
+            found = sa.select(here.position).where(here.account == account, named)
+            closers = sa.select(closing.closed).where(closing.position.in_(found), closing.closed.is_not(None))
+            mine = mine.where(named | here.position.in_(closers))
         return self._read(mine.order_by(here.position.desc()))
 
     def _read(self, chosen: sa.Select[Any]) -> Iterator[tuple[Record, str]]:

@@ -1,14 +1,21 @@
 """The tables of a ledger: the records, which are the truth, and indexes, which `verify` compares with a replay.
 
 Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop accidents. `verify`
-and a head kept elsewhere detect intent. This module makes the tables of a new ledger, and `migrations` change older
-ones. A test compares a new ledger with one that old code wrote.
+and a head kept elsewhere detect intent. A new ledger gets the newest tables, and `upgrade` changes older ones. A test
+compares a new ledger with one that old code wrote.
 """
+
+from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
-HEAD = "0001"  # the newest migration; the meaning of a record has its own version, in `records`
-FIRST = "0001"  # of ledgers that were made before migrations were kept
+from neartwin.errors import LedgerError
+
+HEAD = "0001"  # the version of these tables; the meaning of a record has its own version, in `records`
+FIRST = "0001"  # of ledgers that were made before versions were kept
+STEPS: Mapping[
+    str, Callable[[sa.Connection], None]
+] = {}  # to each later version, from the one before; none ever changes
 VERSIONS = "neartwin_ledger_version"
 VERSION = 1  # in the ledger's own row: what readers without migrations go by
 
@@ -91,8 +98,39 @@ def make(connection: sa.Connection) -> None:
         connection.exec_driver_sql(text)
 
 
+def upgrade(connection: sa.Connection) -> None:
+    """Bring older tables to the newest version, in the caller's transaction.
+
+    Args:
+        connection: A transaction that writes.
+
+    Raises:
+        LedgerError: The version is newer than this neartwin.
+    """
+    standing = version(connection, VERSIONS) or FIRST
+    if standing > HEAD:
+        raise LedgerError(f"the ledger's tables have version {standing!r}; install a newer neartwin")
+    for later in sorted(STEPS):
+        if later > standing:
+            STEPS[later](connection)
+    stamp(connection, VERSIONS, HEAD)
+
+
+def version(connection: sa.Connection, table: str) -> str:
+    """The version of tables in a database, or "" if there is none.
+
+    Args:
+        connection: A transaction.
+        table: The table that holds the version.
+    """
+    if not sa.inspect(connection).has_table(table):
+        return ""
+    column = sa.column("version_num", sa.Text)
+    return connection.execute(sa.select(column).select_from(sa.table(table, column))).scalar_one_or_none() or ""
+
+
 def stamp(connection: sa.Connection, table: str, version: str) -> None:
-    """Write the version of tables, in the form that Alembic reads.
+    """Write the version of tables.
 
     Args:
         connection: The connection.

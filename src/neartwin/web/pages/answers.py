@@ -5,11 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from neartwin.errors import AccessError
-from neartwin.queries.wire.postprocess import after_read
-from neartwin.releases.documents import release_in, releases_in
-from neartwin.releases.postprocess import shaped
-from neartwin.releases.release import Release
+from neartwin.releases.documents import releases_in
 from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS
 from neartwin.report.page import charts as release_charts
@@ -17,7 +13,7 @@ from neartwin.web.auth import Anyone
 from neartwin.web.builder.options import json_object
 from neartwin.web.pages.layout import AfterJson, page, percent_up
 from neartwin.web.routes.datasets import Named
-from neartwin.web.routes.ledger import Part, Position, readable
+from neartwin.web.routes.ledger import Part, Position, readable, shown
 from neartwin.web.service import Running
 
 router = APIRouter()
@@ -35,7 +31,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 ) -> Response:
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
     _, stored = readable(running.directory, name, position, caller)
-    answer = shown(stored.document, part, after)
+    answer = shown(stored.document, part, json_object(after or "{}", "after"))
     header, *body = answer.lines()
     return page(
         request,
@@ -64,7 +60,7 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 ) -> Response:
     """The released table as CSV."""
     _, stored = readable(running.directory, name, position, caller)
-    text = shown(stored.document, part, after).to_csv()
+    text = shown(stored.document, part, json_object(after or "{}", "after")).to_csv()
     headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
@@ -79,21 +75,3 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     title = f"Certificate of answer {issued.body['ledger']['reserved']}"
     facts: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}
     return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **facts)
-
-
-def shown(document: bytes, part: int, after: str) -> Release:
-    """One release of a stored document, with its free post-processing.
-
-    Args:
-        document: The document. A series has several releases.
-        part: The number of the release, from 1.
-        after: The post-processing as JSON, or "".
-
-    Raises:
-        AccessError: The release is a table that was written elsewhere.
-        ParameterError: The post-processing does not fit the release.
-    """
-    stored = release_in(document, part)
-    if not isinstance(stored, Release):
-        raise AccessError(404, "release", stored.place, "is a table that was written there", remedy="read it there")
-    return shaped(stored, after_read(json_object(after, "after"))) if after and stored.statistics else stored

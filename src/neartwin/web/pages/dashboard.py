@@ -17,10 +17,10 @@ from neartwin.web.auth import Anyone, Asker, Caller, Form
 from neartwin.web.builder.fields import read
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
-from neartwin.web.pages.answers import shown
 from neartwin.web.pages.ask import price_of, question_task, saved_for, stored_place, written
 from neartwin.web.pages.layout import address, first, page
 from neartwin.web.routes.datasets import Named, visible
+from neartwin.web.routes.ledger import shown
 from neartwin.web.service import Running, Service
 
 router = APIRouter()
@@ -80,7 +80,7 @@ def _stored(running: Service, caller: Caller, name: str, plan: dict[str, Any], i
     if plan["stored"] is None:
         return {"price": price_of(plan)}
     document = running.directory.books.account(name).answer(plan["stored"]).document
-    answer = shown(document, 1, json.dumps(plan["shown_after"]) if plan["shown_after"] else "")
+    answer = shown(document, 1, plan["shown_after"])
     drawn = charts(answer, name=f"chart-{identity}")
     place = stored_place(running, caller, name, plan)
     return {"charts": drawn, "headline": answer.headline, "lines": answer.lines()[:6], "place": place}

@@ -35,13 +35,9 @@ def visible(directory: DataDirectory, name: str, caller: Caller) -> tuple[Datase
 @router.get("/datasets")
 def datasets(caller: Anyone, running: Running) -> list[schemas.DatasetAnswer]:
     """The data sets that the caller may see."""
-    registered = running.directory.store.datasets()
-    rules = [None if caller.sees_all else one.rule_for(caller.name, caller.project) for one in registered]
-    return [
-        _answer(running.directory, one, caller, rule)
-        for one, rule in zip(registered, rules, strict=True)
-        if rule is not None or caller.sees_all
-    ]
+    rules = {one.name: one.rule_for(caller.name, caller.project) for one in running.directory.store.datasets()}
+    names = [name for name, rule in rules.items() if caller.sees_all or rule is not None]
+    return [dataset(name, caller, running) for name in names]
 
 
 @router.post("/datasets", status_code=201)

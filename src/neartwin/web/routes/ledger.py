@@ -1,6 +1,6 @@
 """Routes of the ledger: history, stored releases, certificates, and the verification of the whole ledger."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any
 
@@ -10,7 +10,10 @@ from starlette.responses import Response
 import neartwin.ledger as books
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Head
-from neartwin.releases.documents import one_of_parts, parts_in
+from neartwin.queries.wire.postprocess import after_read
+from neartwin.releases.documents import one_of_parts, parts_in, release_in
+from neartwin.releases.postprocess import shaped
+from neartwin.releases.release import Release
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Overseer
 from neartwin.web.data_directory import DataDirectory
@@ -34,7 +37,7 @@ def history(
 
 
 def records(running: Running, name: str, caller: Caller, before: int | None = None) -> Iterator[books.Entry]:
-    """Yield the records of a data set that the caller may see, newest first.
+    """The records of a data set that the caller may see, newest first.
 
     Args:
         running: The service.
@@ -42,14 +45,12 @@ def records(running: Running, name: str, caller: Caller, before: int | None = No
         caller: The caller.
         before: Only records below this position, or None for all.
 
-    Yields:
+    Returns:
         The records.
     """
     registered, _ = visible(running.directory, name, caller)
-    account, own = running.directory.books.account(registered.name), own_holders(caller)
-    for entry in account.newest(before):
-        if caller.sees_all or own & {*entry.payers, *(account.payers(entry.reserved) if entry.reserved else ())}:
-            yield entry
+    account = running.directory.books.account(registered.name)
+    return account.newest(before, None if caller.sees_all else own_holders(caller))
 
 
 @router.get("/datasets/{name}/releases/{position}", response_model=schemas.ReleaseAnswer)
@@ -109,3 +110,21 @@ def readable(directory: DataDirectory, name: str, position: int, caller: Caller)
     if not paid and not directory.store.was_served(caller.name, registered.name, found.reserved):
         raise gone
     return account, found
+
+
+def shown(document: bytes, part: int, after: Mapping[str, Any]) -> Release:
+    """A stored release with its free post-processing.
+
+    Args:
+        document: The document. A series has several releases.
+        part: The number of the release, from 1.
+        after: The post-processing as JSON data.
+
+    Raises:
+        AccessError: The release is a table that was written elsewhere.
+        ParameterError: The post-processing does not fit the release.
+    """
+    stored = release_in(document, part)
+    if not isinstance(stored, Release):
+        raise AccessError(404, "release", stored.place, "is a table that was written there", remedy="read it there")
+    return shaped(stored, after_read(after)) if after and stored.statistics else stored

@@ -11,13 +11,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Fault, records, wishes
-from neartwin.ledger.store import Database, Writing, migrate
+from neartwin.ledger.store import Database, Writing
+from neartwin.ledger.store.schema import version
 from neartwin.ledger.store.statements import Statement
 from neartwin.web.datasets import Dataset
 from neartwin.web.store import integrity, schema
@@ -26,6 +28,11 @@ from neartwin.web.tokens import Token
 # what every request asks
 _DATASET = Statement(sa.select(schema.dataset.c.body).where(schema.dataset.c.name == sa.bindparam("its_name")))
 _TOKEN = Statement(sa.select(schema.token).where(schema.token.c.id == sa.bindparam("its_id")))
+_job, _its_id = schema.job.c, sa.bindparam("its_id", type_=sa.Text)
+_JOB = Statement(sa.select(_job.owner, _job.outcome, _job.seen).where(_job.id == _its_id))
+_ADD_JOB = Statement(sa.insert(schema.job))
+_ENDED = {"outcome": sa.bindparam("its_outcome", type_=sa.Text), "seen": sa.bindparam("its_time", type_=sa.Float)}
+_END_JOB = Statement(sa.update(schema.job).where(_job.id == _its_id).values(**_ENDED))
 _JOB_SECONDS = 3600  # that a job is remembered
 _SESSIONS = 20  # of one token at a time; a new one ends the oldest
 
@@ -34,13 +41,13 @@ class Store:
     """The service's tables in an existing ledger's database. Any number of processes may have it open."""
 
     def __init__(self, where: str) -> None:
-        """Open the database, and migrate to the newest tables."""
+        """Open the database, and make the tables that are missing."""
         self._database = Database(where, start=None)
         with self._database.connection(writes=False) as connection:
-            version = migrate.version(connection, schema.VERSIONS)
-        if version != schema.HEAD:
+            standing = version(connection, schema.VERSIONS)
+        if standing != schema.HEAD:
             with self._database.write() as page:  # holds the ledger, so that one process alone does it
-                schema.upgrade(page.connection, migrate.version(page.connection, schema.VERSIONS))
+                schema.upgrade(page.connection, version(page.connection, schema.VERSIONS))
 
     def close(self) -> None:
         """Close all connections."""
@@ -50,13 +57,13 @@ class Store:
         """All data sets, by name."""
         with self._database.connection(writes=False) as connection:
             rows = connection.execute(sa.select(schema.dataset.c.body).order_by(schema.dataset.c.name)).scalars()
-            return tuple(Dataset.from_dict(json.loads(body)) for body in rows)
+            return tuple(map(_registered, rows))
 
     def dataset(self, name: str) -> Dataset | None:
         """A data set by name, or None."""
         with self._database.connection(writes=False) as connection:
             row = _DATASET.row(connection, its_name=name)
-        return None if row is None else Dataset.from_dict(json.loads(row[0]))
+        return None if row is None else _registered(row[0])
 
     def register(self, dataset: Dataset, *, by: str) -> None:
         """Add a data set.
@@ -116,13 +123,14 @@ class Store:
         """Store a new token and its hash. `by` is the curator, for the record.
 
         Raises:
-            AccessError: Status 428. Two people are needed for a curator's token where there is a curator. It is a wish now.
+            AccessError: Status 428. Two people are needed for a curator's token. It is a wish now. A terminal makes the next
+                curator alone where none is left.
         """
-        others = any(one.role == "curator" and one.live(datetime.now(UTC)) for one in self.tokens())
         days = (datetime.fromisoformat(token.expires) - datetime.fromisoformat(token.created)).days
         act: dict[str, object] = {"name": token.name, "role": token.role, "project": token.project, "days": days}
         with self._database.write() as page:
-            may = token.role != "curator" or not others or wishes.agreed(page, by, "token", act)
+            alone = token.role != "curator" or (by == wishes.CONSOLE and not _curators(page))
+            may = alone or wishes.agreed(page, by, "token", act)
             if may:
                 _put_token(page, token, token_hash, by)
         if not may:
@@ -132,7 +140,8 @@ class Store:
         """Store the token of a person whom a sign-in server confirmed, or renew it under the name of the first sign-in.
 
         Raises:
-            AccessError: Status 403. A curator revoked it, or its name is that of another token.
+            AccessError: Status 403. A curator revoked it, or its name is that of another token. Or it would make a curator
+                where two people are needed.
         """
         here = schema.token.c
         with self._database.write() as page:
@@ -146,6 +155,9 @@ class Store:
             if own is None and known:
                 rule, remedy = "is the name of another token", "ask the curator, who knows whose it is"
                 raise AccessError(403, "name", token.name, rule, remedy=remedy)
+            if token.role == "curator" != (own and own.role) and wishes.standing(page).needed:
+                rule, remedy = "needs two people to become a curator", "ask two curators for a token"
+                raise AccessError(403, "person", token.name, rule, remedy=remedy)
             page.connection.execute(sa.delete(schema.token).where(here.id == token.id))
             admitted = token if own is None else replace(token, name=own.name, created=own.created)
             _put_token(page, admitted, "", token.name)
@@ -178,8 +190,7 @@ class Store:
             older = (
                 sa.select(table.c.digest).where(table.c.token == token).order_by(table.c.ends.desc(), table.c.digest)
             )
-            for one in connection.execute(older.offset(_SESSIONS - 1)).scalars().all():
-                connection.execute(sa.delete(table).where(table.c.digest == one))
+            connection.execute(sa.delete(table).where(table.c.digest.in_(older.offset(_SESSIONS - 1))))
             values: dict[str, object] = {"digest": digest, "token": token, "ends": ends.isoformat(timespec="seconds")}
             connection.execute(sa.insert(table).values(values))
             _note(page, by, "sign in", values)
@@ -214,24 +225,28 @@ class Store:
                     _note(page, "service", "key", {"key": records.digest(pem)})
         return str(pem)
 
-    def put_job(self, identity: str, owner: str, outcome: str) -> None:
-        """Let every process of the service know of a job: its outcome as JSON, or "" while it is under way."""
-        table, now = schema.job, time.time()
-        with self._database.connection(writes=True) as connection:
-            connection.execute(sa.delete(table).where((table.c.id == identity) | (table.c.seen < now - _JOB_SECONDS)))
-            connection.execute(sa.insert(table).values(id=identity, owner=owner, outcome=outcome, seen=now))
+    def put_job(self, identity: str, owner: str) -> None:
+        """Let every process of the service know of a job under way. It costs no wait for the disk: the ledger keeps answers."""
+        with self._database.connection(writes=True, durable=False) as connection:
+            _ADD_JOB.rows(connection, id=identity, owner=owner, outcome="", seen=time.time())
+
+    def end_job(self, identity: str, outcome: str) -> None:
+        """Let every process of the service know the outcome of a job, as JSON."""
+        with self._database.connection(writes=True, durable=False) as connection:
+            _END_JOB.rows(connection, its_id=identity, its_outcome=outcome, its_time=time.time())
 
     def touch_jobs(self, identities: Sequence[str]) -> None:
-        """Say that jobs under way are alive."""
-        with self._database.connection(writes=True) as connection:
-            table = schema.job
-            connection.execute(sa.update(table).where(table.c.id.in_(identities)).values(seen=time.time()))
+        """Say that jobs under way are alive, and forget those of long ago."""
+        table, now = schema.job, time.time()
+        with self._database.connection(writes=True, durable=False) as connection:
+            connection.execute(sa.update(table).where(table.c.id.in_(identities)).values(seen=now))
+            connection.execute(sa.delete(table).where(table.c.seen < now - _JOB_SECONDS))
 
     def job(self, identity: str) -> tuple[str, str, float] | None:
         """A job's owner, its outcome, and how many seconds ago its process was alive; or None."""
         with self._database.connection(writes=False) as connection:
-            row = connection.execute(sa.select(schema.job).where(schema.job.c.id == identity)).one_or_none()
-        return None if row is None else (row.owner, row.outcome, time.time() - row.seen)
+            row = _JOB.row(connection, its_id=identity)
+        return None if row is None else (row[0], row[1], time.time() - row[2])
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
@@ -278,6 +293,18 @@ class Store:
         """Remove a saved question."""
         with self._database.connection(writes=True) as connection:
             connection.execute(sa.delete(schema.saved).where(schema.saved.c.id == identity))
+
+
+@lru_cache(maxsize=1_000)
+def _registered(body: str) -> Dataset:
+    """The data set of a row. It is read at each request, and changes seldom."""
+    return Dataset.from_dict(json.loads(body))
+
+
+def _curators(page: Writing) -> list[Token]:
+    """The curators who have a live token."""
+    rows = page.connection.execute(sa.select(schema.token).where(schema.token.c.role == "curator"))
+    return [token for row in rows if (token := _token(row)).live(datetime.now(UTC))]
 
 
 def _put_token(page: Writing, token: Token, token_hash: str, by: str) -> None:

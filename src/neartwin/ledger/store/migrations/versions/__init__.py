@@ -1,1 +1,0 @@
-"""Alembic migrations of a ledger's tables, oldest first; none is ever changed."""
