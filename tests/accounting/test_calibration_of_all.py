@@ -26,6 +26,8 @@ from neartwin.losses import (
     ZeroConcentrated,
 )
 
+pytestmark = pytest.mark.sweep
+
 SCALED = {
     "gaussian": lambda s: Gaussian(mu=1 / s),
     "laplace": lambda s: Laplace(epsilon=1 / s),

@@ -152,6 +152,7 @@ def seeded(value):
 GENERATOR = None
 
 
+@pytest.mark.slow
 def test_parallel_processes_draw_own_randomness_and_copies_are_refused():
     transcript = play(coin, Twins(0, 1), runs=600, workers=2)
     assert len(transcript.left) == len(transcript.right) == 600

@@ -16,6 +16,8 @@ from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 from tests.oracles.memory import MemoryEngine
 
+pytestmark = pytest.mark.sweep
+
 EDGES = (1, 2, 3, 5, 10, 40, 300)
 LIMITS = nt.limits(max_rows_per_group=3, max_groups=2)
 

@@ -15,6 +15,8 @@ from neartwin.queries.open import table
 from neartwin.statistics import count, mean, sum
 from tests.engines.test_same_answers import ENGINES, SPEND, answers, hostile_rows
 
+pytestmark = pytest.mark.sweep
+
 VALUES = [
     "paid / 3",
     "paid / -7e-300",

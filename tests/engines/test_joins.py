@@ -16,6 +16,8 @@ from tests.engines.places import SALT
 from tests.engines.test_same_answers import as_mapping
 from tests.oracles.memory import MemoryEngine, joined_rows
 
+pytestmark = pytest.mark.sweep
+
 SPEND = approx(10**9, "1e-6")
 PEOPLE = pa.schema([("who", pa.string()), ("town", pa.string()), ("age", pa.int64())])
 VISITS = pa.schema([("id", pa.int64()), ("who", pa.string()), ("day", pa.date32()), ("paid", pa.float64())])

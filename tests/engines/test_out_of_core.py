@@ -31,6 +31,7 @@ def written(path, folder, **more):
         return account.release_to_parquet(account.plan(query, **LIMITS), folder / "t.parquet", engine=engine).place
 
 
+@pytest.mark.slow
 def test_table_beyond_the_memory_limit_is_released_and_the_disk_is_cleared(large, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = written(large, tmp_path, temp_directory=str(tmp_path / "spill"))

@@ -16,6 +16,8 @@ import neartwin as nt
 from neartwin.cli import main
 from tests.real_tables import CASES, MISSING, as_rows, asked_in_python_and_sql, same, told_by_duckdb, words
 
+pytestmark = pytest.mark.sweep
+
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"the data are in {', '.join(MISSING)}")
 KINDS = {pa.int64(): "BIGINT", pa.float64(): "DOUBLE PRECISION", pa.string(): "TEXT", pa.large_string(): "TEXT"}
 

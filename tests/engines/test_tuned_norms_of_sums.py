@@ -23,6 +23,8 @@ from tests.engines.places import SALT
 from tests.engines.test_limit_choice import chosen_plans
 from tests.oracles.memory import MemoryEngine
 
+pytestmark = pytest.mark.sweep
+
 TOWNS, SEXES = range(4), [0, 1]
 ASKED = {
     "prefixes": lambda rows: rows.group_by("town", keys=TOWNS).workload(nt.prefix_sums()).agg(n=nt.count()),

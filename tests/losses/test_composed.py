@@ -29,6 +29,8 @@ from neartwin.losses import (
 )
 from tests.oracles import compositions as truth
 
+pytestmark = pytest.mark.sweep
+
 
 def brackets(whole, delta, oracle, *, direction=None, width=1e-8, trust="1e-18"):
     """eps.lower is not safe (or 0), eps.upper is, by the oracle's delta; both are close. trust: the oracle's error."""

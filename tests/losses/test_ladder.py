@@ -16,6 +16,8 @@ from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.inversion.contour_search import by_line
 from neartwin.losses.summands.rounding import NoCertificateError
 
+pytestmark = pytest.mark.sweep
+
 MU, RATE, STEEP, TOP = Fraction(1), Fraction(1, 10**8), 3.0, 12.0
 SLICES = [(Edges(-math.inf, 3.0), 3e7), (Edges(3.0, 4.0), 1e7), (Edges(9.0, 10.0), 1e8 / 8000)]
 BOTH = [  # directions and slices; replacing takes the far slices twice as long

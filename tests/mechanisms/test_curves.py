@@ -32,6 +32,8 @@ from tests.mechanisms.test_local import bits_law, hadamard_law, response_law
 from tests.mechanisms.test_partition import outcome_law
 from tests.oracles import pairs
 
+pytestmark = pytest.mark.sweep
+
 ALPHAS = np.concatenate([np.geomspace(1e-9, 1e-2, 15), np.linspace(0.02, 0.98, 25)])
 X = np.arange(-300, 301)
 ADD, REPLACE = Neighbours

@@ -18,6 +18,8 @@ from tests.noise.test_fit import LAWS, grid, setting
 from tests.oracles.noise_laws import THRESHOLD, Fit, chi_square
 from tests.oracles.scalar_draws import draw
 
+pytestmark = pytest.mark.sweep
+
 FORCED = {"boundary_bits": 18, "filter_bits": 4}  # undecided 2**46 and 2**36 times as often
 SOME = ["3/10", 7, 64, 1000, 10**9, 2**50]
 

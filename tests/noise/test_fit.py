@@ -12,6 +12,8 @@ from neartwin.noise.exponentials import exp_neg
 from tests.oracles import noise_laws as oracles
 from tests.oracles.noise_laws import THRESHOLD, Fit, chi_square
 
+pytestmark = pytest.mark.sweep
+
 SCALES = ["1/1000", "1/10", "3/10", 1, "7/3", 10, 63, 64, 100, "12345/67", 10**4, 10**6, 10**9, 2**50]
 LAWS = {
     "geometric": (noise.discrete_laplace, oracles.geometric, 1),

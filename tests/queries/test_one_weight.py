@@ -18,6 +18,8 @@ from neartwin.planning.planner import plan
 from tests.oracles import memory
 from tests.oracles.memory import MemoryEngine
 
+pytestmark = pytest.mark.sweep
+
 TOWNS = ("a", "b")
 VALUES = (None, -1.0, 0.0, 2.0)
 STATISTICS = {

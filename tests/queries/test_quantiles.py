@@ -13,6 +13,8 @@ from neartwin.planning.planner import plan
 from tests.oracles.memory import MemoryEngine
 from tests.queries.test_sensitivity import empty_table, one_unit_tables
 
+pytestmark = pytest.mark.sweep
+
 
 @pytest.fixture
 def rows():

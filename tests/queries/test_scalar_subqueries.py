@@ -19,6 +19,8 @@ from neartwin.releases.certificates.recompute import recompute
 from neartwin.statistics.base import Estimate
 from neartwin.web.policy import stages_of
 
+pytestmark = pytest.mark.sweep
+
 PEOPLE = 60
 DRAW = np.random.default_rng(5)
 VISITS = pa.table({

@@ -18,6 +18,8 @@ from neartwin.statistics import count, count_distinct_units, mean, sum
 from neartwin.tables.table import ROW
 from tests.oracles.memory import MemoryEngine
 
+pytestmark = pytest.mark.sweep
+
 GROUPS = ("a", "b", "c", "d")
 CAPS = [(1, 1), (2, 1), (1, 2), (2, 2)]
 BOUNDS = [(-2, 5), (3, 7), (-7, -3), (0, 4)]

@@ -19,6 +19,8 @@ from neartwin.planning.limits import Limits
 from neartwin.planning.planner import plan
 from tests.ledger.test_old_records import Unreadable
 
+pytestmark = pytest.mark.sweep
+
 TOWNS = ["Ulm", "Bonn", "Trier"]
 DRAWS = 400
 KINDS = {

@@ -15,6 +15,8 @@ from neartwin.planning.planner import plan
 from neartwin.statistics.base import GROUP_SIZES
 from tests.releases.test_moments import ASKED, people, table_of
 
+pytestmark = pytest.mark.sweep
+
 DRAWS = 800
 SPENDS = [nt.pure("1/2"), nt.gdp("1/3"), nt.zcdp("1/20")]
 FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9

@@ -28,6 +28,8 @@ from tests.real_tables import (
     words,
 )
 
+pytestmark = pytest.mark.sweep
+
 without_packages = pytest.mark.skipif(bool(MISSING), reason=f"the data are in {', '.join(MISSING)}")
 
 

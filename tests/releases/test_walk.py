@@ -15,6 +15,8 @@ import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import BudgetError, ExecutionError, LedgerError, PrivacyError
 
+pytestmark = pytest.mark.sweep
+
 TOWNS = ["Ulm", "Bonn", "Trier", "nowhere"]
 
 

@@ -11,6 +11,8 @@ from neartwin.errors import ParameterError
 from neartwin.tradeoff.polygons import delta_by_points
 from tests.oracles import tradeoff as oracle
 
+pytestmark = pytest.mark.sweep
+
 PAIR = c.finite_pair(["0.5", "0.3", "0.2"], ["0.1", "0.3", "0.6"])
 CURVES = {
     "identity": c.identity(),

@@ -28,6 +28,8 @@ from tests.ledger.conftest import PEOPLE, postgres_place  # noqa: F401 - a fixtu
 from tests.web.conftest import ASK, ONE, bearer, released
 from tests.web.server import without_processes
 
+pytestmark = pytest.mark.sweep
+
 
 def command(*words):
     return CliRunner().invoke(main, list(map(str, words)))
@@ -103,6 +105,7 @@ def test_a_backup_that_was_cut_or_changed_makes_no_service(directory, tokens, tm
         assert other.verify().whole
 
 
+@pytest.mark.slow
 def test_a_backup_of_a_running_service_is_of_one_moment(directory, client, tokens, tmp_path):
     stop = threading.Event()
 

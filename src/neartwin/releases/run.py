@@ -41,6 +41,7 @@ class Payer:
 
 
 ACCOUNT_ALONE = Payer()
+_NUMBERS = ("values", "lower", "upper")  # of a statistic
 
 
 def run(
@@ -199,7 +200,7 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
         group_columns=prepared.group_columns,
         keys=answer.keys,
         statistics=tuple(
-            Statistic(name=one.name, what=what, kind=one.kind, **one.tuples())
+            Statistic(name=one.name, what=what, kind=one.kind, **{end: tuple(getattr(one, end)) for end in _NUMBERS})
             for one, (_, what) in zip(answer.columns, description.columns, strict=True)
         ),
         confidence=CONFIDENCE,

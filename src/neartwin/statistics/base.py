@@ -92,10 +92,6 @@ class Estimate:
     upper: Sequence[float | None]
     kind: ColumnType = field(default=ColumnType.NUMBER, kw_only=True)
 
-    def tuples(self) -> dict[str, Any]:
-        """Its numbers by the words of releases."""
-        return {word: tuple(getattr(self, word)) for word in ("values", "lower", "upper")}
-
 
 @dataclass(frozen=True, slots=True)
 class NoisyNumbers:
