@@ -57,7 +57,7 @@ def test_the_price_covers_all_stages_together(spend):
         measure for one in (made, *made.first_stages[0].plans) for measure in one.measures.values() if not measure.paid
     ]
     losses = [mechanism for _, mechanism in made.loss.mechanisms()]
-    assert len(losses) == 3  # of limits, and of clipping on both sides
+    assert len(losses) == 2  # of limits, and of clipping
     match spend:
         case Pure(epsilon=epsilon):
             total = sum(measure.sensitivity.l1 / measure.mechanism.scale for measure in measures)
