@@ -11,7 +11,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
-from neartwin.errors import QueryError
+from neartwin.errors import QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.sql.spelling import plain, trees
 from neartwin.tables.expressions import RowExpression
@@ -141,12 +141,27 @@ def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, say
         ("SELECT TOP 2 WITH TIES t, COUNT(*) FROM given GROUP BY t", "alone, without WITH TIES"),
         ("SELECT COUNT(*) FROM (SELECT who FROM given UNION ALL SELECT who FROM given) u", "without UNION"),
         ("SELECT t, GROUPING(t), COUNT(*) FROM given GROUP BY t", "a row of a margin has NULL"),
+        ("SELECT SUM(DISTINCT w) FROM given", "one person can change which values are distinct"),
+        ("SELECT COUNT(*) FROM given WHERE RANDOM() < 0.5", "a sample of rows is no safer"),
+        (
+            "SELECT t, COUNT(*) FROM given GROUP BY t QUALIFY RANK() OVER (ORDER BY COUNT(*)) < 3",
+            "write ORDER BY and LIMIT",
+        ),
+        ("SELECT COUNT(*) / (SELECT COUNT(*) FROM given) FROM given", "the answer of a subquery as a number"),
         ("SELECT COUNT(*) FROM given WHERE t IN (" + "'a', " * 20_000 + "'b')", "too long"),
     ],
 )
 def test_refusals_name_what_they_refuse(text, says):
     with pytest.raises(QueryError, match=says):
         nt.from_sql(text, nt.table(TABLE, unit="who", name="given"), dialect="tsql" if "TOP" in text else "duckdb")
+
+
+def test_groups_of_numbers_are_refused_with_a_line_that_is_read():
+    rows = nt.table(TABLE, unit="who", name="given")
+    with pytest.raises(SchemaError, match=re.escape("write CAST(FLOOR(x / 10) AS BIGINT)")):
+        nt.from_sql("SELECT x, COUNT(*) FROM given GROUP BY x", rows)
+    assert nt.from_sql("SELECT CAST(FLOOR(x / 10) AS BIGINT) AS g, COUNT(*) FROM given GROUP BY g", rows).aggregates
+    assert nt.from_sql("SELECT FLOOR(x / 10) * 10 AS g, COUNT(*) FROM given GROUP BY g", rows).aggregates
 
 
 WINDOWS = [

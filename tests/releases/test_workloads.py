@@ -217,7 +217,7 @@ def test_workload_is_asked_and_certified_from_sql_and_a_terminal(people, tmp_pat
         (lambda rows: rows.group_by("age", keys=AGES).workload({"a": {18: 0}}), "are 0"),
         (lambda rows: rows.group_by("age", keys=AGES).workload({"a": 3}), "must be a name with weights"),
         (lambda rows: rows.group_by("age", keys=AGES).workload(nt.range_sums([13])), "at most the number of keys, 12"),
-        (lambda rows: rows.group_by("age", "who", keys=[(1, 1)]).workload(nt.range_sums()), "one group column"),
+        (lambda rows: rows.group_by("age", "who", keys=[(1, 1)]).workload(nt.range_sums()), "go over one column"),
         (lambda rows: rows.group_by("age", keys=AGES).marginals(["age"]).workload(nt.range_sums()), "two questions"),
         (lambda rows: rows.group_by("age", keys=AGES).workload(nt.range_sums()).agg(n=nt.count(), m=nt.count()), "one count"),
         (lambda rows: rows.group_by("age", keys=AGES).workload(nt.range_sums()).agg(n=nt.count_distinct_units()), "one count"),

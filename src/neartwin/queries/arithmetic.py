@@ -158,7 +158,7 @@ class _Evaluation:
         raise QueryError(
             f"{node.sql(dialect='duckdb', comments=False)!r} is not understood after aggregation; written are + - * /, ROUND, "
             "COALESCE, NULLIF(x, 0), CASE of numbers, CAST to a number, and SUM(x) OVER () for the total; "
-            "write ROUND(SUM(x) / COUNT(*), 2)"
+            "write ROUND(SUM(x) / COUNT(*), 2), and the answer of a subquery as a number"
         )
 
     def chosen(self, branches: list[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None) -> Estimate:

@@ -138,7 +138,7 @@ def _case(condition: exp.Expr, value: exp.Expr) -> exp.Case:
 
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group", "with_"} | CLAUSES
-_INSTEAD = {"windows": "write the window itself behind OVER"}
+_INSTEAD = {"windows": "write the window itself behind OVER", "qualify": "write ORDER BY and LIMIT"}
 
 
 Keys = object | Callable[[Mapping[str, ColumnType]], object]
