@@ -18,23 +18,23 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
+from neartwin.tables.delimited import Block
 from neartwin.tables.files import files_state, is_remote, quoted
-from neartwin.tables.readers import Odd, Reader, Row, identifier, reader_of
+from neartwin.tables.readers import Odd, Reader, identifier, reader_of
 from neartwin.tables.types import ColumnType, require_told_apart
 
 FOLDER = ".neartwin"
 _SHOWN, _LISTED = 5, 1000
-_BATCH = 50_000  # rows
 NOTHING = pa.scalar(None, pa.string())
 _SQL = {
     ColumnType.INTEGER: "BIGINT",
@@ -310,33 +310,35 @@ def _row_by_row(
     with pq.ParquetWriter(copy, schema) as writer:
         for file in files:
             name = Path(file.path).name
-            values = _to_the_end(file)
-            while batch := list(islice(values, _BATCH)):
-                faults = [(line, why) for line, found, why in batch if found is None]
-                kept = [(line, found) for line, found, _ in batch if found is not None]
-                texts = {}
+            for numbers, in_order, others in _to_the_end(file):
+                faults = [(line, why) for line, found, why in others if found is None]
+                kept = [(line, found) for line, found, _ in others if found is not None]
+                at = np.append(numbers, np.array([line for line, _ in kept], np.int64))
+                order, texts = np.argsort(at, kind="stable"), {}
                 for column in columns:
-                    at = file.names.index(column)
-                    array, wrong = texts_of([found[at] for _, found in kept])
-                    texts[column] = pc.replace_with_mask(array, pc.is_in(array, pa.array(null, pa.string())), NOTHING)
+                    place = file.names.index(column)
+                    array, wrong = texts_of([found[place] for _, found in kept])
+                    array = pa.chunked_array([*in_order[place], array])
+                    array = array.take(order) if kept else array
+                    texts[column] = pc.if_else(pc.is_in(array, pa.array(null, pa.string())), NOTHING, array)
                     faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
-                given = pa.table(texts)
+                given, at = pa.table(texts), at[order]
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
                 for column, kind in columns.items():
                     lost = pc.and_(pc.is_valid(given[column]), pc.is_null(typed[column]))
-                    for i in pc.indices_nonzero(lost).to_pylist():
-                        faults.append((kept[i][0], f"{column!r} is {_short(given[column][i].as_py())}, and no {kind}"))
+                    shown = zip(at[pc.indices_nonzero(lost)], given[column].filter(lost).to_pylist(), strict=True)
+                    faults += [(line, f"{column!r} is {_short(text)}, and no {kind}") for line, text in shown]
                 writer.write_table(typed)
-                rows, odd = rows + len(kept), odd + len(faults)
+                rows, odd = rows + len(at), odd + len(faults)
                 listed += [f"{name}, {file.row} {line}: {why}" for line, why in sorted(faults)[: _LISTED - len(listed)]]
                 seen(rows)
     copy.chmod(0o600)
     return rows, odd, listed
 
 
-def _to_the_end(file: Reader) -> Iterator[Row]:
+def _to_the_end(file: Reader) -> Iterator[Block]:
     try:
-        yield from file.rows()
+        yield from file.blocks()
     except Exception as fault:  # noqa: BLE001 - of any library that unpacks or parses
         raise SchemaError(f"path={file.path!r} is damaged, and cannot be read to its end: {fault}") from None
 
