@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from neartwin.errors import SchemaError
 from neartwin.tables.delimited import Block
 from neartwin.tables.files import files_state, is_remote, quoted
-from neartwin.tables.readers import Odd, Reader, identifier, reader_of
+from neartwin.tables.readers import ODD, Odd, Reader, identifier, reader_of
 from neartwin.tables.types import ColumnType, require_told_apart
 
 FOLDER = ".neartwin"
@@ -145,7 +145,8 @@ def imported(
         names = pq.read_schema(known.copy).names if known else []
         files = [reader_of(paths[0], table, encoding, names)]
         files += [reader_of(path, table, encoding, files[0].names) for path in paths[1:]]
-        rows, odd, listed = _written(files, _columns(files, types), copy, null=null, seen=seen)
+        rows, odd, listed = _written(files, _columns(files, types), copy, null, seen)
+        copy.chmod(0o600)
     except OSError as fault:
         raise SchemaError(f"the typed copy in {str(place)!r} cannot be written: {fault.strerror}; give into=") from None
     if odd and not (terms.accept_odd or (known and known.accepted)):
@@ -230,22 +231,18 @@ def _written(
     files: Sequence[Reader],
     columns: Mapping[str, ColumnType],
     copy: Path,
-    *,
     null: Sequence[str],
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     """Write the copy. The number of rows, the number of odd rows and values, and the first of these in words."""
     with duckdb.connect() as connection:
         connection.execute("SET enable_progress_bar = false")
-        if all(file.delimiter for file in files):
-            try:
-                rows = connection.execute(_copy(files, columns, copy, null)).fetchall()[0][0]
-            except duckdb.Error:
-                copy.unlink(missing_ok=True)
-            else:
-                copy.chmod(0o600)
-                return int(rows), 0, []
-        return _row_by_row(connection, files, columns, copy, null=null, seen=seen)
+        try:
+            if not all(file.delimiter for file in files):
+                return _by_blocks(connection, files, columns, copy, null, seen=seen)
+            return connection.execute(_copy(files, columns, copy, null)).fetchall()[0][0], 0, []
+        except duckdb.Error:
+            return _by_blocks(connection, files, columns, copy, null, seen=seen)
 
 
 def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path, null: Sequence[str]) -> str:
@@ -294,13 +291,13 @@ def _in_calendar(value: str, kind: ColumnType) -> str:
     return f"({value} >= {_SQL[kind]} '0001-01-01' AND {value} < {_SQL[kind]} '10000-01-01')"
 
 
-def _row_by_row(
+def _by_blocks(
     connection: Any,
     files: Sequence[Reader],
     columns: Mapping[str, ColumnType],
     copy: Path,
-    *,
     null: Sequence[str],
+    *,
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     rows, odd, listed = 0, 0, list[str]()
@@ -332,7 +329,6 @@ def _row_by_row(
                 rows, odd = rows + len(at), odd + len(faults)
                 listed += [f"{name}, {file.row} {line}: {why}" for line, why in sorted(faults)[: _LISTED - len(listed)]]
                 seen(rows)
-    copy.chmod(0o600)
     return rows, odd, listed
 
 
@@ -467,17 +463,8 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     except pa.ArrowInvalid:
         if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
             raise
-        found = [None if raw is None else _decoded(raw) for raw in array.cast(pa.large_binary()).to_pylist()]
-        odd = [(place, "is no valid UTF-8") for place, text in enumerate(found) if text is False]
-        return pa.array([None if text is False else text for text in found], pa.string()), odd
+        return texts_of([raw and raw.decode(errors=ODD) for raw in array.cast(pa.large_binary()).to_pylist()])
     return array, []
-
-
-def _decoded(raw: bytes) -> str | bool:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return False
 
 
 def _timed(array: Any) -> tuple[Any, list[tuple[int, str]]]:

@@ -36,8 +36,8 @@ _DELIMITERS = ",;\t|"
 _RARE = ",^~:\x01\x1f"
 _BATCH = 50_000  # rows
 _LOOKED_AT = 1000  # lines whose keys name columns
-_ODD = "neartwin.odd"
-codecs.register_error(_ODD, lambda fault: ("\udcff", getattr(fault, "end", 0)))  # no valid Unicode, so it is odd
+ODD = "neartwin.odd"
+codecs.register_error(ODD, lambda fault: ("\udcff", getattr(fault, "end", 0)))  # no valid Unicode, so it is odd
 
 
 def format_of(path: str) -> str:
@@ -122,15 +122,10 @@ def reader_of(path: str, table: str, encoding: str, names: Sequence[str]) -> Rea
     return found
 
 
-def _in_blocks(
-    rows: Callable[[str, str, tuple[str, ...]], Iterator[Row]], path: str, where: str, names: tuple[str, ...]
-) -> Callable[[], Iterator[Block]]:
-    def found() -> Iterator[Block]:
-        waiting = rows(path, where, names)
-        while batch := list(islice(waiting, _BATCH)):
-            yield np.zeros(0, np.int64), [()] * len(names), batch
-
-    return found
+def _in_blocks(rows: Callable[[], Iterator[Row]], wanted: int) -> Iterator[Block]:
+    waiting = rows()
+    while batch := list(islice(waiting, _BATCH)):
+        yield np.zeros(0, np.int64), [()] * wanted, batch
 
 
 @contextmanager
@@ -140,7 +135,7 @@ def _text(path: str, codec: str, end: str) -> Iterator[io.TextIOWrapper]:
     with (
         binary(path) as raw,
         gzip.open(raw) if path.lower().endswith(".gz") else raw as file,
-        io.TextIOWrapper(file, encoding=decoded, errors=_ODD, newline=end) as text,
+        io.TextIOWrapper(file, encoding=decoded, errors=ODD, newline=end) as text,
     ):
         yield text
 
@@ -190,7 +185,7 @@ def _json(path: str, codec: str, names: Sequence[str]) -> Reader:
     if not known:
         raise SchemaError(f"path={path!r} must hold one JSON object a line; of a list write its objects as lines")
     columns = tuple(known.values())
-    return Reader(path, columns, _in_blocks(_json_rows, path, codec, columns))
+    return Reader(path, columns, partial(_in_blocks, partial(_json_rows, path, codec, columns), len(columns)))
 
 
 def _json_rows(path: str, codec: str, names: tuple[str, ...]) -> Iterator[Row]:
@@ -243,12 +238,13 @@ def _sqlite(path: str, table: str) -> Reader:
         )
     declared = {name: column_type(kind) for name, kind in found if "BLOB" not in kind.upper()}
     kinds = {name: ColumnType.TEXT if kind is ColumnType.OTHER else kind for name, kind in declared.items()}
-    return Reader(path, tuple(kinds), _in_blocks(_sqlite_rows, path, table, tuple(kinds)), "row", kinds)
+    rows = partial(_sqlite_rows, path, table, tuple(kinds))
+    return Reader(path, tuple(kinds), partial(_in_blocks, rows, len(kinds)), "row", kinds)
 
 
 def _queried(path: str, text: str, *values: str) -> Iterator[tuple[Any, ...]]:
     with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as connection:
-        connection.text_factory = lambda raw: raw.decode(errors=_ODD)
+        connection.text_factory = lambda raw: raw.decode(errors=ODD)
         yield from connection.execute(text, values)
 
 
@@ -273,7 +269,8 @@ def _excel(path: str, sheet: str) -> Reader:
     names = ["" if value is None else str(value) for value in next(_cells(path, chosen), (0, []))[1]]
     while names and not names[-1]:
         names.pop()
-    return Reader(path, tuple(names), _in_blocks(_excel_rows, path, chosen, tuple(names)), "row")
+    rows = partial(_excel_rows, path, chosen, len(names))
+    return Reader(path, tuple(names), partial(_in_blocks, rows, len(names)), "row")
 
 
 def _workbook(path: str) -> Any:
@@ -293,9 +290,8 @@ def _cells(path: str, sheet: str) -> Iterator[tuple[int, list[object]]]:
             yield number, [Odd(f"is the error {cell.value}") if cell.data_type == "e" else cell.value for cell in row]
 
 
-def _excel_rows(path: str, sheet: str, names: tuple[str, ...]) -> Iterator[Row]:
+def _excel_rows(path: str, sheet: str, wanted: int) -> Iterator[Row]:
     """Yield each row after the header. Empty rows are left out."""
-    wanted = len(names)
     for number, row in islice(_cells(path, sheet), 1, None):
         filled = max((place for place, value in enumerate(row, 1) if value is not None), default=0)
         if filled > wanted:
