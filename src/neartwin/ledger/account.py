@@ -130,18 +130,17 @@ class Account:
         caps, spent = self.rule.amounts(row.caps), self.rule.amounts(row.spent)
         return {pool: cap - spent[pool] for pool, cap in caps.items()}
 
-    def claim(self, source: str) -> None:
-        """Register one more place of this population's rows.
+    def claim(self, *places: str) -> None:
+        """Register more places of this population's rows.
 
         Args:
-            source: The place.
+            *places: The places.
 
         Raises:
-            LedgerError: The place belongs to another population.
+            LedgerError: A place belongs to another population.
         """
-        text(source=source, at_least=1, at_most=4000)
         with self.database.write() as page:
-            claimed(page, self.name, [source])
+            claimed(page, self.name, [text(source=place, at_least=1, at_most=4000) for place in places])
 
     def own(self, places: Iterable[str], owner: str) -> None:
         """Register places of this population's rows without a unit, and remember their owner. It stays for good.

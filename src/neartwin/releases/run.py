@@ -113,8 +113,7 @@ def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, pay
         elif join.owner is not None:
             account.own(places or (f"{name}: {join.name}",), str(join.owner))
         else:
-            for place in places:
-                account.claim(place)
+            account.claim(*places)
     snapshot = snapshot_of(account, tables)
     return account.reserve(digest, snapshot, parts[0].plan.price, parts[0].price, payers=payer.names, key=payer.key)
 

@@ -45,13 +45,11 @@ def blocks(text: TextIO, delimiter: str, wanted: int) -> Iterator[Block]:
             line = int(until)
             if until < end:
                 taken, values, fault = _alone(content, starts[until:], delimiter, wanted)
-                if not (taken or more):
-                    taken, values, fault = 1, None, "cannot be read: unexpected end of data"
-                if not taken:  # goes on in the next block
+                if more and not taken:  # it goes on in the next block
                     break
                 if passed + line:  # no header
                     others.append((passed + line + 1, values, fault))
-                line += taken
+                line += taken or 1
         at = np.concatenate(numbers)
         yield at, _columns(b"\n".join(runs), delimiter, wanted) if at.size else [()] * wanted, others
         content, passed = content[starts[line] :], passed + line
@@ -65,8 +63,7 @@ def _lines(content: bytes, delimiter: str, wanted: int, *, last: bool) -> tuple[
     at_end[returns[alone]] = True
     at_end[-1] |= last
     starts = np.append(0, np.flatnonzero(at_end) + 1)
-    first = letters.take(starts[:-1])
-    blank = (first == _LF) | (first == _CR)
+    blank = np.isin(letters.take(starts[:-1]), (_LF, _CR))
     quotes, separators = np.flatnonzero(letters == _QUOTE), np.flatnonzero(letters == ord(delimiter))
     before, surrogates = np.searchsorted(quotes, starts), np.flatnonzero(letters == _SURROGATE)
     of_quotes, of_separators, of_surrogates = (

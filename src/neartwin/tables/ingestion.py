@@ -31,11 +31,10 @@ from neartwin.errors import SchemaError
 from neartwin.tables.delimited import Block
 from neartwin.tables.files import files_state, is_remote, quoted
 from neartwin.tables.readers import ODD, Odd, Reader, identifier, reader_of
-from neartwin.tables.types import ColumnType, require_told_apart
+from neartwin.tables.types import ColumnType, has_column, require_told_apart
 
 FOLDER = ".neartwin"
 _SHOWN, _LISTED = 5, 1000
-NOTHING = pa.scalar(None, pa.string())
 _SQL = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.NUMBER: "DOUBLE",
@@ -219,8 +218,8 @@ def _columns(files: Sequence[Reader], types: Mapping[str, ColumnType]) -> dict[s
     """The type of each column: the declared one, else the file's own, else text."""
     first = files[0]
     columns = {name: types.get(name, first.kinds.get(name, ColumnType.TEXT)) for name in first.names if name}
-    for column in set(types) - set(columns):
-        raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, columns))}")
+    for column in types:
+        has_column(column, columns, "types")
     for file in files[1:]:
         if different := sorted(set(columns) ^ set(filter(None, file.names))):
             raise SchemaError(f"path={file.path!r}: column {different[0]!r} is in this file or in {first.path!r} alone")
@@ -235,14 +234,12 @@ def _written(
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     """Write the copy. The number of rows, the number of odd rows and values, and the first of these in words."""
-    with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
-        try:
-            if not all(file.delimiter for file in files):
-                return _by_blocks(connection, files, columns, copy, null, seen=seen)
+    if all(file.delimiter for file in files):
+        with contextlib.suppress(duckdb.Error), duckdb.connect() as connection:
+            connection.execute("SET enable_progress_bar = false")
             return connection.execute(_copy(files, columns, copy, null)).fetchall()[0][0], 0, []
-        except duckdb.Error:
-            return _by_blocks(connection, files, columns, copy, null, seen=seen)
+    with duckdb.connect() as connection:
+        return _by_blocks(connection, files, columns, copy, null, seen=seen)
 
 
 def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path, null: Sequence[str]) -> str:
@@ -317,7 +314,7 @@ def _by_blocks(
                     array, wrong = texts_of([found[place] for _, found in kept])
                     array = pa.chunked_array([*in_order[place], array])
                     array = array.take(order) if kept else array
-                    texts[column] = pc.if_else(pc.is_in(array, pa.array(null, pa.string())), NOTHING, array)
+                    texts[column] = pc.if_else(pc.is_in(array, pa.array(null, pa.string())), None, array)
                     faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
                 given, at = pa.table(texts), at[order]
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
@@ -348,37 +345,25 @@ def texts_of(values: Sequence[object]) -> tuple[pa.Array, list[tuple[int, str]]]
     Returns:
         The texts, and the place and fault of each value that has none; it is NULL.
     """
-    try:
-        if all(value is None or type(value) is str for value in values):
-            return pa.array(values, pa.string()), []
-    except (pa.ArrowException, UnicodeError):
-        pass
-    found, odd = list[str | None](), list[tuple[int, str]]()
-    for place, value in enumerate(values):
-        text, why = _text(value)
-        found.append(text)
-        if why:
-            odd.append((place, why))
-    return pa.array(found, pa.string()), odd
+    found = list(map(_text, values))
+    odd = [(place, text.why) for place, text in enumerate(found) if isinstance(text, Odd)]
+    return pa.array([None if isinstance(text, Odd) else text for text in found], pa.string()), odd
 
 
-def _text(value: object) -> tuple[str | None, str]:
-    if value is None or type(value).__name__ == "NAType":
-        return None, ""
-    if isinstance(value, Odd):
-        return None, value.why
+def _text(value: object) -> str | Odd | None:
+    if value is None or isinstance(value, Odd) or type(value).__name__ == "NAType":
+        return value if isinstance(value, Odd) else None
     with contextlib.suppress(Exception):  # of any kind, since the value is of any type
         if bool(value != value):  # noqa: PLR0124 - NaN
-            return None, ""
+            return None
     try:
         text = str(value)
         text.encode()
-    except Exception as fault:  # noqa: BLE001 - as above
-        why = (
-            "is no valid Unicode" if isinstance(fault, UnicodeError) else f"is a {type(value).__name__} without a text"
-        )
-        return None, why
-    return text, ""
+    except UnicodeError:
+        return Odd("is no valid Unicode")
+    except Exception:  # noqa: BLE001 - as above
+        return Odd(f"is a {type(value).__name__} without a text")
+    return text
 
 
 def _short(text: str) -> str:

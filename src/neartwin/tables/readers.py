@@ -156,10 +156,8 @@ def _csv(path: str, codec: str) -> Reader:
                 f"path={path!r} is not a CSV file that can be read as {codec.upper()}; write it as UTF-8, or name its "
                 "encoding: nt.table(..., encoding='latin-1')"
             ) from None
-    return Reader(
-        path, names, partial(_csv_blocks, path, codec, delimiter, len(names)),
-        delimiter="" if is_remote(path) or codec != "utf-8" else delimiter,
-    )  # fmt: skip
+    found = partial(_csv_blocks, path, codec, delimiter, len(names))
+    return Reader(path, names, found, delimiter="" if is_remote(path) or codec != "utf-8" else delimiter)
 
 
 def _csv_blocks(path: str, codec: str, delimiter: str, wanted: int) -> Iterator[Block]:
