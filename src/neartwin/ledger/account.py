@@ -1,6 +1,6 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -108,18 +108,17 @@ class Account:
         caps, spent = self.rule.amounts(row.caps), self.rule.amounts(row.spent)
         return {pool: cap - spent[pool] for pool, cap in caps.items()}
 
-    def claim(self, source: str) -> None:
-        """Register one more place of this population's rows.
+    def claim(self, *places: str) -> None:
+        """Register more places of this population's rows.
 
         Args:
-            source: The place.
+            *places: The places.
 
         Raises:
-            LedgerError: The place belongs to another population.
+            LedgerError: A place belongs to another population.
         """
-        text(source=source, at_least=1, at_most=4000)
         with self.database.write() as page:
-            claimed(page, self.name, source)
+            claimed(page, self.name, [text(source=place, at_least=1, at_most=4000) for place in places])
 
     def own(self, places: Iterable[str], owner: str) -> None:
         """Register places of this population's rows without a unit, and remember their owner. It stays for good.
@@ -132,14 +131,12 @@ class Account:
             LedgerError: The rows have another owner or units of their own, or belong to another population.
         """
         with self.database.write() as page:
-            known: dict[object, str] = {}
-            for place in places:
-                words = text(source=f"{place}{_OWNED}{owner}", at_least=1, at_most=4000)
-                if page.owner_of(words) is not None:
-                    continue
-                refuse_taken(page, self.name, place)
-                known = known or _owners(page, self.name)
-                if (other := known.get(bytes_of(place), known.get(place, owner))) != owner:
+            told = {place: text(source=f"{place}{_OWNED}{owner}", at_least=1, at_most=4000) for place in places}
+            new = {place: words for place, words in told.items() if page.owner_of(words) is None}
+            known = refuse_taken(page, self.name, new)
+            for place, words in new.items():
+                account, other = _known(known, place)
+                if account and other != owner:
                     raise LedgerError(
                         f"the rows of {place!r} belong to the units of {other or 'a column of their own'}, and not of {owner}; a "
                         "second owner would tell one person's rows twice"
@@ -165,10 +162,10 @@ class Account:
         Raises:
             PrivacyError: A place belongs to a population.
         """
+        with self.database.read() as page:
+            known = _registered(page)
         for place in places:
-            with self.database.read() as page:
-                private = _owner(page, place) is not None
-            if private:
+            if _known(known, place)[0]:
                 raise PrivacyError(
                     f"{place!r} holds private rows of this ledger, and is no public table; give public rows"
                 )
@@ -535,61 +532,67 @@ def _of_holder(refusal: BudgetError, holder: str) -> BudgetError:
     )
 
 
-def claimed(page: Writing, name: str, source: str) -> None:
-    """Add a source to a population, unless it has it already.
+def claimed(page: Writing, name: str, places: Iterable[str]) -> None:
+    """Add places to a population, unless it has them already.
 
     Args:
         page: A write transaction.
         name: The population.
-        source: The place of its rows.
+        places: The places of its rows.
 
     Raises:
-        LedgerError: The source belongs to another population.
+        LedgerError: A place belongs to another population, or its rows to the units of another table.
     """
-    known = page.owner_of(source)
-    refuse_taken(page, name, source)
-    if page.owner_of(f"{source}{_UNITLESS}") or (known is None and _owners(page, name).get(bytes_of(source))):
-        raise LedgerError(
-            f"the rows of {source!r} belong to the units of another table; units of their own would tell one person's rows "
-            "twice"
-        )
-    if known is None:
-        page.append(records.Sourced(account=name, source=source))
+    distinct = dict.fromkeys(places)
+    new = [one for one in distinct if page.owner_of(one) != name or page.owner_of(f"{one}{_UNITLESS}")]
+    known = refuse_taken(page, name, new)
+    for place in new:
+        if _known(known, place)[1]:
+            raise LedgerError(
+                f"the rows of {place!r} belong to the units of another table; units of their own would tell one person's "
+                "rows twice"
+            )
+        page.append(records.Sourced(account=name, source=place))
 
 
-def _owners(page: Reading, name: str) -> dict[object, str]:
-    """The owner in words of each place of an account's rows, and of its copies; "" for rows with units of their own."""
-    found: dict[object, str] = {}
+def _registered(page: Reading) -> dict[object, tuple[str, str]]:
+    """The account of each place and of all copies of its file, with their owner in words, or "" for units of their own."""
+    found: dict[object, tuple[str, str]] = {}
     for account, source in page.sources():
         where, _, owner = source.partition(_OWNED)
         kind, _, paths = where.partition(":")
-        for place in (where, *(f"{kind}:{path}" for path in paths.split("|"))) if account == name else ():
-            found |= {bytes_of(place): owner, place: owner}
+        for place in dict.fromkeys((where, *(f"{kind}:{path}" for path in paths.split("|")))):
+            for key in (place, bytes_of(place)):
+                if found.get(key, (account,))[0] == account:
+                    found[key] = (account, owner)
     found.pop((), None)
     return found
 
 
-def refuse_taken(page: Writing, name: str, source: str) -> None:
-    """Refuse a source that belongs to another population.
+def _known(registered: Mapping[object, tuple[str, str]], place: str) -> tuple[str, str]:
+    return registered.get(place) or registered.get(bytes_of(place)) or ("", "")
+
+
+def refuse_taken(page: Reading, name: str, places: Iterable[str]) -> dict[object, tuple[str, str]]:
+    """Refuse places that belong to another population.
 
     Args:
         page: A transaction.
         name: The population.
-        source: The place of its rows.
+        places: The places of its rows.
+
+    Returns:
+        The account of each registered place and of its copies, with the owner of its rows in words.
 
     Raises:
-        LedgerError: The source belongs to another population.
+        LedgerError: A place belongs to another population.
     """
-    owner = _owner(page, source)
-    if owner not in (None, name):
-        raise LedgerError(
-            f"the source {source!r} belongs to population {owner!r}, or is a copy of a file that does; its people have one "
-            f"budget, so open population {owner!r} and not {name!r}"
-        )
-
-
-def _owner(page: Reading, source: str) -> str | None:
-    """The account of a source, or of a file of which it is a link or a copy."""
-    if (owner := page.owner_of(source)) is not None or not (same := bytes_of(source)):
-        return owner
-    return next((name for name, other in page.sources() if bytes_of(other) == same), None)
+    found: dict[object, tuple[str, str]] = {}
+    for place in places:
+        found = found or _registered(page)
+        if (owner := _known(found, place)[0]) not in {"", name}:
+            raise LedgerError(
+                f"the source {place!r} belongs to population {owner!r}, or is a copy of a file that does; its people have one "
+                f"budget, so open population {owner!r} and not {name!r}"
+            )
+    return found

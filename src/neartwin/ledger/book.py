@@ -274,8 +274,7 @@ class Book:
                         f"the ledger has no account {population.name!r}: give the whole budget of its people, for all "
                         "questions together; write nt.pure(epsilon=1), or --budget epsilon=1 in a terminal"
                     )
-                for place in places:
-                    refuse_taken(page, population.name, place)
+                refuse_taken(page, population.name, places)
                 rule = Rule.of(terms)
                 event = records.Opened(
                     account=population.name,
@@ -290,8 +289,7 @@ class Book:
                 opened = event
             else:
                 self._check_terms(page, opened, population, target)
-            for place in places:
-                claimed(page, population.name, place)
+            claimed(page, population.name, places)
         return self._account(opened, population.source)
 
     def account(self, name: str) -> Account:

@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import Any
 
 from neartwin.engines.base import SharesRows
 from neartwin.errors import ExecutionError, LedgerError, QueryError
@@ -114,8 +115,7 @@ def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, pay
         elif join.owner is not None:
             account.own(places or (f"{name}: {join.name}",), str(join.owner))
         else:
-            for place in places:
-                account.claim(place)
+            account.claim(*places)
     snapshot = snapshot_of(account, tables)
     return account.reserve(digest, snapshot, parts[0].plan.price, parts[0].price, payers=payer.names, key=payer.key)
 
@@ -196,13 +196,14 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
         loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)
         answer = (plan if loss is None else plan.after_loss(loss)).answer(rows, SYSTEM)
     description = prepared.describe(plan, (*first, *choices)) if first or choices else prepared.description
+    parts: list[dict[str, Any]] = [
+        {"name": one.name, "what": what, "kind": one.kind} | {end: tuple(getattr(one, end)) for end in _NUMBERS}
+        for one, (_, what) in zip(answer.columns, description.columns, strict=True)
+    ]
     return Release(
         group_columns=prepared.group_columns,
         keys=answer.keys,
-        statistics=tuple(
-            Statistic(name=one.name, what=what, kind=one.kind, **{end: tuple(getattr(one, end)) for end in _NUMBERS})
-            for one, (_, what) in zip(answer.columns, description.columns, strict=True)
-        ),
+        statistics=tuple(Statistic(**part) for part in parts),
         confidence=CONFIDENCE,
         guarantee=replace(prepared.guarantee, unchecked=prepared.guarantee.unchecked and not ticket.checked),
         notes=(*description.notes, *plan.notes_of_values(answer.columns), *prepared.more_notes),

@@ -141,7 +141,7 @@ def _facts(url: str) -> list[tuple[str, str]]:
     return sorted((name, str(value)) for name, value in facts.items() if name in _LASTING)
 
 
-_LASTING = {
+_LASTING = [
     "name",
     "size",
     "ETag",
@@ -152,7 +152,7 @@ _LASTING = {
     "mtime",
     "created",
     "etag",
-}
+]
 
 
 def binary(path: str) -> Any:

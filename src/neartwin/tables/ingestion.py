@@ -18,24 +18,23 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
+from neartwin.tables.delimited import Block
 from neartwin.tables.files import files_state, is_remote, quoted
-from neartwin.tables.readers import Odd, Reader, Row, identifier, reader_of
-from neartwin.tables.types import ColumnType, require_told_apart
+from neartwin.tables.readers import ODD, Odd, Reader, identifier, reader_of
+from neartwin.tables.types import ColumnType, has_column, require_told_apart
 
 FOLDER = ".neartwin"
 _SHOWN, _LISTED = 5, 1000
-_BATCH = 50_000  # rows
-NOTHING = pa.scalar(None, pa.string())
 _SQL = {
     ColumnType.INTEGER: "BIGINT",
     ColumnType.NUMBER: "DOUBLE",
@@ -145,7 +144,8 @@ def imported(
         names = pq.read_schema(known.copy).names if known else []
         files = [reader_of(paths[0], table, encoding, names)]
         files += [reader_of(path, table, encoding, files[0].names) for path in paths[1:]]
-        rows, odd, listed = _written(files, _columns(files, types), copy, null=null, seen=seen)
+        rows, odd, listed = _written(files, _columns(files, types), copy, null, seen)
+        copy.chmod(0o600)
     except OSError as fault:
         raise SchemaError(f"the typed copy in {str(place)!r} cannot be written: {fault.strerror}; give into=") from None
     if odd and not (terms.accept_odd or (known and known.accepted)):
@@ -218,8 +218,8 @@ def _columns(files: Sequence[Reader], types: Mapping[str, ColumnType]) -> dict[s
     """The type of each column: the declared one, else the file's own, else text."""
     first = files[0]
     columns = {name: types.get(name, first.kinds.get(name, ColumnType.TEXT)) for name in first.names if name}
-    for column in set(types) - set(columns):
-        raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, columns))}")
+    for column in types:
+        has_column(column, columns, "types")
     for file in files[1:]:
         if different := sorted(set(columns) ^ set(filter(None, file.names))):
             raise SchemaError(f"path={file.path!r}: column {different[0]!r} is in this file or in {first.path!r} alone")
@@ -230,22 +230,16 @@ def _written(
     files: Sequence[Reader],
     columns: Mapping[str, ColumnType],
     copy: Path,
-    *,
     null: Sequence[str],
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     """Write the copy. The number of rows, the number of odd rows and values, and the first of these in words."""
+    if all(file.delimiter for file in files):
+        with contextlib.suppress(duckdb.Error), duckdb.connect() as connection:
+            connection.execute("SET enable_progress_bar = false")
+            return connection.execute(_copy(files, columns, copy, null)).fetchall()[0][0], 0, []
     with duckdb.connect() as connection:
-        connection.execute("SET enable_progress_bar = false")
-        if all(file.delimiter for file in files):
-            try:
-                rows = connection.execute(_copy(files, columns, copy, null)).fetchall()[0][0]
-            except duckdb.Error:
-                copy.unlink(missing_ok=True)
-            else:
-                copy.chmod(0o600)
-                return int(rows), 0, []
-        return _row_by_row(connection, files, columns, copy, null=null, seen=seen)
+        return _by_blocks(connection, files, columns, copy, null, seen=seen)
 
 
 def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path, null: Sequence[str]) -> str:
@@ -294,13 +288,13 @@ def _in_calendar(value: str, kind: ColumnType) -> str:
     return f"({value} >= {_SQL[kind]} '0001-01-01' AND {value} < {_SQL[kind]} '10000-01-01')"
 
 
-def _row_by_row(
+def _by_blocks(
     connection: Any,
     files: Sequence[Reader],
     columns: Mapping[str, ColumnType],
     copy: Path,
-    *,
     null: Sequence[str],
+    *,
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
     rows, odd, listed = 0, 0, list[str]()
@@ -310,33 +304,34 @@ def _row_by_row(
     with pq.ParquetWriter(copy, schema) as writer:
         for file in files:
             name = Path(file.path).name
-            values = _to_the_end(file)
-            while batch := list(islice(values, _BATCH)):
-                faults = [(line, why) for line, found, why in batch if found is None]
-                kept = [(line, found) for line, found, _ in batch if found is not None]
-                texts = {}
+            for numbers, in_order, others in _to_the_end(file):
+                faults = [(line, why) for line, found, why in others if found is None]
+                kept = [(line, found) for line, found, _ in others if found is not None]
+                at = np.append(numbers, np.array([line for line, _ in kept], np.int64))
+                order, texts = np.argsort(at, kind="stable"), {}
                 for column in columns:
-                    at = file.names.index(column)
-                    array, wrong = texts_of([found[at] for _, found in kept])
-                    texts[column] = pc.replace_with_mask(array, pc.is_in(array, pa.array(null, pa.string())), NOTHING)
+                    place = file.names.index(column)
+                    array, wrong = texts_of([found[place] for _, found in kept])
+                    array = pa.chunked_array([*in_order[place], array])
+                    array = array.take(order) if kept else array
+                    texts[column] = pc.if_else(pc.is_in(array, pa.array(null, pa.string())), None, array)
                     faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
-                given = pa.table(texts)
+                given, at = pa.table(texts), at[order]
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
                 for column, kind in columns.items():
                     lost = pc.and_(pc.is_valid(given[column]), pc.is_null(typed[column]))
-                    for i in pc.indices_nonzero(lost).to_pylist():
-                        faults.append((kept[i][0], f"{column!r} is {_short(given[column][i].as_py())}, and no {kind}"))
+                    shown = zip(at[pc.indices_nonzero(lost)], given[column].filter(lost).to_pylist(), strict=True)
+                    faults += [(line, f"{column!r} is {_short(text)}, and no {kind}") for line, text in shown]
                 writer.write_table(typed)
-                rows, odd = rows + len(kept), odd + len(faults)
+                rows, odd = rows + len(at), odd + len(faults)
                 listed += [f"{name}, {file.row} {line}: {why}" for line, why in sorted(faults)[: _LISTED - len(listed)]]
                 seen(rows)
-    copy.chmod(0o600)
     return rows, odd, listed
 
 
-def _to_the_end(file: Reader) -> Iterator[Row]:
+def _to_the_end(file: Reader) -> Iterator[Block]:
     try:
-        yield from file.rows()
+        yield from file.blocks()
     except Exception as fault:  # noqa: BLE001 - of any library that unpacks or parses
         raise SchemaError(f"path={file.path!r} is damaged, and cannot be read to its end: {fault}") from None
 
@@ -350,37 +345,25 @@ def texts_of(values: Sequence[object]) -> tuple[pa.Array, list[tuple[int, str]]]
     Returns:
         The texts, and the place and fault of each value that has none; it is NULL.
     """
-    try:
-        if all(value is None or type(value) is str for value in values):
-            return pa.array(values, pa.string()), []
-    except (pa.ArrowException, UnicodeError):
-        pass
-    found, odd = list[str | None](), list[tuple[int, str]]()
-    for place, value in enumerate(values):
-        text, why = _text(value)
-        found.append(text)
-        if why:
-            odd.append((place, why))
-    return pa.array(found, pa.string()), odd
+    found = list(map(_text, values))
+    odd = [(place, text.why) for place, text in enumerate(found) if isinstance(text, Odd)]
+    return pa.array([None if isinstance(text, Odd) else text for text in found], pa.string()), odd
 
 
-def _text(value: object) -> tuple[str | None, str]:
-    if value is None or type(value).__name__ == "NAType":
-        return None, ""
-    if isinstance(value, Odd):
-        return None, value.why
+def _text(value: object) -> str | Odd | None:
+    if value is None or isinstance(value, Odd) or type(value).__name__ == "NAType":
+        return value if isinstance(value, Odd) else None
     with contextlib.suppress(Exception):  # of any kind, since the value is of any type
         if bool(value != value):  # noqa: PLR0124 - NaN
-            return None, ""
+            return None
     try:
         text = str(value)
         text.encode()
-    except Exception as fault:  # noqa: BLE001 - as above
-        why = (
-            "is no valid Unicode" if isinstance(fault, UnicodeError) else f"is a {type(value).__name__} without a text"
-        )
-        return None, why
-    return text, ""
+    except UnicodeError:
+        return Odd("is no valid Unicode")
+    except Exception:  # noqa: BLE001 - as above
+        return Odd(f"is a {type(value).__name__} without a text")
+    return text
 
 
 def _short(text: str) -> str:
@@ -465,17 +448,8 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     except pa.ArrowInvalid:
         if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
             raise
-        found = [None if raw is None else _decoded(raw) for raw in array.cast(pa.large_binary()).to_pylist()]
-        odd = [(place, "is no valid UTF-8") for place, text in enumerate(found) if text is False]
-        return pa.array([None if text is False else text for text in found], pa.string()), odd
+        return texts_of([raw and raw.decode(errors=ODD) for raw in array.cast(pa.large_binary()).to_pylist()])
     return array, []
-
-
-def _decoded(raw: bytes) -> str | bool:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return False
 
 
 def _timed(array: Any) -> tuple[Any, list[tuple[int, str]]]:

@@ -16,12 +16,11 @@ from neartwin.tables.sources import (
     ParquetFiles,
     ServedTable,
     Source,
-    SparkFrame,
     same_rows,
     source_of,
 )
 from neartwin.tables.table import Bounds, How, Join, JoinKind, Owner, Table, together
-from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
+from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType, has_column
 
 On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
 
@@ -135,10 +134,7 @@ def owned_table(
     """
     opened = _other(JoinKind.OWNED, source, name, types, columns)
     for _, column in owner.on:
-        if column not in opened.schema:
-            raise SchemaError(
-                f"owned_by: column {column!r} is not in the table; it has {', '.join(map(repr, opened.schema))}"
-            )
+        has_column(column, opened.schema, "owned_by")
     return replace(opened, owner=owner)
 
 
@@ -199,8 +195,8 @@ def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Ma
     if isinstance(source, PostgresTable):
         check_declared(found_types, declared)
     schema = {**found_types, **declared}
-    for column in set(declared) - set(found_types):
-        raise SchemaError(f"types: column {column!r} is not in the table; it has {', '.join(map(repr, found_types))}")
+    for column in declared:
+        has_column(column, found_types, "types")
     return MappingProxyType(schema), frozenset(declared)
 
 
@@ -288,15 +284,12 @@ def _again(  # noqa: PLR0917 - of one join
     """A join that `of` had, made on these rows; its columns' new names are put among the others."""
     pairs = tuple((names[left], right) for left, right in join.on)
     pairs += tuple((left, join.columns[right]) for left, right in outside)
-    columns: dict[str, str] = {}
-    for name_there, old in join.columns.items():
-        if (old, old) in pairs and how is How.INNER:  # after a left join it is NULL where the other is not
-            names[name_there] = old
-            continue
-        name = prefix + name_there if name_there in table.schema else name_there
-        if name in table.schema:
-            raise SchemaError(f"join: both tables have a column {name!r}; give prefix=, which is put before such names")
-        columns[name], names[name_there] = old, name
+    shared = {
+        old for old in join.columns.values() if (old, old) in pairs and how is How.INNER
+    }  # NULL after a left join
+    columns = _names(table, join.columns, shared, prefix, join.name)
+    new = {old: name for name, old in columns.items()}
+    names |= {name_there: new.get(old, old) for name_there, old in join.columns.items()}
     bounds = {
         names[name_there]: of.columns[name_there]
         for name_there in join.columns
@@ -372,7 +365,8 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
     if how == How.BESIDE:
         _check_beside(table, kind, pairs)
     _check_engines(table, other)
-    names = _names(table, other, pairs, prefix)
+    shared = {left for left, right in pairs if left == right}
+    names = _names(table, {name: name for name in other.schema}, shared, prefix, other.name)
     join = Join(
         kind=kind,
         how=How(how),
@@ -518,33 +512,26 @@ def claims_of(table: Table, owner: Owner) -> Table | Join | None:
 def _check_engines(table: Table, other: OtherTable | Table) -> None:
     mine, its = table.source, other.source
     is_public = isinstance(other, OtherTable) and other.kind is JoinKind.PUBLIC
-    match mine, its:
-        case (PostgresTable(place=place), PostgresTable(place=other_place)) if place == other_place:
-            return
-        case (SparkFrame(), SparkFrame()):
-            return
-        case (ServedTable(address=place), ServedTable(address=other_place)) if place == other_place:
-            return  # the service that keeps them knows their engines
-        case (PostgresTable() | SparkFrame(), _) if is_public and isinstance(its, LocalSource):
-            return
-        case _ if isinstance(mine, LocalSource) and isinstance(its, LocalSource):
-            return
+    local = [isinstance(one, LocalSource) for one in (mine, its)]
+    places = [(type(one), getattr(one, "place", getattr(one, "address", ""))) for one in (mine, its)]
+    if all(local) or places[0] == places[1] or (is_public and local[1] and not isinstance(mine, ServedTable)):
+        return
     raise QueryError(
         f"join: {type(mine).__name__} and {type(its).__name__} cannot be read by one engine; move both to one engine, or "
         "give a public table as a file or frame"
     )
 
 
-def _names(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str], ...], prefix: str) -> dict[str, str]:
-    """Names of the other table's columns after the join; a column equated with one of the same name is that one."""
+def _names(table: Table, columns: Mapping[str, str], shared: set[str], prefix: str, of: str) -> dict[str, str]:
+    """The other table's columns by their names after the join; a column equated with one of the same name is that one."""
     names = {}
-    for column in other.schema:
-        if (column, column) in pairs:
+    for wanted, column in columns.items():
+        if column in shared:
             continue
-        name = prefix + column if column in table.schema else column
+        name = prefix + wanted if wanted in table.schema else wanted
         if name in table.schema or name in names:
             raise SchemaError(
-                f"join: both tables have a column {name!r}; give prefix=, which is put before such names of {other.name!r}"
+                f"join: both tables have a column {name!r}; give prefix=, which is put before such names of {of!r}"
             )
         names[name] = column
     return names

@@ -11,35 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from neartwin.errors import SchemaError
-from neartwin.tables.types import ColumnType
+from neartwin.tables.types import ColumnType, column_type
 
 OLDEST = 150000  # PostgreSQL 15, as server_version_num
 _SCHEMES = ("postgresql://", "postgres://")
 _FORM = "write postgresql://user@host:5432/database, with '@', ':', '/' and '#' in a password percent-encoded"
 
-_KINDS = {
-    "smallint": ColumnType.INTEGER,
-    "integer": ColumnType.INTEGER,
-    "bigint": ColumnType.INTEGER,
-    "real": ColumnType.NUMBER,
-    "double precision": ColumnType.NUMBER,
-    "numeric": ColumnType.NUMBER,
-    "text": ColumnType.TEXT,
-    "character varying": ColumnType.TEXT,
-    "character": ColumnType.TEXT,
-    "uuid": ColumnType.TEXT,
-    "enum": ColumnType.TEXT,
-    "boolean": ColumnType.BOOLEAN,
-    "date": ColumnType.DATE,
-    "timestamp without time zone": ColumnType.TIMESTAMP,
-    "timestamp with time zone": ColumnType.TIMESTAMP,
-}
+_KINDS = re.compile(  # types whose every value can be read
+    "smallint|integer|bigint|real|double precision|numeric|text|character( varying)?|uuid|enum|boolean|date|"
+    "timestamp with(out)? time zone"
+)
 # from the catalogue's type to a declared one, beside TEXT: PostgreSQL has no cast that gives NULL in place of an error
-_SURE_CASTS = {
-    (ColumnType.INTEGER, ColumnType.NUMBER),
-    (ColumnType.DATE, ColumnType.TIMESTAMP),
-    (ColumnType.TIMESTAMP, ColumnType.DATE),
-}
+_WIDER, _TIMES = (ColumnType.INTEGER, ColumnType.NUMBER), {ColumnType.DATE, ColumnType.TIMESTAMP}
 
 _FIND = """
 SELECT n.nspname::text, c.relname::text, c.oid FROM pg_catalog.pg_class c
@@ -115,7 +98,7 @@ def kind_of(written: str) -> ColumnType:
     >>> kind_of("numeric(12,2)"), kind_of("int4range"), kind_of("timestamp(3) with time zone")
     (<ColumnType.NUMBER: 'number'>, <ColumnType.OTHER: 'other'>, <ColumnType.TIMESTAMP: 'timestamp'>)
     """
-    return _KINDS.get(re.sub(r"\([-0-9, ]*\)", "", written), ColumnType.OTHER)
+    return column_type(written) if _KINDS.fullmatch(re.sub(r"\([-0-9, ]*\)", "", written)) else ColumnType.OTHER
 
 
 def postgres_table(url: str, table: str, label: str) -> PostgresTable:
@@ -176,7 +159,7 @@ def check_declared(held_types: Mapping[str, ColumnType], declared: Mapping[str, 
     """
     for name, kind in declared.items():
         held = held_types.get(name, kind)
-        sure = kind in {held, ColumnType.TEXT} or (held, kind) in _SURE_CASTS
+        sure = kind in {held, ColumnType.TEXT} or (held, kind) == _WIDER or {held, kind} == _TIMES
         if not sure or (held is ColumnType.OTHER):
             raise SchemaError(
                 f"types: {name!r} is {held} in PostgreSQL, and its cast to {kind} could fail on some row, which would "

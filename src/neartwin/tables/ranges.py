@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
+from functools import reduce
 
 from sqlglot import exp
 
@@ -175,7 +176,7 @@ def _negative(part: Range) -> Range:
 
 
 def _total(first: Range, second: Range) -> Range:
-    return Range(_sum(first.low, second.low), _sum(first.high, second.high), _common(first.step, second.step))
+    return Range(first.low + second.low, first.high + second.high, _common(first.step, second.step))
 
 
 def _times(first: Range, second: Range) -> Range:
@@ -226,16 +227,8 @@ def _clipped(term: Term, part: Range) -> Range:
 
 
 def _hull(parts: list[Range]) -> Range:
-    step = parts[0].step
-    for part in parts[1:]:
-        step = _common(step, part.step)
+    step = reduce(_common, (part.step for part in parts))
     return Range(min(part.low for part in parts), max(part.high for part in parts), step)
-
-
-def _sum(first: End, second: End) -> End:
-    return (
-        first + second if isinstance(first, Fraction) and isinstance(second, Fraction) else float(first) + float(second)
-    )
 
 
 def _product(first: End, second: End) -> End:

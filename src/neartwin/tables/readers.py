@@ -11,18 +11,20 @@ import io
 import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from neartwin.errors import ParameterError, SchemaError
+from neartwin.tables.delimited import Block, Row, blocks
 from neartwin.tables.files import binary, is_remote
 from neartwin.tables.types import ColumnType, column_type, require_told_apart
 
-Row = tuple[int, Sequence[object] | None, str]  # its number; its values, or None and the fault
 _ENDINGS = {
     "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
     "json": (".jsonl", ".ndjson", ".json", ".jsonl.gz", ".ndjson.gz", ".json.gz"),
@@ -32,9 +34,10 @@ _ENDINGS = {
 _SQLITE = b"SQLite format 3\0"
 _DELIMITERS = ",;\t|"
 _RARE = ",^~:\x01\x1f"
+_BATCH = 50_000  # rows
 _LOOKED_AT = 1000  # lines whose keys name columns
-_ODD = "neartwin.odd"
-codecs.register_error(_ODD, lambda fault: ("\udcff", getattr(fault, "end", 0)))  # no valid Unicode, so it is odd
+ODD = "neartwin.odd"
+codecs.register_error(ODD, lambda fault: ("\udcff", getattr(fault, "end", 0)))  # no valid Unicode, so it is odd
 
 
 def format_of(path: str) -> str:
@@ -64,7 +67,7 @@ class Reader:
     Attributes:
         path: The file.
         names: The columns in order, "" for one without a name.
-        rows: Yields each row: its number and values, or its number, None and its fault.
+        blocks: Yields the rows in blocks.
         row: The word for a row.
         kinds: The types that the file itself declares.
         delimiter: The separator of a CSV that DuckDB may read; "" for other files.
@@ -72,7 +75,7 @@ class Reader:
 
     path: str
     names: tuple[str, ...]
-    rows: Callable[[], Iterator[Row]]
+    blocks: Callable[[], Iterator[Block]]
     row: str = "line"
     kinds: Mapping[str, ColumnType] = field(default_factory=dict)
     delimiter: str = ""
@@ -119,19 +122,26 @@ def reader_of(path: str, table: str, encoding: str, names: Sequence[str]) -> Rea
     return found
 
 
-def _text_lines(path: str, codec: str, end: str) -> Generator[str]:
-    """Lines that end in `end`, or in any line end if it is empty. What cannot be decoded is no valid Unicode."""
+def _in_blocks(rows: Callable[[], Iterator[Row]], wanted: int) -> Iterator[Block]:
+    waiting = rows()
+    while batch := list(islice(waiting, _BATCH)):
+        yield np.zeros(0, np.int64), [()] * wanted, batch
+
+
+@contextmanager
+def _text(path: str, codec: str, end: str) -> Iterator[io.TextIOWrapper]:
+    """Text whose lines end in `end`, or in any line end if it is empty. What cannot be decoded is no valid Unicode."""
     decoded = "utf-8-sig" if codec == "utf-8" else codec
     with (
         binary(path) as raw,
         gzip.open(raw) if path.lower().endswith(".gz") else raw as file,
-        io.TextIOWrapper(file, encoding=decoded, errors=_ODD, newline=end) as lines,
+        io.TextIOWrapper(file, encoding=decoded, errors=ODD, newline=end) as text,
     ):
-        yield from lines
+        yield text
 
 
 def _csv(path: str, codec: str) -> Reader:
-    with closing(_text_lines(path, codec, "")) as lines:
+    with _text(path, codec, "") as lines:
         try:
             header = ""
             for line in lines:
@@ -146,8 +156,13 @@ def _csv(path: str, codec: str) -> Reader:
                 f"path={path!r} is not a CSV file that can be read as {codec.upper()}; write it as UTF-8, or name its "
                 "encoding: nt.table(..., encoding='latin-1')"
             ) from None
-    rows = partial(_csv_rows, path, codec, delimiter, len(names))
-    return Reader(path, names, rows, delimiter="" if is_remote(path) or codec != "utf-8" else delimiter)
+    found = partial(_csv_blocks, path, codec, delimiter, len(names))
+    return Reader(path, names, found, delimiter="" if is_remote(path) or codec != "utf-8" else delimiter)
+
+
+def _csv_blocks(path: str, codec: str, delimiter: str, wanted: int) -> Iterator[Block]:
+    with _text(path, codec, "") as text:
+        yield from blocks(text, delimiter, wanted)
 
 
 def _delimiter(path: str, header: str) -> str:
@@ -155,50 +170,6 @@ def _delimiter(path: str, header: str) -> str:
     bare = "".join(header.split('"')[::2])
     usual = "\t" if "\t" in bare and path.lower().endswith((".tsv", ".tsv.gz")) else _DELIMITERS
     return max(usual if set(usual) & set(bare) else _RARE, key=bare.count)
-
-
-def _csv_rows(path: str, codec: str, delimiter: str, wanted: int) -> Iterator[Row]:
-    """Yield each line after the header. Empty lines are left out, and an empty text is NULL."""
-    for line, row, wrong in islice(_records(_text_lines(path, codec, ""), delimiter), 1, None):
-        fault = wrong
-        if not fault and not row:
-            if wanted > 1:
-                continue
-            row.append("")
-        if len(row) == wanted + 1 and not row[-1]:
-            row.pop()
-        if not fault and len(row) != wanted:
-            fault = f"has {len(row)} values, and the header {wanted}"
-        yield (line, None, fault) if fault else (line, [value or None for value in row], "")
-
-
-def _records(lines: Iterator[str], delimiter: str) -> Iterator[tuple[int, list[str], str]]:
-    """Yield the number of each record's first line with its values, or with its fault.
-
-    After a fault, reading goes on with the next line. So a quote that is never closed takes no other line with it.
-    """
-    waiting, taken = list[str](), list[str]()
-
-    def fed() -> Iterator[str]:
-        while (line := waiting.pop() if waiting else next(lines, None)) is not None:
-            taken.append(line)
-            yield line
-
-    reader, number = csv.reader(fed(), strict=True, delimiter=delimiter), 1
-    while True:
-        fault, row = "", list[str]()
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            fault = f"cannot be read: {error}"
-            waiting += reversed(taken[1:])
-            del taken[1:]
-            reader = csv.reader(fed(), strict=True, delimiter=delimiter)
-        yield number, row, fault
-        number += len(taken)
-        taken.clear()
 
 
 def _json(path: str, codec: str, names: Sequence[str]) -> Reader:
@@ -212,7 +183,7 @@ def _json(path: str, codec: str, names: Sequence[str]) -> Reader:
     if not known:
         raise SchemaError(f"path={path!r} must hold one JSON object a line; of a list write its objects as lines")
     columns = tuple(known.values())
-    return Reader(path, columns, partial(_json_rows, path, codec, columns))
+    return Reader(path, columns, partial(_in_blocks, partial(_json_rows, path, codec, columns), len(columns)))
 
 
 def _json_rows(path: str, codec: str, names: tuple[str, ...]) -> Iterator[Row]:
@@ -235,16 +206,17 @@ def _plain(value: object) -> object:
 
 def _objects(path: str, codec: str) -> Generator[tuple[int, dict[str, object] | str]]:
     """Yield the number of each line with its object, or with its fault. Numbers are texts as they were written."""
-    for number, line in enumerate(_text_lines(path, codec, "\n"), 1):
-        if not line.strip():
-            continue
-        found: Any = None
-        fault = "is no JSON object"
-        try:
-            found = json.loads(line, parse_float=str, parse_int=str, object_pairs_hook=_once)
-        except (ValueError, RecursionError) as error:
-            fault = f"{fault}: {error}"
-        yield number, found if isinstance(found, dict) else fault
+    with _text(path, codec, "\n") as lines:
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            found: Any = None
+            fault = "is no JSON object"
+            try:
+                found = json.loads(line, parse_float=str, parse_int=str, object_pairs_hook=_once)
+            except (ValueError, RecursionError) as error:
+                fault = f"{fault}: {error}"
+            yield number, found if isinstance(found, dict) else fault
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -264,12 +236,13 @@ def _sqlite(path: str, table: str) -> Reader:
         )
     declared = {name: column_type(kind) for name, kind in found if "BLOB" not in kind.upper()}
     kinds = {name: ColumnType.TEXT if kind is ColumnType.OTHER else kind for name, kind in declared.items()}
-    return Reader(path, tuple(kinds), partial(_sqlite_rows, path, table, tuple(kinds)), "row", kinds)
+    rows = partial(_sqlite_rows, path, table, tuple(kinds))
+    return Reader(path, tuple(kinds), partial(_in_blocks, rows, len(kinds)), "row", kinds)
 
 
 def _queried(path: str, text: str, *values: str) -> Iterator[tuple[Any, ...]]:
     with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro", uri=True)) as connection:
-        connection.text_factory = lambda raw: raw.decode(errors=_ODD)
+        connection.text_factory = lambda raw: raw.decode(errors=ODD)
         yield from connection.execute(text, values)
 
 
@@ -294,7 +267,8 @@ def _excel(path: str, sheet: str) -> Reader:
     names = ["" if value is None else str(value) for value in next(_cells(path, chosen), (0, []))[1]]
     while names and not names[-1]:
         names.pop()
-    return Reader(path, tuple(names), partial(_excel_rows, path, chosen, len(names)), "row")
+    rows = partial(_excel_rows, path, chosen, len(names))
+    return Reader(path, tuple(names), partial(_in_blocks, rows, len(names)), "row")
 
 
 def _workbook(path: str) -> Any:

@@ -8,6 +8,7 @@ the engine to which it is bound. Ibis itself runs nothing, and is never imported
 only the public schema is here. Only the service can plan on it.
 """
 
+import contextlib
 import hashlib
 import hmac
 import uuid
@@ -269,11 +270,17 @@ class DuckdbConnection(_Labelled):
         connection: The connection.
         text: The SQL text.
         label: The name of the snapshot.
+        place: The name of the table's place in the ledger; "" for memory.
     """
 
     connection: Any = field(compare=False, repr=False)
     text: str
     label: str = field(compare=False)
+    place: str = ""
+
+    def location(self) -> str:
+        """The place of a table in a database file."""
+        return self.place
 
     def schema(self) -> dict[str, ColumnType]:
         """The columns of the text, by binding it. No row is read."""
@@ -381,7 +388,7 @@ def source_of(
     if isinstance(data, duckdb.DuckDBPyConnection):
         if not table:
             raise SchemaError("table='' must name a table or view of the DuckDB connection")
-        return DuckdbConnection(data, f"SELECT * FROM {identifier(table)}", label)
+        return DuckdbConnection(data, f"SELECT * FROM {identifier(table)}", label, _behind(data, table))
     if isinstance(data, str) and is_url(data):
         return postgres_table(data, table, label)
     if is_lake(data):
@@ -497,6 +504,15 @@ def _of_database(path: str, table: str, _state: str) -> Mapping[str, ColumnType]
             return _described(connection, identifier(table))
         except duckdb.Error:
             raise SchemaError(f"table={table!r} is not a table or view of this database") from None
+
+
+def _behind(connection: Any, table: str) -> str:
+    """The place of a table of an open connection, under the capitals that every table of a database file is known by."""
+    with contextlib.suppress(duckdb.Error):
+        found = "SELECT path FROM duckdb_databases() WHERE database_name = current_database() AND path <> ''"
+        if row := connection.cursor().execute(found).fetchone():
+            return DuckdbTable(str(Path(row[0]).resolve()), table.lower()).location()
+    return ""
 
 
 def _described(connection: Any, relation: str) -> dict[str, ColumnType]:

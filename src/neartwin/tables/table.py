@@ -26,11 +26,10 @@ from itertools import chain
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
-from neartwin.interactive import suggested
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.sources import Frame, ImportedFiles, Source, snapshot_name
-from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
+from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType, has_column
 
 
 class JoinKind(StrEnum):
@@ -505,8 +504,4 @@ class Table:
         Raises:
             SchemaError: The table has no such column.
         """
-        if column not in self.schema:
-            have, near = ", ".join(map(repr, self.schema)), suggested(str(column), self.schema)
-            remedy = f"; write {near}" if near else ""
-            raise SchemaError(f"{asked_by}: column {column!r} is not in the table; it has {have}{remedy}")
-        return self.schema[column]
+        return has_column(column, self.schema, asked_by)

@@ -19,6 +19,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from neartwin.errors import QueryError, SchemaError
+from neartwin.interactive import suggested
 
 
 class ColumnType(StrEnum):
@@ -38,22 +39,37 @@ GROUPABLE = frozenset({ColumnType.INTEGER, ColumnType.TEXT, ColumnType.BOOLEAN, 
 IDENTIFYING = frozenset({ColumnType.INTEGER, ColumnType.TEXT})
 
 # the first word that a type's name starts with, in the dialects of DuckDB, PostgreSQL, Spark, Arrow, pandas and Polars
-_PREFIXES: tuple[tuple[ColumnType, tuple[str, ...]], ...] = (
-    (ColumnType.OTHER, ("interval", "decimal256")),
-    (
-        ColumnType.INTEGER,
-        ("int", "uint", "bigint", "ubigint", "hugeint", "smallint", "usmallint", "tinyint", "utinyint", "uinteger"),
-    ),
-    (ColumnType.NUMBER, ("float", "double", "real", "decimal", "numeric", "halffloat")),
-    (
-        ColumnType.TEXT,
-        ("varchar", "string", "large_string", "utf8", "text", "char", "enum", "uuid", "dictionary", "str"),
-    ),
-    (ColumnType.TEXT, ("category", "categorical", "bpchar", "large_utf8")),
-    (ColumnType.BOOLEAN, ("bool",)),
-    (ColumnType.TIMESTAMP, ("timestamp", "datetime")),
-    (ColumnType.DATE, ("date",)),
-)
+_PREFIXES = {
+    "interval decimal256": ColumnType.OTHER,
+    "int uint bigint ubigint hugeint smallint usmallint tinyint utinyint uinteger": ColumnType.INTEGER,
+    "float double real decimal numeric halffloat": ColumnType.NUMBER,
+    "varchar string large_string utf8 text char enum uuid dictionary str category bpchar large_utf8": ColumnType.TEXT,
+    "bool": ColumnType.BOOLEAN,
+    "timestamp datetime": ColumnType.TIMESTAMP,
+    "date": ColumnType.DATE,
+}
+
+
+def has_column(column: str, schema: Mapping[str, ColumnType], asked_by: str) -> ColumnType:
+    """The type of a column.
+
+    Args:
+        column: The column.
+        schema: The types, by column.
+        asked_by: The part of a question that names it, for the error.
+
+    Returns:
+        The type.
+
+    Raises:
+        SchemaError: There is no such column.
+    """
+    if column not in schema:
+        remedy = f"; write {near}" if (near := suggested(str(column), schema)) else ""
+        raise SchemaError(
+            f"{asked_by}: column {column!r} is not in the table; it has {', '.join(map(repr, schema))}{remedy}"
+        )
+    return schema[column]
 
 
 def column_type(name: str) -> ColumnType:
@@ -71,10 +87,8 @@ def column_type(name: str) -> ColumnType:
     word = name.strip().lower()
     if word.endswith("[]") or word.startswith(("list", "struct", "map", "union", "strict", "time[")):
         return ColumnType.OTHER
-    for kind, prefixes in _PREFIXES:
-        if word.startswith(prefixes):
-            return kind
-    return ColumnType.OTHER
+    found = (kind for prefixes, kind in _PREFIXES.items() if word.startswith(tuple(prefixes.split())))
+    return next(found, ColumnType.OTHER)
 
 
 def require_told_apart(names: Sequence[str], where: str) -> None:

@@ -216,8 +216,7 @@ class DataDirectory:
             if (owner := getattr(tables[side.name], "owner", None)) is not None:
                 people.own(places, str(owner))
             elif side.kind != "public":
-                for place in places:
-                    people.claim(place)
+                people.claim(*places)
         self.store.register(dataset, by=by)
 
     def file(self, name: str) -> Path:
