@@ -58,6 +58,15 @@ def test_one_step_is_the_gaussian_mechanism(few_nodes):
         assert found.lower <= truth.lower <= truth.upper <= found.upper < 1.01 * truth.upper
 
 
+def test_the_least_and_the_greatest_distance_are_narrow_too(few_nodes):
+    for mu, steps in (("1e-6", 1), ("1e-6", 2), ("20", 1), ("20", 2)):
+        found = (1 * RandomAllocation(mu=mu, steps=steps)).epsilon("1e-12", direction="remove")
+        assert 0 < found.width < 0.01 * found.upper
+    masses = random_allocation.one(Fraction(1, 10**6), above=False).masses
+    assert masses.min() > 0
+    assert masses.sum() == pytest.approx(1, abs=1e-12)
+
+
 def test_several_participations_are_bounded_by_blocks_above_alone(few_nodes):
     drawn = RandomAllocation(mu=1, steps=32, participations=3)
     blocks = RandomAllocation(mu=1, steps=10).dominating_pair("add")

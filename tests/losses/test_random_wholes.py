@@ -63,7 +63,7 @@ def swept(seed, count):
             continue
         if wrong:
             found.faults.append((seed, wrong, asked, answer))
-        if asked.asked != "tradeoff" and asked.uses[0][0][0] != "range":
+        if asked.asked != "tradeoff":
             near = list(moved(asked, answer.lower, answer.upper))
             found.counts["near misses"] += len(near)
             found.counts["near misses found"] += sum(bool(fault(asked, *ends)) for ends in near)

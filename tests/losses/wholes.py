@@ -18,6 +18,7 @@ from neartwin.losses import (
     Geometric,
     Laplace,
     Leak,
+    RandomAllocation,
     RandomizedResponse,
     SilentResponse,
     Staircase,
@@ -45,6 +46,7 @@ MAKERS = {
     "approx": lambda e, d: Approx(epsilon=e, delta=d),
     "leak": lambda d: Leak(delta=d),
     "range": lambda e: BoundedRange(epsilon=e),
+    "allocation": lambda mu: RandomAllocation(mu=mu, steps=2),
 }
 
 
@@ -163,19 +165,24 @@ def of_many(rng):
 
 
 def of_ranges(rng):
-    """One use: `test_bounded_range.py` has the oracle of several, where one may choose by another's answer."""
-    return [(("range", log_uniform(rng, 1e-3, 20)), 1)]
+    """One use, or two of which the second is chosen by the answer of the first."""
+    return [(("range", log_uniform(rng, 1e-6, 40)), int(rng.integers(1, 3)))]
+
+
+def of_allocations(rng):
+    return [(("allocation", log_uniform(rng, 1e-5, 19.9)), 1)]
 
 
 STRATA = {
-    of_atoms: 0.2,
+    of_atoms: 0.17,
     of_lattice: 0.14,
     of_gaussians: 0.1,
-    of_laplaces: 0.12,
+    of_laplaces: 0.1,
     of_sampled_gaussian: 0.15,
     of_sampled_laplace: 0.1,
-    of_mixture: 0.12,
-    of_ranges: 0.05,
+    of_mixture: 0.1,
+    of_ranges: 0.06,
+    of_allocations: 0.06,
     of_many: 0.02,
 }
 
@@ -221,7 +228,9 @@ def question(rng) -> Question:
             delta = min(shares[0], Fraction(9, 10)) * (1 - log_uniform(rng, 1e-15, 0.5))
             delta = max(delta, Fraction(1, 10**18))
         return Question(uses, direction, "epsilon", delta)
-    slow = kind is of_mixture or any(use[0] in {"laplace", "discrete gaussian"} and n > 5 for use, n in uses)
+    slow = kind in {of_mixture, of_allocations} or any(
+        use[0] in {"laplace", "discrete gaussian"} and n > 5 for use, n in uses
+    )
     if draw < 0.9 or slow:
         size = float(log_uniform(rng, 1e-12, 200))
         ends = [
@@ -244,9 +253,12 @@ def sides(direction):
 
 def true_deltas(uses, direction, epsilons):
     """The truth in one direction of the oracle."""
-    if uses[0][0][0] == "range":
+    (name, *given), count = uses[0]
+    if name in {"range", "allocation"}:
         with truth.ctx.workprec(truth.BITS):
-            return [truth.range_delta(uses[0][0][1], uses[0][1], eps) for eps in epsilons]
+            if name == "range":
+                return [truth.range_delta(given[0], count, eps) for eps in epsilons]
+            return [truth.allocation_delta(given[0], direction, eps) for eps in epsilons]
     try:
         return truth.delta(uses, direction, epsilons)
     except NoTruthError:

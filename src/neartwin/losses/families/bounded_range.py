@@ -168,12 +168,8 @@ class BoundedRangeSum(Summand):
         value, _ = self.log_mgf(tilt)
         if w < 1e-2:
             return value, self.count * self.e * w / 3, self.count * self.e**2 / 3
-        sinh = math.sinh(min(w, 300.0))
-        return (
-            value,
-            self.count * self.e * (1 / math.tanh(w) - 1 / w),
-            self.count * self.e**2 * (1 / w**2 - 1 / sinh**2),
-        )
+        mean, variance = 1 / math.tanh(w) - 1 / w, 1 / w**2 - 1 / math.sinh(min(w, 300.0)) ** 2
+        return value, self.count * self.e * mean, self.count * self.e**2 * variance
 
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """A difference of two logarithms."""

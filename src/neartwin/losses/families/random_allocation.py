@@ -29,6 +29,7 @@ from neartwin.losses.summands.rounding import ELEMENTARY, U
 NODES = 1500  # of the law of one sum
 REACH = 11.5  # deviations of the noise that nodes reach; beyond is a probability of 1e-30
 FAINT = 1e-40  # a pair of values of no more probability, under Q and under P, is put at 0 and at infinity
+LEAST = 1e-300  # a mass below it is raised to it above, and left out below
 LEAST_MU, MOST_MU, MOST_STEPS = Fraction(1, 10**6), 20, 10**6
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 
@@ -64,10 +65,14 @@ def nodes(mu: float, steps: int) -> FloatArray:
     """
     far = mu * REACH + 0.5 * mu * mu
     deviation = math.sqrt(steps * math.expm1(mu * mu))
-    low = max(steps * math.exp(-far), steps - REACH * math.sqrt(steps) * math.exp(0.5 * mu * mu))
-    fine = np.geomspace(low, 2 * (steps + REACH * deviation + math.exp(far)), 20 * NODES)
+    away = REACH * min(2 * deviation, math.sqrt(steps) * math.exp(0.5 * mu * mu))
+    low, high = max(steps * math.exp(-far), steps - away), steps + 2 * (REACH * deviation + math.expm1(far))
+    first, last = (math.asinh((end - steps) / deviation) for end in (low, high))
+    about = steps + deviation * np.sinh(np.linspace(first, last, 20 * NODES))
+    fine: FloatArray = np.union1d(about.clip(low, high), np.geomspace(low, high, 20 * NODES))
     place = np.arcsinh((fine - steps) / deviation) + 0.5 * np.log(fine)
-    return np.interp(np.linspace(place[0], place[-1], NODES), place, fine)
+    result: FloatArray = np.interp(np.linspace(place[0], place[-1], NODES), place, fine)
+    return result
 
 
 def one(mu: Fraction, *, above: bool) -> Ratios:
@@ -80,10 +85,11 @@ def one(mu: Fraction, *, above: bool) -> Ratios:
     y = nodes(float(mu), 1)
 
     def cells(distance: Fraction) -> list[Any]:
-        """The mass between two nodes each, of a normal law so far from 0."""
+        """The mass between two nodes each, of a normal law so far from 0: a difference of the smaller tails."""
         shift = ball(mu) / 2 - ball(distance)
-        below = [normal_cdf(ball(float(value)).log() / ball(mu) + shift) for value in y]
-        return [high - low for low, high in pairwise([ball(0), *below, ball(1)])]
+        places = [ball(float(value)).log() / ball(mu) + shift for value in y]
+        tails = [(ball(0), ball(1)), *((normal_cdf(place), normal_cdf(-place)) for place in places), (ball(1), ball(0))]
+        return [b[0] - a[0] if b[0] < a[1] else a[1] - b[1] for a, b in pairwise(tails)]
 
     def parts() -> list[Any]:
         q, p = cells(Fraction(0)), cells(mu)
@@ -101,8 +107,10 @@ def one(mu: Fraction, *, above: bool) -> Ratios:
     low, high = np.array(all_bounds(parts), dtype=float).T
     if above:
         beyond, nothing = high[len(y) :].tolist()
-        return Ratios(1, y, high[: len(y)], nothing, beyond, 4 * U, 0.0)
-    return Ratios(1, low[: len(y) + 1], low[len(y) + 1 :], 0.0, 0.0, 4 * U, 4 * U)
+        return Ratios(1, y, np.maximum(high[: len(y)], LEAST), nothing, beyond, 4 * U, 0.0)
+    values, masses = low.reshape(2, -1)
+    normal = masses > LEAST
+    return Ratios(1, values[normal], masses[normal], 0.0, 0.0, 4 * U, 4 * U)
 
 
 def joined(x: Ratios, y: Ratios, mu: float, *, above: bool) -> Ratios:

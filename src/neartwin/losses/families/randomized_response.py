@@ -258,12 +258,9 @@ def three_losses(
         error: A bound on the relative error of the masses.
     """
     e = float(epsilon)
-    weighted = Weighted(
-        losses=np.array([loss for loss, mass in zip((e, 0.0, -e), masses, strict=True) if mass > 0]),
-        log_masses=np.array([math.log(mass) for mass in masses if mass > 0]),
-        mass_error=np.array([error for mass in masses if mass > 0]),
-        loss_error=np.array([size for size, mass in zip((U * e, 0.0, U * e), masses, strict=True) if mass > 0]),
-    )
+    some = np.flatnonzero(masses)
+    losses, logs = np.array([e, 0.0, -e])[some], np.log(np.array(masses)[some])
+    weighted = Weighted(losses, logs, np.full(len(some), error), U * np.abs(losses))
     step = epsilon if masses[1] > 0 else 2 * epsilon
     return AtomicSum(weighted, count, infinity=infinity, lattice=Lattice(epsilon, step))
 

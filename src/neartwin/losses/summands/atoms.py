@@ -401,11 +401,8 @@ class AtomicSum(Summand):
         if gap * until > math.pi * (1 + 1e-12):
             return 0.0
         one = self._tilted_law(tilt)
-        drop = (
-            4
-            * float(one.shifted.weights[0] * one.shifted.weights[1])
-            * math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2) ** 2
-        )
+        sine = math.sin(min(gap * t * (1 - 1e-12), math.pi) / 2)
+        drop = 4 * float(one.shifted.weights.prod()) * sine**2
         return 0.5 * self.count * math.log1p(-min(drop * (1 - 1e-9), 1 - 1e-16)) * (1 - 1e-12)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
