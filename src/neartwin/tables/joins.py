@@ -203,7 +203,7 @@ def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Ma
 def _declared(column: str, kind: str) -> ColumnType:
     choices = sorted(set(ColumnType) - {ColumnType.OTHER})
     if kind not in choices:
-        remedy = instead("types", str(kind).lower())
+        remedy = instead("types", str(getattr(kind, "__name__", kind)).lower())
         raise ParameterError(f"types[{column!r}]", kind, "must be one of " + ", ".join(choices), remedy=remedy)
     return ColumnType(kind)
 
