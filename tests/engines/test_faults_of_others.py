@@ -133,7 +133,7 @@ def test_statistics_cost_the_stated_price_and_an_empty_budget_reads_no_row(tmp_p
         dearer = account.plan(query, spend=nt.pure("1/2"), limits=nt.limits(max_rows_per_group=1))
         with pytest.raises(BudgetError, match="remaining"):
             account.release(dearer, engine=engine)
-        assert engine.asked == 4  # the question, what its limits take, and what clipping lowers and raises
+        assert engine.asked == 3  # the question, what its limits take, and what clipping changes
         assert account.remaining == {"epsilon": Fraction(1, 4)}
 
 

@@ -90,7 +90,7 @@ def test_statements_of_loss_are_true_of_the_raw_rows_as_often_as_they_say(kind, 
 
 
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.gdp(1)], ids=["pure", "gdp"])
-def test_lost_rows_stay_below_their_end_in_the_draws_that_choose_any_one_of_them(spend):
+def test_lost_rows_stay_below_their_end_in_draws_that_choose_one_of_them(spend):
     _, _, groups = visits(50)
     loss = plan(groups.agg(n=nt.count()), spend=spend, limits=nt.limits(rows=20)).loss
     exact, draws = np.array([1000] + [60] * 8 + [30, 30, 10, 10, 10]), 6000
