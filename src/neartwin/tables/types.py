@@ -43,7 +43,7 @@ _PREFIXES = {
     "interval decimal256": ColumnType.OTHER,
     "int uint bigint ubigint hugeint smallint usmallint tinyint utinyint uinteger": ColumnType.INTEGER,
     "float double real decimal numeric halffloat": ColumnType.NUMBER,
-    "varchar string large_string utf8 text char enum uuid dictionary str category bpchar large_utf8": ColumnType.TEXT,
+    "varchar string large_string utf8 text char enum uuid dictionary str categor bpchar large_utf8": ColumnType.TEXT,
     "bool": ColumnType.BOOLEAN,
     "timestamp datetime": ColumnType.TIMESTAMP,
     "date": ColumnType.DATE,

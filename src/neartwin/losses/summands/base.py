@@ -1,4 +1,4 @@
-"""Factor, pair and summand: a use, its ordered pair of laws, and the sum of its losses.
+"""Loss, pair and summand: a use, its ordered pair of laws, and the sum of its losses.
 
 Notation of the room. P is the law of the outputs on the data set, Q on its neighbour, L = log dP/dQ the privacy loss
 under P. Then delta(eps) = E_P[(1 - e^{eps - L})_+] + P(L = inf), M(s) = E_P[e^{sL} | L < inf] for Re s >= 0, K = log M.
