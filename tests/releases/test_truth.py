@@ -103,8 +103,11 @@ def test_bars_hold_what_clipping_takes_of_a_sum_which_is_said_first(bench):
     with bench.opened("insured", SEEDS) as opened:
         values = opened.frame.rows.query("v < 0 or v > 1000")["unit"].nunique() / opened.frame.units
         found, query = opened.chosen("sum", spend, SEEDS), bench.QUESTIONS["sum"].ask(opened.frame, opened.rows)
+        ends = []
         for account in opened.accounts[:SEEDS]:
             release = account.release(account.plan(query, spend=spend), engine=opened.engine)
-            assert "Clipping v to [0, 1,000] changes values of about " in release.headline
-            assert values <= release.loss["clipped"]["cut_at_most"] < 3 * values
+            assert "Clipping v to [0, 1,000] changes values of " in release.headline
+            ends.append(release.loss["clipped"]["cut_at_most"])
+    assert sum(end < values for end in ends) <= 5  # each with 0.015 at most: six of twenty once in two million runs
+    assert values < np.median(ends) < 3 * values
     assert least(found.held) >= 0.95

@@ -120,7 +120,7 @@ def max_controls(rng):
             correct=noisy_max(rng, scale=2, told="fresh count"),
             claim=claim_pure(1),
             twins=monotone,
-            event=("[1]", "sum", "largest"),
+            event=("[1]", "sum", "largest", "smallest"),
             runs=40_000,
         ),
         Control(
