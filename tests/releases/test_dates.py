@@ -39,6 +39,7 @@ def test_dates_and_texts_come_back_as_they_are(account):
     assert first["a_lower"] == date(1900, 1, 1)
     assert first["a_upper"] == DAYS[1]
     assert "2020-03-08 (1900-01-01 to 2020-03-08)" in str(release)
+    assert "Ul ('' to Ul)" in str(release)  # the least of all texts is empty
     assert nt.Release.from_json(release.to_json()) == release
     assert "2020-03-08" in release.to_csv()
     kept = account.sql(text.replace("ORDER", "HAVING MIN(day) > DATE '2020-03-05' ORDER"), spend=nt.pure(10**7),

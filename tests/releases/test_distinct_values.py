@@ -69,13 +69,32 @@ def test_a_unit_moves_the_count_one_way_and_by_its_limit(most):
     assert broken(lambda table: counted(stage, table, 1), tighter, values=3, groups=1) > 0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+LIMITS = pytest.mark.parametrize(
     "limits",
     [{"max_rows_per_group": 1, "max_groups": 1}, {"max_rows_per_group": 2, "max_groups": 1},
      {"max_rows_per_group": 1, "max_groups": 2}, {"rows": 1}, {"rows": 2}, {"rows": 3},
      {"norm": 1}, {"norm": "1.5"}, {"norm": 2}, {"max_rows_per_group": 1, "rows": 2}],
 )  # fmt: skip
+
+
+@LIMITS
+def test_a_unit_alone_counts_for_all_that_its_limits_allow_and_no_more(limits):
+    """A unit alone is matched to as many values as it has slots: (V2), which each limit reaches for some numbers of values."""
+    stage, reach = stage_of(3, **limits)
+    bound, most = of_count(Neighbours.ADD_REMOVE, reach), [0, 0]
+    for sizes in product(range(5), repeat=3):
+        pairs = [(group, value) for group, size in enumerate(sizes) for value in range(size)]
+        moved = counted(stage, (pairs, (), ()), 3)
+        assert moved.max() <= bound.cell
+        assert (moved > 0).sum() <= bound.cells
+        most = np.maximum(most, [moved.sum(), (moved**2).sum()])
+    assert most[0] <= bound.l1
+    assert most[1] <= bound.l2_squared
+    assert most[0] > bound.l1 - 1 or most[1] > bound.l2_squared - 1
+
+
+@pytest.mark.slow
+@LIMITS
 def test_a_unit_moves_all_groups_together_by_no_more_than_stated(limits):
     stage, reach = stage_of(2, **limits)
     assert broken(lambda table: counted(stage, table, 2), reach, values=2, groups=2) == 0

@@ -364,7 +364,7 @@ def shown(statistic: Statistic, place: int) -> str:
     """
     value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
     if statistic.kind is not ColumnType.NUMBER:
-        return "{} ({} to {})".format(*statistic.meant([value, low, high]))
+        return "{} ({} to {})".format(*(one or "''" for one in statistic.meant([value, low, high])))
     if low is None or high is None:
         known = [f"at {word} {end:,.4g}" for word, end in (("least", low), ("most", high)) if end is not None]
         return f"{value:,.3g} ({', '.join(known) or 'no bar is proven'})"
