@@ -121,7 +121,10 @@ def test_a_mean_never_leaves_its_bounds_even_where_there_is_nobody(book, frame):
     rows = nt.table(frame, unit="who", name="visits", types={"town": "text", "day": "date"})
     release = released(book, rows, epsilon="0.001")
     typical = release["typical"]
-    assert all(0 <= value <= 100 for ends in (typical.values, typical.lower, typical.upper) for value in ends)
+    assert all(0 <= value <= 100 for value in typical.values)
+    # once in 25 draws noise says that clipping changes values, and bars then reach around values beyond the bounds
+    clipped = release.loss["clipped"]["amount"] > 0
+    assert clipped or all(0 <= end <= 100 for end in (*typical.lower, *typical.upper))
     assert release.keys[3] == ("nowhere",)
 
 
