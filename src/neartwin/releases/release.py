@@ -46,11 +46,13 @@ class Release(StatisticsTable):
 
     @property
     def headline(self) -> str:
-        """The measured loss to limits and to clipping, and the statistics that noise drowns; empty where there is neither."""
+        """The measured loss to limits and to clipping, statistics that noise drowns, and open bars; empty without any."""
         each = " each" if self.loss and "clipped" in self.loss else ""
         said = [] if self.loss is None else [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"]
         if drowned := [one.name for one in self.statistics if one.drowned]:
             said.append(f"The bars of {' and '.join(drowned)} exceed the values: ask with a larger budget.")
+        if unbounded := [one.name for one in self.statistics if one.unbounded]:
+            said.append(f"Nothing bounds {' and '.join(unbounded)}: the bars are open.")
         return " ".join(said)
 
     def having(self, condition: str) -> "Release":

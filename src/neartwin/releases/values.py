@@ -49,6 +49,11 @@ class Statistic:
         """Whether half of the bars reach further than the largest value is from 0."""
         return bool(self.values) and max(map(abs, self.values)) < median(self.half_widths()) < math.inf
 
+    @property
+    def unbounded(self) -> bool:
+        """Whether half of the bars are open."""
+        return bool(self.values) and median(self.half_widths()) == math.inf
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatisticsTable:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from math import ceil, floor, isfinite
+from math import ceil, floor, inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -44,9 +44,13 @@ _LARGEST_GRID = 2**31  # products of two fit 62 bits
 
 
 class MomentStatistic(Statistic):
-    """A statistic that is read from a set of moments. Its products fill less of their bounds than values do."""
+    """A statistic that is read from a set of moments. Its products fill less of their bounds than values do.
+
+    Its bars are open where clipping was found to change values: nothing bounds what that does to products.
+    """
 
     __slots__ = ()
+    has_bar = False
     lost_row = RATIO / 4
 
     @abstractmethod
@@ -115,8 +119,9 @@ class MomentStatistic(Statistic):
             for (i, j), total in zip(sums.pairs, totals[len(half) :], strict=True)
         }
         all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
-        for one, ends in zip(self.labels(name), all_bars, strict=True):
-            estimates.append(Estimate(one, *map(_ends, ends)))
+        nothing = inf if context.clipped else 0.0  # bounds squares of values beyond their bounds
+        for one, (value, low, high) in zip(self.labels(name), all_bars, strict=True):
+            estimates.append(Estimate(one, *map(_ends, (value, low - nothing, high + nothing))))
         return estimates
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
@@ -277,7 +282,6 @@ class Regression(_Related):
     target: str
     features: tuple[str, ...]
     verb = "regression"
-    has_bar = False
 
     @property
     def record(self) -> str:
