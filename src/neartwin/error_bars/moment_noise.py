@@ -12,7 +12,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import Law
-from neartwin.mechanisms.noise_sums import half_widths_of_sums
+from neartwin.mechanisms.noise_sums import half_widths_of_sums, joint_half_axes
 from neartwin.tables.grid import MomentSet
 
 Ends = tuple[FloatArray, FloatArray]
@@ -22,37 +22,41 @@ Weights = Mapping[Any, FloatArray | float]  # of noises: by "n", by the place of
 
 @dataclass(frozen=True, slots=True)
 class MomentNoise:
-    """The noise of a set of moments.
+    """The noise of a set of moments, and what lost rows may add to it.
 
     Attributes:
         sums: The set.
         laws: The law of the number, of each column's sum and of each product's.
         worth: The size of one step of each, in half-widths.
         centres: The factor with which the noise of the number enters each product.
+        lost: The most that lost rows add to each, in half-widths: (L9) of docs/proofs/lost-rows.md.
     """
 
     sums: MomentSet
     laws: tuple[Law, ...]
     worth: FloatArray
     centres: Mapping[tuple[int, int], float]
+    lost: FloatArray
 
     @classmethod
-    def of(cls, sums: MomentSet, laws: Sequence[Law], parts: Sequence[int]) -> Self:
+    def of(cls, sums: MomentSet, laws: Sequence[Law], parts: Sequence[int], *, lost: int = 0) -> Self:
         """The noise of measured sums.
 
         Args:
             sums: The set of moments.
             laws: The law of the number, of each column's sum and of each product's.
             parts: The parts of a step in which each of these is counted.
+            lost: The most rows that may be lost.
         """
         half = [half_of(sums, place) for place in range(len(sums.columns))]
         sizes = [1.0, *half, *(half[i] * half[j] for i, j in sums.pairs)]
         worth = np.array([1 / (size * part) for size, part in zip(sizes, parts, strict=True)])
         centres = {(i, j): sums.second(i, j).centre / (half[i] * half[j]) for i, j in sums.pairs}
-        return cls(sums, tuple(laws), worth, centres)
+        most = [1, *(max(abs(cell.low), abs(cell.high)) for cell in sums.cells.values())]
+        return cls(sums, tuple(laws), worth, centres, lost * np.array(most, dtype=float) / sizes)
 
     def reach(self, weights: Weights, groups: int, failure: float) -> FloatArray:
-        """(groups,) t that |sum of weight * noise| passes with probability at most `failure`.
+        """(groups,) t that |sum of weight * noise|, lost rows included, passes with probability at most `failure`.
 
         Args:
             weights: Weights by name of the noise; those that are not named are 0.
@@ -61,8 +65,18 @@ class MomentNoise:
         """
         order: list[object] = ["n", *range(len(self.sums.columns)), *self.sums.pairs]
         used = [place for place, name in enumerate(order) if name in weights]
-        table = np.stack([np.broadcast_to(weights[order[place]], (groups,)) * self.worth[place] for place in used])
-        return half_widths_of_sums([self.laws[place] for place in used], table, 1 - failure)
+        table = np.stack([np.broadcast_to(weights[order[place]], (groups,)) for place in used])
+        widths = half_widths_of_sums([self.laws[place] for place in used], table * self.worth[used, None], 1 - failure)
+        return np.asarray(widths + self.lost[used] @ np.abs(table))
+
+    def half_axes(self, failure: float) -> FloatArray:
+        """(sums,) half-axes of an ellipsoid that holds all noises together, lost rows included.
+
+        Args:
+            failure: The probability that it does not.
+        """
+        axes = joint_half_axes(self.laws, failure) * self.worth
+        return axes * (1 + float(np.linalg.norm(self.lost / axes)))
 
 
 @dataclass(frozen=True, slots=True)

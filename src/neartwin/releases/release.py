@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -49,9 +50,10 @@ class Release(StatisticsTable):
         """The measured loss to limits and to clipping, statistics that noise drowns, and open bars; empty without any."""
         each = " each" if self.loss and "clipped" in self.loss else ""
         said = [] if self.loss is None else [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"]
-        if drowned := [one.name for one in self.statistics if one.drowned]:
+        bars = [(one.name, max(map(abs, one.values), default=0), one.typical_bar) for one in self.statistics]
+        if drowned := [name for name, largest, bar in bars if largest < bar < math.inf]:
             said.append(f"The bars of {' and '.join(drowned)} exceed the values: ask with a larger budget.")
-        if unbounded := [one.name for one in self.statistics if one.unbounded]:
+        if unbounded := [name for name, _, bar in bars if bar == math.inf]:
             said.append(f"Nothing bounds {' and '.join(unbounded)}: the bars are open.")
         return " ".join(said)
 

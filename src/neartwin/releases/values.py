@@ -45,14 +45,9 @@ class Statistic:
         return [math.inf if low is None or high is None else (high - low) / 2 for low, high in ends]
 
     @property
-    def drowned(self) -> bool:
-        """Whether half of the bars reach further than the largest value is from 0."""
-        return bool(self.values) and max(map(abs, self.values)) < median(self.half_widths()) < math.inf
-
-    @property
-    def unbounded(self) -> bool:
-        """Whether half of the bars are open."""
-        return bool(self.values) and median(self.half_widths()) == math.inf
+    def typical_bar(self) -> float:
+        """The median of half the bars' lengths: infinite where half of them are open, and 0 without any."""
+        return median(self.half_widths()) if self.values else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

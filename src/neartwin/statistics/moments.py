@@ -51,6 +51,7 @@ class MomentStatistic(Statistic):
 
     __slots__ = ()
     has_bar = False
+    holds_lost = True
     lost_row = RATIO / 4
 
     @abstractmethod
@@ -102,10 +103,11 @@ class MomentStatistic(Statistic):
         return self._measures(self.sums(context.table), context)[-1]
 
     def noise(self, context: Context) -> MomentNoise:
-        """The noise of its sums."""
+        """The noise of its sums, and the lost rows."""
         sums = self.sums(context.table)
         measures = [context.measures[name] for name in self._measures(sums, context)]
-        return MomentNoise.of(sums, [one.mechanism.law for one in measures], [one.parts for one in measures])
+        laws, parts = [one.mechanism.law for one in measures], [one.parts for one in measures]
+        return MomentNoise.of(sums, laws, parts, lost=context.lost)
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """From sums in half-widths of the columns' bounds."""
