@@ -136,7 +136,7 @@ def test_bars_of_coefficients_hold_within_an_ellipsoid_of_noises(monkeypatch):
 
     at, held = regression._Weights.at, {}
     monkeypatch.setattr(MomentNoise, "reach", reach)
-    monkeypatch.setattr(MomentNoise, "half_axes", lambda *_: held["axes"])
+    monkeypatch.setattr(regression, "joint_half_axes", lambda *_: held["axes"] / noise_of.worth)
 
     def first_order(self, h, groups):
         weights, second = at(self, 0 * h, groups)
@@ -189,7 +189,7 @@ def test_moment_bars_hold_all_rows_while_the_lost_ones_are_within_their_end(monk
                 (*covariance_ends(two, 0.05), np.cov(x, y, bias=True)[0, 1]),
                 (*correlation_ends(two, 0.05), np.corrcoef(x, y)[0, 1]),
             ]
-            assert ((fit.noise.lost / fit.noise.half_axes(0.05)) ** 2).sum() < 1
+            assert ((fit.noise.lost / regression._noises(fit, 0.05).axes) ** 2).sum() < 1
             target, *features = fit.noise.sums.operands
             asked = slopes_of(fit, features)
             design = np.column_stack([np.ones(size), *(rows[i] for i in features)])

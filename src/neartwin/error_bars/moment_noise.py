@@ -12,7 +12,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import Law
-from neartwin.mechanisms.noise_sums import half_widths_of_sums, joint_half_axes
+from neartwin.mechanisms.noise_sums import half_widths_of_sums
 from neartwin.tables.grid import MomentSet
 
 Ends = tuple[FloatArray, FloatArray]
@@ -68,15 +68,6 @@ class MomentNoise:
         table = np.stack([np.broadcast_to(weights[order[place]], (groups,)) for place in used])
         widths = half_widths_of_sums([self.laws[place] for place in used], table * self.worth[used, None], 1 - failure)
         return np.asarray(widths + self.lost[used] @ np.abs(table))
-
-    def half_axes(self, failure: float) -> FloatArray:
-        """(sums,) half-axes of an ellipsoid that holds all noises together, lost rows included.
-
-        Args:
-            failure: The probability that it does not.
-        """
-        axes = joint_half_axes(self.laws, failure) * self.worth
-        return axes * (1 + float(np.linalg.norm(self.lost / axes)))
 
 
 @dataclass(frozen=True, slots=True)

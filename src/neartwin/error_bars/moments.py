@@ -272,12 +272,6 @@ def sample_variance(sums: MomentSums, failure: float) -> Bar:
     return np.clip(value * of, low * least, high * most), low * least, high * most
 
 
-def root_of(bar: Bar) -> Bar:
-    """The standard deviation of a variance."""
-    value, low, high = map(np.sqrt, bar)
-    return value, low, high
-
-
 def covariance(sums: MomentSums, failure: float) -> Bar:
     """The covariance of the two columns, in the product of their units.
 

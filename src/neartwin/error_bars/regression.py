@@ -9,7 +9,7 @@ On the left w and b_q are unknown, but the noisy w' and b'(t), which solve the n
 
 It is exact. Only the first term is of first order in the noise, and E enters it with t, as Fieller (1954) has it for a ratio.
 The second is a product of two errors of the other coordinates. Some of the chance to fail is for an ellipsoid that holds all
-noises together, `half_axes`. In it, with K A'_qq K^T = 1 and the norms of K E_qq K^T, K (E w')_q and K (e - E b'(t))_q
+noises together (`_noises`). In it, with K A'_qq K^T = 1 and the norms of K E_qq K^T, K (E w')_q and K (e - E b'(t))_q
 at most r < 1, x and z,
 
     |K (E w)_q| <= x / (1 - r)   and   |K (e - E b)_q| <= z / (1 - r).
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from neartwin.error_bars.moment_noise import MomentSums
 from neartwin.exact import FloatArray
+from neartwin.mechanisms.noise_sums import joint_half_axes
 
 _TOGETHER = 0.2  # of what may fail, for the ellipsoid
 _GROWTH = 1.01  # of a half-width in the search for it, beside what its bound asks for
@@ -208,7 +209,8 @@ def _noises(sums: MomentSums, failure: float) -> _Noises:
             else:
                 i, j = row_of[one], row_of[other]
                 of_matrix[part, i, j] = of_matrix[part, j, i] = weight
-    return _Noises(of_matrix, of_right, noise.half_axes(failure))
+    axes = joint_half_axes(noise.laws, failure) * noise.worth
+    return _Noises(of_matrix, of_right, axes * (1 + float(np.linalg.norm(noise.lost / axes))))  # (L9)
 
 
 def slopes_of(sums: MomentSums, features: Sequence[int]) -> FloatArray:

@@ -226,11 +226,8 @@ class LossStage:
         if not found["beyond"] and not most:
             return f"{head} none of the {units}."
         share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
-        cut = (
-            f"{head} about {share:.1%} of {units}, {end}"
-            if share >= _NONE
-            else f"{head} {end} of {units}, perhaps none"
-        )
+        some = f"about {share:.1%} of {units}, {end}" if share >= _NONE else f"{end} of {units}, perhaps none"
+        cut = f"{head} {some}"
         if not most:
             return f"{cut}; {unknown} is not known."
         if self.what:

@@ -412,8 +412,9 @@ class GroupPlan(QueryPlan):
                 continue
             column = split.column
             if split.stage.by_unit:
+                beside = " Asked alone it takes a limit of its own, with less noise." * (len(self.query.aggregates) > 1)
                 notes.append(
-                    f"Each value of {column.column} counts through one unit, of which as many count as rows may."
+                    f"Each value of {column.column} counts through one unit, of which as many count as rows may.{beside}"
                 )
                 continue
             notes.append(

@@ -415,7 +415,8 @@ def _choosing(
         """The noise, the plan, and how much finer than needed the choice is."""
         first, rest = split_budget(spend, share)
         plan = bounded_plan(query, spend=rest, limits=replace(limits, **example), importance=importance)
-        noises = {name: _noise(plan, name, groups) for name in private}
+        # rows of a unit are in about the root of the groups
+        noises = {name: plan.noise_of_limit(name) * (groups**-0.25 if name == "norm" else 1.0) for name in private}
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
         searches = tuple(search(plan, part, name, _GROWTH * groups * noise) for name, noise in noises.items())
         choice = LimitChoice(searches=searches, limits=limits, importance=tuple((importance or {}).items()), rest=rest)
@@ -426,19 +427,12 @@ def _choosing(
             finer,
         )
 
-    groups, ratios = (
-        _expected_groups(query, private.values()),
-        all(one.lost_row < 1 for one in query.aggregates.values()),
-    )
+    groups = _expected_groups(query, private.values())
+    ratios = all(one.lost_row < 1 for one in query.aggregates.values())
     noise, plan, finer = at(share)
     if finer > 1 and not values and not any(limit.share for limit in private.values()):
         noise, plan, _ = at(Fraction(1, min(_LEAST, math.floor(finer / share))))
     return noise, plan
-
-
-def _noise(plan: QueryPlan, name: str, groups: int) -> float:
-    """The noise of a limit. Rows of a unit are in about the root of the groups."""
-    return plan.noise_of_limit(name) * (groups**-0.25 if name == "norm" else 1.0)
 
 
 def _most(query: Query, name: str, limit: PrivateLimit) -> int:

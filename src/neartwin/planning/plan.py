@@ -468,8 +468,6 @@ class QueryPlan(Plan):
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if clipped:
             bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
-        if products := [name for name, one in asked.items() if measured and not one.has_bar and one.clip_bounds(table)]:
-            bars += f" Where it bounds what clipping took, those of {' and '.join(products)} are open: products have no bound."
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             if any(one.clip_bounds(table) for one in asked.values()):

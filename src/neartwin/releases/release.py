@@ -11,6 +11,7 @@ from fractions import Fraction
 from html import escape
 from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pyarrow as pa
@@ -50,11 +51,11 @@ class Release(StatisticsTable):
         """The measured loss to limits and to clipping, statistics that noise drowns, and open bars; empty without any."""
         each = " each" if self.loss and "clipped" in self.loss else ""
         said = [] if self.loss is None else [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"]
-        bars = [(one.name, max(map(abs, one.values), default=0), one.typical_bar) for one in self.statistics]
-        if drowned := [name for name, largest, bar in bars if largest < bar < math.inf]:
+        bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
+        if drowned := [one.name for one, bar in bars if max(map(abs, one.values), default=0) < bar < math.inf]:
             said.append(f"The bars of {' and '.join(drowned)} exceed the values: ask with a larger budget.")
-        if unbounded := [name for name, _, bar in bars if bar == math.inf]:
-            said.append(f"Nothing bounds {' and '.join(unbounded)}: the bars are open.")
+        if unbounded := [one.name for one, bar in bars if bar == math.inf]:
+            said.append(f"The bars of {' and '.join(unbounded)} are open: nothing bounds how far off these are.")
         return " ".join(said)
 
     def having(self, condition: str) -> "Release":

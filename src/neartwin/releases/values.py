@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
@@ -43,11 +42,6 @@ class Statistic:
         """Half of the bars' lengths, (groups,), infinite for open bars."""
         ends = zip(self.lower, self.upper, strict=True)
         return [math.inf if low is None or high is None else (high - low) / 2 for low, high in ends]
-
-    @property
-    def typical_bar(self) -> float:
-        """The median of half the bars' lengths: infinite where half of them are open, and 0 without any."""
-        return median(self.half_widths()) if self.values else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,7 +111,7 @@ class MomentStatistic(Statistic):
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """From sums in half-widths of the columns' bounds."""
-        noise, estimates = self.noise(context), []
+        noise = self.noise(context)
         sums = noise.sums
         names, half = self._measures(sums, context), [half_of(sums, place) for place in range(len(sums.columns))]
         number, *totals = (noisy.sums[one].astype(float) / context.measures[one].parts for one in names)
@@ -122,9 +122,8 @@ class MomentStatistic(Statistic):
         }
         all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
         nothing = inf if context.clipped else 0.0  # bounds squares of values beyond their bounds
-        for one, (value, low, high) in zip(self.labels(name), all_bars, strict=True):
-            estimates.append(Estimate(one, *map(_ends, (value, low - nothing, high + nothing))))
-        return estimates
+        ends = (map(_ends, (value, low - nothing, high + nothing)) for value, low, high in all_bars)
+        return [Estimate(one, *three) for one, three in zip(self.labels(name), ends, strict=True)]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The release's own bars, at sums without noise of columns that do not depend on each other.
@@ -196,7 +195,9 @@ class StandardDeviation(Spread):
 
     def bars(self, sums: MomentSums, failure: float) -> list[Bar]:
         """The bar of a standard deviation."""
-        return [bars.root_of(bars.sample_variance(sums, failure) if self.ddof else bars.variance(sums, failure))]
+        variance_bar = bars.sample_variance if self.ddof else bars.variance
+        value, low, high = map(np.sqrt, variance_bar(sums, failure))
+        return [(value, low, high)]
 
 
 class _Related(MomentStatistic):
