@@ -55,7 +55,7 @@ def filesystem(url: str) -> Any:
         raise SchemaError(
             f"path={url!r} is on another machine: pip install 'neartwin[remote]', or copy the file here ({fault})"
         ) from None
-    except (ValueError, TypeError) as fault:  # of an unknown protocol, or one that wants a host
+    except (ValueError, TypeError, AttributeError) as fault:  # of an unknown protocol, or one that wants a host
         raise SchemaError(f"path={url!r} cannot be read: {fault}; copy the file here") from None
 
 
@@ -71,6 +71,8 @@ def matched(path: str) -> tuple[str, ...]:
     Raises:
         SchemaError: There is no such file.
     """
+    if path.startswith(("file://", "local://")):  # a file of this machine has one name in a ledger
+        path = path.rpartition("://")[2]
     if is_remote(path):
         paths = _remote(path)
     else:

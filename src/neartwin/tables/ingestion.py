@@ -373,13 +373,14 @@ def _short(text: str) -> str:
 _labels: dict[bytes, str] = {}  # of this process: the same frame opened again is the same snapshot
 
 
-def framed(data: Any, terms: Terms) -> tuple[pa.Table, str, tuple[str, ...]]:
+def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa.Table, str, tuple[str, ...]]:
     """A frame as an Arrow table in which every value can be read, the name of its snapshot, and odd values.
 
     Equal data have one name in this process.
 
     Args:
         data: A pandas, Polars or Arrow table, or a lazy Polars table.
+        types: The declared types, by column.
         terms: The owner's terms.
 
     Returns:
@@ -395,6 +396,8 @@ def framed(data: Any, terms: Terms) -> tuple[pa.Table, str, tuple[str, ...]]:
     for place, name in enumerate(names):
         try:
             array, wrong = _column(data, place)
+            if name in types and (pa.types.is_nested(array.type) or pa.types.is_duration(array.type)):
+                raise TypeError(f"{array.type} is not read as {types[name]}")  # a value in it could fail
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as fault:
             raise SchemaError(f"column {name!r} cannot be held: {fault}; convert it, or leave it out") from None
         arrays.append(array)
@@ -434,6 +437,8 @@ def _column(data: Any, place: int) -> tuple[Any, list[tuple[int, str]]]:
 def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     """An array that DuckDB reads whatever its values: valid text, times of the years 1 to 9999, no half precision."""
     kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _readable(array.cast(kind.storage_type))
     if pa.types.is_dictionary(kind):
         array = array.cast(kind.value_type)
         kind = array.type
@@ -441,6 +446,8 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
             array = array.cast(pa.string())
     elif pa.types.is_float16(kind):
         return array.cast(pa.float32()), []
+    elif pa.types.is_decimal(kind) and (kind.bit_width > 128 or kind.scale < 0):
+        return array.cast(pa.float64()), []
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _timed(array)
     try:
