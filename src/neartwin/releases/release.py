@@ -337,14 +337,18 @@ class Release(StatisticsTable):
         return "\n".join([*top, *text, *more, str(self.guarantee), *self.notes])
 
     def _repr_html_(self) -> str:
-        header, *body = self.lines(100)
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        sides = ["left"] * len(self.group_columns) + ["right;white-space:nowrap"] * len(self.statistics)
+        head, *rows = (
+            "".join(f'<td style="text-align:{side}">{escape(cell)}</td>' for side, cell in zip(sides, line, strict=True))
+            for line in self.lines(100)
+        )
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        top = f"<p><b>{escape(self.headline)}</b></p>" if self.headline else ""
-        return f"{top}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}<ul>{notes}</ul>"
+        first, dot, rest = map(escape, self.headline.partition(". "))
+        head = head.replace("<td", "<th").replace("/td>", "/th>")
+        table = f"<thead><tr>{head}</tr></thead><tbody><tr>{'</tr><tr>'.join(rows)}</tr></tbody>"
+        return f"<p><b>{first}{dot}</b>{rest}</p><table>{table}</table>{more}{promise}<ul>{notes}</ul>"
 
 
 def shown(statistic: Statistic, place: int) -> str:
