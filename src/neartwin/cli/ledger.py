@@ -33,9 +33,8 @@ def show(*, path: str, as_json: bool) -> None:
         return
     console = Console(highlight=False)
     for account in accounts:
-        console.print(
-            f"[bold]{account['population']}[/]  unit {account['unit']}, {account['relation']}, {account['filter']}"
-        )
+        name = click.style(account["population"], bold=True)
+        click.echo(f"{name}  unit {account['unit']}, {account['relation']}, {account['filter']}")
         for pool in account["pools"]:
             cap, spent = Fraction(pool["cap"]), Fraction(pool["spent"])
             if not cap:  # a pool that this account was opened without

@@ -62,7 +62,7 @@ def show_release(release: Release, *, as_json: bool) -> None:
         click.echo(release.headline, err=True)
     header, *body = release.lines()
     show_table(header, body, texts=len(release.group_columns))
-    stderr.print(f"[bold]{release.guarantee}[/]")
+    stderr.print(str(release.guarantee), style="bold", markup=False)
     stderr.print(release.guarantee.describe(), style="dim", markup=False)
     for note in release.notes:
         stderr.print(f"- {note}", style="dim", markup=False)
