@@ -180,7 +180,7 @@ def test_history_shows_as_a_table(desk):
     assert len(repr(many).splitlines()) == many._repr_html_().count("<tr>") == 61  # the newest
 
 
-def test_numbers_and_margins_that_a_release_has_not_are_refused_by_our_errors(desk):
+def test_limits_and_margins_that_a_release_lacks_are_refused(desk):
     release = desk.names["release"]
     for asked in (lambda: release.limit("3"), lambda: release.limit(-1), lambda: release.margin("month")):
         with pytest.raises(NeartwinError):

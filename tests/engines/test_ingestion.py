@@ -325,7 +325,7 @@ def test_frame_that_cannot_be_held_is_refused_and_others_count_rows(tmp_path):
     ],
     ids=["duration", "struct", "list"],
 )
-def test_column_of_a_frame_that_a_value_makes_unreadable_has_no_declared_type(column, tmp_path):
+def test_column_that_a_value_makes_unreadable_has_no_declared_type(column, tmp_path):
     frame = pa.table({"who": [1, 2], "x": column})
     for kind in sorted(set(ColumnType) - {ColumnType.OTHER}):
         with pytest.raises(SchemaError, match=rf"column 'x' of .* is not read as {kind}; convert it"):
