@@ -49,6 +49,7 @@ class Desk:
     def __init__(self, folder):
         pq.write_table(PURCHASES, folder / "purchases.parquet")
         pacsv.write_csv(PURCHASES, folder / "purchases.csv")
+        (folder / "comma.csv").write_text("customer_id;amount\n1;3,5\n2;4,25\n")
         rows = nt.table(
             "purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200), "cds": nt.bounds(1, 5)}
         )
@@ -162,3 +163,26 @@ def test_values_of_a_first_hour_show_as_text_in_a_notebook(desk):
         value = desk.names[name]
         assert value._repr_html_() == f"<pre>{escape(repr(value))}</pre>"
         assert len(repr(value)) < 150
+
+
+def test_history_shows_as_a_table(desk):
+    history = desk.account.history()
+    assert isinstance(history, tuple)
+    header, *lines = repr(history).splitlines()
+    assert header.split() == ["when", "(UTC)", "kind", "account", "question", "or", "place", "amounts", "state"]
+    assert len(lines) == len(history) <= 60
+    assert [line.split()[3] for line in lines] == [entry.kind for entry in history]
+    assert len({line.index(entry.kind) for line, entry in zip(lines, history, strict=True)}) == 1
+    html = history._repr_html_()
+    assert html.count("<tr>") == len(history) + 1
+    assert all(f">{entry.kind}</td>" in html for entry in history)
+    many = type(history)(history[:1] * 70)
+    assert len(repr(many).splitlines()) == many._repr_html_().count("<tr>") == 61  # the newest
+
+
+def test_limits_and_margins_that_a_release_lacks_are_refused(desk):
+    release = desk.names["release"]
+    for asked in (lambda: release.limit("3"), lambda: release.limit(-1), lambda: release.margin("month")):
+        with pytest.raises(NeartwinError):
+            asked()
+    assert len(release.limit(1)) == 1

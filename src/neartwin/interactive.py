@@ -5,7 +5,7 @@ caller's own arguments, and name variables as the README does: rows, query, acco
 """
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, partialmethod, wraps
 from html import escape
@@ -108,7 +108,11 @@ def explained_call(function: Callable[P, R], name: str) -> Callable[P, R]:
                 why = str(fault)
             else:
                 raise
-        raise UsageError(f"{name}(): {why}; write {name}({_corrected(shape, args, dict(named))})") from None
+        line = f"{name}({_corrected(shape, args, dict(named))})"
+        for names, (reason, better) in _habits()["calls"].items():
+            if {name, *(f"{name}.{one}" for one in named)} & set(names.split()):
+                why, line = reason, better or line
+        raise UsageError(f"{name}(): {why}; write {line}") from None
 
     return call
 
@@ -182,6 +186,36 @@ def shown_as_text(kind: type[T]) -> type[T]:
     kind.__repr__ = kind.__str__  # type: ignore[method-assign]
     kind._repr_html_ = lambda self: f"<pre>{escape(str(self))}</pre>"  # type: ignore[attr-defined]
     return kind
+
+
+def aligned(lines: Sequence[Sequence[str]], texts: int) -> list[str]:
+    """Lines of cells as lines of text, with the first columns to the left and the others to the right.
+
+    Args:
+        lines: The cells of the header and of each row.
+        texts: The number of columns to the left.
+    """
+    columns = []
+    for place, column in enumerate(zip(*lines, strict=True)):
+        width = max(map(len, column))
+        columns.append([cell.ljust(width) if place < texts else cell.rjust(width) for cell in column])
+    return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+
+
+def html_table(lines: Sequence[Sequence[str]], texts: int) -> str:
+    """Lines of cells as a table of HTML. Notebooks would align all cells to the right.
+
+    Args:
+        lines: The cells of the header and of each row.
+        texts: The number of columns to the left.
+    """
+    sides = ["left"] * texts + ["right;white-space:nowrap"] * (len(lines[0]) - texts)
+    head, *rows = (
+        "".join(f'<td style="text-align:{side}">{escape(cell)}</td>' for side, cell in zip(sides, line, strict=True))
+        for line in lines
+    )
+    head = head.replace("<td", "<th").replace("/td>", "/th>")
+    return f"<table><thead><tr>{head}</tr></thead><tbody><tr>{'</tr><tr>'.join(rows)}</tr></tbody></table>"
 
 
 class Amounts(dict[str, Any]):

@@ -267,3 +267,18 @@ def test_weights_share_the_spend_as_in_python(purchases):
     assert shares[1] < 0.1 * shares[0]
     code, _, err = neartwin("plan", *told, "--importance", "paid=2", where=purchases)
     assert (code, "paid" in err) == (2, True)
+
+
+def test_table_shows_names_with_brackets_as_they_are(tmp_path):
+    """A name in brackets was taken for a style, and left out."""
+    pq.write_table(pa.table({"[/b]": range(60), "town": ["[red]", "[/]", "Ulm"] * 20}), tmp_path / "v.parquet")
+    code, out, words = neartwin(
+        "query", "v.parquet", "SELECT town, COUNT(*) AS n FROM v GROUP BY town", "--unit", "[/b]", "--ledger", "b.db",
+        "--budget", "epsilon=1", "--spend", "epsilon=1", "--keys", "town=[red],[/],Ulm", "--limits", "rows=1", where=tmp_path,
+    )  # fmt: skip
+    assert code == 0
+    header, *lines = out.splitlines()
+    assert header.split() == ["town", "n"]
+    assert [line.split()[0] for line in lines] == ["[red]", "[/]", "Ulm"]
+    assert "adding or removing one [/b]" in words
+    assert "unit [/b], add_remove" in neartwin("ledger", "show", "b.db", where=tmp_path)[1]

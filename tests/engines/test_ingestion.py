@@ -271,6 +271,9 @@ FRAMES = {
     "dictionary": (pa.array(["a", "b"]).dictionary_encode(), 0),
     "float16": (pa.array(np.array([1, 2], np.float16)), 0),
     "decimal": (pa.array([Decimal("1.5"), None]), 0),
+    "wide decimal": (pa.array([Decimal("1.5"), Decimal("1E60")], pa.decimal256(76, 5)), 0),
+    "decimal of millions": (pa.array([Decimal("1E6"), Decimal("2E6")], pa.decimal128(38, -5)), 0),
+    "JSON": (pa.array(["{}", "no JSON"], pa.json_()), 0),
     "polars": (pl.Series(["a", None], dtype=pl.Categorical), 0),
     "object of polars": (pl.Series([1, {"a"}], dtype=pl.Object), 0),
     "milliseconds": (pl.Series([0, LATE * 1000]).cast(pl.Datetime("ms", "UTC")), 1),
@@ -311,6 +314,27 @@ def test_frame_that_cannot_be_held_is_refused_and_others_count_rows(tmp_path):
         with nt.open_ledger(tmp_path / "budget.db") as book:
             account = book.open(rows, nt.pure(10**9))
             assert account.release(account.plan(rows.agg(n=nt.count()), spend=nt.pure(10**6)))["n"].values == (2.0,)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, 2**62], pa.duration("s")),
+        pa.StructArray.from_arrays([pa.array([0, 2**61]).cast(pa.timestamp("s"))], ["at"]),
+        pa.array([[Decimal("1.5")], None], pa.list_(pa.decimal256(76, 5))),
+    ],
+    ids=["duration", "struct", "list"],
+)
+def test_column_that_a_value_makes_unreadable_has_no_declared_type(column, tmp_path):
+    frame = pa.table({"who": [1, 2], "x": column})
+    for kind in sorted(set(ColumnType) - {ColumnType.OTHER}):
+        with pytest.raises(SchemaError, match=rf"column 'x' of .* is not read as {kind}; convert it"):
+            nt.table(frame, unit="who", name="v", types={"x": kind})
+    rows = nt.table(frame, unit="who", name="v")  # the near miss
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**9))
+        plan = account.plan(rows.agg(n=nt.count()), spend=nt.pure(10**6), limits=nt.limits(rows=1))
+        assert round(account.release(plan)["n"].values[0]) == 2
 
 
 def test_equal_frames_are_one_snapshot_in_this_process(tmp_path):

@@ -221,7 +221,7 @@ def test_texts_that_mean_no_value_are_declared_and_remembered(tmp_path, last):
         "who": [1, None, 3, 4], "town": [None, "Bonn", None, "x"], "paid": [2, None, None, 3 if last == "4,x,3" else None]
     }  # fmt: skip
     assert nt.table(place, unit="who", types=types).table.source == given
-    with pytest.raises(SchemaError, match="was written since"):
+    with pytest.raises(SchemaError, match="had another encoding= or null= when it was read"):
         nt.table(place, unit="who", types=types, null="NA")
     other = tmp_path / "w.jsonl"
     other.write_text('{"who": "NA", "n": "\\\\N"}\n{"who": "b", "n": 3}\n')

@@ -85,6 +85,30 @@ def test_the_notebook_view_and_the_page_escape_what_data_brings(release, tmp_pat
     assert page.count("<svg") == 3  # a chart for each statistic, and what an attacker can do with the release
 
 
+def test_keys_stand_left_and_numbers_right_in_the_notebook_and_on_the_page(tmp_path):
+    """Text to the right, and a headline of ten lines on a phone, were hard to read."""
+    rows = {"who": range(40), "std": ["<b>"] * 40, "town": ["Ulm"] * 40, "paid": [float(i) for i in range(40)]}
+    visits = nt.table(pa.table(rows), unit="who", name="visits")
+    asked = visits.group_by("std", "town", keys=[("<b>", "Ulm")]).agg(n=nt.count(), total=nt.sum("paid", 0, 9))
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(visits, nt.pure(1))
+        release = account.release(account.plan(asked, spend=nt.pure(1), limits=nt.limits(rows=2)))
+    page, notebook = nt.save(release, tmp_path / "r.html").read_text(), release._repr_html_()
+    for key in ("std", "town"):
+        assert f'<th style="text-align:left">{key}</th>' in notebook
+        assert f'<th scope="col" class="key">{key}</th>' in page
+    assert '<td style="text-align:left">&lt;b&gt;</td><td style="text-align:left">Ulm</td>' in notebook
+    assert '<th scope="row" class="key">&lt;b&gt;</th><th scope="row" class="key">Ulm</th><td>' in page
+    for number in ("n", "total"):
+        assert f'<th style="text-align:right;white-space:nowrap">{number}</th>' in notebook
+        assert f'<th scope="col">{number}</th>' in page
+    first, _, rest = release.headline.partition(". ")
+    assert len(first) < 100 < len(rest)
+    assert f'<p class="lead"><b>{first}.</b></p>' in page
+    assert f"<ul><li><b>{rest}</b></li>" in page
+    assert f"<p><b>{first}. </b>{rest}</p>" in notebook
+
+
 def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release):
     headline, header, *rows = str(release).splitlines()
     assert headline == release.headline

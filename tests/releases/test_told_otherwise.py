@@ -70,6 +70,16 @@ def test_a_hard_link_and_a_copy_are_their_file_and_other_rows_are_not(place):
         assert book.books.verify().whole
 
 
+@pytest.mark.parametrize("url", ["file://", "local://", "file://file://"])
+def test_url_of_a_local_file_names_the_file(place, url):
+    with nt.open_ledger(place / "budget.db") as book:
+        book.open(nt.table(place / "v_may.parquet", unit="who", name="visits"), nt.pure(1))
+        for files in ("v_may.parquet", "v_*.parquet"):
+            with pytest.raises(LedgerError, match="belongs to population 'visits'"):
+                book.open(nt.table(f"{url}{place / files}", unit="who", name="others"), nt.pure(1))
+        book.open(nt.table(f"{url}{place / 'v_may.parquet'}", unit="who", name="visits"))  # the near miss
+
+
 def test_a_private_file_is_no_public_table_of_another_account(place):
     people = nt.table(pa.table({"town": ["Ulm"], "id": [7]}), unit="id", name="people")
     with nt.open_ledger(place / "budget.db") as book:

@@ -33,9 +33,8 @@ def show(*, path: str, as_json: bool) -> None:
         return
     console = Console(highlight=False)
     for account in accounts:
-        console.print(
-            f"[bold]{account['population']}[/]  unit {account['unit']}, {account['relation']}, {account['filter']}"
-        )
+        name = click.style(account["population"], bold=True)
+        click.echo(f"{name}  unit {account['unit']}, {account['relation']}, {account['filter']}")
         for pool in account["pools"]:
             cap, spent = Fraction(pool["cap"]), Fraction(pool["spent"])
             if not cap:  # a pool that this account was opened without
@@ -188,14 +187,9 @@ def _summary(account: Account) -> dict[str, Any]:
         "filter": account.filter.kind,
         "pools": [{"pool": pool, "cap": str(cap), "spent": str(spent[pool])} for pool, cap in caps.items()],
         "history": [
-            {
-                "position": entry.position,
-                "time": entry.time[:19],
-                "kind": entry.kind,
-                "state": entry.state,
-                "price": ", ".join(f"{pool} {float(amount):.4g}" for pool, amount in entry.price.items()),
-                "plan": entry.plan_digest,
-            }
+            {name: getattr(entry, name) for name in ("position", "kind", "state")}
+            | {"time": entry.time[:19], "plan": entry.plan_digest}
+            | {"price": ", ".join(f"{pool} {float(amount):.4g}" for pool, amount in entry.price.items())}
             for entry in account.history()
         ],
     }

@@ -10,9 +10,9 @@ from typing import ParamSpec, TypeVar
 
 import click
 from rich.console import Console
-from rich.table import Table
 
 from neartwin.errors import NeartwinError
+from neartwin.interactive import aligned
 from neartwin.releases.release import Release
 
 P = ParamSpec("P")
@@ -41,7 +41,7 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int, title: str | None = None) -> None:
-    """Print a table on stdout. In a file its lines are as long as it needs.
+    """Print a table on stdout. Its lines are as long as it needs.
 
     Args:
         header: The names of the columns.
@@ -49,12 +49,8 @@ def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: i
         texts: The number of text columns, from the left. The others are numbers.
         title: A line above the table.
     """
-    table = Table(box=None, pad_edge=False, header_style="bold", title=title, title_justify="left")
-    for place, name in enumerate(header):
-        table.add_column(name, justify="left" if place < texts else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*row)
-    Console(highlight=False, width=None if sys.stdout.isatty() else 10_000).print(table)
+    top, *lines = aligned([header, *rows], texts)
+    click.echo("\n".join([*filter(None, [title]), click.style(top, bold=True), *lines]))
 
 
 def show_release(release: Release, *, as_json: bool) -> None:
@@ -66,7 +62,7 @@ def show_release(release: Release, *, as_json: bool) -> None:
         click.echo(release.headline, err=True)
     header, *body = release.lines()
     show_table(header, body, texts=len(release.group_columns))
-    stderr.print(f"[bold]{release.guarantee}[/]")
+    stderr.print(str(release.guarantee), style="bold", markup=False)
     stderr.print(release.guarantee.describe(), style="dim", markup=False)
     for note in release.notes:
         stderr.print(f"- {note}", style="dim", markup=False)

@@ -74,7 +74,7 @@ def _write(proposal: Proposal | SeriesProposal, place: str, *, as_json: bool) ->
     with _waiting():
         written = one.account.release_to_parquet(one, place)
     click.echo(written.to_json() if as_json else f"{written.place}  sha256 {written.digest}")
-    stderr.print(f"[bold]{written.guarantee}[/]")
+    stderr.print(str(written.guarantee), style="bold", markup=False)
     for note in (written.guarantee.describe(), *written.notes):
         stderr.print(f"- {note}", style="dim", markup=False)
 

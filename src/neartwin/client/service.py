@@ -21,7 +21,7 @@ from neartwin.client.http import HttpClient, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.interactive import at_a_prompt
-from neartwin.ledger import Entry
+from neartwin.ledger import Entry, History
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
@@ -268,13 +268,13 @@ class ServedAccount:
         steps = [after_read(form.get("after", {})) for form in forms]
         return tuple(shaped(_release(body), after) for body, after in zip(answers, steps, strict=True))
 
-    def history(self) -> tuple[Entry, ...]:
+    def history(self) -> History:
         """The records that the analyst may see, oldest first."""
         found: list[Json] = []
         before: dict[str, int] = {}
         while older := self.http.get("datasets", self.name, "history", **before):
             found, before = [*older, *found], {"before": older[0]["position"]}
-        return tuple(map(_entry, found))
+        return History(map(_entry, found))
 
     def answer(self, position: int, *, part: int = 1) -> Release:
         """A stored release, at no cost.

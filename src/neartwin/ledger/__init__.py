@@ -2,7 +2,7 @@
 
 from neartwin.ledger.account import Account
 from neartwin.ledger.book import Book
-from neartwin.ledger.values import Act, Allotment, Entry, Head, Population, Stored, Ticket
+from neartwin.ledger.values import Act, Allotment, Entry, Head, History, Population, Stored, Ticket
 from neartwin.ledger.verify import Fault, Verdict
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Entry",
     "Fault",
     "Head",
+    "History",
     "Population",
     "Stored",
     "Ticket",

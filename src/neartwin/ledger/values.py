@@ -8,12 +8,13 @@ pools, and vectors of whole numbers that add.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from textwrap import shorten
 
 from neartwin.accounting.budgets import Budget, Rdp, Zcdp
 from neartwin.accounting.filters import Filter, Pool, filter_for
 from neartwin.checks import integer, one_of, text
 from neartwin.errors import LedgerError, ParameterError
-from neartwin.interactive import shown_as_text
+from neartwin.interactive import aligned, html_table, shown_as_text
 from neartwin.ledger.records import Opened, Price
 
 Amounts = Mapping[str, Fraction]
@@ -220,11 +221,31 @@ class Entry:
     reserved: int = 0
     who: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The parts that a line shows."""
         amounts = ", ".join(f"{pool} {amount}" for pool, amount in (self.price or self.caps).items())
         what = self.description or self.source or (f"record {self.reserved}" if self.reserved else "")
-        parts = (f"record {self.position}", self.time[:19], self.kind, self.account, what, amounts, self.state)
-        return " | ".join(filter(None, parts))
+        return (f"record {self.position}", self.time[:19], self.kind, self.account, what, amounts, self.state)
+
+    def __str__(self) -> str:
+        return " | ".join(filter(None, self.cells))
+
+
+class History(tuple[Entry, ...]):
+    """Records of an account, oldest first. A table shows the newest 60."""
+
+    __slots__ = ()
+
+    def _lines(self) -> list[tuple[str, ...]]:
+        header = ("", "when (UTC)", "kind", "account", "question or place", "amounts", "state")
+        return [header, *(tuple(shorten(cell, 60) for cell in entry.cells) for entry in self[-60:])]
+
+    def __repr__(self) -> str:
+        return "\n".join(aligned(self._lines(), 7))
+
+    def _repr_html_(self) -> str:
+        return html_table(self._lines(), 7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -356,9 +356,9 @@ class Account:
             self.book.checked(before)
         return faults
 
-    def history(self) -> tuple[books.Entry, ...]:
+    def history(self) -> books.History:
         """Every record of this account, oldest first: openings, reservations, refusals, answers."""
-        return self.book.history()
+        return books.History(self.book.history())
 
     def _same_population(self, table: Table) -> None:
         if _population(table) != _population(self.table):

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from neartwin.checks import integer
 from neartwin.engines.duckdb import places_where
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.arithmetic import Arithmetic, Estimate
@@ -119,8 +120,7 @@ def limit(release: AnyTable, groups: int) -> AnyTable:
     Raises:
         ParameterError: The number is negative.
     """
-    if groups < 0:
-        raise ParameterError("groups", groups, "must be at least 0")
+    integer(at_least=0, groups=groups)
     return _selected(release, range(min(groups, len(release))), ())
 
 
@@ -138,11 +138,11 @@ def margin(release: AnyTable, *columns: str) -> AnyTable:
         ParameterError: The release has no such margin.
     """
     known = {key[-1] for key in release.keys} if release.group_columns[-1:] == (MARGIN,) else set()
-    chosen_name = named([name for name in release.group_columns if name in columns], range(len(set(columns))))
+    places = [place for place, name in enumerate(release.group_columns) if name in columns]
+    chosen_name = named(release.group_columns, places)
     if chosen_name not in known or not set(columns) <= set(release.group_columns[:-1]):
         possible = "; ".join(sorted(map(str, known))) or "none: this is no release of marginals"
         raise ParameterError("margin", ", ".join(columns), f"must be one of: {possible}")
-    places = [place for place, name in enumerate(release.group_columns[:-1]) if name in columns]
     one = _selected(release, [i for i, key in enumerate(release.keys) if key[-1] == chosen_name], ())
     names = tuple(release.group_columns[place] for place in places)
     return replace(one, group_columns=names, keys=tuple(tuple(key[place] for place in places) for key in one.keys))

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.checks import needed
 from neartwin.errors import ParameterError
-from neartwin.interactive import at_a_prompt
+from neartwin.interactive import aligned, at_a_prompt, html_table
 from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.types import ColumnType, Key
@@ -332,24 +332,18 @@ class Release(StatisticsTable):
         return f"<Release of {self.provenance.population!r}: {len(self)} groups{by}, {names}; {self.guarantee}>"
 
     def __str__(self) -> str:
-        columns = []
-        for place, column in enumerate(zip(*self.lines(MOST_LINES), strict=True)):
-            width, to_the_left = max(map(len, column)), place < len(self.group_columns)
-            columns.append([cell.ljust(width) if to_the_left else cell.rjust(width) for cell in column])
-        text = ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+        text = aligned(self.lines(MOST_LINES), len(self.group_columns))
         more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
         top = [self.headline] if self.headline else []
         return "\n".join([*top, *text, *more, str(self.guarantee), *self.notes])
 
     def _repr_html_(self) -> str:
-        header, *body = self.lines(100)
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in header)
-        rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+        table = html_table(self.lines(100), len(self.group_columns))
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        top = f"<p><b>{escape(self.headline)}</b></p>" if self.headline else ""
-        return f"{top}<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}{promise}<ul>{notes}</ul>"
+        first, dot, rest = map(escape, self.headline.partition(". "))
+        return f"<p><b>{first}{dot}</b>{rest}</p>{table}{more}{promise}<ul>{notes}</ul>"
 
 
 def shown(statistic: Statistic, place: int) -> str:
@@ -413,16 +407,12 @@ def _write_excel(target: Path, release: "Release") -> None:
     book.save(target)
 
 
-_OPEN = sys.float_info.max  # the end of an open bar in documents older than null
+_OPEN = (-sys.float_info.max, sys.float_info.max)  # ends of open bars in documents older than null
 
 
 def _statistic(part: dict[str, Any]) -> Statistic:
-    ends = {name: tuple(part[name]) for name in ("values", "lower", "upper")}
-    for name, end in (("lower", -_OPEN), ("upper", _OPEN)):
-        if end in ends[name]:
-            ends[name] = tuple(None if value == end else value for value in ends[name])
-    kind = ColumnType(part.get("kind", ColumnType.NUMBER))
-    return Statistic(name=part["name"], what=part["what"], confidence=part.get("confidence"), kind=kind, **ends)
+    ends = {name: tuple(None if end in _OPEN else end for end in part[name]) for name in ("lower", "upper")}
+    return Statistic(**part | ends | {"values": tuple(part["values"]), "kind": ColumnType(part.get("kind", "number"))})
 
 
 def _ends(ends: Sequence[Any]) -> pa.Array:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
+from neartwin.interactive import at_a_prompt, suggested
 from neartwin.tables.types import ColumnType, Key, of_code
 
 
+@at_a_prompt("statistic")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic:
     """One statistic of every group: values with error bars.
@@ -67,7 +69,10 @@ class StatisticsTable:
         for statistic in self.statistics:
             if statistic.name == name:
                 return statistic
-        raise ParameterError("name", name, "must be one of " + ", ".join(s.name for s in self.statistics))
+        names = [statistic.name for statistic in self.statistics]
+        near = suggested(str(name), names) or next(iter(names), "")
+        remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
+        raise ParameterError("name", name, "must be one of " + ", ".join(names), remedy=remedy)
 
     def own_noise(self, name: str) -> float | None:
         """The half-width of a statistic's noise, where it is noise alone, drawn anew in each group; None where that is not

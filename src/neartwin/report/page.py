@@ -172,18 +172,12 @@ def budget(release: Release) -> list[dict[str, Any]]:
     """The budget before, the price and the budget after, by pool, with shares of the cap for a bar."""
     origin = release.provenance
     pools = []
-    for pool, cap_text in origin.cap.items():
-        cap, before, after = (
-            Fraction(cap_text),
-            Fraction(origin.budget_before[pool]),
-            Fraction(origin.budget_after[pool]),
-        )
-        amounts = {"before": float(before), "price": float(before - after), "after": float(after), "cap": float(cap)}
-        if not cap:  # a pool that this account was opened without
-            continue
-        spent_share = float((cap - before) / cap) * 100
-        price_share = float((before - after) / cap) * 100
-        pools.append({"pool": pool, "spent_share": spent_share, "price_share": price_share, **amounts})
+    for pool in origin.cap:
+        cap, before, after = (Fraction(of[pool]) for of in (origin.cap, origin.budget_before, origin.budget_after))
+        amounts = {"before": before, "price": before - after, "after": after, "cap": cap}
+        if cap:  # else a pool that this account was opened without
+            amounts |= {"spent_share": 100 * (cap - before) / cap, "price_share": 100 * (before - after) / cap}
+            pools.append({"pool": pool} | {name: float(amount) for name, amount in amounts.items()})
     return pools
 
 

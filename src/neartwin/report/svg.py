@@ -68,7 +68,7 @@ class Drawing:
         """The chart with its colours and its title, for a file or a notebook."""
         return (
             f'<svg viewBox="0 -24 {self.width:g} {self.height + 24:g}" width="{1.6 * self.width:g}" '
-            f'height="{1.6 * (self.height + 24):g}" xmlns="http://www.w3.org/2000/svg"><title>{escape(self.spoken)}</title>'
+            f'height="{1.6 * (self.height + 24):g}" style="max-width:100%" xmlns="http://www.w3.org/2000/svg"><title>{escape(self.spoken)}</title>'
             f'<style>{STYLE}</style><rect y="-24" width="100%" height="100%" fill="#ffffff"/>'
             f'<text class="heading" x="10" y="-8">{escape(self.title)}</text>{"".join(self.parts)}</svg>\n'
         )

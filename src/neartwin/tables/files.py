@@ -5,6 +5,7 @@ A URL is read through fsspec, whose packages an installation may lack. Credentia
 
 import glob
 import hashlib
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from neartwin.errors import SchemaError
 
+_LASTING = re.compile("name|size|etag|last-?modified|content-md5|digest|mtime|created", re.IGNORECASE)
 _END = 2**20  # bytes from either end by which a copy is known
 
 
@@ -55,7 +57,7 @@ def filesystem(url: str) -> Any:
         raise SchemaError(
             f"path={url!r} is on another machine: pip install 'neartwin[remote]', or copy the file here ({fault})"
         ) from None
-    except (ValueError, TypeError) as fault:  # of an unknown protocol, or one that wants a host
+    except (ValueError, TypeError, AttributeError) as fault:  # of an unknown protocol, or one that wants a host
         raise SchemaError(f"path={url!r} cannot be read: {fault}; copy the file here") from None
 
 
@@ -71,6 +73,8 @@ def matched(path: str) -> tuple[str, ...]:
     Raises:
         SchemaError: There is no such file.
     """
+    if path.startswith(("file://", "local://")):  # a file of this machine has one name in a ledger
+        path = path.rpartition("://")[2]
     if is_remote(path):
         paths = _remote(path)
     else:
@@ -138,21 +142,7 @@ def _facts(url: str) -> list[tuple[str, str]]:
     files = filesystem(url)
     files.invalidate_cache()
     facts = files.info(url)
-    return sorted((name, str(value)) for name, value in facts.items() if name in _LASTING)
-
-
-_LASTING = [
-    "name",
-    "size",
-    "ETag",
-    "LastModified",
-    "Last-Modified",
-    "Content-MD5",
-    "Digest",
-    "mtime",
-    "created",
-    "etag",
-]
+    return sorted((name, str(value)) for name, value in facts.items() if _LASTING.fullmatch(name))
 
 
 def binary(path: str) -> Any:

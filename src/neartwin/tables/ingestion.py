@@ -15,6 +15,7 @@ a quote is told, since DuckDB alone understands it.
 import contextlib
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -133,9 +134,10 @@ def imported(
     if known is not None and (same or terms.refresh is False):
         return known
     if known is not None and terms.refresh is None:
+        why = "was written since it was" if known.state != state else "had another encoding= or null= when it was"
         raise SchemaError(
-            f"path={paths[0]!r} was written since it was read as snapshot {known.number}: nt.table(..., refresh=True) or "
-            "`neartwin import` reads it again, as another snapshot; refresh=False asks the one that was read"
+            f"path={paths[0]!r} {why} read as snapshot {known.number}; write refresh=True in nt.table(...), "
+            "or use `neartwin import`, to read it again as another snapshot; refresh=False asks the one that was read"
         )
     number, word = (known.number + 1 if known else 1), uuid.uuid4().hex
     copy = place / f"{number}-{word}.parquet"
@@ -151,6 +153,8 @@ def imported(
     if odd and not (terms.accept_odd or (known and known.accepted)):
         copy.unlink()
         more = "Texts that mean no value are named by null='NA', or --null NA; another encoding by encoding='latin-1'."
+        if comma := re.search(r"'(\w+)' is '-?\d+,\d+', and no number", " ".join(listed)):
+            more = f"Or leave its type out, and in questions write CAST(replace({comma[1]}, ',', '.') AS DOUBLE)."
         raise _refused(odd, listed, f" {more}")
     new = Imported(
         copy=str(copy), snapshot=f"{number} of {word}", number=number, state=state, rows=rows, odd=odd,
@@ -373,13 +377,14 @@ def _short(text: str) -> str:
 _labels: dict[bytes, str] = {}  # of this process: the same frame opened again is the same snapshot
 
 
-def framed(data: Any, terms: Terms) -> tuple[pa.Table, str, tuple[str, ...]]:
+def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa.Table, str, tuple[str, ...]]:
     """A frame as an Arrow table in which every value can be read, the name of its snapshot, and odd values.
 
     Equal data have one name in this process.
 
     Args:
         data: A pandas, Polars or Arrow table, or a lazy Polars table.
+        types: The declared types, by column.
         terms: The owner's terms.
 
     Returns:
@@ -397,6 +402,10 @@ def framed(data: Any, terms: Terms) -> tuple[pa.Table, str, tuple[str, ...]]:
             array, wrong = _column(data, place)
         except (pa.ArrowException, ValueError, TypeError, OverflowError) as fault:
             raise SchemaError(f"column {name!r} cannot be held: {fault}; convert it, or leave it out") from None
+        if name in types and (pa.types.is_nested(array.type) or pa.types.is_duration(array.type)):  # a value could fail
+            raise SchemaError(
+                f"column {name!r} of {array.type} is not read as {types[name]}; convert it, or leave it out"
+            )
         arrays.append(array)
         odd += len(wrong)
         listed += [f"row {row}: {name!r} {why}" for row, why in wrong[: _LISTED - len(listed)]]
@@ -434,6 +443,8 @@ def _column(data: Any, place: int) -> tuple[Any, list[tuple[int, str]]]:
 def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     """An array that DuckDB reads whatever its values: valid text, times of the years 1 to 9999, no half precision."""
     kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _readable(array.cast(kind.storage_type))
     if pa.types.is_dictionary(kind):
         array = array.cast(kind.value_type)
         kind = array.type
@@ -441,6 +452,8 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
             array = array.cast(pa.string())
     elif pa.types.is_float16(kind):
         return array.cast(pa.float32()), []
+    elif pa.types.is_decimal(kind) and (kind.bit_width > 128 or kind.scale < 0):
+        return array.cast(pa.float64()), []
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _timed(array)
     try:

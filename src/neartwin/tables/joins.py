@@ -194,10 +194,9 @@ def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Ma
     found_types = source.schema()
     if isinstance(source, PostgresTable):
         check_declared(found_types, declared)
-    schema = {**found_types, **declared}
     for column in declared:
         has_column(column, found_types, "types")
-    return MappingProxyType(schema), frozenset(declared)
+    return MappingProxyType({**found_types, **declared}), frozenset(declared)
 
 
 def _declared(column: str, kind: str) -> ColumnType:

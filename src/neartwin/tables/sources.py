@@ -404,7 +404,7 @@ def source_of(
     if module == "pyarrow" and hasattr(data, "to_table"):
         data = data.to_table()
     if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and kind in {"DataFrame", "LazyFrame"}):
-        held, name, odd = framed(data, terms)
+        held, name, odd = framed(data, types or {}, terms)
         return Frame(held, snapshot or name, odd)
     made = f"; write pyarrow.table({variable(data)})" if isinstance(data, Mapping) else ""
     raise SchemaError(

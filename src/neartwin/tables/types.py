@@ -156,17 +156,11 @@ def of_code(kind: ColumnType, code: float) -> float | str | date:
     return code
 
 
-_PYTHON = {
-    ColumnType.INTEGER: int,
-    ColumnType.TEXT: str,
-    ColumnType.BOOLEAN: bool,
-    ColumnType.DATE: date,
-}
-_EXAMPLE_KEYS = {
-    ColumnType.INTEGER: "1",
-    ColumnType.TEXT: "'Ulm'",
-    ColumnType.BOOLEAN: "True",
-    ColumnType.DATE: "'2024-01-31'",
+_PYTHON = {  # the type of a key, and one as a caller writes it
+    ColumnType.INTEGER: (int, "1"),
+    ColumnType.TEXT: (str, "'Ulm'"),
+    ColumnType.BOOLEAN: (bool, "True"),
+    ColumnType.DATE: (date, "'2024-01-31'"),
 }
 
 
@@ -258,8 +252,8 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> list[Key]:
             raise QueryError(f"key {key!r} must have {len(columns)} values, one for each of {list(columns)}")
         for value, (name, kind) in zip(key, columns.items(), strict=True):
             # bool is a subclass of int, and an exact type keeps 1 and True apart
-            if value is not None and type(value) is not _PYTHON[kind]:
-                example = _EXAMPLE_KEYS[kind]
+            own, example = _PYTHON[kind]
+            if value is not None and type(value) is not own:
                 raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}; write {example}")
             if not _storable(value):
                 raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
