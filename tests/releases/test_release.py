@@ -104,8 +104,7 @@ def test_keys_stand_left_and_numbers_right_in_the_notebook_and_on_the_page(tmp_p
         assert f'<th scope="col">{number}</th>' in page
     first, _, rest = release.headline.partition(". ")
     assert len(first) < 100 < len(rest)
-    assert f'<p class="lead"><b>{first}.</b></p>' in page
-    assert f"<ul><li><b>{rest}</b></li>" in page
+    assert f"<p><b>{first}.</b> {rest}</p>" in page
     assert f"<p><b>{first}. </b>{rest}</p>" in notebook
 
 
