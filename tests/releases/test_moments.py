@@ -46,9 +46,8 @@ def released(tmp_path, rows, spend, **statistics):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**9))
         question = rows.group_by("town", keys=["Ulm", "Bonn", "nowhere"]).agg(**(statistics or ASKED))
-        return account.release(
-            account.plan(question, spend=nt.pure(spend), limits=nt.limits(max_rows_per_group=1, max_groups=1))
-        )
+        limits = nt.limits(max_rows_per_group=1, max_groups=1, loss_share=0)  # noise of the loss may open bars
+        return account.release(account.plan(question, spend=nt.pure(spend), limits=limits))
 
 
 def test_moments_without_noise_equal_numpy(tmp_path):
@@ -78,7 +77,7 @@ def test_a_samples_variance_divides_by_one_less(tmp_path, size):
         with nt.open_ledger(tmp_path / f"{spend}.db") as book:
             question = rows.agg(v=nt.variance("x", ddof=1), s=nt.stddev("x", ddof=1), p=nt.variance("x"))
             account = book.open(rows, nt.pure(10**9))
-            limits = nt.limits(max_rows_per_group=1)
+            limits = nt.limits(max_rows_per_group=1, loss_share=0)  # noise of the loss may open bars
             release = account.release(account.plan(question, spend=nt.pure(spend), limits=limits))
         for name, power, most in (("v", 1.0, 50), ("s", 0.5, math.sqrt(50))):
             (low,), (value,), (high,) = release[name].lower, release[name].values, release[name].upper
@@ -113,8 +112,7 @@ def test_no_impossible_value_is_released_however_loud_the_noise(tmp_path, spend)
     for name, low, high in [("v", 0, 25), ("s", 0, 20), ("c", -100, 100), ("r", -1, 1)]:
         statistic = release[name]
         for least, value, most in zip(statistic.lower, statistic.values, statistic.upper, strict=True):
-            ends = [end for end in (low, least, value, most, high) if end is not None]  # None is open
-            assert ends == sorted(ends), name
+            assert low <= least <= value <= most <= high, name
     for name in ("fit_intercept", "fit_x", "fit_z"):
         assert all(map(math.isfinite, release[name].values))
         assert release[name].lower[2] is release[name].upper[2] is None  # nobody is there, so nothing can be proven
