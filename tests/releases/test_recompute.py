@@ -14,12 +14,15 @@ import mpmath as mp
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from flint import arb, ctx, fmpq
 
 import neartwin as nt
+from neartwin.accounting.guarantee import Guarantee
 from neartwin.cli import main
 from neartwin.mechanisms.selection.thresholds import UnitThreshold
 from neartwin.releases.certificates import Certificate, OwnerKey
 from neartwin.releases.certificates import recompute as second
+from neartwin.releases.certificates.document import currencies
 from neartwin.releases.certificates.recompute import LAWS, UnknownError, recompute
 from neartwin.releases.provenance import _mechanism as method_of_mechanism
 from tests.fixtures import told
@@ -224,3 +227,14 @@ def test_verify_recomputes_and_refuses_what_its_owner_signed_too_low(issued):
             assert refused.exit_code == 4
             assert "recompute" in refused.output
             assert "more is lost" in refused.output or "Cauchy" in refused.output
+
+
+@pytest.mark.parametrize("rho", ["3e-10", "3e-8", "1e-7", "1/2"])
+def test_the_epsilons_stated_for_a_little_rho_agree_and_smaller_ones_do_not(rho):
+    told = currencies(Guarantee.of(nt.zcdp(rho), unit="id", neighbours="add_remove"))["approximate"]
+    loss = second.Loss(rho=Fraction(rho))
+    with ctx.workprec(second.BITS):
+        for one in told:
+            stated, delta = Fraction(one["epsilon"]), Fraction(one["delta"])
+            assert loss.delta(stated) <= arb(fmpq(delta.numerator, delta.denominator))
+            assert not loss.delta(stated * (1 - Fraction(1, 10**8))) <= arb(fmpq(delta.numerator, delta.denominator))

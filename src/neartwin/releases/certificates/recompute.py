@@ -139,8 +139,9 @@ def _concentrated(rho: arb, at: Fraction) -> arb:
     low, high, r, e = -30.0, 30.0, float(rho.mid()), float(at)
     for _ in range(80):
         one, other = low + (high - low) * 0.382, low + (high - low) * 0.618
+        # s log s - (1 + s) log(1 + s), without the digits that a great s would lose
         values = [
-            s * (r * (1 + s) - e) + s * math.log(s) - (1 + s) * math.log1p(s) for s in (math.exp(one), math.exp(other))
+            s * (r * (1 + s) - e) - s * math.log1p(1 / s) - math.log1p(s) for s in (math.exp(one), math.exp(other))
         ]
         low, high = (low, other) if values[0] < values[1] else (one, high)
     s = arb(math.exp(low))
