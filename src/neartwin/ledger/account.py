@@ -23,13 +23,13 @@ _CHECKED = ", every value checked"
 _NAMES = {"reason": "description", "what": "description", "holders": "payers"}  # of parts that an entry calls otherwise
 
 
-def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
+def entry(record: Record, hash_: str, state: str | None, rule: Rule) -> Entry:
     """One record of an account, as a reader sees it.
 
     Args:
-        page: The transaction, which has the states of reservations.
         record: The record.
         hash_: Its hash.
+        state: The state of the reservation that it made, or None.
         rule: The account's rule.
 
     Returns:
@@ -41,7 +41,9 @@ def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
     shown |= {name: rule.amounts(shown[name]) for name in shown.keys() & {"caps", "price"}}
     match event:
         case records.Reserved():
-            shown["state"] = _state(page, record.position)
+            if state is None:
+                raise LedgerError(f"reservation {record.position} is missing from its index; verify the ledger")
+            shown["state"] = state
         case records.Refused():
             shown["state"] = "refused"
         case records.Allotted(holder=holder):
@@ -50,13 +52,6 @@ def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
             pass
     kind, account = records.kind_of(event), shown.pop("account", "")
     return Entry(position=record.position, hash=hash_, kind=kind, time=record.time, account=account, **shown)
-
-
-def _state(page: Reading, position: int) -> str:
-    row = page.reservation(position)
-    if row is None:
-        raise LedgerError(f"reservation {position} is missing from its index; verify the ledger")
-    return row.state
 
 
 DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine, with its digest in the document
@@ -400,8 +395,8 @@ class Account:
             The records.
         """
         with self.database.read() as page:
-            for record, hash_ in page.newest(self.name, before, holders):
-                shown = entry(page, record, hash_, self.rule)
+            for record, hash_, state in page.newest(self.name, before, holders):
+                shown = entry(record, hash_, state, self.rule)
                 paid = page.record(shown.reserved)[0].event if holders and shown.reserved else None
                 payers = paid.holders if isinstance(paid, records.Reserved) else shown.payers
                 if holders is None or holders & set(payers):
