@@ -18,7 +18,7 @@ from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.middleware import BodyLimit, SecurityHeaders, UnexpectedErrors, Watch
+from neartwin.web.middleware import BodyLimit, GuessLimit, SecurityHeaders, UnexpectedErrors, Watch
 from neartwin.web.routes import datasets, ledger, operations, people, questions
 from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
@@ -93,6 +93,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     app.add_middleware(UnexpectedErrors)
     app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(pages.RefusalPages)
+    app.add_middleware(GuessLimit)
     app.add_middleware(SecurityHeaders, https=chosen.https)
     app.state.answered = Counter()
     app.add_middleware(Watch, answered=app.state.answered)  # added last, so outermost

@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -98,6 +99,25 @@ class Watch:
             await send(message)
 
         await self._app(scope, receive, watched)
+
+
+class GuessLimit:
+    """Refuses what `Authenticator.check` refuses, before it costs anything. The connection ends with it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        """Wrap an application."""
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on."""
+        if scope["type"] == "http":
+            try:
+                scope["app"].state.service.authenticator.check(Request(scope))
+            except AccessError as fault:
+                headers = {"Connection": "close", "Retry-After": "1"}
+                await JSONResponse(fault.as_dict(), fault.status, headers)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class UnexpectedErrors:

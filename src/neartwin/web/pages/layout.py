@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
-from neartwin.web.auth import COOKIE, Caller
+from neartwin.web.auth import COOKIE, Caller, address_of
 
 AfterJson = Annotated[str, Query(max_length=5_000)]  # JSON of what is done to an answer when it is shown
 _STATIC = Path(__file__).parent.parent / "static"
@@ -75,7 +75,8 @@ def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
     if status == 401:
         return to_signin(request)
     try:
-        caller = request.app.state.service.authenticator.by_cookie(request.cookies.get(COOKIE, ""))
+        cookie, authenticator = request.cookies.get(COOKIE, ""), request.app.state.service.authenticator
+        caller = authenticator.by_cookie(cookie, address_of(request))
     except NeartwinError:
         caller = None
     title = _TITLES.get(status, "That did not work")
