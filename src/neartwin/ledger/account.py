@@ -1,6 +1,6 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -339,13 +339,16 @@ class Account:
             raise LedgerError(f"account {self.name!r} has no reservation {position}; its history lists them")
         return event.holders
 
-    def allot(self, holder: str, target: Budget, *, by: str = "") -> Allotment:
+    def allot(
+        self, holder: str, target: Budget, *, by: str = "", check: Callable[[Reading], object] = lambda _: None
+    ) -> Allotment:
         """Set the most that one holder may spend of this account. A new amount replaces the old; the amount spent stays.
 
         Args:
             holder: The name of the holder.
             target: The limit, of the account's own kind. The amount spent so far stops a holder.
             by: The curator, for a record of the act, or "".
+            check: Called first, in the same transaction. Its error changes nothing.
 
         Returns:
             The allotment.
@@ -356,6 +359,7 @@ class Account:
         text(holder=holder, at_least=1, at_most=200)
         caps = self.rule.caps(target)
         with self.database.write() as page:
+            check(page)
             row = page.allotment(self.name, holder)
             if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
                 used_up = self.rule.written(row.spent)

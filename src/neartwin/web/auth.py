@@ -164,20 +164,17 @@ class Authenticator:
         """End a session."""
         self._store.end_session(_digest(cookie))
 
-    def by_cookie(self, cookie: str, address: str) -> Caller:
-        """The owner of a session whose token is live.
-
-        Args:
-            cookie: The cookie's value, or "".
-            address: The caller's network address.
+    def by_cookie(self, request: Request) -> Caller:
+        """The owner of the request's session, whose token is live.
 
         Raises:
             AccessError: Status 401 without such a session, 429 after too many requests.
         """
+        cookie = request.cookies.get(COOKIE, "")
         identity = self._store.session(_digest(cookie)) if cookie else None
         record = self._store.token(identity) if identity else None
         if record is None or not record[0].live(datetime.now(UTC)):
-            raise self._refused(cookie, address) if cookie else unauthenticated()
+            raise self._refused(cookie, address_of(request)) if cookie else unauthenticated()
         self._memory.remember(cookie)
         self.rates.take(record[0].id)
         return Caller.of(record[0], _csrf(cookie))
@@ -225,8 +222,7 @@ def bearer(request: Request, authenticator: Authenticator) -> Token | None:
     scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
     if not scheme:
         return None
-    known = scheme.lower() == "bearer"
-    return authenticator.by_token(token_text.strip() if known else "", address_of(request))
+    return authenticator.by_token(token_text.strip() if scheme.lower() == "bearer" else "", address_of(request))
 
 
 def address_of(request: Request) -> str:
@@ -248,7 +244,7 @@ def caller_of(request: Request, sent: str) -> Caller:
     authenticator: Authenticator = request.app.state.service.authenticator
     if (token := bearer(request, authenticator)) is not None:
         return Caller.of(token)
-    caller = authenticator.by_cookie(request.cookies.get(COOKIE, ""), address_of(request))
+    caller = authenticator.by_cookie(request)
     if request.method not in _SAFE:
         same_site = request.headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
         if not same_site or not compare_digest(sent.encode(), caller.csrf.encode()):

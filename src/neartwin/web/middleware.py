@@ -46,9 +46,6 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and add headers to the answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -81,9 +78,6 @@ class Watch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         state = scope.setdefault("state", {})
 
         async def watched(message: Message) -> None:
@@ -99,25 +93,6 @@ class Watch:
             await send(message)
 
         await self._app(scope, receive, watched)
-
-
-class GuessLimit:
-    """Refuses what `Authenticator.check` refuses, before it costs anything. The connection ends with it."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap an application."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        if scope["type"] == "http":
-            try:
-                scope["app"].state.service.authenticator.check(Request(scope))
-            except AccessError as fault:
-                headers = {"Connection": "close", "Retry-After": "1"}
-                await JSONResponse(fault.as_dict(), fault.status, headers)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
 
 
 class UnexpectedErrors:
@@ -144,8 +119,11 @@ class UnexpectedErrors:
                 await JSONResponse(UnexpectedError().as_dict(), 500)(scope, receive, send)
 
 
-class BodyLimit:
-    """Refuses a body above a size: at once where the request says its size, else while it is read."""
+class RequestLimit:
+    """Refuses what `Authenticator.check` refuses, and a body above a size, before they cost anything.
+
+    A body is refused at once where the request says its size, else while it is read. The connection ends with a refusal.
+    """
 
     def __init__(self, app: ASGIApp, *, most: int, seconds: float) -> None:
         """Wrap an application.
@@ -163,6 +141,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         try:
+            scope["app"].state.service.authenticator.check(Request(scope))
             body = await self._body(scope, receive)
         except AccessError as fault:
             await JSONResponse(fault.as_dict(), fault.status, {"Connection": "close"})(scope, receive, send)

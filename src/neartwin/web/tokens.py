@@ -112,9 +112,8 @@ class VerifiedSecrets:
 
     def knows(self, secret: str, token_hash: str) -> bool:
         """Whether the secret was right for this hash in the last minute."""
-        now = datetime.now(UTC)
-        known_hash, until = self._right.get(self._digest(secret), (None, now))
-        return known_hash == token_hash and until > now
+        known_hash, until = self._right.get(self._digest(secret), (None, datetime.now(UTC)))
+        return known_hash == token_hash and until > datetime.now(UTC)
 
     def right(self, secret: str, token_hash: str) -> bool:
         """Whether the secret is the one behind the hash."""

@@ -163,14 +163,16 @@ class Reading:
                 yield row.position, row.account, row.line, row.hash
             last = rows[-1].position
 
-    def acts(self, account: str | None = None) -> Iterator[tuple[Record, str]]:
-        """The records of acts in order, with their hashes: those about one account, or all."""
+    def acts(self, account: str | None = None) -> Iterator[tuple[int, str, str, records.Acted]]:
+        """The acts in order, with their records' positions, hashes and times: those about one account, or all."""
         marked = schema.record.c.line.like(
             '%"kind":"act"%'
         )  # a quotation mark inside a text is written with a backslash
         here = sa.true() if account is None else schema.record.c.account == account
         for row in self._connection.execute(_OF_ACCOUNTS.where(marked, here).order_by(schema.record.c.position)):
-            yield self._readable(row.position, row.line), row.hash
+            record = self._readable(row.position, row.line)
+            if isinstance(record.event, records.Acted):
+                yield row.position, row.hash, record.time, record.event
 
     def sources(self) -> Iterator[tuple[str, str]]:
         """Each account with a source of it, in the order of the records."""

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
-from neartwin.web.auth import COOKIE, Caller, address_of
+from neartwin.web.auth import COOKIE, Caller
 
 AfterJson = Annotated[str, Query(max_length=5_000)]  # JSON of what is done to an answer when it is shown
 _STATIC = Path(__file__).parent.parent / "static"
@@ -59,7 +59,9 @@ class RefusalPages:
             nonlocal status, body
             if message["type"] == "http.response.start":
                 json_sent = (b"content-type", b"application/json") in message["headers"]
-                status = message["status"] if json_sent and message["status"] >= 400 else 0
+                # a page costs time
+                guess = message["status"] == 429 and (b"connection", b"close") in message["headers"]
+                status = message["status"] if json_sent and not guess and message["status"] >= 400 else 0
             if not status:
                 await send(message)
             elif message["type"] == "http.response.body":
@@ -75,8 +77,7 @@ def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
     if status == 401:
         return to_signin(request)
     try:
-        cookie, authenticator = request.cookies.get(COOKIE, ""), request.app.state.service.authenticator
-        caller = authenticator.by_cookie(cookie, address_of(request))
+        caller = request.app.state.service.authenticator.by_cookie(request)
     except NeartwinError:
         caller = None
     title = _TITLES.get(status, "That did not work")
