@@ -87,7 +87,14 @@ class Database:
     def write(self) -> Iterator[Writing]:
         """A transaction that holds the ledger alone and is on disk when the block ends. An error undoes all of it."""
         with self.connection(writes=True) as connection:
-            self._lock(connection)
+            if connection.dialect.name == "postgresql":
+                # per transaction, so that a connection pooler in between cannot lose it
+                connection.exec_driver_sql(
+                    f"SELECT set_config('lock_timeout', '{PATIENCE}s', true), set_config('synchronous_commit', "
+                    "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
+                    "ELSE current_setting('synchronous_commit') END, true)"
+                )
+                connection.execute(sa.select(schema.ledger.c.id).with_for_update())
             yield Writing(connection)
 
     @contextmanager
@@ -139,16 +146,6 @@ class Database:
         sa.event.listen(engine, "connect", _set_up_sqlite if sqlite else _set_up_postgresql)
         weakref.finalize(self, _dispose, engine, os.getpid())  # for callers who never close
         return engine
-
-    def _lock(self, connection: sa.Connection) -> None:
-        if connection.dialect.name == "postgresql":
-            # per transaction, so that a connection pooler in between cannot lose it
-            connection.exec_driver_sql(
-                f"SELECT set_config('lock_timeout', '{PATIENCE}s', true), set_config('synchronous_commit', "
-                "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
-                "ELSE current_setting('synchronous_commit') END, true)"
-            )
-            connection.execute(sa.select(schema.ledger.c.id).with_for_update())
 
     def _check_file(self) -> None:
         """Refuse a file of another program before anything in it is touched; turn on the log of a new one."""
