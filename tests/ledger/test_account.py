@@ -278,3 +278,22 @@ def test_query_1000_sends_the_statements_of_query_2(tmp_path):
         assert len(taken[2][0]) > taken[2][1] >= 6  # what is read, and at least six rows that change
         assert taken[1000] == taken[2]
         assert prices._fitted.cache_info().misses == 1
+
+
+def test_a_history_of_any_length_is_one_query(tmp_path):
+    sent = []
+    with Book(tmp_path / "budget.db") as ledger:
+        account = ledger.open(PEOPLE, pure(1))
+        event.listen(ledger._database._engine, "checkout", lambda c, *_: c.set_trace_callback(sent.append))
+        for number in range(20):
+            ticket = account.reserve("plan", str(number), pure("0.001"))
+            if number % 2:
+                account.settle(ticket, b"answer")
+        sent.clear()
+        states = [entry.state for entry in account.history() if entry.kind == "reserve"]
+        assert [text for text in sent if text.startswith("SELECT")] == sent[1:-1]  # between BEGIN and its end
+        assert (len(sent), states) == (3, ["reserved", "settled"] * 10)
+        with ledger._database.write() as page:
+            page.connection.exec_driver_sql("DELETE FROM neartwin_reservation WHERE state = 'settled'")
+        with pytest.raises(LedgerError, match="is missing from its index"):
+            account.history()

@@ -58,6 +58,7 @@ PAGES = {
     ("GET", "/data/{name}/budget"): EVERYONE,
     ("POST", "/data/{name}/budget"): {"analyst"},
     ("POST", "/data/{name}/budget/{position}"): {"curator"},
+    ("POST", "/data/{name}/budget/{position}/withdraw"): {"analyst"},
     ("GET", "/data/{name}/ask"): {"analyst", "curator"},
     ("POST", "/data/{name}/ask"): {"analyst", "curator"},
     ("GET", "/jobs/{identity}"): {"analyst"},

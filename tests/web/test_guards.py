@@ -6,6 +6,9 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 import psutil
 import pyarrow as pa
@@ -21,9 +24,10 @@ from neartwin.web.errors import UnexpectedError
 from neartwin.web.service import Settings
 from neartwin.web.workers import _exchange, lost
 from tests.web.conftest import ASK, bearer, released
-from tests.web.server import serving
+from tests.web.server import serving, without_processes
 
 SHAPE = {"code", "error", "message", "name", "value", "rule", "remedy"}
+AFTER = datetime.now(UTC) + timedelta(days=1)
 
 
 def test_every_answer_carries_the_headers_that_bind_a_browser(client, tokens):
@@ -75,6 +79,43 @@ def test_too_many_requests_are_refused_and_others_are_not(directory, tokens):
         assert client.get("/v1/me", headers=bearer(tokens["auditor"])).status_code == 200
         wrong = [client.get("/v1/me", headers=bearer(f"nt_{i}_0")).status_code for i in range(8)]
         assert wrong[-1] == 429  # guessing is slowed before a hash is computed
+
+
+def test_guesses_are_refused_by_address_before_a_token_is_looked_up(directory, tokens, monkeypatch):
+    app = create_app(directory, Settings(workers=1, burst=5, per_second=0.001))
+    ada, carol, wrong = bearer(tokens["analyst"]), bearer(tokens["curator"]), bearer("nt_0123456789abcdef_" + "0" * 64)
+    with without_processes(), TestClient(app) as client:
+        other = TestClient(app, client=("10.0.0.2", 1))
+        other.post("/v1/session", json={"token": tokens["auditor"]})
+        session = {"Cookie": f"neartwin_session={other.cookies['neartwin_session']}"}
+        other.cookies.clear()
+        for headers in (wrong, bearer("hello"), {"Authorization": "Basic x"}, {"Cookie": "neartwin_session=x"}, wrong):
+            assert client.get("/v1/me", headers=ada).status_code == 200
+            assert client.get("/v1/me", headers=headers).status_code == 401
+        asked, token = [], directory.store.token
+        monkeypatch.setattr(directory.store, "token", lambda identity: asked.append(identity) or token(identity))
+        guesses = [client.get("/v1/me", headers=headers) for headers in (wrong, bearer("hello"), carol)]
+        guesses += [client.get("/data", headers={"Cookie": "neartwin_session=x"}), client.post("/signin", data={})]
+        guesses.append(client.post("/v1/session", json={"token": tokens["curator"]}))
+        assert [(one.status_code, one.headers["connection"]) for one in guesses] == [(429, "close")] * 6
+        assert {one.headers["x-frame-options"] for one in guesses} == {"DENY"}
+        assert asked == []
+        assert client.get("/healthz").status_code == client.get("/signin").status_code == 200
+        assert other.get("/v1/me", headers=carol).status_code == 200  # from another address
+        assert client.get("/v1/me", headers=session).status_code == 200  # seen lately, wherever
+        assert client.get("/v1/me", headers=carol).status_code == 200
+        directory.store.revoke(tokens["curator"].split("_")[1], by="console")
+        codes = [other.get("/v1/me", headers=carol).status_code, client.get("/v1/me", headers=carol).status_code]
+        assert codes == [401, 429]  # a revoked token is a guess
+
+
+def test_a_sessions_cookie_is_no_secret_of_a_token_without_a_hash(client, directory, tokens):
+    oidc = replace(made.new_token("emma", "curator")[0], id="0" * 32)
+    directory.store.admit(oidc)
+    cookie = "abc"  # one that has no underscore
+    directory.store.start_session(sha256(cookie.encode()).hexdigest(), tokens["analyst"].split("_")[1], AFTER, by="ada")
+    assert client.get("/v1/me", headers={"Cookie": f"neartwin_session={cookie}"}).json()["name"] == "ada"
+    assert client.get("/v1/me", headers=bearer(f"nt_{oidc.id}_{cookie}")).status_code == 401
 
 
 def test_internal_fault_is_logged_by_kind_and_hidden_from_the_caller(directory, tokens, monkeypatch, caplog):

@@ -16,12 +16,13 @@ from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
+from neartwin.errors import AccessError
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Rule
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
-from tests.web.conftest import registered
+from tests.web.conftest import bearer, registered
 from tests.web.matrix import EVERYONE, PAGES, STRANGERS
 from tests.web.server import without_processes
 
@@ -417,6 +418,34 @@ def test_more_budget_is_asked_for_read_in_words_and_approved_once(client, direct
     client.post(f"{budget}/{position}", data={"csrf": csrf, "action": "decline", "reason": "too much"})
     signed("analyst")
     assert "carol declined: too much" in text_of(client.get(budget))
+    assert directory.verify().whole
+
+
+def test_whoever_asked_for_budget_withdraws_it_and_nobody_else(client, directory, signed):
+    account, budget = directory.books.account("purchases"), "/data/purchases/budget"
+    bert = bearer(directory.mint("bert", "analyst", by="console")[1])
+    before, csrf = account.allotment("analyst:ada"), signed("analyst")
+    wish = {"csrf": csrf, "holder": "analyst:ada", "target": "epsilon=2", "reason": "the report"}
+    assert "Withdraw it" in client.post(budget, data=wish).text
+    position = directory.store.requests("purchases")[0]["position"]
+    withdraw = f"{budget}/{position}/withdraw"
+    assert client.post(withdraw, data={"csrf": "guessed"}).status_code == 403
+    assert client.post(f"{budget}/{position + 1}/withdraw", data={"csrf": csrf}).status_code == 404
+    assert client.post(withdraw, headers=bert).status_code == 404
+    csrf = signed("curator")
+    assert "Withdraw it" not in client.get(budget).text
+    csrf = signed("analyst")
+    gone = client.post(withdraw, data={"csrf": csrf})
+    assert ("ada withdrew it" in text_of(gone), "It waits for a curator" in text_of(gone)) == (True, False)
+    assert client.post(withdraw, data={"csrf": csrf}).status_code == 409
+    csrf = signed("curator")
+    for action in ("approve", "decline"):  # it is gone
+        sent = {"csrf": csrf, "action": action, "reason": "no"}
+        assert client.post(f"{budget}/{position}", data=sent).status_code == 409
+    with pytest.raises(AccessError, match="waits no more"):  # as from a page that was read before
+        directory.allot("purchases", "analyst:ada", pure(2), by="carol", answers=position)
+    assert account.allotment("analyst:ada") == before
+    assert [act.what for act in directory.books.acts("purchases")][-2:] == ["request", "withdraw"]
     assert directory.verify().whole
 
 

@@ -3,18 +3,22 @@
 import re
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
 from click.testing import CliRunner
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
-from neartwin.errors import AccessError
+from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import records, wishes
 from neartwin.web.data_directory import DataDirectory
+from neartwin.web.errors import status_of
 from neartwin.web.store import store
 from neartwin.web.tokens import new_token
-from tests.web.conftest import bearer
+from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F401 - fixtures
+from tests.ledger.test_races import run_processes
+from tests.web.conftest import bearer, registered
 
 CAP = {"target": {"epsilon": "2"}, "reason": "the board"}
 TOKEN = {"name": "dora", "role": "curator", "days": 30}
@@ -91,8 +95,8 @@ def test_a_terminal_makes_the_next_curator_where_none_is_left(directory, two, to
 
 @pytest.mark.slow
 def test_the_terminal_is_one_person(client, directory, tokens, two):
-    place = ["--data", str(directory.place)]
-    make = ["token", "dora", *place, "--role", "curator", "--days", "30"]
+    where = ["--data", str(directory.place)]
+    make = ["token", "dora", *where, "--role", "curator", "--days", "30"]
     raise_cap = [
         "ledger",
         "raise",
@@ -210,3 +214,62 @@ def test_a_wish_waits_in_a_backup_too(client, directory, two, tmp_path):
         again.books.raise_cap("purchases", pure(2), "the board", by="carl")
         assert again.books.account("purchases").caps["epsilon"] == 2
         assert again.verify().whole
+
+
+ROUNDS = 8
+
+
+def tried(act):
+    """The error's status, or 0 where the act was done."""
+    try:
+        act()
+    except NeartwinError as refusal:
+        return status_of(refusal)
+    return 0
+
+
+def approve(folder, ledger, who, start, results):
+    """Do all that another process does at the same moment: wish or agree, agree with carol, answer a request."""
+    said = []
+    with DataDirectory(folder / who, ledger) as directory:
+        waiting = {one["holder"]: one["position"] for one in directory.store.requests("purchases")}
+        raised, allot = partial(directory.books.raise_cap, "purchases", by=who), partial(directory.allot, "purchases")
+        for number in range(ROUNDS):
+            holder = f"analyst:{number}"
+            acts = (
+                partial(raised, pure(2 + 2 * number)),
+                partial(raised, pure(3 + 2 * number), "of carol"),
+                partial(allot, holder, pure("0.1"), by=who, answers=waiting[holder]),
+            )
+            for act in acts:
+                start.wait(60)
+                said.append(tried(act))
+    results.put((who, said))
+
+
+@pytest.mark.slow  # processes start
+def test_two_processes_that_approve_at_one_moment_do_it_once_and_both_are_recorded(tmp_path, purchases, place):  # noqa: F811
+    with registered(tmp_path / "house", purchases, ledger=place) as directory:
+        directory.books.need_two_people(by="console")
+        for number in range(ROUNDS):
+            with pytest.raises(AccessError, match="second person"):
+                directory.books.raise_cap("purchases", pure(3 + 2 * number), "of carol", by="carol")
+            body = {"dataset": "purchases", "holder": f"analyst:{number}", "target": "epsilon=0.1", "reason": "more"}
+            directory.store.request(str(number), "request", body)
+        said = dict(run_processes(2, partial(approve, tmp_path), place))
+        for first, second, expected in zip(*said.values(), [(0, 428), (0, 409), (0, 409)] * ROUNDS, strict=True):
+            assert tuple(sorted((first, second))) == expected
+        acts = directory.books.acts("purchases")
+        assert [act.what for act in acts].count("cap") == 2 * ROUNDS
+        assert [act.what for act in acts].count("allot") == ROUNDS
+        history = directory.books.account("purchases").history()
+        assert [entry.kind for entry in history].count("raise") == 2 * ROUNDS
+        assert [entry.kind for entry in history].count("allot") == ROUNDS
+        for number in range(ROUNDS):
+            both = [(act.who, act.what) for act in acts if f'"epsilon={2 + 2 * number}"' in act.body]
+            (wished, wish), (raised, cap_) = both
+            assert {wished, raised} == set(said)
+            assert (wish, cap_) == ("wish", "cap")
+        assert len([act for act in acts if act.what == "agree" and act.who in said]) == 2 * ROUNDS
+        assert cap(directory) == 1 + 2 * ROUNDS
+        assert directory.verify().whole

@@ -12,7 +12,7 @@ from rich.console import Console
 from neartwin.accounting.budgets import budget_in
 from neartwin.cli.options import Sample, json_option
 from neartwin.cli.output import NOT_WHOLE, report_errors, show_table, stderr
-from neartwin.ledger import Account, Book, Fault, Head, anchors
+from neartwin.ledger import Account, Book, Head, anchors
 
 
 @click.group()
@@ -72,12 +72,13 @@ def verify(*, path: str, heads: tuple[str, ...], places: tuple[str, ...], as_jso
     Where a service keeps its data sets and tokens beside the ledger, they are compared with the curators' recorded acts.
     Exit code 4 when anything is wrong. A certificate's signature is checked by `neartwin certificate verify`.
     """
+    from neartwin.web.store import integrity
+
     known_heads = [_head(text) for text in heads]
     known_heads += [head for place in (*places, *_beside(path)) if (head := anchors.kept(place)) is not None]
     with Book.existing(path) as book:
-        verdict = book.verify()
+        verdict = book.verify(also=integrity.faults)
         faults = list(verdict.faults)
-        faults += _of_service(path)
         for head in known_heads:
             faults += [fault for fault in book.verify(head).faults if fault not in faults]
     if as_json:
@@ -153,19 +154,6 @@ def restore(archive: str, path: str, head: str) -> None:
 def _beside(path: str) -> tuple[str, ...]:
     """The file beside a ledger's that keeps a head, where a service or `neartwin ledger anchor` writes it."""
     return () if "://" in path else (f"{path}.head",)
-
-
-def _of_service(path: str) -> tuple[Fault, ...]:
-    """The faults of a service's tables in the same database. Reading does not change them."""
-    from neartwin.ledger.store import Database
-    from neartwin.web.store import integrity
-
-    database = Database(path, start=None)
-    try:
-        with database.read() as page:
-            return integrity.faults(page)
-    finally:
-        database.close()
 
 
 def _head(text: str) -> Head:

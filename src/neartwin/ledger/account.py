@@ -1,6 +1,6 @@
 """An account: the budget of one population, spent before data is read and never given back."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
@@ -23,13 +23,13 @@ _CHECKED = ", every value checked"
 _NAMES = {"reason": "description", "what": "description", "holders": "payers"}  # of parts that an entry calls otherwise
 
 
-def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
+def entry(record: Record, hash_: str, state: str | None, rule: Rule) -> Entry:
     """One record of an account, as a reader sees it.
 
     Args:
-        page: The transaction, which has the states of reservations.
         record: The record.
         hash_: Its hash.
+        state: The state of the reservation that it made, or None.
         rule: The account's rule.
 
     Returns:
@@ -41,7 +41,9 @@ def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
     shown |= {name: rule.amounts(shown[name]) for name in shown.keys() & {"caps", "price"}}
     match event:
         case records.Reserved():
-            shown["state"] = _state(page, record.position)
+            if state is None:
+                raise LedgerError(f"reservation {record.position} is missing from its index; verify the ledger")
+            shown["state"] = state
         case records.Refused():
             shown["state"] = "refused"
         case records.Allotted(holder=holder):
@@ -50,13 +52,6 @@ def entry(page: Reading, record: Record, hash_: str, rule: Rule) -> Entry:
             pass
     kind, account = records.kind_of(event), shown.pop("account", "")
     return Entry(position=record.position, hash=hash_, kind=kind, time=record.time, account=account, **shown)
-
-
-def _state(page: Reading, position: int) -> str:
-    row = page.reservation(position)
-    if row is None:
-        raise LedgerError(f"reservation {position} is missing from its index; verify the ledger")
-    return row.state
 
 
 DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine, with its digest in the document
@@ -344,13 +339,16 @@ class Account:
             raise LedgerError(f"account {self.name!r} has no reservation {position}; its history lists them")
         return event.holders
 
-    def allot(self, holder: str, target: Budget, *, by: str = "") -> Allotment:
+    def allot(
+        self, holder: str, target: Budget, *, by: str = "", check: Callable[[Reading], object] = lambda _: None
+    ) -> Allotment:
         """Set the most that one holder may spend of this account. A new amount replaces the old; the amount spent stays.
 
         Args:
             holder: The name of the holder.
             target: The limit, of the account's own kind. The amount spent so far stops a holder.
             by: The curator, for a record of the act, or "".
+            check: Called first, in the same transaction. Its error changes nothing.
 
         Returns:
             The allotment.
@@ -361,6 +359,7 @@ class Account:
         text(holder=holder, at_least=1, at_most=200)
         caps = self.rule.caps(target)
         with self.database.write() as page:
+            check(page)
             row = page.allotment(self.name, holder)
             if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
                 used_up = self.rule.written(row.spent)
@@ -400,8 +399,8 @@ class Account:
             The records.
         """
         with self.database.read() as page:
-            for record, hash_ in page.newest(self.name, before, holders):
-                shown = entry(page, record, hash_, self.rule)
+            for record, hash_, state in page.newest(self.name, before, holders):
+                shown = entry(record, hash_, state, self.rule)
                 paid = page.record(shown.reserved)[0].event if holders and shown.reserved else None
                 payers = paid.holders if isinstance(paid, records.Reserved) else shown.payers
                 if holders is None or holders & set(payers):

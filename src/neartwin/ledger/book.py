@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -29,12 +30,13 @@ from neartwin.ledger import anchors, records
 from neartwin.ledger.account import Account, claimed, refuse_taken
 from neartwin.ledger.store import Database, Reading, Writing
 from neartwin.ledger.values import Act, Head, Population, Rule
-from neartwin.ledger.verify import Chain, Replay, Verdict, verified
+from neartwin.ledger.verify import Chain, Fault, Replay, Verdict, verified
 from neartwin.ledger.wishes import CONSOLE, Wish, agreed, refusal, standing
 
 _FIRST = {"archive": "neartwin ledger", "version": 1}
 TableRow = dict[str, Any]  # the name of a "table", and a "row" of it, by column
 ReadRows = Callable[[Reading], Iterable[TableRow]]
+FindFaults = Callable[[Reading], Iterable[Fault]]
 PutRows = Callable[[Writing, list[TableRow]], None]
 PathLike = str | os.PathLike[str]
 
@@ -276,7 +278,7 @@ class Book:
                     )
                 refuse_taken(page, population.name, places)
                 rule = Rule.of(terms)
-                event = records.Opened(
+                opened = records.Opened(
                     account=population.name,
                     unit=population.unit,
                     relation=population.relation,
@@ -285,8 +287,7 @@ class Book:
                     pools=tuple((pool.name, pool.unit) for pool in terms.pools),
                     caps=rule.named(terms.caps),
                 )
-                page.append(event)
-                opened = event
+                page.append(opened)
             else:
                 self._check_terms(page, opened, population, target)
             claimed(page, population.name, places)
@@ -382,16 +383,15 @@ class Book:
         with self._database.read() as page:
             return tuple(
                 Act(
-                    position=record.position,
+                    position=position,
                     hash=hash_,
-                    time=event.happened or record.time,
+                    time=event.happened or time,
                     account=event.account,
                     who=event.who,
                     what=event.what,
                     body=event.body,
                 )
-                for record, hash_ in page.acts(account)
-                if isinstance(event := record.event, records.Acted)
+                for position, hash_, time, event in page.acts(account)
             )
 
     def head(self) -> Head:
@@ -408,7 +408,7 @@ class Book:
         with self._database.write():
             pass
 
-    def verify(self, head: Head | None = None) -> Verdict:
+    def verify(self, head: Head | None = None, also: Callable[[Reading], Iterable[Fault]] = lambda _: ()) -> Verdict:
         """Check the records, and report every change, removal and reordering.
 
         A ledger put back to an older state is whole, and so is one rewritten from some record on. Only a head kept
@@ -416,12 +416,14 @@ class Book:
 
         Args:
             head: A head that was kept elsewhere, such as in a certificate, or None.
+            also: Finds the faults of other tables of the database, in the same transaction.
 
         Returns:
             The verdict, with all faults.
         """
         with self._database.read() as page:
-            return verified(page, head)
+            verdict = verified(page, head)
+            return replace(verdict, faults=(*verdict.faults, *also(page)))
 
     def export(self, path: PathLike, rows: ReadRows = lambda _: ()) -> Head:
         """Write the whole ledger as JSON lines to a new file, verified.

@@ -10,7 +10,7 @@ kept elsewhere reveals them.
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from neartwin.errors import LedgerError
 from neartwin.ledger import records
@@ -177,9 +177,7 @@ class Replay:
             state = "settled"
             self.documents[position] = (event.digest, event.size)
             self.asks.setdefault(self._requests[event.reserved], event.reserved)
-        self.reservations[event.reserved] = ReservationRow(
-            position=row.position, account=row.account, key=row.key, state=state, closed=position
-        )
+        self.reservations[event.reserved] = replace(row, state=state, closed=position)
         return ""
 
     def disagreements(self, page: Reading) -> Iterator[tuple[int, str]]:

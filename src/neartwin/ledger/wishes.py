@@ -59,10 +59,10 @@ def standing(page: Reading) -> Standing:
     """The rule of two people, as the acts so far make it."""
     needed, waiting, makers = False, dict[int, Wish](), defaultdict[str, set[str]](set)
     oldest = datetime.now(UTC) - timedelta(days=DAYS)
-    for record, _ in page.acts():
-        match record.event:
-            case records.Acted(what="wish", who=who, body=act) if datetime.fromisoformat(record.time) > oldest:
-                waiting[record.position] = Wish(record.position, who, act)
+    for position, _, time, event in page.acts():
+        match event:
+            case records.Acted(what="wish", who=who, body=act) if datetime.fromisoformat(time) > oldest:
+                waiting[position] = Wish(position, who, act)
             case records.Acted(what="agree", body=body):
                 done = waiting.get(json.loads(body)["wish"])
                 waiting = {at: one for at, one in waiting.items() if done is None or one.act != done.act}

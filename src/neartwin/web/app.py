@@ -18,7 +18,7 @@ from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.middleware import BodyLimit, SecurityHeaders, UnexpectedErrors, Watch
+from neartwin.web.middleware import RequestLimit, SecurityHeaders, UnexpectedErrors, Watch
 from neartwin.web.routes import datasets, ledger, operations, people, questions
 from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
@@ -83,15 +83,15 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
         redirect_slashes=False,
     )
-    for router in (questions.router, datasets.router, people.router, ledger.router):  # the most asked first
-        app.include_router(router, prefix="/v1")
+    for part in (questions, datasets, people, ledger):  # the most asked first
+        app.include_router(part.router, prefix="/v1")
     app.include_router(operations.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)
     _tell_how_to_sign(app)
     errors.install(app)
     app.add_middleware(UnexpectedErrors)
-    app.add_middleware(BodyLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
+    app.add_middleware(RequestLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(pages.RefusalPages)
     app.add_middleware(SecurityHeaders, https=chosen.https)
     app.state.answered = Counter()

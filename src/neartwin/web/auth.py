@@ -86,22 +86,30 @@ class RateLimiter:
     _left: "OrderedDict[str, tuple[float, float]]" = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def check(self, who: str) -> float:
+        """The requests that a caller may send now, from 1. Nothing is counted.
+
+        Raises:
+            AccessError: Status 429, after too many requests.
+        """
+        left, then = self._left.get(who, (self.burst, 0.0))
+        left = min(self.burst, left + (time.monotonic() - then) * self.per_second)
+        if left < 1:
+            rule = f"must be at most {self.per_second:g} a second"
+            raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
+        return left
+
     def take(self, who: str) -> None:
         """Count one request.
 
         Raises:
             AccessError: Status 429, after too many requests.
         """
-        now = time.monotonic()
         with self._lock:
-            left, then = self._left.pop(who, (self.burst, now))
-            left = min(self.burst, left + (now - then) * self.per_second)
-            self._left[who] = (left - 1 if left >= 1 else left, now)
+            self._left[who] = (self.check(who) - 1, time.monotonic())
+            self._left.move_to_end(who)
             if len(self._left) > _REMEMBERED:
                 self._left.popitem(last=False)
-        if left < 1:
-            rule = f"must be at most {self.per_second:g} a second"
-            raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
 
 
 class Authenticator:
@@ -110,8 +118,8 @@ class Authenticator:
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
         """Tokens and sessions are in the store. Rates belong to this process, because they protect its machine."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
-        self._rates = RateLimiter(burst, per_second)
-        self.strangers = RateLimiter(burst, per_second)  # by address
+        self.rates = RateLimiter(burst, per_second)  # by token, or by address without one
+        self._wrong = RateLimiter(burst, min(1, per_second))  # tokens, by address
         self._sign_ins = RateLimiter(_SIGN_INS, 0.1)  # by token: each is a record of the ledger
         self._unproved = RateLimiter(_GUESSES, 1)  # by token and address
 
@@ -127,17 +135,16 @@ class Authenticator:
         """
         identity, secret = tokens.parts(token_text)
         record = self._store.token(identity) if identity else None
-        if record is None:
-            self.strangers.take(address)
-            raise unauthenticated()
-        if not self._memory.knows(secret, record[1]):
-            # before the costly check: guessing cannot keep the machine busy
-            self._unproved.take(f"{identity} {address}")
-            if not self._memory.right(secret, record[1]):
-                raise unauthenticated()
-        if not record[0].live(datetime.now(UTC)):
-            raise unauthenticated()
-        self._rates.take(record[0].id)
+        if record is not None and not self._memory.knows(secret, record[1]):
+            try:  # before the costly check: guessing cannot keep the machine busy
+                self._unproved.take(f"{identity} {address}")
+            except AccessError:
+                self._wrong.take(address)
+                raise
+            record = record if self._memory.right(secret, record[1]) else None
+        if record is None or not record[0].live(datetime.now(UTC)):
+            raise self._refused(secret, address)
+        self.rates.take(record[0].id)
         return record[0]
 
     def sign_in(self, token: Token) -> tuple[str, str]:
@@ -150,24 +157,46 @@ class Authenticator:
         cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
         self._store.start_session(_digest(cookie), token.id, ends, by=token.name)
+        self._memory.remember(cookie)
         return cookie, _csrf(cookie)
 
     def sign_out(self, cookie: str) -> None:
         """End a session."""
         self._store.end_session(_digest(cookie))
 
-    def by_cookie(self, cookie: str) -> Caller:
-        """The owner of a session whose token is live.
+    def by_cookie(self, request: Request) -> Caller:
+        """The owner of the request's session, whose token is live.
 
         Raises:
             AccessError: Status 401 without such a session, 429 after too many requests.
         """
+        cookie = request.cookies.get(COOKIE, "")
         identity = self._store.session(_digest(cookie)) if cookie else None
         record = self._store.token(identity) if identity else None
         if record is None or not record[0].live(datetime.now(UTC)):
-            raise unauthenticated()
-        self._rates.take(record[0].id)
+            raise self._refused(cookie, address_of(request)) if cookie else unauthenticated()
+        self._memory.remember(cookie)
+        self.rates.take(record[0].id)
         return Caller.of(record[0], _csrf(cookie))
+
+    def _refused(self, secret: str, address: str) -> AccessError:
+        """The refusal of a wrong secret, which counts for its address."""
+        self._memory.forget(secret)
+        self._wrong.take(address)
+        return unauthenticated()
+
+    def check(self, request: Request) -> None:
+        """Refuse a guess from an address that sent too many wrong ones. This reads no database.
+
+        A guess is a token, cookie or form that a stranger sends. A secret that was right lately is none.
+
+        Raises:
+            AccessError: Status 429.
+        """
+        sent, cookie = request.headers.get("authorization", ""), request.cookies.get(COOKIE, "")
+        secret = tokens.parts(sent.partition(" ")[2].strip())[1] or cookie
+        if (sent or cookie or request.method not in _SAFE) and secret not in self._memory:
+            self._wrong.check(address_of(request))
 
 
 def unauthenticated() -> AccessError:
@@ -193,9 +222,7 @@ def bearer(request: Request, authenticator: Authenticator) -> Token | None:
     scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
     if not scheme:
         return None
-    if scheme.lower() != "bearer":
-        raise unauthenticated()
-    return authenticator.by_token(token_text.strip(), address_of(request))
+    return authenticator.by_token(token_text.strip() if scheme.lower() == "bearer" else "", address_of(request))
 
 
 def address_of(request: Request) -> str:
@@ -217,7 +244,7 @@ def caller_of(request: Request, sent: str) -> Caller:
     authenticator: Authenticator = request.app.state.service.authenticator
     if (token := bearer(request, authenticator)) is not None:
         return Caller.of(token)
-    caller = authenticator.by_cookie(request.cookies.get(COOKIE, ""))
+    caller = authenticator.by_cookie(request)
     if request.method not in _SAFE:
         same_site = request.headers.get("sec-fetch-site", "same-origin") in {"same-origin", "none"}
         if not same_site or not compare_digest(sent.encode(), caller.csrf.encode()):

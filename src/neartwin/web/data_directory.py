@@ -4,6 +4,7 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +24,8 @@ from neartwin.tables.sources import places_of
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
 from neartwin.web.policy import unknown
-from neartwin.web.store import Store, backup
+from neartwin.web.store import Store, backup, integrity
+from neartwin.web.store.requests import requests_in
 
 Tables = Mapping[str, Rows | OtherTable]
 CURATOR = "curator"
@@ -281,7 +283,7 @@ class DataDirectory:
         theirs = [f"{name}.{column}" for name, other in self.tables(dataset).items() for column in schema_of(other)]
         return [*self.rows(dataset).table.schema, *theirs]
 
-    def allot(self, name: str, holder: str, target: Budget, *, by: str) -> records.Allotment:
+    def allot(self, name: str, holder: str, target: Budget, *, by: str, answers: int = 0) -> records.Allotment:
         """Set the amount that one holder may spend of a data set.
 
         Args:
@@ -289,8 +291,13 @@ class DataDirectory:
             holder: "analyst:NAME" or "project:NAME".
             target: The amount.
             by: The curator who sets it, for the record.
+            answers: The position of the request that this approves, or 0.
+
+        Raises:
+            AccessError: Status 409. The request was answered meanwhile.
         """
-        return self.books.account(self.dataset(name).name).allot(holder, target, by=by)
+        check = partial(requests_in, dataset=self.dataset(name).name, position=answers)
+        return self.books.account(name).allot(holder, target, by=by, check=check)
 
     def certificate(self, account: records.Account, position: int, part: int = 1) -> Certificate:
         """The signed certificate of a release, with the present head of the ledger.
@@ -308,8 +315,7 @@ class DataDirectory:
         Args:
             head: A head that was kept elsewhere, which finds a rollback; None for the one in `head_file`.
         """
-        verdict = self.books.verify(head or anchors.kept(self.head_file))
-        return replace(verdict, faults=(*verdict.faults, *self.store.faults()))
+        return self.books.verify(head or anchors.kept(self.head_file), integrity.faults)
 
 
 def payers_of(name: str, project: str) -> tuple[str, ...]:

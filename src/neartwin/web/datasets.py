@@ -285,12 +285,10 @@ class Dataset:
         Args:
             refresh: As for `rows`.
         """
-        rows = self.rows(refresh=refresh) if self.tables else None
-        return {
-            side.name: side.opened(rows, refresh=refresh, snapshot=self._label)
-            for side in self.tables
-            if rows is not None
-        }
+        if not self.tables:
+            return {}
+        rows = self.rows(refresh=refresh)
+        return {side.name: side.opened(rows, refresh=refresh, snapshot=self._label) for side in self.tables}
 
     def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
         """The table that a column of joined rows comes from, with the column's own name there."""

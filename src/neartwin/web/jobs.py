@@ -68,7 +68,6 @@ class Jobs:
         """
         self._workers, self._store, self._seconds = workers, store, seconds
         self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._by_key: dict[tuple[str, str, str], str] = {}
         self._lock = threading.Lock()
 
     def submit(self, task: Mapping[str, Any]) -> Job:
@@ -82,16 +81,14 @@ class Jobs:
         place = (owner, str(task["dataset"]), key)
         with self._lock:
             self._forget()
-            known = self._jobs.get(self._by_key.get(place, "")) if key else None
-            if known is not None and known.state != "done":
+            same = (one for one in self._jobs.values() if key and one.place == place and one.state != "done")
+            if (known := next(same, None)) is not None:
                 if known.asked != asked:
                     rule = "belongs to another request that is under way"
                     raise AccessError(422, "Idempotency-Key", key, rule, remedy="send this one under a new key")
                 return known
             job = Job(secrets.token_urlsafe(16), owner, place=place, asked=asked)
             self._jobs[job.id] = job
-            if key:
-                self._by_key[place] = job.id
         try:
             future = self._workers.submit(task, seconds=self._seconds, started=lambda: setattr(job, "state", "running"))
         except AccessError:
@@ -165,5 +162,3 @@ class Jobs:
             if first.state != "done" or young:
                 return
             del self._jobs[first.id]
-            if self._by_key.get(first.place) == first.id:
-                del self._by_key[first.place]

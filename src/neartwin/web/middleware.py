@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import UTC, datetime
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -45,9 +46,6 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, and add headers to the answer."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -80,9 +78,6 @@ class Watch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         state = scope.setdefault("state", {})
 
         async def watched(message: Message) -> None:
@@ -124,8 +119,11 @@ class UnexpectedErrors:
                 await JSONResponse(UnexpectedError().as_dict(), 500)(scope, receive, send)
 
 
-class BodyLimit:
-    """Refuses a body above a size: at once where the request says its size, else while it is read."""
+class RequestLimit:
+    """Refuses what `Authenticator.check` refuses, and a body above a size, before they cost anything.
+
+    A body is refused at once where the request says its size, else while it is read. The connection ends with a refusal.
+    """
 
     def __init__(self, app: ASGIApp, *, most: int, seconds: float) -> None:
         """Wrap an application.
@@ -143,6 +141,7 @@ class BodyLimit:
             await self._app(scope, receive, send)
             return
         try:
+            scope["app"].state.service.authenticator.check(Request(scope))
             body = await self._body(scope, receive)
         except AccessError as fault:
             await JSONResponse(fault.as_dict(), fault.status, {"Connection": "close"})(scope, receive, send)

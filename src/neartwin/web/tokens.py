@@ -3,11 +3,10 @@
 A curator makes a token. It is shown once and stored as an Argon2 hash. It expires, and can be revoked at any time.
 
 A token is `nt_ID_SECRET`. The ID is public and finds the record: an unknown one is refused at once. The SECRET has 256
-random bits and is hashed. To verify a secret takes milliseconds and megabytes by design. A process remembers the right
-secrets for a minute, as keyed digests.
+random bits and is hashed. To verify a secret takes milliseconds and megabytes by design. A process takes a right secret as right
+for a minute, and remembers it as a keyed digest.
 """
 
-import hashlib
 import hmac
 import secrets
 import threading
@@ -98,33 +97,47 @@ def parts(token_text: str) -> tuple[str, str]:
 
 
 class VerifiedSecrets:
-    """The secrets that were right in the last minute, as digests under a key of this process alone."""
+    """The secrets that were right lately, as digests under a key of this process alone."""
 
     def __init__(self) -> None:
         """Nothing yet."""
         self._key = secrets.token_bytes(32)
-        self._right: OrderedDict[bytes, datetime] = OrderedDict()
+        self._right: OrderedDict[bytes, tuple[str | None, datetime]] = OrderedDict()
         self._lock = threading.Lock()
         self._hashing = ThreadPoolExecutor(2)  # each thread that hashes keeps 20 to 40 MB for its next hash
 
+    def __contains__(self, secret: str) -> bool:
+        """Whether the secret was right when it was last sent."""
+        return self._digest(secret) in self._right
+
     def knows(self, secret: str, token_hash: str) -> bool:
         """Whether the secret was right for this hash in the last minute."""
-        now = datetime.now(UTC)
-        with self._lock:
-            return self._right.get(self._digest(secret, token_hash), now) > now
+        known_hash, until = self._right.get(self._digest(secret), (None, datetime.now(UTC)))
+        return known_hash == token_hash and until > datetime.now(UTC)
 
     def right(self, secret: str, token_hash: str) -> bool:
         """Whether the secret is the one behind the hash."""
-        if not self._hashing.submit(_verified, token_hash, secret).result():
-            return False
+        right = self._hashing.submit(_verified, token_hash, secret).result()
+        if right:
+            self.remember(secret, token_hash)
+        return right
+
+    def remember(self, secret: str, token_hash: str | None = None) -> None:
+        """The secret was right, for a hash; without one for a session, and so for no token."""
+        digest, until = self._digest(secret), datetime.now(UTC) + timedelta(seconds=_MEMORY_SECONDS)
         with self._lock:
-            self._right[self._digest(secret, token_hash)] = datetime.now(UTC) + timedelta(seconds=_MEMORY_SECONDS)
+            self._right[digest] = token_hash, until
+            self._right.move_to_end(digest)
             while len(self._right) > _REMEMBERED:
                 self._right.popitem(last=False)
-        return True
 
-    def _digest(self, secret: str, token_hash: str) -> bytes:
-        return hmac.new(self._key, f"{token_hash}|{secret}".encode("utf-8", "replace"), hashlib.sha256).digest()
+    def forget(self, secret: str) -> None:
+        """The secret was wrong."""
+        with self._lock:
+            self._right.pop(self._digest(secret), None)
+
+    def _digest(self, secret: str) -> bytes:
+        return hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
 
 
 def _hasher() -> Any:

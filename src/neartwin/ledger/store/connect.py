@@ -9,7 +9,7 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -86,12 +86,15 @@ class Database:
     @contextmanager
     def write(self) -> Iterator[Writing]:
         """A transaction that holds the ledger alone and is on disk when the block ends. An error undoes all of it."""
-        with (
-            self._named_errors(),
-            self._own().connect().execution_options(**{_WRITES: True}) as connection,
-            connection.begin(),
-        ):
-            self._lock(connection)
+        with self.connection(writes=True) as connection:
+            if connection.dialect.name == "postgresql":
+                # per transaction, so that a connection pooler in between cannot lose it
+                connection.exec_driver_sql(
+                    f"SELECT set_config('lock_timeout', '{PATIENCE}s', true), set_config('synchronous_commit', "
+                    "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
+                    "ELSE current_setting('synchronous_commit') END, true)"
+                )
+                connection.execute(sa.select(schema.ledger.c.id).with_for_update())
             yield Writing(connection)
 
     @contextmanager
@@ -144,34 +147,14 @@ class Database:
         weakref.finalize(self, _dispose, engine, os.getpid())  # for callers who never close
         return engine
 
-    def _lock(self, connection: sa.Connection) -> None:
-        if connection.dialect.name == "postgresql":
-            # per transaction, so that a connection pooler in between cannot lose it
-            connection.exec_driver_sql(
-                f"SELECT set_config('lock_timeout', '{PATIENCE}s', true), set_config('synchronous_commit', "
-                "CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' "
-                "ELSE current_setting('synchronous_commit') END, true)"
-            )
-            connection.execute(sa.select(schema.ledger.c.id).with_for_update())
-
     def _check_file(self) -> None:
         """Refuse a file of another program before anything in it is touched; turn on the log of a new one."""
-        try:
-            connection = self._engine.raw_connection()
-        except sqlite3.Error as fault:
-            raise LedgerError(_in_words(self.place, str(fault))) from None
-        try:
-            cursor = connection.cursor()
+        with closing(self._engine.raw_connection()) as connection, closing(connection.cursor()) as cursor:
             cursor.execute("SELECT name FROM sqlite_master")
             names = {name for (name,) in cursor.fetchall()}
             if names and schema.ledger.name not in names:
                 raise LedgerError(f"{self.place} is another application's database; give the ledger a file of its own")
             cursor.execute("PRAGMA journal_mode=WAL")
-            cursor.close()
-        except sqlite3.Error as fault:
-            raise LedgerError(_in_words(self.place, str(fault))) from None
-        finally:
-            connection.close()
 
     def _make_tables(self, start: Callable[[Writing], None] | None) -> None:
         """Bring the tables to the newest version; where there are none, make them and `start`, in one transaction."""

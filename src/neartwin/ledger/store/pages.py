@@ -91,6 +91,9 @@ def add(left: Price, right: Price) -> Price:
 
 
 _OF_ACCOUNTS = sa.select(schema.record.c.position, schema.record.c.line, schema.record.c.hash)
+_WITH_STATES = _OF_ACCOUNTS.add_columns(schema.reservation.c.state).outerjoin(
+    schema.reservation, schema.reservation.c.position == schema.record.c.position
+)
 
 
 class Reading:
@@ -122,8 +125,8 @@ class Reading:
 
     def newest(
         self, account: str, before: int | None, names: Iterable[str] | None = None
-    ) -> Iterator[tuple[Record, str]]:
-        """The records of one account with their hashes, newest first.
+    ) -> Iterator[tuple[Record, str, str | None]]:
+        """The records of one account with their hashes and the states of reservations, newest first.
 
         Args:
             account: The name of the account.
@@ -133,18 +136,15 @@ class Reading:
         Returns:
             The records.
         """
-        here, closing = schema.record.c, schema.reservation.c
-        mine = _OF_ACCOUNTS.where(here.account == account, sa.true() if before is None else here.position < before)
+        here, closing = schema.record.c, schema.reservation.alias().c
+        mine = _WITH_STATES.where(here.account == account, sa.true() if before is None else here.position < before)
         if names is not None:
             named = sa.or_(*(here.line.contains(records.canonical(name), autoescape=True) for name in names))
             found = sa.select(here.position).where(here.account == account, named)
             closers = sa.select(closing.closed).where(closing.position.in_(found), closing.closed.is_not(None))
             mine = mine.where(named | here.position.in_(closers))
-        return self._read(mine.order_by(here.position.desc()))
-
-    def _read(self, chosen: sa.Select[Any]) -> Iterator[tuple[Record, str]]:
-        for row in self._connection.execute(chosen):
-            yield self._readable(row.position, row.line), row.hash
+        for row in self._connection.execute(mine.order_by(here.position.desc())):
+            yield self._readable(row.position, row.line), row.hash, row.state
 
     def lines(self) -> Iterator[tuple[int, str, str, str]]:
         """Yield every record as it lies, with a thousand at a time in memory.
@@ -163,13 +163,16 @@ class Reading:
                 yield row.position, row.account, row.line, row.hash
             last = rows[-1].position
 
-    def acts(self, account: str | None = None) -> Iterator[tuple[Record, str]]:
-        """The records of acts in order, with their hashes: those about one account, or all."""
+    def acts(self, account: str | None = None) -> Iterator[tuple[int, str, str, records.Acted]]:
+        """The acts in order, with their records' positions, hashes and times: those about one account, or all."""
         marked = schema.record.c.line.like(
             '%"kind":"act"%'
         )  # a quotation mark inside a text is written with a backslash
         here = sa.true() if account is None else schema.record.c.account == account
-        return self._read(_OF_ACCOUNTS.where(marked, here).order_by(schema.record.c.position))
+        for row in self._connection.execute(_OF_ACCOUNTS.where(marked, here).order_by(schema.record.c.position)):
+            record = self._readable(row.position, row.line)
+            if isinstance(record.event, records.Acted):
+                yield row.position, row.hash, record.time, record.event
 
     def sources(self) -> Iterator[tuple[str, str]]:
         """Each account with a source of it, in the order of the records."""

@@ -1,6 +1,5 @@
 """Pages of data sets: their public facts, the meaning of their budget, and their history."""
 
-import json
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -27,7 +26,6 @@ from neartwin.web.service import Running
 router = APIRouter()
 Sought = Annotated[str, Query(max_length=200)]
 _SHOWN = 25
-_ANSWERS = {"allot": "{who} set the allotment to {target}", "decline": "{who} declined: {reason}"}
 _RELATIONS = {"add_remove": "adding or removing one", "replace_one": "replacing one"}
 
 
@@ -38,7 +36,7 @@ def datasets(request: Request, caller: Anyone, running: Running) -> Response:
         {
             "one": one,
             "share": max(shares(one.budget, one.spent).values()),
-            "waiting": sum(not asked["answer"] for asked in requests_of(running.directory.books, one.name)),
+            "waiting": sum(not asked["answer"] for asked in running.directory.store.requests(one.name)),
         }
         for one in api_datasets(caller, running)
     ]
@@ -93,20 +91,6 @@ def _asked(account: books.Account, position: int) -> str:
     return "; ".join(texts)
 
 
-def requests_of(book: books.Book, name: str) -> list[dict[str, Any]]:
-    """The requests of a data set, newest first, each with its answer in words, or "" while it waits."""
-    found: list[dict[str, Any]] = []
-    waiting: dict[str, dict[str, Any]] = {}  # by holder
-    for act in book.acts(name):
-        body = json.loads(act.body)
-        if act.what == "request":
-            waiting[body["holder"]] = body | {"position": act.position, "time": act.time, "who": act.who, "answer": ""}
-            found.insert(0, waiting[body["holder"]])
-        elif act.what in _ANSWERS and (one := waiting.pop(body["holder"], None)):
-            one["answer"] = _ANSWERS[act.what].format(who=act.who, **body)
-    return found
-
-
 def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> BudgetView:
     """The budget of a data set's account. `plan` is the price of one more release, by pool, or None."""
     account = directory.books.account(dataset.name)
@@ -133,6 +117,7 @@ _WHAT = {
     "agree": "larger budget agreed, by the second of two",
     "request": "more budget requested",
     "decline": "request for budget declined",
+    "withdraw": "request for budget withdrawn",
     "policy": "policy changed",
     "refresh": "data declared as changed",
     "standing": "policy as it stood when records began to hold it",

@@ -59,7 +59,9 @@ class RefusalPages:
             nonlocal status, body
             if message["type"] == "http.response.start":
                 json_sent = (b"content-type", b"application/json") in message["headers"]
-                status = message["status"] if json_sent and message["status"] >= 400 else 0
+                # a page costs time
+                guess = message["status"] == 429 and (b"connection", b"close") in message["headers"]
+                status = message["status"] if json_sent and not guess and message["status"] >= 400 else 0
             if not status:
                 await send(message)
             elif message["type"] == "http.response.body":
@@ -75,7 +77,7 @@ def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
     if status == 401:
         return to_signin(request)
     try:
-        caller = request.app.state.service.authenticator.by_cookie(request.cookies.get(COOKIE, ""))
+        caller = request.app.state.service.authenticator.by_cookie(request)
     except NeartwinError:
         caller = None
     title = _TITLES.get(status, "That did not work")

@@ -16,7 +16,6 @@ from neartwin.errors import AccessError, ParameterError
 from neartwin.web.auth import Analyst, Anyone, Curator, Form
 from neartwin.web.data_directory import ensure_allotments
 from neartwin.web.pages.budget import Amounts, best_guess
-from neartwin.web.pages.datasets import requests_of
 from neartwin.web.pages.layout import address, curl, decimals, first, host, page, short
 from neartwin.web.routes.datasets import Named, allotments, own_holders, visible
 from neartwin.web.service import Running
@@ -32,7 +31,7 @@ def budget(name: Named, request: Request, caller: Anyone, running: Running) -> R
     dataset, _ = visible(running.directory, name, caller)
     account = running.directory.books.account(name)
     mine = own_holders(caller)
-    requests = [one for one in requests_of(running.directory.books, name) if caller.sees_all or one["holder"] in mine]
+    requests = [one for one in running.directory.store.requests(name) if caller.sees_all or one["holder"] in mine]
     allotted = host(request) + address("v1", "datasets", name, "allotments")
     return page(
         request,
@@ -60,8 +59,6 @@ def ask_for_more(name: Named, caller: Analyst, running: Running, sent: Form) -> 
         raise ParameterError("holder", holder, "must be you or your project")
     if not 1 <= len(reason) <= _MOST_WORDS:
         raise ParameterError("reason", reason[:50], f"must have 1 to {_MOST_WORDS} letters", remedy="say why")
-    if any(one["holder"] == holder and not one["answer"] for one in requests_of(directory.books, name)):
-        raise AccessError(409, "request", holder, "waits for an answer already", remedy="write to the curator")
     target = budget_in(first(sent, "target"), "in all")
     asked = account.rule.amounts(account.rule.caps(target))
     if rule is not None:
@@ -78,19 +75,29 @@ def ask_for_more(name: Named, caller: Analyst, running: Running, sent: Form) -> 
 def answer(name: Named, position: Position, caller: Curator, running: Running, sent: Form) -> Response:
     """Approve the request at a position, which sets the allotment, or decline it."""
     directory, reason = running.directory, first(sent, "reason")
-    asked = requests_of(directory.books, directory.dataset(name).name)
-    one = next((one for one in asked if one["position"] == position and not one["answer"]), None)
-    if one is None:
-        raise AccessError(409, "request", str(position), "waits no more: it was answered", remedy="look again")
+    known = directory.store.requests(directory.dataset(name).name, position)
+    one = next(one for one in known if one["position"] == position)
     if one["who"] == caller.name:
         raise AccessError(403, "request", str(position), "must be answered by somebody else than who asked")
     if first(sent, "action") == "approve":
-        directory.allot(name, one["holder"], budget_in(one["target"], "target"), by=caller.name)
+        target = budget_in(one["target"], "target")
+        directory.allot(name, one["holder"], target, by=caller.name, answers=position)
     elif reason:
         body = {"dataset": name, "holder": one["holder"], "reason": reason[:_MOST_WORDS]}
-        directory.store.request(caller.name, "decline", body)
+        directory.store.request(caller.name, "decline", body, position)
     else:
         raise ParameterError("reason", reason, "must say why it is declined", remedy="the analyst reads it")
+    return RedirectResponse(address("data", name, "budget"), 303)
+
+
+@router.post("/data/{name}/budget/{position}/withdraw")
+def withdraw(name: Named, position: Position, caller: Analyst, running: Running) -> Response:
+    """Withdraw a request of the caller's own that waits for its answer."""
+    own = {one["position"]: one for one in running.directory.store.requests(name) if one["who"] == caller.name}
+    if position not in own:
+        raise AccessError(404, "request", str(position), "is not one of yours", remedy="look again")
+    body = {"dataset": name, "holder": own[position]["holder"]}
+    running.directory.store.request(caller.name, "withdraw", body, position)
     return RedirectResponse(address("data", name, "budget"), 303)
 
 

@@ -55,16 +55,16 @@ def _recorded_state(page: Reading) -> tuple[Standing, set[str], set[tuple[str, .
     standing: Standing = {}
     revoked: set[str] = set()
     signed_in: set[tuple[str, ...]] = set()
-    for record, _ in page.acts():
-        body: dict[str, Any] = json.loads(record.event.body) if isinstance(record.event, records.Acted) else {}
+    for position, _, _, act in page.acts():
+        body: dict[str, Any] = json.loads(act.body)
         if "key" in body:
-            standing["key", "signing"] = (record.position, body["key"])
+            standing["key", "signing"] = (position, body["key"])
         elif "ends" in body:
             signed_in.add((body["digest"], body["token"], body["ends"]))
         elif "digest" in body:
             place = ("data set", body["dataset"]) if "dataset" in body else ("token", body["id"])
-            standing[place] = (record.position, body["digest"])
-        if body.get("revoked") or (isinstance(record.event, records.Acted) and record.event.what == "revoke"):
+            standing[place] = (position, body["digest"])
+        if body.get("revoked") or act.what == "revoke":
             revoked.add(body["id"])
     return standing, revoked, signed_in
 

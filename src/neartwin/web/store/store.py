@@ -12,17 +12,18 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import exc
 
 from neartwin.errors import AccessError, LedgerError
-from neartwin.ledger import Fault, records, wishes
+from neartwin.ledger import records, wishes
 from neartwin.ledger.store import Database, Writing
 from neartwin.ledger.store.schema import version
 from neartwin.ledger.store.statements import Statement
 from neartwin.web.datasets import Dataset
-from neartwin.web.store import integrity, schema
+from neartwin.web.store import integrity, requests, schema
 from neartwin.web.tokens import Token
 
 # what every request asks
@@ -176,11 +177,6 @@ class Store:
             there = connection.execute(sa.select(schema.token.c.id).where(schema.token.c.id == identity))
             return there.scalar_one_or_none() is not None
 
-    def faults(self) -> tuple[Fault, ...]:
-        """The data sets, policies and tokens that differ from the chained acts."""
-        with self._database.read() as page:
-            return integrity.faults(page)
-
     def start_session(self, digest: str, token: str, ends: datetime, *, by: str) -> None:
         """Remember a browser's session by the digest of its cookie. It is an act of its owner, `by`."""
         table, now = schema.session, datetime.now(UTC).isoformat(timespec="seconds")
@@ -265,15 +261,35 @@ class Store:
             here = sa.and_(table.analyst == analyst, table.account == account, table.position == position)
             return connection.execute(sa.select(table.position).where(here)).scalar_one_or_none() is not None
 
-    def request(self, who: str, what: str, body: dict[str, str]) -> None:
-        """Record a request for budget, or that it was declined.
+    def requests(self, dataset: str, position: int = 0) -> list[dict[str, Any]]:
+        """The requests for budget of a data set, newest first, each with its answer in words, or "" while it waits.
+
+        Args:
+            dataset: The data set.
+            position: The position of a request that must wait, or 0.
+
+        Raises:
+            AccessError: Status 409. It waits no more.
+        """
+        with self._database.read() as page:
+            return requests.requests_in(page, dataset, position)
+
+    def request(self, who: str, what: str, body: dict[str, str], position: int = 0) -> None:
+        """Record a request for budget, or its end without an allotment.
 
         Args:
             who: The analyst or the curator.
-            what: "request" or "decline".
+            what: "request", "decline" or "withdraw".
             body: The data set, the holder, and the amount or the reason.
+            position: The position of the request that ends, or 0 for a new one.
+
+        Raises:
+            AccessError: Status 409. The request waits no more, or the holder has one that waits.
         """
         with self._database.write() as page:
+            known = requests.requests_in(page, body["dataset"], position)
+            if not position and any(one["holder"] == body["holder"] and not one["answer"] for one in known):
+                raise AccessError(409, "request", body["holder"], "waits for an answer already", remedy="wait for it")
             _note(page, who, what, dict(body))
 
     def saved(self, dataset: str) -> list[dict[str, str]]:
