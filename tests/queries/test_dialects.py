@@ -152,7 +152,7 @@ def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, say
             "places follow from the order of the release",
         ),
         (
-            "SELECT t, COUNT(*) FROM given JOIN (SELECT t AS b FROM given GROUP BY t ORDER BY COUNT(*) DESC LIMIT 5) s ON t = b GROUP BY t",
+            "SELECT COUNT(*) FROM given JOIN (SELECT t AS b FROM given GROUP BY t ORDER BY COUNT(*) DESC LIMIT 5) s ON t = b",
             "ask the largest groups first and write them in WHERE",
         ),
         ("SELECT COUNT(*) / (SELECT COUNT(*) FROM given) FROM given", "the answer of a subquery as a number"),
