@@ -30,7 +30,7 @@ from neartwin.errors import NeartwinError
 from neartwin.noise import SYSTEM
 from neartwin.planning.planner import plan
 from neartwin.queries.query import Rows
-from neartwin.queries.sql.parse import grouped_rows
+from neartwin.queries.sql.parse import statement_of
 from neartwin.releases.accounts import Account
 
 TABLES = ("customer", "orders", "lineitem", "part", "supplier", "partsupp", "nation", "region")
@@ -78,7 +78,7 @@ def errors(found: list[dict[str, Any]], truth: list[dict[str, Any]], groups: tup
 def answered(account: Account, text: str, rows: Rows, tables: dict[str, Any], plain: Any) -> str:
     """The line of an answered text."""
     truth = plain.sql(text).to_arrow_table().to_pylist()
-    groups = grouped_rows(text, rows, tables=tables)[1]
+    groups = tuple(statement_of(text, rows, tables=tables).groups)
     keys = [tuple(row[name] for name in groups) for row in truth]
     given = {"tables": tables, "keys": ([key[0] for key in keys] if len(groups) == 1 else keys) if groups else None}
     limits = nt.limits(**LIMITS, max_groups=max(1, len(keys)))

@@ -19,7 +19,7 @@ import pyarrow as pa
 import neartwin as nt
 from neartwin.errors import NeartwinError
 from neartwin.queries.query import NOTHING, Query, Rows
-from neartwin.queries.sql.parse import grouped_rows
+from neartwin.queries.sql.parse import statement_of
 from neartwin.statistics.sql import SPELLINGS
 
 MOST_WORDS = 22  # of a refusal
@@ -149,9 +149,8 @@ def read(text: str) -> Query:
     """The question of an example, with keys where a workload needs them."""
     visits, tables = rows()
     keys = {"town": ["Bonn", "Ulm"], "k": [1, 2, 3], "state": ["BW", "NRW"]}
-    _, columns = grouped_rows(text, visits, tables=tables)
-    chosen = {name: keys[name] for name in columns if name in keys}
-    return nt.from_sql(text, visits, keys=chosen or None, tables=tables)
+    statement = statement_of(text, visits, tables=tables)
+    return statement.question({name: keys[name] for name in statement.groups if name in keys} or None)
 
 
 def meaning(text: str, beside: str = "") -> str:

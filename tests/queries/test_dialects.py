@@ -147,6 +147,14 @@ def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, say
             "SELECT t, COUNT(*) FROM given GROUP BY t QUALIFY RANK() OVER (ORDER BY COUNT(*)) < 3",
             "write ORDER BY and LIMIT",
         ),
+        (
+            "SELECT t, RANK() OVER (ORDER BY COUNT(*) DESC) FROM given GROUP BY t",
+            "places follow from the order of the release",
+        ),
+        (
+            "SELECT COUNT(*) FROM given JOIN (SELECT t AS b FROM given GROUP BY t ORDER BY COUNT(*) DESC LIMIT 5) s ON t = b",
+            "ask the largest groups first and write them in WHERE",
+        ),
         ("SELECT COUNT(*) / (SELECT COUNT(*) FROM given) FROM given", "the answer of a subquery as a number"),
         ("SELECT COUNT(*) FROM given WHERE t IN (" + "'a', " * 20_000 + "'b')", "too long"),
     ],

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import duckdb
+import pyarrow as pa
 import pytest
 
 import neartwin as nt
@@ -16,6 +17,7 @@ from neartwin.errors import (
     QueryError,
     SchemaError,
 )
+from neartwin.planning.planner import plan
 
 
 class RefusingEngine:
@@ -172,6 +174,16 @@ def test_unknown_groups_cannot_be_paid_with_epsilon_alone(account, unreadable, t
         account.plan(query, spend=nt.pure(1), limits=nt.limits(max_groups=1))
     with nt.open_ledger(tmp_path / "pure.db") as book, pytest.raises(PrivacyError, match="no delta"):
         book.open(unreadable, nt.pure(1)).plan(query, spend=nt.approx(1, "1e-9"), limits=nt.limits(max_groups=1))
+
+
+def test_groups_of_one_unit_are_not_discovered_but_may_be_public():
+    rows = nt.table(pa.table({"who": [1, 2], "at": ["a", "b"]}), unit="who", name="visits")
+    given = {"spend": nt.approx(1, "1e-6"), "limits": nt.limits(max_rows_per_group=1, max_groups=1)}
+    for columns in (["who"], ["at", "who"]):
+        with pytest.raises(QueryError, match=r"a group of 'who' is one unit.* GROUP BY 1\) AS t GROUP BY n"):
+            plan(rows.group_by(*columns).agg(n=nt.count()), **given)
+    for asked in (rows.group_by("at"), rows.group_by("who", keys=[1, 2])):
+        assert plan(asked.agg(n=nt.count()), **given).stage
 
 
 def test_an_account_answers_for_its_own_people_only(account, unreadable):

@@ -122,6 +122,11 @@ FROM (SELECT * FROM visits WHERE who IN (SELECT who FROM doses)) t WHERE EXISTS 
 FROM (SELECT who, age - LAG(age) OVER (PARTITION BY who ORDER BY age) AS more FROM visits) t WHERE more > 0
 FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY who ORDER BY age, day, town) = 1) t WHERE age > 3
 FROM (SELECT who, COUNT(*) OVER (PARTITION BY who, town) AS n FROM visits WHERE day IS NOT NULL) t WHERE n = 2
+FROM visits v WHERE age = (SELECT MAX(age) FROM visits w WHERE w.who = v.who AND w.town = v.town)
+FROM visits v WHERE age > 1 + (SELECT 2 * COUNT(*) FROM doses d WHERE d.who = v.who AND drug = 'a')
+FROM (SELECT * FROM visits v WHERE day > (SELECT MIN(day) FROM visits w WHERE w.who = v.who)) t WHERE age > 3
+FROM visits JOIN (SELECT who, CASE WHEN COUNT(*) > 4 THEN 'x' END AS c FROM visits GROUP BY who) t USING (who) WHERE c = 'x'
+FROM visits LEFT JOIN (SELECT who, 1 + MAX(dose) m FROM doses GROUP BY who HAVING COUNT(*) > 1) d USING (who) WHERE m IS NULL
 """.strip().splitlines()
 
 
@@ -180,6 +185,23 @@ def test_subquery_by_person_is_the_question_of_python(text, ask):
         ("FROM visits WHERE town IN (SELECT town FROM towns)", "has no people of its own"),
         ("FROM (SELECT who FROM visits GROUP BY GROUPING SETS (who, ())) t", "columns and expressions"),
         ("FROM (SELECT DISTINCT ON (town) who FROM visits) t", "write PARTITION BY who"),
+        (
+            "FROM visits v WHERE age > (SELECT AVG(age) FROM visits w WHERE w.town = v.town)",
+            "over many people for each",
+        ),
+        ("FROM visits v WHERE age > (SELECT AVG(age) FROM visits w WHERE w.who <> v.who)", "over many people for each"),
+        (
+            "FROM visits v WHERE 2 < (SELECT COUNT(*) FROM visits w WHERE w.who = v.who AND w.age < v.age)",
+            "write a window, COUNT(*) OVER (PARTITION BY",
+        ),
+        (
+            "FROM visits v WHERE age >= ALL (SELECT age FROM visits w WHERE w.who = v.who)",
+            "write [NOT] EXISTS (SELECT 1",
+        ),
+        (
+            "FROM visits v WHERE age = ANY (SELECT age FROM visits w WHERE w.town = v.town)",
+            "write [NOT] EXISTS (SELECT 1",
+        ),
     ],
 )
 def test_subquery_over_several_people_is_refused_with_a_line(asked, text, says):
@@ -216,6 +238,7 @@ FROM doses d WHERE dose > 3 AND NOT EXISTS (SELECT 1 FROM bills b WHERE b.no = d
 FROM bills a WHERE EXISTS (SELECT * FROM bills b WHERE b.no = a.no AND b.price <> a.price)
 FROM bills a WHERE NOT EXISTS (SELECT * FROM bills b, towns t WHERE b.no = a.no AND b.place = t.name AND a.price > b.price)
 FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.who = v.who AND w.day < v.day)
+FROM doses d WHERE dose >= (SELECT MIN(price) FROM bills b WHERE b.no = d.dose_no)
 FROM (SELECT b.place AS p, d.dose * 2 AS twice FROM bills b, doses d WHERE b.no = d.dose_no) x WHERE twice > 3 AND p = 'Ulm'
 """.strip().splitlines()
 

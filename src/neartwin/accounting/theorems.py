@@ -273,9 +273,8 @@ class Step:
         def outcomes(at: Any) -> list[Outcome]:
             parts = zip(self.pair.outcomes(at), rests, strict=True)
             joined = [_after(head, one) for head, rest in parts for one in rest.outcomes(rest.at)]
-            return [
-                one for one in joined if not (one.p.is_zero() and one.q.is_zero())
-            ]  # transcripts that neither law can produce
+            # Transcripts that neither law can produce are left out.
+            return [one for one in joined if not (one.p.is_zero() and one.q.is_zero())]
 
         return FinitePair(outcomes, self.pair.at)
 

@@ -10,7 +10,7 @@ from neartwin.cli.output import report_errors, show_releases
 from neartwin.errors import ParameterError
 from neartwin.planning.pilots import with_private_range
 from neartwin.queries.query import Query, TopK
-from neartwin.queries.sql.parse import from_sql, grouped_rows
+from neartwin.queries.sql.parse import statement_of
 from neartwin.queries.sql.series import statements
 from neartwin.statistics.clipping import read_range
 
@@ -56,14 +56,12 @@ def ask(
 
 def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | TopK:
     """The question of one statement. Its keys are the given ones of its columns, or else the declared ones."""
-    grouped, columns = grouped_rows(sql, account.rows, tables=account.tables)
-    given = options.keys(keys, dict(grouped.table.schema))
-    if isinstance(given, dict):
-        given = {name: values for name, values in given.items() if name in columns} or None
-    declared = account.declared_keys(grouped)
-    if given is None and columns and all(column in declared for column in columns):
-        given = {column: declared[column] for column in columns}
-    return from_sql(sql, account.rows, keys=given, tables=account.tables)
+    read = statement_of(sql, account.rows, tables=account.tables)
+    given = read.own(options.keys(keys, dict(read.rows.table.schema)))
+    declared = account.declared_keys(read.rows)
+    if given is None and read.groups and all(column in declared for column in read.groups):
+        given = {column: declared[column] for column in read.groups}
+    return read.question(given)
 
 
 def _token(given: str) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from neartwin.accounting.budgets import budget_in
 from neartwin.cli.options import Sample, json_option
-from neartwin.cli.output import NOT_WHOLE, report_errors, show_table, stderr
+from neartwin.cli.output import NOT_WHOLE, report_errors, show_restored, show_table
 from neartwin.ledger import Account, Book, Head, anchors
 
 
@@ -145,10 +145,7 @@ def restore(archive: str, path: str, head: str) -> None:
     known_head = _head(head) if head else None
     with Book.restored(archive, path) as book:
         verdict = book.verify(known_head)
-    click.echo(str(verdict.head))
-    if not verdict.whole:
-        stderr.print(str(verdict), markup=False)
-        sys.exit(NOT_WHOLE)
+    show_restored(verdict)
 
 
 def _beside(path: str) -> tuple[str, ...]:

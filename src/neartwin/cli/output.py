@@ -13,6 +13,7 @@ from rich.console import Console
 
 from neartwin.errors import NeartwinError
 from neartwin.interactive import aligned
+from neartwin.ledger.verify import Verdict
 from neartwin.releases.release import Release
 
 P = ParamSpec("P")
@@ -38,6 +39,14 @@ def report_errors(command: Callable[P, R]) -> Callable[P, R]:
             sys.exit(error.exit_code)
 
     return run
+
+
+def show_restored(verdict: Verdict) -> None:
+    """Print the head of restored records, and end with the exit code of a fault where they have one."""
+    click.echo(str(verdict.head))
+    if not verdict.whole:
+        stderr.print(str(verdict), markup=False)
+        sys.exit(NOT_WHOLE)
 
 
 def show_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, texts: int, title: str | None = None) -> None:

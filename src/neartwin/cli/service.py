@@ -18,7 +18,7 @@ import click
 from neartwin.accounting.budgets import budget_in
 from neartwin.checks import needed
 from neartwin.cli import options
-from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
+from neartwin.cli.output import report_errors, show_restored, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Head
 from neartwin.ledger.wishes import CONSOLE
@@ -237,10 +237,7 @@ def restore(*, path: str, directory: str, ledger: str, head: str) -> None:
 
     with DataDirectory.restored(path, directory, ledger) as opened:
         verdict = opened.verify(Head.parse(head) if head else None)
-    click.echo(str(verdict.head))
-    if not verdict.whole:
-        stderr.print(str(verdict), markup=False)
-        sys.exit(NOT_WHOLE)
+    show_restored(verdict)
 
 
 def _opened(directory: str, ledger: str) -> "DataDirectory":

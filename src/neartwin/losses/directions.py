@@ -375,9 +375,8 @@ def zcdp(sides: Sequence[DirectedComposition]) -> tuple[float, float]:
     if all(one.complete and one.upper is not None and one._infinity == 0 for one in sides):  # noqa: SLF001
         totals = [one.upper for one in sides if one.upper is not None]
         chords, places = gdp_zcdp.zcdp(totals, [one.log_mgf_above for one in sides])
-        upper = min(
-            chords, max(total.zcdp_tail(0.0) for total in totals)
-        )  # each part's own supremum: exact for Gaussians
+        # Each part's own supremum is exact for Gaussians.
+        upper = min(chords, max(total.zcdp_tail(0.0) for total in totals))
         places += [1e-6]
     lower = 0.0
     for total in known:

@@ -39,7 +39,7 @@ def plan(
         The plan.
 
     Raises:
-        QueryError: A limit is missing.
+        QueryError: A limit is missing, or groups of one unit each are to be discovered.
         ParameterError: A limit makes no sense for this question.
         PrivacyError: The spend cannot pay for the question at all; unknown groups need a delta.
     """
@@ -53,6 +53,12 @@ def plan(
         if limits.private or query.rows.first:
             raise QueryError("private_limit(): the most common value has no limits to choose, and asks nothing first")
         return plan_choice(query, spend)
+    table = query.table
+    if query.groups.keys is None and table.unit in query.groups.columns and table.period is None:
+        units = f"FROM (SELECT {table.unit}, COUNT(*) AS n FROM {table.name} GROUP BY 1) AS t GROUP BY n"
+        raise QueryError(
+            f"a group of {table.unit!r} is one unit, whom discovery hides; write SELECT n, COUNT(*) {units}"
+        )
     if query.groups.rows.first:
         return scalar_plan(plan, query, spend=spend, limits=limits, importance=importance)
     clip = private_range_of(query)

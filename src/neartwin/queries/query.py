@@ -128,7 +128,8 @@ class Rows:
         Args:
             other: `nt.public_table(...)`, whose rows anyone may know. Or a table with `unit=nt.owned_by(...)`, whose rows
                 belong to the unit with their key here; the key is declared and need not be named. Or a table of the same
-                population, whose units are then equated; rows that were joined themselves are joined table by table.
+                population, whose units are then equated; rows that were joined themselves are joined table by table. Its
+                conditions hold before a left join, as in a subquery.
             on: A column, a list of columns, or a mapping from columns here to the other's. Units of one name and type
                 need not be named.
             how: "inner" drops unmatched rows, and "left" keeps them with NULL. "beside" continues a left join: rows
@@ -145,9 +146,10 @@ class Rows:
         line = f"a table that says whether its rows are public; write nt.public_table({variable(other)})"
         made_of((Rows, OtherTable), line, join=other)
         if isinstance(other, Rows):
-            if other.first or (other.conditions and how != "inner"):
-                why = "what is asked first is compared" if other.first else "a left join also keeps unmatched rows"
-                raise QueryError(f"join: {why}, so put conditions after it, not on the other table")
+            if other.first:
+                raise QueryError("join: what is asked first is compared, so put conditions after it, not on the table")
+            if other.table.computed or (other.conditions and how != "inner"):
+                other = Rows(with_windows(other.table, other.conditions, {}))  # as a subquery with columns of its own
             new, names = met(self.table, other.table, on=on, how=how, prefix=prefix)
             moved = tuple(condition.renamed(names) for condition in other.conditions)
             return replace(self, table=new, conditions=(*self.conditions, *moved))

@@ -283,9 +283,8 @@ def _again(  # noqa: PLR0917 - of one join
     """A join that `of` had, made on these rows; its columns' new names are put among the others."""
     pairs = tuple((names[left], right) for left, right in join.on)
     pairs += tuple((left, join.columns[right]) for left, right in outside)
-    shared = {
-        old for old in join.columns.values() if (old, old) in pairs and how is How.INNER
-    }  # NULL after a left join
+    # After a left join they are NULL in unmatched rows.
+    shared = {old for old in join.columns.values() if (old, old) in pairs and how is How.INNER}
     columns = _names(table, join.columns, shared, prefix, join.name)
     new = {old: name for name, old in columns.items()}
     names |= {name_there: new.get(old, old) for name_there, old in join.columns.items()}
@@ -347,10 +346,6 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
     pairs = _pairs(on)
     match other:
         case Table():
-            if other.computed:
-                raise QueryError(
-                    "join: the other table has computed columns; add them after the join, with with_column"
-                )
             kind = JoinKind.SAME_UNIT
             pairs = _equated(table, other, pairs)
         case OtherTable():

@@ -313,9 +313,8 @@ class Frame(_Labelled):
         return _typed(self.frame.schema.names, self.frame.schema.types, "the table")
 
 
-LocalSource = (
-    ParquetFiles | ImportedFiles | LakeTable | DuckdbTable | DuckdbConnection | Frame
-)  # read by DuckDB in this process
+# DuckDB reads these in this process.
+LocalSource = ParquetFiles | ImportedFiles | LakeTable | DuckdbTable | DuckdbConnection | Frame
 Source = LocalSource | PostgresTable | SparkFrame | ServedTable
 
 

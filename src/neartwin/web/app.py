@@ -59,9 +59,8 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         stop, books = threading.Event(), directory.books
         beats: list[Callable[[], object]] = [app.state.service.jobs.say_alive]
         beats += [partial(books.anchor, place) for place in (directory.head_file, *chosen.anchors)]
-        hearts = [
-            threading.Thread(target=_repeat, args=(beat, stop)) for beat in beats
-        ]  # a place that hangs delays none
+        # A thread each: a place that hangs delays no other.
+        hearts = [threading.Thread(target=_repeat, args=(beat, stop)) for beat in beats]
         for heart in hearts:
             heart.start()
         try:

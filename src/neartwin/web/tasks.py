@@ -16,7 +16,7 @@ from neartwin.planning.pilots import with_private_range
 from neartwin.queries.groups import completed
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
-from neartwin.queries.sql.parse import grouped_rows
+from neartwin.queries.sql.parse import statement_of
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
@@ -190,7 +190,7 @@ def _few_cells(keys: object) -> None:
 def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table, tuple[str, ...]]:
     """The joined table, and the columns that a question groups by or chooses values of."""
     if isinstance(form.get("sql"), str):
-        joined, columns = grouped_rows(form["sql"], rows, tables=tables, dialect=form.get("dialect") or "duckdb")
-        return joined.table, columns
+        read = statement_of(form["sql"], rows, tables=tables, dialect=form.get("dialect") or "duckdb")
+        return read.rows.table, tuple(read.groups)
     probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
     return probe.table, () if isinstance(probe, TopK) else probe.groups.columns

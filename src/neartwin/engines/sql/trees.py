@@ -104,9 +104,8 @@ def _placed(stage: Stage, ranked_by: list[exp.Expr]) -> Parts:
     if stage.groups_per_unit is None:
         return {}
     rows = None if stage.capped and stage.rows_per_group == 1 else _counted(stage, exp.column("n"))
-    ordered = windowed(
-        exp.func("dense_rank"), "u", order=ranking(ranked_by, rows)
-    )  # one place for all cells of a group
+    # All cells of a group have one place.
+    ordered = windowed(exp.func("dense_rank"), "u", order=ranking(ranked_by, rows))
     placed = selected("sizes", exp.Star(), named(ordered, "place"))
     return {"ranked": placed, "placed": selected("ranked").where(exp.column("place") <= integer(stage.groups_per_unit))}
 

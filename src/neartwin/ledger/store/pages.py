@@ -165,9 +165,8 @@ class Reading:
 
     def acts(self, account: str | None = None) -> Iterator[tuple[int, str, str, records.Acted]]:
         """The acts in order, with their records' positions, hashes and times: those about one account, or all."""
-        marked = schema.record.c.line.like(
-            '%"kind":"act"%'
-        )  # a quotation mark inside a text is written with a backslash
+        # A quotation mark inside a text is written with a backslash, so only acts match.
+        marked = schema.record.c.line.like('%"kind":"act"%')
         here = sa.true() if account is None else schema.record.c.account == account
         for row in self._connection.execute(_OF_ACCOUNTS.where(marked, here).order_by(schema.record.c.position)):
             record = self._readable(row.position, row.line)

@@ -189,9 +189,8 @@ class NormalRatioSum(QuadratureSum):
         rule = self.rule(tilt, 0.0)
         law, weights = rule.weighted, rule.tilted_law.shifted.weights
         step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip
-        slope = (
-            abs(float(weights[1:] @ np.diff(law.losses))) / step
-        )  # of the tilted loss, for the choice of shifts only
+        # The slope of the tilted loss decides shifts alone.
+        slope = abs(float(weights[1:] @ np.diff(law.losses))) / step
         centre = t * slope * self.mu  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
         y = theta / self.mu
@@ -208,9 +207,8 @@ class NormalRatioSum(QuadratureSum):
         slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
         slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
         outside = np.exp(np.minimum(strip.log_rule_error(step, tilt, theta), 700.0)) + law.outside
-        least = float(
-            np.min(0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside))
-        )  # above 0 it proves nothing
+        # Above 0 it proves nothing.
+        least = float(np.min(0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)))
         return self.count * min(least, 0.0) * (1 - 1e-12)
 
     def zcdp_tail(self, s: float) -> float:

@@ -102,9 +102,8 @@ def _bracket(x: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray
     middle = np.minimum(roof[:, 1] + rise * (meet - b), roof[:, 2] + fall * (c - meet))
     middle = np.where(rise + fall > 0, middle, np.maximum(roof[:, 1], roof[:, 2]))
     middle = np.maximum(middle, np.maximum(floor[:, 1], floor[:, 2]))
-    back = (
-        np.maximum(roof[:, 1] - floor[:, 2], 0.0) / (c - b) * (1 + 1e-6)
-    )  # the chord (b, c) prolonged to the left rises at most so
+    # The chord (b, c), prolonged to the left, rises at most so.
+    back = np.maximum(roof[:, 1] - floor[:, 2], 0.0) / (c - b) * (1 + 1e-6)
     forth = np.maximum(roof[:, 2] - floor[:, 1], 0.0) / (c - b) * (1 + 1e-6)
     left = roof[:, 1] + back * (b - a)
     right = roof[:, 2] + forth * (d - c)

@@ -385,7 +385,7 @@ def _with_names(
     before: Table, after: Table, other: OtherTable | Table, *, on: dict[str, str], how: str, prefix: str
 ) -> _Known:
     """What the other table's columns are called after the join that made `after`."""
-    if isinstance(other, Table) and other.joins:
+    if isinstance(other, Table) and len(after.joins) > len(before.joins) + 1:  # table by table
         return _Known(met(before, other, on=on, how=how, prefix=prefix)[1])
     last = after.joins[-1]
     equated = {right for left, right in last.on if left == right}

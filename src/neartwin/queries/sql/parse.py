@@ -18,7 +18,7 @@ error says what to write instead.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
 from typing import cast
@@ -78,21 +78,6 @@ def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
     return tuple((*always, *one) for one in sets)
 
 
-def flattened(group: exp.Group, sets: tuple[tuple[exp.Expr, ...], ...]) -> exp.Group:
-    """A GROUP BY of every expression in a set, each once, in the order of their first use.
-
-    Args:
-        group: The GROUP BY.
-        sets: The grouping sets.
-
-    Returns:
-        The new GROUP BY.
-    """
-    members = {member.sql(dialect="duckdb", comments=False): member for one in sets for member in one}
-    others = {name: value for name, value in group.args.items() if name != "expressions"}
-    return exp.Group(**others, expressions=list(members.values()))
-
-
 def without_filters(select: exp.Select) -> exp.Select:
     """The statement without FILTER and COUNT_IF.
 
@@ -115,12 +100,13 @@ def without_filters(select: exp.Select) -> exp.Select:
 
 def _as_case(node: exp.Expr) -> exp.Expr:
     match node:
-        case exp.CountIf(this=condition):
-            return exp.Count(this=_case(condition, exp.Literal.number(1)))
-        case exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition)):
-            return exp.Count(this=_case(condition, exp.Literal.number(1)))
+        case (
+            exp.CountIf(this=condition)
+            | exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition))
+        ):
+            return exp.Count(this=exp.case().when(condition, "1"))
         case exp.Filter(this=exp.Count(this=exp.Distinct(expressions=[value])), expression=exp.Where(this=condition)):
-            return exp.Count(this=exp.Distinct(expressions=[_case(condition, value)]))
+            return exp.Count(this=exp.Distinct(expressions=[exp.case().when(condition, value)]))
         case exp.Filter(this=inner, expression=exp.Where(this=condition)):
             if not isinstance(inner, exp.AggFunc) or isinstance(inner.this, exp.Distinct):
                 raise QueryError(
@@ -128,13 +114,9 @@ def _as_case(node: exp.Expr) -> exp.Expr:
                     "QUANTILE_CONT(x, 0.9), MIN, MAX, VARIANCE and STDDEV; otherwise use WHERE, in a statement of its own "
                     "(several with a semicolon between them share one price)"
                 )
-            inner.set("this", _case(condition, inner.this))
+            inner.set("this", exp.case().when(condition, inner.this))
             return inner
     return node
-
-
-def _case(condition: exp.Expr, value: exp.Expr) -> exp.Case:
-    return exp.Case(ifs=[exp.If(this=condition, true=value)])
 
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group", "with_"} | CLAUSES
@@ -168,29 +150,65 @@ def from_sql(
     >>> nt.from_sql("SELECT town, COUNT(*) AS n FROM visits GROUP BY town", rows, keys=["Bonn", "Ulm"])
     <Query of 'visits' by town: n = count()>
     """
-    select, rows = _select(text, rows, tables or {}, dialect)
-    bare, derived_columns = without_derived(select)
-    select, over = without_workload(bare)
-    rows, groups, margins = _grouped(select, rows)
-    chosen = keys(rows.table.schema) if callable(keys) else keys
-    if not any(_is_statistic(item, groups) for item in select.expressions):
-        return _most_common(select, rows, groups, chosen)
-    aggregates = _aggregates(select, groups, rows.table)
-    if not groups:
-        if over is not None:
-            raise QueryError("sums over groups need GROUP BY and public keys")
-        query = rows.agg(**aggregates)
-    else:
-        grouped = rows.group_by(*groups, keys=chosen)
-        final = grouped if over is None else over.of(grouped, groups)
-        query = (final.marginals(*margins) if margins else final).agg(**aggregates)
-    return replace(query, after=_after(select, query, groups, over, derived_columns))
+    return statement_of(text, rows, tables=tables, dialect=dialect).question(keys)
 
 
-def grouped_rows(
-    text: str, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb"
-) -> tuple[Rows, tuple[str, ...]]:
-    """The rows that a SQL text groups, computed columns included, and its group columns.
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A SELECT, read up to the keys of its groups.
+
+    Attributes:
+        select: The statement, with statistics alone in SELECT.
+        rows: The rows that it groups, computed columns included.
+        groups: The group columns, with what they stand for.
+        margins: The margins of GROUPING SETS, by their columns.
+        over: The question over the groups, or None.
+        computed: The columns that are computed from statistics.
+    """
+
+    select: exp.Select
+    rows: Rows
+    groups: Mapping[str, str]
+    margins: tuple[tuple[str, ...], ...]
+    over: Asked | None
+    computed: Derived
+
+    def own(self, keys: object) -> object:
+        """The keys that the statement takes, of keys for several."""
+        if isinstance(keys, Mapping):
+            return {name: values for name, values in keys.items() if name in self.groups} or None
+        return keys if self.groups else None
+
+    def question(self, keys: Keys = None) -> Query | TopK:
+        """The question with these keys.
+
+        Args:
+            keys: As for `from_sql`.
+
+        Returns:
+            The question.
+
+        Raises:
+            QueryError: Something is not understood.
+        """
+        select, rows, groups, over = self.select, self.rows, self.groups, self.over
+        chosen = keys(rows.table.schema) if callable(keys) else keys
+        if not any(_is_statistic(item, groups) for item in select.expressions):
+            return _most_common(select, rows, groups, chosen)
+        aggregates = _aggregates(select, groups, rows.table)
+        if not groups:
+            if over is not None:
+                raise QueryError("sums over groups need GROUP BY and public keys")
+            query = rows.agg(**aggregates)
+        else:
+            grouped = rows.group_by(*groups, keys=chosen)
+            final = grouped if over is None else over.of(grouped, groups)
+            query = (final.marginals(*self.margins) if self.margins else final).agg(**aggregates)
+        return replace(query, after=_after(select, query, groups, over, self.computed))
+
+
+def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb") -> Statement:
+    """Read a SQL text without keys.
 
     Args:
         text: One SELECT.
@@ -199,14 +217,15 @@ def grouped_rows(
         dialect: The SQL that the text is written in.
 
     Returns:
-        The rows, and the names of the group columns.
+        The statement.
 
     Raises:
         QueryError: Something is not understood.
     """
     select, rows = _select(text, rows, tables or {}, dialect)
-    grouped, groups, _ = _grouped(without_workload(without_derived(select)[0])[0], rows)
-    return grouped, tuple(groups)
+    bare, computed = without_derived(select)
+    select, over = without_workload(bare)
+    return Statement(select, *_grouped(select, rows), over, computed)
 
 
 def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tuple[tuple[str, ...], ...]]:
@@ -221,8 +240,11 @@ def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tupl
         rows = rows.where(where.this.sql(dialect="duckdb"))
     group = select.args.get("group")
     sets = None if group is None else sets_of(group)
-    members = group if group is None or sets is None else flattened(group, sets)
-    groups = {} if members is None else _groups(members, _named(select), rows.table.schema)
+    if sets is not None:  # every expression of a set once, in the order of their first use
+        group = exp.Group(
+            expressions=list({member.sql(dialect="duckdb"): member for one in sets for member in one}.values())
+        )
+    groups = {} if group is None else _groups(group, _named(select), rows.table.schema)
     for name, expression in groups.items():
         if name not in rows.table.schema or expression != _quoted(name):
             rows = rows.with_column(name, expression)
@@ -273,11 +295,15 @@ def _after(
     inner = names | {alias: name for name, alias in shown.items()}
 
     def statistic(node: exp.Expr) -> str | None:
-        return _asked_as(node, query, over)
+        if over is not None:  # there is one, and of single groups none is known
+            return next(iter(query.aggregates)) if isinstance(node, exp.Window | exp.Anonymous) else None
+        asked = _aggregate(node, query.table)[1].spelled(query.table)
+        return next((name for name, one in query.aggregates.items() if one == asked), None)
 
     def single(node: exp.Expr) -> str | None:
         name = statistic(node)
-        return None if name is None else _only_column(name, query.aggregates[name])
+        columns = () if name is None else query.aggregates[name].labels(name)
+        return columns[0] if len(columns) == 1 else None
 
     def named(node: exp.Expr) -> str | None:
         if (text := _written(node)) in grouped or node.name in inner:
@@ -299,20 +325,6 @@ def _after(
             raise QueryError(f"{name!r} may have no finite bar, which MONOTONE needs as a weight; leave MONOTONE out")
     released = dict(query.released) | {name: ColumnType.NUMBER for name, _ in shaped.computed}
     return replace(after_of(select, released, selected, named, shaped), shown=tuple(shown.items()))
-
-
-def _asked_as(node: exp.Expr, query: Query, over: Asked | None) -> str | None:
-    """The name of the statistic that an expression is; of sums over groups there is one, and of single groups none is known."""
-    if over is not None:
-        return next(iter(query.aggregates)) if isinstance(node, exp.Window | exp.Anonymous) else None
-    statistic = _aggregate(node, query.table)[1].spelled(query.table)
-    return next((name for name, aggregate in query.aggregates.items() if aggregate == statistic), None)
-
-
-def _only_column(name: str, aggregate: Statistic) -> str | None:
-    """The one column that a statistic releases; None for several."""
-    columns = aggregate.labels(name)
-    return columns[0] if len(columns) == 1 else None
 
 
 def explained_sql(text: str) -> str | None:
@@ -340,6 +352,9 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
     line = f"write SELECT COUNT(*) AS n FROM {rows.table.name}"
     statements = trees(text, dialect, rows.table.name)
     select = statements[0] if statements else None
+    for other in (one for one in statements if not isinstance(one, exp.Query)):
+        word = other.sql(dialect="duckdb", comments=False).split()[0]
+        raise QueryError(f"{word} is refused: neartwin only reads, and answers statistics of many people; {line}")
     union = select.find(exp.SetOperation) if select else None
     if union and union is select:  # of one in a subquery the parts are no answers
         line = f"write {union.this.sql(dialect='duckdb')}; {union.expression.sql(dialect='duckdb')}"
@@ -347,13 +362,11 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
         raise QueryError(f"the text must be one SELECT statement without UNION, or several as a series; {line}")
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:
-            grouped = select.copy().select("COUNT(*) AS n").group_by(*select.expressions)
-            grouped.set("distinct", None)
-            remedy = (
-                f"write {grouped.sql(dialect='duckdb')}"
-                if clause == "distinct"
-                else _INSTEAD.get(clause, "leave it out")
-            )
+            remedy = _INSTEAD.get(clause, "leave it out")
+            if clause == "distinct":
+                grouped = select.copy().select("COUNT(*) AS n").group_by(*select.expressions)
+                grouped.set("distinct", None)
+                remedy = f"write {grouped.sql(dialect='duckdb')}"
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
     known = {**tables, rows.table.name: rows}
     columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}

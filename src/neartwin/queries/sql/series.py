@@ -6,7 +6,7 @@ from neartwin.errors import QueryError
 from neartwin.interactive import suggested
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
-from neartwin.queries.sql.parse import Keys, from_sql, grouped_rows
+from neartwin.queries.sql.parse import Keys, statement_of
 from neartwin.queries.sql.spelling import trees
 
 
@@ -57,21 +57,10 @@ def series_from_sql(
     texts = statements(text, dialect, rows.table.name)
     if not texts:
         raise QueryError("the text must have at least one SELECT statement")
-    selects = []
-    for statement in texts:
-        grouped, columns = grouped_rows(statement, rows, tables=tables)
-        selects.append((statement, columns, keys(grouped.table.schema) if callable(keys) else keys))
-    key_names = {name for _, _, chosen in selects if isinstance(chosen, Mapping) for name in chosen}
-    if spare := key_names.difference(*(columns for _, columns, _ in selects)):
-        near = suggested(min(spare), {name for _, columns, _ in selects for name in columns})
+    read = [statement_of(statement, rows, tables=tables) for statement in texts]
+    chosen = [keys(one.rows.table.schema) if callable(keys) else keys for one in read]
+    key_names = {name for each in chosen if isinstance(each, Mapping) for name in each}
+    if spare := key_names.difference(*(one.groups for one in read)):
+        near = suggested(min(spare), {name for one in read for name in one.groups})
         raise QueryError(f"keys: no statement groups by {min(spare)!r}" + (f"; write {near}" if near else ""))
-    return tuple(
-        from_sql(statement, rows, keys=_own(chosen, columns), tables=tables) for statement, columns, chosen in selects
-    )
-
-
-def _own(keys: object, columns: tuple[str, ...]) -> object:
-    """The keys that one statement takes."""
-    if not isinstance(keys, Mapping):
-        return keys if columns else None
-    return {name: values for name, values in keys.items() if name in columns} or None
+    return tuple(one.question(one.own(each)) for one, each in zip(read, chosen, strict=True))

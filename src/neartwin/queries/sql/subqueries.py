@@ -24,13 +24,16 @@ from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, j
 from neartwin.tables.joins import OtherTable, claims_of
 from neartwin.tables.per_unit import per_unit, with_windows
 
+_Given = dict[str, Rows | OtherTable]  # the tables that a statement may name; subqueries by unit are put among them
 _MOST_FIRST = 8  # each takes a part of the spend
 _MOST = 64  # subqueries of a statement once the names of WITH are written out
 _PLAIN = {"kind", "expressions", "from_", "joins", "where", "order"}  # an order inside decides nothing
 _AFTER = {"kind", "expressions", "from_", "where", "order", "limit", "offset"}
 _BY_UNIT = _PLAIN | {"group", "having", "distinct", "qualify"}
+_INSIDE = (exp.Exists, exp.In, exp.Any, exp.All)
 _INSTEAD = {
-    "limit": "which rows it keeps depends on all people; write ORDER BY and LIMIT outside, on the noisy release",
+    "limit": "which rows it keeps depends on all people; write ORDER BY and LIMIT outside, on the noisy release, or ask the "
+    "largest groups first and write them in WHERE, as in town IN ('Bonn', 'Ulm')",
     "offset": "which rows it keeps depends on all people; write OFFSET outside, on the noisy release",
     "with_": "write every WITH in front of the statement",
 }
@@ -66,9 +69,8 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str]
         if source.name in others or made.table.source != rows.table.source:
             unit = exp.column(str(made.table.unit), table=source.alias_or_name, quoted=True)
             made = rows.per_unit()  # each person of the account's table, to whom rows of the other are joined
-            same = exp.Join(
-                this=source.this, on=unit.eq(exp.column(str(made.table.unit), table="(people)", quoted=True))
-            )
+            people = exp.column(str(made.table.unit), table="(people)", quoted=True)
+            same = exp.Join(this=source.this, on=unit.eq(people))
             flat.set("joins", [same, *(flat.args.get("joins") or [])])
             source.set("this", exp.Table(alias=exp.to_identifier("(people)", quoted=True)))
         source.this.set("alias", exp.TableAlias(this=exp.to_identifier(source.this.alias_or_name)))
@@ -87,10 +89,9 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) 
         asked = statistics_in(value)
         if not isinstance(clause, exp.Where) or len(asked) != 1 or node.root() is not select:
             continue
-        pairs, _, compared = _correlated(inner, given)
+        pairs, compared = _correlated(inner.copy(), given)
         if pairs or compared:
-            line = "ask it first with GROUP BY that column, and JOIN the noisy answer as a public table"
-            raise _refused(node, f"it has a number over many people for each value of a column outside; {line}")
+            continue  # of one person, or refused with its statement
         if len(found) == _MOST_FIRST:
             raise _refused(node, f"at most {_MOST_FIRST} are asked first; ask others alone, and write their answers")
         inner.set("expressions", [asked[0].copy()])
@@ -161,13 +162,13 @@ class _Output:
         raise QueryError(f"{name!r} is not a column of the subquery; it has {known}; add {name} to its SELECT")
 
 
-def _flat(select: exp.Select, given: dict[str, Rows | OtherTable]) -> exp.Select:
+def _flat(select: exp.Select, given: _Given) -> exp.Select:
     """The statement over tables alone, subqueries within subqueries first. Those by unit become tables that are given."""
     arrange(select, given)
     source = select.args.get("from_")
     if source is not None and isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
-        own = set(map(id, source.this.find_all(exp.Exists, exp.In)))  # others see its columns by their table
-        within = any(_is_inside(node) and id(node) not in own for node in select.find_all(exp.Exists, exp.In))
+        own = set(map(id, source.this.find_all(*_INSIDE, exp.Subquery)))  # others see its columns by their table
+        within = any(_is_inside(node) and id(node) not in own for node in select.find_all(*_INSIDE, exp.Subquery))
         inner = _plain(source.this, given, joined=within)
         if inner is not None:
             joins, after = inner.args.get("joins") or [], select.args.get("joins") or []
@@ -186,20 +187,22 @@ def _flat(select: exp.Select, given: dict[str, Rows | OtherTable]) -> exp.Select
                 join.set("this", inner.args["from_"].this)
                 _put_in_place(select, alias, output)
                 _also_where(select, inner)
-    for node in list(select.find_all(exp.Exists, exp.In)):
+    for node in list(select.find_all(*_INSIDE, exp.Subquery)):
         if node.find_ancestor(exp.Select) is select and _is_inside(node):
-            _as_join(select, node, given)
+            (_as_column if isinstance(node, exp.Subquery) else _as_join)(select, node, given)
     return select
 
 
 def _is_inside(node: exp.Expr) -> bool:
-    """Whether this is EXISTS, or IN with a subquery."""
-    return isinstance(node, exp.Exists) or node.args.get("query") is not None
+    """Whether this is EXISTS, or IN, ANY or ALL with a subquery, or a subquery of one statistic in an expression."""
+    inner = node.args.get("query") or node.this
+    if isinstance(node, exp.Subquery):
+        alone = isinstance(node.parent, exp.Condition) and not isinstance(node.parent, _INSIDE)
+        return alone and isinstance(inner, exp.Select) and len(statistics_in(inner.expressions[0].unalias())) == 1
+    return isinstance(node, _INSIDE) and isinstance(inner, exp.Select | exp.Subquery)
 
 
-def _plain(
-    subquery: exp.Subquery, given: dict[str, Rows | OtherTable], *, joined: bool = False, left: bool = False
-) -> exp.Select | None:
+def _plain(subquery: exp.Subquery, given: _Given, *, joined: bool = False, left: bool = False) -> exp.Select | None:
     """The SELECT of a subquery that changes single rows; None for one by unit, whose rows are now a given table."""
     inner = _flat(subquery.this, given)
     for clause, value in inner.args.items():
@@ -216,7 +219,7 @@ def _plain(
     return None
 
 
-def _given(rows: Rows, alias: str, given: dict[str, Rows | OtherTable]) -> exp.Table:
+def _given(rows: Rows, alias: str, given: _Given) -> exp.Table:
     """A table that stands for rows."""
     if len(given) > _MOST:
         raise QueryError(f"the statement has more than {_MOST} subqueries; ask several questions")
@@ -282,19 +285,18 @@ def _over(condition: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
     return root.unnest()
 
 
-def _as_join(select: exp.Select, node: exp.Expr, given: dict[str, Rows | OtherTable]) -> None:
-    """Write EXISTS and IN as a LEFT JOIN of the person's other rows, grouped by what is equated with the rows outside."""
+def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
+    """Write EXISTS and IN as a LEFT JOIN of the person's other rows."""
     inner = node.args.get("query") or node.this
     inner = inner.this if isinstance(inner, exp.Subquery) else inner
+    if isinstance(node, exp.Any | exp.All):
+        line = "write [NOT] EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person AND i.x > t.x)"
+        raise _refused(node.parent or node, f"it compares with each row inside; {line}")
     if isinstance(node, exp.In) and any(value and clause not in _PLAIN for clause, value in inner.args.items()):
         name = exp.to_identifier("(in)", quoted=True)
         whole = exp.Subquery(this=inner, alias=exp.TableAlias(this=name, columns=[name.copy()]))
         inner = exp.select(exp.Column(this=name.copy())).from_(whole)
-    if others := [clause for clause, value in inner.args.items() if value and clause not in _PLAIN]:
-        raise _refused(node, f"{others[0].strip('_').upper()} does not go with EXISTS; write IN (SELECT ...)")
-    if inner.args.get("from_") is None:
-        raise _refused(node, "values are compared with public ones; write them")
-    pairs, kept, compared = _correlated(inner, given)
+    pairs, compared = _correlated(inner, given)
     if isinstance(node, exp.In):
         pairs.insert(0, (node.this, inner.expressions[0].unalias()))
     pairs += _owned_unit(select, inner, pairs, given)
@@ -302,26 +304,55 @@ def _as_join(select: exp.Select, node: exp.Expr, given: dict[str, Rows | OtherTa
     if not pairs or never:
         line = "WHERE EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person ...)"
         raise _refused(node, f"equate the person's column: {line}")
-    grouped = exp.select(*(exp.alias_(its.copy(), f"({i})", quoted=True) for i, (_, its) in enumerate(pairs)))
-    grouped = grouped.select(exp.alias_(exp.Count(this=exp.Star()), "(rows)", quoted=True))
-    for end, of in _ENDS.items():
-        values = [exp.alias_(of(this=part.args[side].copy()), end, quoted=True) for part, side in compared]
-        grouped = grouped.select(*values)
-    for clause in ("from_", "joins"):
-        grouped.set(clause, inner.args.get(clause))
-    grouped = grouped.where(*kept).group_by(*(its.copy() for _, its in pairs))
-    found = _given(_rows(_flat(grouped, given), [], given), "", given)
-    equal = [mine.copy().eq(exp.column(f"({i})", table=found.name, quoted=True)) for i, (mine, _) in enumerate(pairs)]
-    select.append("joins", exp.Join(this=found, side="LEFT", on=exp.and_(*equal)))
-    there: exp.Expr = exp.paren(exp.column("(rows)", table=found.name, quoted=True).is_(exp.null()).not_())
+    ends = {end: of(this=part.args[side].copy()) for part, side in compared for end, of in _ENDS.items()}
+    beside = _beside(select, inner, pairs, {"(rows)": exp.Count(this=exp.Star()), **ends}, given)
+    there: exp.Expr = exp.paren(beside["(rows)"].is_(exp.null()).not_())
     for part, side in compared:  # some value is below another if the least one is
-        ends = {end: part.copy() for end in _ENDS}
-        for end, one in ends.items():
-            one.set(side, exp.column(end, table=found.name, quoted=True))
+        each = {end: part.copy() for end in _ENDS}
+        for end, one in each.items():
+            one.set(side, beside[end])
         below = isinstance(part, exp.LT | exp.LTE) is (side == "this")
-        either = exp.or_(*ends.values()) if isinstance(part, exp.NEQ) else ends["(least)" if below else "(most)"]
+        either = exp.or_(*each.values()) if isinstance(part, exp.NEQ) else each["(least)" if below else "(most)"]
         there = exp.Coalesce(this=either, expressions=[exp.false()])
     node.replace(there)
+
+
+def _as_column(select: exp.Select, node: exp.Expr, given: _Given) -> None:
+    """Write a statistic of the person's other rows as a column of a LEFT JOIN."""
+    inner, value = node.this, exp.paren(node.this.expressions[0].unalias().copy())
+    pairs, compared = _correlated(inner, given)
+    if not (pairs or compared):
+        return  # it is the same for all rows, and only the outermost WHERE asks it first
+    pairs += _owned_unit(select, inner, pairs, given)
+    if not any(_is_unit(its, given) for _, its in pairs):
+        line = "ask it first with GROUP BY that column, and JOIN the noisy answer as a public table"
+        raise _refused(node, f"it has a number over many people for each value of a column outside; {line}")
+    if compared:
+        line = f"{value.this.sql(dialect='duckdb')} OVER (PARTITION BY person ORDER BY the compared column)"
+        raise _refused(node, f"it has another number for each row outside; write a window, {line}")
+    (asked,) = statistics_in(value)
+    found = _beside(select, inner, pairs, {"(rows)": asked.copy()}, given)["(rows)"]
+    zero = [exp.Literal.number(0)] if isinstance(asked, exp.Count) else []  # of no rows, as SQL counts them
+    asked.replace(exp.Coalesce(this=found, expressions=zero) if zero else found)
+    node.replace(value)
+
+
+def _beside(
+    select: exp.Select, inner: exp.Select, pairs: "_Pairs", values: Mapping[str, exp.Expr], given: _Given
+) -> dict[str, exp.Column]:
+    """The columns of a LEFT JOIN of a subquery's values, grouped by what it equates with the rows outside."""
+    if others := [clause for clause, value in inner.args.items() if value and clause not in _PLAIN]:
+        raise _refused(inner, f"{others[0].strip('_').upper()} does not go with EXISTS; write IN (SELECT ...)")
+    keys = {f"({i})": its.copy() for i, (_, its) in enumerate(pairs)}
+    grouped = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in {**keys, **values}.items()))
+    for clause in ("from_", "joins", "where"):
+        grouped.set(clause, inner.args.get(clause))
+    grouped = grouped.group_by(*(its.copy() for _, its in pairs))
+    found = _given(_rows(_flat(grouped, given), [], given), "", given)
+    column = {name: exp.column(name, table=found.name, quoted=True) for name in (*keys, *values)}
+    equal = [mine.copy().eq(column[name]) for name, (mine, _) in zip(keys, pairs, strict=True)]
+    select.append("joins", exp.Join(this=found, side="LEFT", on=exp.and_(*equal)))
+    return column
 
 
 _COMPARED = exp.EQ | exp.NEQ | exp.LT | exp.LTE | exp.GT | exp.GTE
@@ -329,10 +360,10 @@ _ENDS: dict[str, type[exp.AggFunc]] = {"(least)": exp.Min, "(most)": exp.Max}
 _Pairs = list[tuple[exp.Expr, exp.Expr]]
 
 
-def _correlated(
-    inner: exp.Select, given: Mapping[str, Rows | OtherTable]
-) -> tuple[_Pairs, list[exp.Expr], list[tuple[exp.Expr, str]]]:
-    """What a subquery equates, outside and inside; its own conditions; and one comparison, with its side that is inside."""
+def _correlated(inner: exp.Select, given: Mapping[str, Rows | OtherTable]) -> tuple[_Pairs, list[tuple[exp.Expr, str]]]:
+    """What a subquery equates, outside and inside, and one comparison with its side that is inside. WHERE keeps the rest."""
+    if inner.args.get("from_") is None:
+        raise _refused(inner, "values are compared with public ones; write them")
     tables = [inner.args["from_"].this, *(join.this for join in inner.args.get("joins") or [])]
     own = {str(one.alias_or_name) for one in tables}
     columns = frozenset[str]().union(*(columns_of(one, given) for one in tables))
@@ -351,10 +382,11 @@ def _correlated(
         else:
             why = "a subquery equates columns with those outside, and may compare one; write inside.person = outside.person"
             raise _refused(part, why)
-    return pairs, kept, compared
+    inner.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
+    return pairs, compared
 
 
-def _owned_unit(select: exp.Select, inner: exp.Select, pairs: _Pairs, given: dict[str, Rows | OtherTable]) -> _Pairs:
+def _owned_unit(select: exp.Select, inner: exp.Select, pairs: _Pairs, given: _Given) -> _Pairs:
     """The units outside and inside, where a subquery over owned rows equates the key by which they are owned."""
     arrange(inner, given)
     outer, start = select.args["from_"].this, inner.args["from_"].this
@@ -420,11 +452,8 @@ def _put_in_place(select: exp.Select, alias: str, output: _Output) -> None:
         name = column.name
         if column.table != alias and (column.table or not (alone or name in output.expressions)):
             continue
-        if (
-            not column.table
-            and name in shown
-            and (name not in output.expressions or column.find_ancestor(exp.Order, exp.Having))
-        ):
+        later = name not in output.expressions or column.find_ancestor(exp.Order, exp.Having)
+        if not column.table and name in shown and later:
             continue
         new = output.of(name)
         parent = column.parent

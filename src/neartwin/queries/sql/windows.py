@@ -18,6 +18,7 @@ from typing import Any
 from sqlglot import exp
 
 from neartwin.errors import QueryError
+from neartwin.interactive import instead
 from neartwin.queries.query import Groups
 from neartwin.queries.sql.spelling import value_of
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
@@ -183,4 +184,5 @@ def _sorted(keys: tuple[Key, ...], *, falling: bool) -> tuple[Key, ...]:
 
 
 def _refused(node: exp.Expr) -> QueryError:
-    return QueryError(f"{node.sql(dialect='duckdb', comments=False)!r} is not understood: {_HINT}")
+    why = instead("windows", getattr(node.this, "key", "")) or _HINT
+    return QueryError(f"{node.sql(dialect='duckdb', comments=False)!r} is not understood: {why}")

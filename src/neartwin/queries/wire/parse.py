@@ -38,7 +38,7 @@ from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
 from neartwin.queries.query import NOTHING, Groups, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
-from neartwin.queries.sql.parse import from_sql, grouped_rows
+from neartwin.queries.sql.parse import statement_of
 from neartwin.queries.wire.postprocess import after_form, after_from
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.statistics import CONSTRUCTORS, Statistic
@@ -338,12 +338,10 @@ def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
     sql, dialect, keys = fields["sql"], fields.get("dialect", "duckdb"), fields.get("keys")
     if not isinstance(sql, str) or not isinstance(dialect, str):
         raise QueryError("question: sql and dialect must be text")
-    if keys is None:
-        return from_sql(sql, rows, tables=tables, dialect=dialect)
-    grouped, columns = grouped_rows(sql, rows, tables=tables, dialect=dialect)
-    if not columns:
+    read = statement_of(sql, rows, tables=tables, dialect=dialect)
+    if keys is not None and not read.groups:
         raise QueryError("question: keys need group_by; name the group columns, or leave keys out")
-    return from_sql(sql, rows, keys=_keys(keys, columns, grouped), tables=tables, dialect=dialect)
+    return read.question(None if keys is None else _keys(keys, tuple(read.groups), read.rows))
 
 
 def _from_parts(fields: Form, rows: Rows) -> Query:

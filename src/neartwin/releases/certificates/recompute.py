@@ -225,9 +225,8 @@ def selected(place: Place) -> Loss:
 def discovered(place: Place) -> Loss:
     """Counts above a threshold: the loss of the counts, and a leak of k P(1 + noise >= threshold)."""
     threshold, law = place.number("threshold"), place.parameters.get("counts")
-    counts = Place(
-        {name[7:]: text for name, text in place.parameters.items() if name.startswith("counts.")}, 1, 1
-    )  # without "counts."
+    named = {name: text for name, text in place.parameters.items() if name.startswith("counts.")}
+    counts = Place({name.removeprefix("counts."): text for name, text in named.items()}, 1, 1)
     if law == "Gaussian":
         away = _ball(threshold - Fraction(3, 2)) / (2 * _ball(counts.number("variance"))).sqrt()
         return normal(counts) + Loss(leak=place.entering * away.erfc() / 2)

@@ -46,9 +46,8 @@ def faults(page: Reading) -> tuple[Fault, ...]:
     return tuple(Fault("service", at, words) for at, words in differences)
 
 
-Standing = dict[
-    tuple[str, str], tuple[int, str]
-]  # by kind and name: the newest act about it, and the digest that it left
+# By kind and name: the newest act about it, and the digest that it left.
+Standing = dict[tuple[str, str], tuple[int, str]]
 
 
 def _recorded_state(page: Reading) -> tuple[Standing, set[str], set[tuple[str, ...]]]:
