@@ -355,7 +355,7 @@ def test_bars_hold_the_statistic_of_all_rows_once_the_loss_is_measured(kind, spe
     assert np.sum(blind) < 0.8 * cells  # without the measurement
 
 
-def test_bars_of_products_are_open_where_clipping_was_found_to_change_values():
+def test_bars_of_products_are_open_where_clipping_changes_values():
     _, table = many_and_dear(4_000)
     query = table.agg(y=nt.correlation("clip(paid, 1, 4)", "paid * paid"), z=nt.variance("paid", 1, 4))
     made = plan(query, spend=nt.pure(2), limits=nt.limits(rows=3))

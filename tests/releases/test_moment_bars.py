@@ -169,7 +169,7 @@ def kept_of(rows, kept, noise_of):
     return MomentSums(noise_of, kept.sum(keepdims=True), tuple(np.array([(kept * row).sum()]) for row in rows), second)
 
 
-def test_moment_bars_hold_all_rows_while_the_lost_ones_are_within_their_end(monkeypatch):
+def test_moment_bars_hold_all_rows_while_lost_ones_are_within_their_end(monkeypatch):
     """Without noise and with hardly a bar of it: so a bar misses only if it does not reach around the lost rows."""
     monkeypatch.setattr(moment_noise, "half_widths_of_sums", lambda _, weights, __: abs(weights).sum(axis=0))
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(10**6), limits=nt.limits(max_rows_per_group=1))

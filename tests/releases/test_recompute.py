@@ -230,7 +230,7 @@ def test_verify_recomputes_and_refuses_what_its_owner_signed_too_low(issued):
 
 
 @pytest.mark.parametrize("rho", ["3e-10", "3e-8", "1e-7", "1/2"])
-def test_the_epsilons_stated_for_a_little_rho_agree_and_smaller_ones_do_not(rho):
+def test_epsilons_stated_for_a_little_rho_agree_and_smaller_ones_do_not(rho):
     told = currencies(Guarantee.of(nt.zcdp(rho), unit="id", neighbours="add_remove"))["approximate"]
     loss = second.Loss(rho=Fraction(rho))
     with ctx.workprec(second.BITS):

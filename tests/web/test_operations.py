@@ -22,7 +22,7 @@ def test_a_service_that_cannot_write_or_work_is_alive_and_not_ready(client, monk
         raise sa.exc.OperationalError("", {}, Exception("disk is full at /srv/secret"))
 
     with monkeypatch.context() as patched:
-        patched.setattr("neartwin.ledger.store.connect.Database._lock", full)
+        patched.setattr("neartwin.ledger.store.connect.Writing", full)
         assert client.get("/readyz").status_code == 503
         assert "secret" not in client.get("/readyz").text
         assert client.get("/healthz").status_code == 200

@@ -248,7 +248,7 @@ def approve(folder, ledger, who, start, results):
 
 
 @pytest.mark.slow  # processes start
-def test_two_processes_that_approve_at_one_moment_do_it_once_and_both_are_recorded(tmp_path, purchases, place):  # noqa: F811
+def test_two_who_approve_at_one_moment_do_it_once_and_both_are_recorded(tmp_path, purchases, place):  # noqa: F811
     with registered(tmp_path / "house", purchases, ledger=place) as directory:
         directory.books.need_two_people(by="console")
         for number in range(ROUNDS):

@@ -7,8 +7,8 @@ import numpy as np
 
 from neartwin.accounting.budgets import approx, pure
 from neartwin.engines.engine_for import engine_for
+from neartwin.planning.limit_choice import plan_within
 from neartwin.planning.limits import Limits
-from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates
 from neartwin.queries.query import Query, Rows
 from neartwin.statistics import count, count_distinct_units
@@ -59,5 +59,5 @@ def check(rows: Rows, *, key: str | Sequence[str] = ()) -> tuple[str, ...]:
 
 def _answer(query: Query, limits: Limits) -> Aggregates:
     spend = approx(1, "1e-6") if limits.max_groups else pure(1)
-    stage = plan(query, spend=spend, limits=limits).stage
+    stage = plan_within(query, spend=spend, limits=limits, importance=None).stage
     return engine_for(stage.table.source).aggregate(stage, salt=0)
