@@ -34,8 +34,8 @@ WORDS = [
 ]  # fmt: skip
 OBJECTS = [
     None, pd.NA, pd.NaT, np.nan, float("inf"), "\ud800", "a", b"\xff", 10**5000, 2**70, Decimal("sNaN"), Decimal("1E+999"),
-    np.array([1, 2]), [1], {"a": 1}, {1}, object(), datetime(9999, 12, 31, tzinfo=UTC), date.min, 1 + 2j, np.datetime64("NaT"),
-    True, np.float16(1), np.timedelta64(3), Exception("x"), (), type,
+    np.array([1, 2]), [1], {"a": 1}, {1}, object(), datetime(9999, 12, 31, tzinfo=UTC), date.min, 1 + 2j,
+    np.datetime64("NaT", "s"), True, np.float16(1), np.timedelta64(3, "s"), Exception("x"), (), type,
 ]  # fmt: skip
 
 
