@@ -238,7 +238,7 @@ def test_a_release_with_a_norm_says_so_and_its_bars_hold(tmp_path):
     query = query.agg(n=nt.count(), s=nt.sum("paid", -5, 5), m=nt.mean("paid", -5, 5), sd=nt.stddev("paid", -5, 5))
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(table, nt.gdp(30))
-        proposal = account.plan(query, spend=nt.gdp(20), limits=nt.limits(norm=400))
+        proposal = account.plan(query, spend=nt.gdp(20), limits=nt.limits(norm=400, loss_share=0))
         release = account.release(proposal)
         assert "norm of at most 400; no row is dropped" in release.notes[1]
         assert {bound["what"] for bound in release.provenance.method["bounds"]} >= {"norm"}
