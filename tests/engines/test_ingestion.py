@@ -280,6 +280,18 @@ FRAMES = {
 }
 
 
+@pytest.mark.parametrize("kind", [pa.decimal256(50, 0), pa.decimal256(76, 38), pa.decimal128(38, -1)], ids=str)
+@pytest.mark.parametrize("types", [{}, {"who": "integer"}], ids=["as it is", "integer"])
+def test_ids_in_wide_decimals_stay_apart(tmp_path, kind, types):
+    """As doubles all four would be one unit, with the bound of one."""
+    ids = pa.array([Decimal(2**60 // 10 * 10 + 10 * place) for place in range(4)], kind)
+    rows = nt.table(pa.table({"who": ids}), unit="who", name="v", types=types)
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**4))
+        plan = account.plan(rows.agg(people=nt.count_distinct_units()), spend=nt.pure(10**3))
+        assert account.release(plan)["people"].values == (4,)
+
+
 @pytest.mark.parametrize("name", FRAMES)
 def test_odd_value_of_a_frame_fails_no_release(tmp_path, name):
     column, odd = FRAMES[name]

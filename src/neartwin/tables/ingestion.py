@@ -453,7 +453,7 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     elif pa.types.is_float16(kind):
         return array.cast(pa.float32()), []
     elif pa.types.is_decimal(kind) and (kind.bit_width > 128 or kind.scale < 0):
-        return array.cast(pa.float64()), []
+        return array.cast(pa.string()), []  # a double would merge ids above 2^53
     elif pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return _timed(array)
     try:
