@@ -381,6 +381,19 @@ class TokenWish(RequestModel):
     days: Annotated[int, Field(ge=1, le=3_650)] = 90
 
 
+class NewToken(Model):
+    """A new token. Its text, `token`, is shown this once."""
+
+    id: str
+    name: str
+    role: Role
+    project: str
+    created: str
+    expires: str
+    revoked: str
+    token: str
+
+
 class SignIn(RequestModel):
     """The token that starts a session in a browser."""
 
