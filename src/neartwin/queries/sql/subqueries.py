@@ -342,7 +342,8 @@ def _beside(
 ) -> dict[str, exp.Column]:
     """The columns of a LEFT JOIN of a subquery's values, grouped by what it equates with the rows outside."""
     if others := [clause for clause, value in inner.args.items() if value and clause not in _PLAIN]:
-        raise _refused(inner, f"{others[0].strip('_').upper()} does not go with EXISTS; write IN (SELECT ...)")
+        line = "does not go with EXISTS, or a number of a subquery; leave it out, or write IN (SELECT ...)"
+        raise _refused(inner, f"{others[0].strip('_').upper()} {line}")
     keys = {f"({i})": its.copy() for i, (_, its) in enumerate(pairs)}
     grouped = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in {**keys, **values}.items()))
     for clause in ("from_", "joins", "where"):
