@@ -172,9 +172,14 @@ def _summary(account: Account) -> dict[str, Any]:
         "filter": account.filter.kind,
         "pools": [{"pool": pool, "cap": str(cap), "spent": str(spent[pool])} for pool, cap in caps.items()],
         "history": [
-            {name: getattr(entry, name) for name in ("position", "kind", "state")}
-            | {"time": entry.time[:19], "plan": entry.plan_digest}
-            | {"price": ", ".join(f"{pool} {float(amount):.4g}" for pool, amount in entry.price.items())}
+            {
+                "position": entry.position,
+                "time": entry.time[:19],
+                "kind": entry.kind,
+                "state": entry.state,
+                "price": ", ".join(f"{pool} {float(amount):.4g}" for pool, amount in entry.price.items()),
+                "plan": entry.plan_digest,
+            }
             for entry in account.history()
         ],
     }

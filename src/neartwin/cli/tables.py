@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from typing import Any
 
 import click
 import pyarrow.parquet as pq
@@ -36,17 +35,26 @@ _TYPES = click.option("--types", multiple=True, help="A declared type: amount=nu
 @click.option("--accept-odd", is_flag=True, help="Leave odd lines out, and take odd values as NULL.")
 @options.json_option
 @report_errors
-def import_(*, file: str, types: tuple[str, ...], table: str, as_json: bool, **terms: Any) -> None:
+def import_(
+    *,
+    file: str,
+    types: tuple[str, ...],
+    table: str,
+    encoding: str,
+    null: tuple[str, ...],
+    into: str,
+    accept_odd: bool,
+    as_json: bool,
+) -> None:
     """Read CSV, TSV, JSON lines, Excel or SQLite files once into typed columns, for questions with the same --types.
 
     This is the owner's own reading, and no release: it shows odd lines and values. A file that was written since becomes
     another snapshot.
     """
     declared = declared_types(pairs(types, "types"))
+    terms = Terms(into=into, accept_odd=accept_odd, refresh=True, encoding=encoding, null=null)
     with stderr.status(f"reading {escape(file)}") as status:
-        found = imported(
-            matched(file), declared, Terms(refresh=True, **terms), table, lambda rows: status.update(f"{rows:,} rows")
-        )
+        found = imported(matched(file), declared, terms, table, lambda rows: status.update(f"{rows:,} rows"))
         fits = fitting_types(found, declared)
     if as_json:
         click.echo(json.dumps(asdict(found) | {"fits": fits}))

@@ -340,7 +340,7 @@ class Account:
         return event.holders
 
     def allot(
-        self, holder: str, target: Budget, *, by: str = "", check: Callable[[Reading], object] = lambda _: None
+        self, holder: str, target: Budget, *, by: str = "", check: Callable[[Reading], object] | None = None
     ) -> Allotment:
         """Set the most that one holder may spend of this account. A new amount replaces the old; the amount spent stays.
 
@@ -348,7 +348,7 @@ class Account:
             holder: The name of the holder.
             target: The limit, of the account's own kind. The amount spent so far stops a holder.
             by: The curator, for a record of the act, or "".
-            check: Called first, in the same transaction. Its error changes nothing.
+            check: Called first, in the same transaction, or None. Its error changes nothing.
 
         Returns:
             The allotment.
@@ -359,7 +359,8 @@ class Account:
         text(holder=holder, at_least=1, at_most=200)
         caps = self.rule.caps(target)
         with self.database.write() as page:
-            check(page)
+            if check is not None:
+                check(page)
             row = page.allotment(self.name, holder)
             if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
                 used_up = self.rule.written(row.spent)

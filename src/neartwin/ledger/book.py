@@ -408,7 +408,7 @@ class Book:
         with self._database.write():
             pass
 
-    def verify(self, head: Head | None = None, also: Callable[[Reading], Iterable[Fault]] = lambda _: ()) -> Verdict:
+    def verify(self, head: Head | None = None, also: FindFaults = lambda _: ()) -> Verdict:
         """Check the records, and report every change, removal and reordering.
 
         A ledger put back to an older state is whole, and so is one rewritten from some record on. Only a head kept

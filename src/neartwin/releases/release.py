@@ -343,7 +343,8 @@ class Release(StatisticsTable):
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         first, dot, rest = map(escape, self.headline.partition(". "))
-        return f"<p><b>{first}{dot}</b>{rest}</p>{table}{more}{promise}<ul>{notes}</ul>"
+        top = f"<p><b>{first}{dot}</b>{rest}</p>" if first else ""
+        return f"{top}{table}{more}{promise}<ul>{notes}</ul>"
 
 
 def shown(statistic: Statistic, place: int) -> str:

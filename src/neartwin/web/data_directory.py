@@ -296,8 +296,9 @@ class DataDirectory:
         Raises:
             AccessError: Status 409. The request was answered meanwhile.
         """
-        check = partial(requests_in, dataset=self.dataset(name).name, position=answers)
-        return self.books.account(name).allot(holder, target, by=by, check=check)
+        known = self.dataset(name).name
+        check = partial(requests_in, dataset=known, position=answers) if answers else None
+        return self.books.account(known).allot(holder, target, by=by, check=check)
 
     def certificate(self, account: records.Account, position: int, part: int = 1) -> Certificate:
         """The signed certificate of a release, with the present head of the ledger.
