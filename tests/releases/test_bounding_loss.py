@@ -14,6 +14,7 @@ import neartwin as nt
 from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError
+from neartwin.planning import bounding_loss
 from neartwin.planning.bounding_loss import TAKEN
 from neartwin.planning.limits import Limits
 from neartwin.planning.planner import plan
@@ -105,6 +106,33 @@ def test_lost_rows_stay_below_their_end_in_draws_that_choose_one_of_them(spend):
             assert off <= binom.ppf(1 - 1e-9, len(chosen), 0.01) < near  # a near miss: a third of what is stated
             many += 1
     assert many >= 2
+
+
+@pytest.mark.parametrize("spend", [nt.pure(1), nt.zcdp("1/2")], ids=["pure", "zcdp"])
+def test_noise_alone_hardly_ever_makes_a_bar_reach_beyond_the_limit(spend):
+    """Where nobody loses a row: 5 to 8 in 100 at half the evidence, and fewer than 2 in 1,000 at a whole bar."""
+    _, _, groups = visits(50)
+    loss = plan(groups.agg(n=nt.count()), spend=spend, limits=nt.limits(rows=20)).loss
+    exact, draws = np.array([1000] + [0] * 13, dtype=int), 3000
+    noisy = loss.mechanism.noisy(np.tile(exact, (draws, 1)), source=noise.ScriptedSource(b"alone"))
+    bars = bounding_loss._bars(loss.mechanism.law, loss.taken)
+    beyond, ends = noisy @ bars.far.T, bars.ends
+    far = np.array([loss.stated(one)["each"] for one in noisy]) > 20
+    half = np.argmax(beyond <= bars.beyond * np.append(np.minimum(ends[1:-1] / 20, 1) / 2, np.inf), axis=1)
+    assert far.sum() < draws / 200
+    assert (ends[half] > 20).sum() > draws / 40  # a near miss: half the evidence
+
+
+def test_units_that_surely_lose_rows_move_the_end_that_is_stated():
+    _, _, groups = visits(50)
+    loss = plan(groups.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=20)).loss
+    bar = bounding_loss._bars(loss.mechanism.law, loss.taken).beyond
+    for place in range(6, 12):  # units that lose 64 rows and more
+        exact = np.zeros(14)
+        exact[0], exact[place + 1] = 1000, bar[0] * 1.1
+        assert loss.stated(exact)["each"] >= TAKEN[place + 1]
+        exact[place + 1] = bar[place] * 0.9
+        assert loss.stated(exact)["each"] < TAKEN[place + 1]
 
 
 def test_an_amount_without_end_is_beyond_all_that_is_bounded():

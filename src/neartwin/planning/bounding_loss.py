@@ -13,7 +13,7 @@ its choices. All bars of a statement together fail with probability at most 1 - 
 
 **Clipped values.** One more histogram is of units by how much clipping changes their summed values, in parts of the largest. It
 says how many units have such a value, and bounds the change as lost rows are bounded. Most bounds are honest, so each step of
-M takes half a bar more of evidence.
+M takes at least half a bar of evidence.
 """
 
 import math
@@ -55,7 +55,7 @@ _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the 
 # The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of one M from above, (L1).
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
-_EVIDENCE = 0.5  # of a bar, for a step of M at the limit: once more for clipped values
+_STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
 _NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
 
@@ -195,7 +195,8 @@ class LossStage:
         share = most_cut / max(most_cut + whole - bars.whole, most_cut, 1.0)
         beyond = bars.far @ counts
         # the next M, beside the limit to which the answer's noise is scaled
-        dear = _EVIDENCE * (bool(self.what) + np.minimum(bars.ends[1:-1] / self.limit, 1.0))
+        reach = np.minimum(bars.ends[1:-1] / self.limit, 1.0)
+        dear = (1 + reach) / 2 if self.what else reach**_STEEP
         place = int(np.argmax(np.append(beyond[:-1] <= dear * bars.beyond[:-1], True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
         low = max(0.0, float((bars.inside @ (begins * counts) - bars.least)[: place + 1].max()))
