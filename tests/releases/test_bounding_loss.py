@@ -391,7 +391,9 @@ def test_a_count_of_units_reaches_by_those_that_lose_something_and_no_further(sp
     who, month = np.nonzero(seen)
     table = nt.table(pa.table({"who": who, "month": month}), unit="who", name="visits")
     limits = nt.limits(max_groups=2) if spend == nt.pure(2) else nt.limits(norm="1.5")
-    made = plan(table.group_by("month", keys=range(months)).agg(n=nt.count_distinct_units()), spend=spend, limits=limits)
+    made = plan(
+        table.group_by("month", keys=range(months)).agg(n=nt.count_distinct_units()), spend=spend, limits=limits
+    )
     engine, source, losing = DuckdbEngine(), noise.ScriptedSource(b"months"), np.sum(seen.sum(axis=1) > 2)
     exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
     cached, holds, near = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)]), [], []

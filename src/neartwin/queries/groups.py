@@ -144,7 +144,7 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Te
         keys: The given keys, or None.
         table: The table.
         names: The group columns.
-        conditions: What holds for each row, such as town IN ('Bonn', 'Ulm').
+        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm').
 
     Returns:
         The keys, or None if some column's values cannot be listed.

@@ -214,8 +214,8 @@ class Rows:
         Args:
             columns: The group columns.
             keys: Public keys: a list, range, product or table. Without them, an expression with finitely many values
-                supplies its own (months, bins, CASE of literals, conditions; never NULL), and so does a column that
-                `where` compares with a list: town IN ('Bonn', 'Ulm'). If any group column is open,
+                supplies its own (months, bins, CASE of literals, conditions; never NULL). So does a column that `where`
+                compares with a list: town IN ('Bonn', 'Ulm'). If any group column is open,
                 keys are discovered privately. A mapping of keys may omit the columns that are not open.
 
         Returns:
