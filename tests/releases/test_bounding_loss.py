@@ -383,6 +383,34 @@ def test_bars_hold_the_statistic_of_all_rows_once_the_loss_is_measured(kind, spe
     assert np.sum(blind) < 0.8 * cells  # without the measurement
 
 
+def test_one_row_a_unit_needs_no_limit_and_no_measurement(tmp_path):
+    """A subquery by person has one row of each: known from the text, so nothing is chosen, measured or said of it."""
+    rows, visited, _ = visits(3_000)
+    per = "FROM (SELECT who, town, SUM(paid) AS spent, COUNT(*) AS times FROM visits GROUP BY who, town)"
+    alone = per.replace("who, town", "who")
+    made = plan(
+        nt.from_sql(f"SELECT COUNT(*) AS n {alone} WHERE times > 4", visited), spend=nt.pure(1), limits=Limits()
+    )
+    assert (made.first_stages, made.loss, made.bounding.max_rows_per_group) == ((), None, 1)
+    near = plan(nt.from_sql(f"SELECT COUNT(*) AS n {per} WHERE times > 4", visited), spend=nt.pure(1), limits=Limits())
+    assert near.first_stages  # near miss: a row for each town
+    times = np.bincount(rows["who"])
+    spent = np.bincount(rows["who"], rows["paid"])
+    with nt.open_ledger(tmp_path / "b.db") as book:
+        account = book.open(visited, nt.pure(500))
+        counted = account.sql(
+            f"SELECT times, COUNT(*) AS n {alone} WHERE times IN (7, 9) GROUP BY times", spend=nt.pure(99)
+        )
+        clipped = account.sql(f"SELECT SUM(clip(spent, 0, 100)) AS s {alone}", spend=nt.pure(200))
+    assert tuple(counted["n"].values) == (np.sum(times == 7), np.sum(times == 9))
+    assert counted.loss is None
+    assert "SUM(paid) within [0, 10]" in " ".join(counted.notes)
+    assert clipped.headline.startswith("The limits take nothing, as a unit has one row. Clipping spent to [0, 100]")
+    assert abs(clipped.loss["clipped"]["cut"] - np.mean(spent > 100)) < 0.02
+    assert clipped["s"].lower[0] <= np.minimum(spent, 100).sum() + 30
+    assert clipped["s"].upper[0] > 1.05 * np.minimum(spent, 100).sum()  # it reaches by what clipping changes
+
+
 @pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
 def test_a_count_of_units_reaches_by_those_that_lose_something_and_no_further(spend):
     """A unit loses many groups, but of one group only itself."""

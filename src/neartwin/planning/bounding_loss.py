@@ -118,7 +118,7 @@ class LossStage:
         """
         amounts, limit, clipped = list(_amounts(stage)), _limit(stage, power), None
         if amounts:
-            part, spend = split_budget(spend, _CLIPPED)
+            part, spend = (spend, spend) if stage.table.one_row else split_budget(spend, _CLIPPED)
             edges = (1, 2, *(2 + math.ceil(min(limit, LARGEST)) * end for end in _AMOUNTS))  # all below _AMOUNT's end
             whole = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
             grid = {amount.name: amount for _, amount, _ in amounts}
@@ -133,16 +133,23 @@ class LossStage:
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
         return cls(stage=stage.counting_units(sizes), mechanism=_noise(stage, spend), limit=limit, clipped=clipped)
 
+    @property
+    def takes_rows(self) -> bool:
+        """Whether limits can take something, so that it is measured: not where a unit has one row."""
+        return self.clipped is None or not self.stage.table.one_row
+
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""
-        yield "what clipping changes" if self.what else "what the limits take", self.mechanism
+        if self.takes_rows:
+            yield "what clipping changes" if self.what else "what the limits take", self.mechanism
         if self.clipped is not None:
             yield from self.clipped.mechanisms()
 
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The exact questions of all measurements."""
-        return self.stage, *(() if self.clipped is None else self.clipped.stages)
+        own = (self.stage,) if self.takes_rows else ()
+        return (*own, *(() if self.clipped is None else self.clipped.stages))
 
     def losses(self) -> Composition:
         """The privacy loss of all measurements."""
@@ -159,6 +166,8 @@ class LossStage:
             if self.what
             else "what the limits take: units by lost rows"
         )
+        if self.clipped is not None and not self.takes_rows:
+            return self.clipped.explanation()
         more = () if self.clipped is None else (self.clipped.explanation(),)
         return Explained(f"measure {what}", (*nodes(*lines), *more))
 
@@ -172,8 +181,20 @@ class LossStage:
         Returns:
             The statement: see `stated`. With "clipped", that of what clipping changes, as sure alone.
         """
-        exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
-        found = self.stated(self.mechanism.noisy(exact, source=source))
+        if self.takes_rows:
+            exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
+            found = self.stated(self.mechanism.noisy(exact, source=source))
+        else:
+            found = {
+                "confidence": CONFIDENCE,
+                "cut": 0.0,
+                "cut_at_most": 0.0,
+                "beyond": 0,
+                "rows": [0, 0],
+                "units": 0,
+                "each": 0,
+            }
+            found["says"] = "The limits take nothing, as a unit has one row."
         if self.clipped is None:
             return found
         clipped = self.clipped.measured(engine, source)

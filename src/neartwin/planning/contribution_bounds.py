@@ -132,7 +132,9 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
         per_group = min(per_group or all_rows, all_rows)
         if not any(one.counts_units for one in statistics) and (keys is not None or limits.max_discovered_groups):
             groups = groups or (_MOST_GROUPS if keys is None else len(keys))
-    if per_group is None and units_alone:
+    if query.table.one_row:
+        per_group = groups = 1
+    elif per_group is None and units_alone:
         per_group = 1
     if groups is None and keys is not None and len(keys) <= 1:
         groups = 1

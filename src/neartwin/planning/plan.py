@@ -319,7 +319,10 @@ class QueryPlan(Plan):
 
     @property
     def can_cut(self) -> bool:
-        """Whether the limits can take something: not from units that are counted in as many groups as there are."""
+        """Whether the limits can take something: not from single rows, nor from units counted in as many groups as there are."""
+        asked, table = self.query.aggregates.values(), self.query.table
+        if table.one_row and not any(one.clip_bounds(table) for one in asked):
+            return self.bounding.norm is not None
         return not self.query.units_alone or self.stage.groups_per_unit is not None or self.bounding.norm is not None
 
     def holds_lost(self, statistic: Statistic) -> bool:
@@ -468,6 +471,7 @@ class QueryPlan(Plan):
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if clipped:
             bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
+        bars += "" if table.per_unit is None else table.per_unit.clipped
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             if any(one.clip_bounds(table) for one in asked.values()):

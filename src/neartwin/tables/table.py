@@ -321,6 +321,18 @@ class PerUnit:
         inside = (self.table.per_unit, *(join.per_unit for join in self.table.joins))
         return 1 + max((of.depth for of in inside if of is not None), default=0)
 
+    @property
+    def clipped(self) -> str:
+        """The sums and means of one unit's rows whose values are clipped, in sentences; empty without any."""
+        inside = (self.table.per_unit, *(join.per_unit for join in self.table.joins))
+        clips = [f"{one.text} within {one.bounds}" for one in self.columns.values() if one.bounds is not None]
+        own = (
+            f" Of one unit's rows, values count in {' and '.join(clips)}: no bar holds what that changes."
+            if clips
+            else ""
+        )
+        return "".join([own, *(of.clipped for of in inside if of is not None)])
+
     def expression(self, name: str) -> RowExpression | None:
         """The expression of a column that is passed on; None for one of the table's source."""
         return self.table.computed.get(name if self.by is None else self.by[name])
@@ -446,6 +458,14 @@ class Table:
         if self.per_unit is not None:
             return self.per_unit.table.unit_name
         return f"{self.unit} in one {self.period_name}" if self.period is not None else self.unit
+
+    @property
+    def one_row(self) -> bool:
+        """Whether no unit has two rows, because they are computed as one row a unit."""
+        within = self.per_unit
+        if within is None or within.by is None or self.joins or self.period is not None:
+            return False
+        return set(within.by.values()) == {within.table.unit}
 
     @property
     def unit_kind(self) -> ColumnType:
