@@ -269,9 +269,9 @@ def test_meaningless_norm_is_refused_with_a_remedy():
         (public, {"rows": 9}, wide, ParameterError, "cannot be combined with"),
         (public, {"norm": 0}, wide, ParameterError, "positive"),
         (public, {"norm": 2**20 + 1}, wide, ParameterError, "at most 1,048,576"),
-        (public, {}, nt.pure(1), PrivacyError, "its noise is normal"),
+        (public, {}, nt.pure(1), PrivacyError, "whose noise is normal"),
         (counts, {"max_discovered_groups": 3}, nt.gdp(1), PrivacyError, "needs a delta"),
-        (table.agg(m=nt.median("paid", 0, 9)), {}, nt.pure(1), PrivacyError, "its noise is normal"),
+        (table.agg(m=nt.median("paid", 0, 9)), {}, nt.pure(1), PrivacyError, "whose noise is normal"),
         (table.agg(h=nt.histogram("paid", [0, 9])), {"norm": 2**20 + 1}, wide, ParameterError, "at most 1,048,576"),
         (
             table.agg(h=nt.histogram("paid", [0, 9])),

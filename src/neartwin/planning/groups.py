@@ -24,7 +24,6 @@ from neartwin.planning.allocation import (
     Allocation,
     Discovery,
     allocate,
-    allocate_normal,
 )
 from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
 from neartwin.planning.explain import Explained, nodes
@@ -608,7 +607,7 @@ def _allotted(
     spend: Budget,
     *,
     widest: int,
-) -> tuple[_Draft, Allocation[Noise]]:
+) -> tuple[_Draft, Allocation]:
     """The measures in the finest parts whose noise can be drawn, and their noise."""
     for parts in _PARTS:
         context = context_of(query, bounding, parts)
@@ -621,15 +620,14 @@ def _allotted(
 
 def _shared(
     query: Query, context: Context, weights: Mapping[str, float], discovery: Discovery | None, spend: Budget
-) -> tuple[_Draft, Allocation[Noise]]:
+) -> tuple[_Draft, Allocation]:
     """The best of the ways of spending."""
     norm = context.reach.norm is not None
     drafts = [_draft(query, context, weights, power) for power in ((0.5,) if norm else (1.0, 0.5))]
     if not drafts[0].trees:
         del drafts[1:]
     drafts += [one for draft in drafts if (one := draft.halved()) is not None]
-    share = allocate_normal if norm else allocate
-    found = [(draft, share(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
+    found = [(draft, allocate(tuple(draft.needed.values()), discovery, spend, normal=norm)) for draft in drafts]
     return min(found, key=lambda one: one[1].error)
 
 
