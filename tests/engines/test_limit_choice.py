@@ -57,7 +57,7 @@ def rows_of(units):
 
 
 def scores(search, units):
-    return search.scores(MemoryEngine(rows_of(units)).aggregate(search.stage, salt=SALT).values["units"])
+    return search.scores(MemoryEngine(rows_of(units)).aggregate(search.stages[0], salt=SALT).values["units"])
 
 
 def pairs():
@@ -213,7 +213,7 @@ def test_a_question_without_limits_is_answered_and_asking_again_is_free(asked, s
 def chosen_plans(made, engine):
     """The plans at the limit below which the choice falls once in ten times, every second time, and nine times in ten."""
     (search,) = made.first_stages[0].searches
-    chances = search.mechanism.pmf(search.scores(engine.aggregate(search.stage, salt=SALT).values["units"]))
+    chances = search.mechanism.pmf(search.scores(engine.aggregate(search.stages[0], salt=SALT).values["units"]))
     for place in np.searchsorted(np.cumsum(chances), (0.1, 0.5, 0.9)):
         limit = search.candidates[place] if search.name == "norm" else int(search.candidates[place])
         yield made.first_stages[0].chosen(made, {search.name: limit}).plan

@@ -347,8 +347,8 @@ def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
     made = plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30)))
     assert (
         made.stage.discovery_groups,
-        made.first_stages[0].searches[0].stage.discovery_groups,
-        made.first_stages[0].searches[0].stage.norm,
+        made.first_stages[0].searches[0].stages[0].discovery_groups,
+        made.first_stages[0].searches[0].stages[0].norm,
     ) == (4, None, None)
     for more in ({"max_rows_per_group": 5}, {"max_groups": nt.private_limit(8, groups=30)}, {"rows": 5}):
         with pytest.raises((ParameterError, QueryError)):
