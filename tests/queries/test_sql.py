@@ -1,6 +1,10 @@
 """SQL is understood as the same question, or refused with what to write instead; it never reaches a database."""
 
+import datetime as dt
+
 import duckdb
+import numpy as np
+import pyarrow as pa
 import pytest
 import sqlglot
 
@@ -30,6 +34,51 @@ def test_sql_and_python_say_the_same_question(visits):
     )
     assert found == built
     assert nt.from_sql("select count(*) from visits", visits) != nt.from_sql("select sum(paid) from visits", visits)
+
+
+LISTED = {
+    "town IN ('Ulm', 'Bonn', 'Ulm') AND paid > 3": {"town": [("Ulm",), ("Bonn",)]},
+    "paid > 3 AND (open AND town = 'Ulm')": {"town": [("Ulm",)]},
+    "upper(town) IN ('ULM')": {"upper(town)": [("ULM",)], "town": None},
+    "day = DATE '2024-05-01'": {"day": [(dt.date(2024, 5, 1),)]},
+    "town IN ('Ulm', 'Bonn') AND day = DATE '2024-05-01'": {
+        "town, day": [("Ulm", dt.date(2024, 5, 1)), ("Bonn", dt.date(2024, 5, 1))],
+        "town, who": None,
+    },
+    "town IN ('Ulm') OR open": {"town": None},
+    "NOT town IN ('Ulm')": {"town": None},
+    "town <> 'Ulm'": {"town": None},
+    "COALESCE(town, 'Ulm') IN ('Ulm')": {"town": None},
+}
+
+
+@pytest.mark.parametrize("condition", LISTED)
+def test_groups_that_a_condition_lists_are_public(visits, condition):
+    """The analyst wrote them. So none is discovered, and a row beyond them or without one meets no condition."""
+    for columns, keys in LISTED[condition].items():
+        text = f"SELECT {columns}, COUNT(*) AS n FROM visits WHERE {condition} GROUP BY {columns}"
+        found = nt.from_sql(text, visits)
+        assert found.groups.keys == (None if keys is None else tuple(keys))
+        built = visits.where(condition).group_by(*(part.strip() for part in columns.split(","))).agg(n=nt.count())
+        assert built.groups.keys == found.groups.keys
+    assert nt.from_sql(
+        "SELECT town, COUNT(*) FROM visits WHERE town = 'Ulm' GROUP BY 1", visits, keys=["Bonn"]
+    ).groups.keys == (("Bonn",),)  # given ones are taken
+
+
+def test_listed_groups_cost_no_delta_and_are_those_of_the_rows(tmp_path):
+    """At a budget without noise: an empty group appears with 0, NULL and others do not."""
+    rows = {"who": range(400), "town": ["Ulm", "Bonn", "Köln", None] * 100}
+    table = nt.table(pa.table(rows), unit="who", name="visits")
+    text = (
+        "SELECT town, COUNT(*) AS n, 100 * COUNT(*) / SUM(COUNT(*)) OVER () AS pct FROM visits "
+        "WHERE town IN ('Ulm', 'Bonn', 'Lund') GROUP BY 1"
+    )
+    with nt.open_ledger(tmp_path / "b.db") as book:
+        release = book.open(table, nt.pure(100)).sql(text, spend=nt.pure(90))
+    assert release.keys == (("Ulm",), ("Bonn",), ("Lund",))
+    assert np.allclose(release["n"].values, [100, 100, 0], atol=3)
+    assert release["pct"].lower[0] > 45  # a bar, as all groups of the total are there
 
 
 def test_an_expression_is_one_question_however_python_spells_it(visits):

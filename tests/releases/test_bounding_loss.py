@@ -383,6 +383,30 @@ def test_bars_hold_the_statistic_of_all_rows_once_the_loss_is_measured(kind, spe
     assert np.sum(blind) < 0.8 * cells  # without the measurement
 
 
+@pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
+def test_a_count_of_units_reaches_by_those_that_lose_something_and_no_further(spend):
+    """A unit loses many groups, but of one group only itself."""
+    draw, months, units = np.random.default_rng(4), 12, 2_000
+    seen = draw.random((units, months)) < np.where(np.arange(units) % 2, 0.9, 0.05)[:, None]
+    who, month = np.nonzero(seen)
+    table = nt.table(pa.table({"who": who, "month": month}), unit="who", name="visits")
+    limits = nt.limits(max_groups=2) if spend == nt.pure(2) else nt.limits(norm="1.5")
+    made = plan(
+        table.group_by("month", keys=range(months)).agg(n=nt.count_distinct_units()), spend=spend, limits=limits
+    )
+    engine, source, losing = DuckdbEngine(), noise.ScriptedSource(b"months"), np.sum(seen.sum(axis=1) > 2)
+    exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
+    cached, holds, near = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)]), [], []
+    for _ in range(60):
+        lost = made.loss.measured(cached, source)
+        for one, found in ((lost, holds), (lost | {"units": lost["units"] // 2}, near)):
+            (answer,) = made.after_loss(one).noised([exact[id(stage)] for stage in made.stages], source).columns
+            found.append(np.mean(np.array(answer.upper) >= seen.sum(axis=0)))
+        assert losing / 2 < lost["units"] < 2 * losing < lost["rows"][1] / 3  # what all lose together is far more
+    assert np.mean(holds) > 0.95
+    assert np.mean(near) < 0.5  # a near miss: half of them
+
+
 def test_bars_of_products_are_open_where_clipping_changes_values():
     _, table = many_and_dear(4_000)
     query = table.agg(y=nt.correlation("clip(paid, 1, 4)", "paid * paid"), z=nt.variance("paid", 1, 4))

@@ -70,6 +70,7 @@ class _Bars(NamedTuple):
         whole: Of units that lose nothing.
         least: (choices of M,) of all that is lost up to M, from below.
         most: (choices of M,) of all that is lost up to M, from above.
+        losing: (choices of M,) of units that lose up to M, from above.
         beyond: (choices of M,) of units beyond M.
     """
 
@@ -80,6 +81,7 @@ class _Bars(NamedTuple):
     whole: float
     least: FloatArray
     most: FloatArray
+    losing: FloatArray
     beyond: FloatArray
 
 
@@ -185,9 +187,9 @@ class LossStage:
 
         Returns:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
-            number of rows that are lost by units that lose up to "each". "amount": in place of it, the most by which
-            clipping changes each total, in largest values. "beyond": the most units that lose more. "says": all in words.
-            "confidence": of all together.
+            number of rows that are lost by units that lose up to "each". "units": the most such units. "amount": in place
+            of both, the most by which clipping changes each total, in largest values. "beyond": the most units that lose
+            more. "says": all in words. "confidence": of all together.
         """
         counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken)
         cut, whole = float(counts[1:].sum()), float(counts[0])
@@ -212,6 +214,7 @@ class LossStage:
             found |= {"amount": math.floor(high) / FINE, "each": int(bars.ends[place]) / FINE}
         else:
             found |= {"rows": [math.ceil(low), math.floor(high)], "each": int(bars.ends[place])}
+            found["units"] = math.floor(max((bars.inside @ counts + bars.losing)[place], float(place > 0)))
         return found | {"says": self._words(found)}
 
     def _words(self, found: dict[str, Any]) -> str:
@@ -299,5 +302,5 @@ def _bars(law: Law, taken: tuple[int, ...]) -> _Bars:
     cells = np.eye(len(taken))
     cut, whole = (float(bars(part, miss)[0]) for part, miss in ((1 - cells[:1], _CUT), (cells[:1], _WHOLE)))
     each = 1 / len(inside)
-    rows = (inside * starts, _LEAST * each), (inside * ends, _MOST), (far, _MORE * each)
+    rows = (inside * starts, _LEAST * each), (inside * ends, _MOST), (inside, _MOST), (far, _MORE * each)
     return _Bars(inside, far, ends, cut, whole, *(bars(part, miss) for part, miss in rows))

@@ -296,7 +296,8 @@ class GroupPlan(QueryPlan):
 
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
-        alone, most = all(one.counts_units for one in self.context.statistics), lost["rows"][1]
+        alone = all(one.counts_units for one in self.context.statistics)
+        most = lost["units"] if alone else lost["rows"][1]  # no unit counts more than once in a group
         clipped = Fraction(lost.get("clipped", {"amount": 0})["amount"])
         context = replace(self.context, lost=most * (not alone), lost_groups=most * alone, clipped=clipped)
         return replace(self, context=context)

@@ -3,18 +3,19 @@
 The candidates are quarter octaves of the limit C. Units are counted by the size of their contribution: rows, length or
 number of groups. The score of C is
 
-    q(C) = -(units above C) - max(t f(C), 1.2 r log2 C),   f(C) = 3 for each of two doublings, 2 for each further one
+    q(C) = -max(units above C - r, 0) - max(t f(C), 3/4 r log2 C),   f(C) = 3 for each of two doublings, 2 for each further one
 
 A unit that is added or replaced moves no score by more than 1, and all of them one way: (M14) of
 docs/proofs/mechanisms.md. So the choice has scale t = 1 / epsilon, without the factor 2 of
 other scores. It is permute-and-flip for a spend in epsilon. Otherwise it is the exponential mechanism, whose bounded range
 epsilon costs epsilon^2 / 8 in rho, and the mu of `mu_of_bounded_range`.
 
-The second term is public. Beyond all units it lets the probability of C fall like C^-2.9, and the noise only grows like C. So a
-limit far too large is hardly ever chosen. At 1.2 r, a doubling saves as much bias as it adds noise. r is the
-number of units whose bias for one row of C is the growth of the noise. A count loses a row that a limit takes. A ratio,
+r is the number of units whose bias for one row of C is the growth of the noise. So the best C has about r units above it, and
+nothing is gained by fewer. The second term is public. Beyond all units it lets the probability of C fall like C^-2.9, and the
+noise only grows like C. So a limit far too large is hardly ever chosen. A count loses a row that a limit takes. A ratio,
 such as a mean or a rank, only moves by as much as lost rows differ from the others. So its r is larger: see `lost_row` of
-statistics. Where all are ratios and 1.2 r is large, a doubling costs at most a 16th of all units: (M17).
+statistics. Where all are ratios and 1.2 r is large, q is minus the units above C, and a doubling costs 1.2 r, at most a 16th of
+all units: (M17).
 `bench/bench_limits.py` has the figures that fixed these numbers and the shares of the spend. A share is less
 where t need not be that small, because 1.2 r is above 6 t.
 
@@ -56,14 +57,14 @@ from neartwin.tables.table import RowUnit
 
 PARTS = 1024  # parts of a unit in which scores are counted
 DISCOVERED = 4  # groups that a unit helps to discover, where nobody says
-GROUPS = 32  # groups expected among unknown ones, where nobody says
+GROUPS = 16  # groups expected among unknown ones, where nobody says
 SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction(1, 6), "values": Fraction(1, 5)}
 EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16, "values": 4}  # at which a plan is shown
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
-_LEAST = 50  # a share is at least 1 / 50
+_LEAST = 25  # a share is at least 1 / 25
 _LESS = 16  # the step down from limits whose noise cannot be drawn
-_FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t, over t, over r
+_FIRST, _FURTHER, _GROWTH, _SLOPE = 3.0, 2.0, 1.2, 0.75  # over t, over t, over r, over r
 _FINE = 2 * _FIRST  # 1.2 r over t, beyond which a finer choice gains nothing
 _SIXTEENTH, _STEEP = 16, 32.0  # the share of units that a doubling costs at most, where 1.2 r is more than this
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
@@ -117,7 +118,10 @@ class LimitSearch:
         """
         doublings = np.log2([float(limit) for limit in self.candidates])
         far = np.minimum(doublings, 2) * _FIRST + np.maximum(doublings - 2, 0) * _FURTHER
-        steep = min(_SIXTEENTH * self.growth, units if self.least else math.inf)
+        if self.least:
+            steep = min(_SIXTEENTH * self.growth, units)
+        else:
+            steep = _SIXTEENTH * self.growth * (1 if self.stages[0].by_unit else _SLOPE / _GROWTH)
         costs = np.maximum(np.rint(far * float(self.mechanism.scale)), np.floor(steep * _moved(self.candidates)))
         return np.array([int(cost) + place for place, cost in enumerate(costs)], dtype=object)
 
@@ -133,7 +137,8 @@ class LimitSearch:
         sizes = self.stages[0].sizes or ContributionSizes((1,), 1)
         above = dict(zip(sizes.edges, np.cumsum(units[::-1])[::-1].tolist(), strict=True))
         over = [above[_edge(self.name, limit)] for limit in self.candidates]
-        return np.array([-PARTS * int(many) for many in over], dtype=object) - self.penalties(int(units.sum()))
+        missed = np.array([max(PARTS * int(many) - self._few, 0) for many in over], dtype=object)
+        return -missed - self.penalties(int(units.sum()))
 
     def scores_of_values(self, columns: Sequence[Cells]) -> WholeNumbers:
         """The scores of the candidates by the values that they lose and the noise that they need: (V6).
@@ -179,7 +184,13 @@ class LimitSearch:
     def likely(self, units: int) -> float:
         """The limit that has the best score where the sizes of so many units follow a Pareto law."""
         limits = np.array([float(limit) for limit in self.candidates])
-        return float(limits[np.argmin(units * limits**-_INDEX + self.penalties(units) / PARTS)])
+        above = np.maximum(units * limits**-_INDEX - self._few / PARTS, 0)
+        return float(limits[np.argmin(above + self.penalties(units) / PARTS)])
+
+    @property
+    def _few(self) -> int:
+        """r, in parts: units above the limit that cost nothing."""
+        return 0 if self.least else math.floor(PARTS * self.growth / _GROWTH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

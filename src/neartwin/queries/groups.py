@@ -1,7 +1,7 @@
 """Computed groups (parts of dates and times, and bins), keys that follow from an expression, and margins of public groups."""
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -15,7 +15,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.tables.ranges import possible_values
 from neartwin.tables.table import Table
-from neartwin.tables.terms import PARTS, UNITS
+from neartwin.tables.terms import PARTS, UNITS, Term
 from neartwin.tables.types import ColumnType, Key
 
 _MOST_BINS = 500
@@ -137,13 +137,14 @@ def _literal(edge: Fraction | dt.date | dt.datetime) -> str:
     return str(edge.numerator) if edge.denominator == 1 else repr(float(edge))
 
 
-def completed(keys: Any, table: Table, names: list[str]) -> Any:
-    """Complete the keys with all possible values of columns that have finitely many.
+def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Term] = ()) -> Any:
+    """Complete the keys with all possible values of columns that have finitely many, or whose values a condition lists.
 
     Args:
         keys: The given keys, or None.
         table: The table.
         names: The group columns.
+        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm').
 
     Returns:
         The keys, or None if some column's values cannot be listed.
@@ -151,14 +152,25 @@ def completed(keys: Any, table: Table, names: list[str]) -> Any:
     if keys is not None and not isinstance(keys, Mapping):
         return keys
     named_values: dict[str, Any] = dict(keys or {})
-    closed = {}
+    held = (one for condition in conditions for one in _held(condition))
+    closed, listed = {}, {one.parts[0]: one for one in held if one.operation in {"in", "="}}
     for name in names:
-        values = possible_values(table.computed[name].term) if name in table.computed else None
+        own = table.computed[name].term if name in table.computed else None
+        only = listed.get(own or Term("column", table.schema[name], value=name))
+        if only is not None and all(part.operation == "literal" and not part.is_null for part in only.parts[1:]):
+            values: tuple[Any, ...] | None = tuple(dict.fromkeys(part.value for part in only.parts[1:]))
+        else:
+            values = None if own is None else possible_values(own)
         if values is not None:
             closed[name] = values
     if keys is None and set(closed) != set(names):
         return None
     return {**{name: values for name, values in closed.items() if name in names}, **named_values}
+
+
+def _held(condition: Term) -> list[Term]:
+    """The conditions that all hold where this one does."""
+    return [one for part in condition.parts for one in _held(part)] if condition.operation == "and" else [condition]
 
 
 MARGIN = "margin"  # the release's column that says which margin a group is of

@@ -97,7 +97,7 @@ class SharedRows:
             and stage.grid.items() <= own.grid.items()
             and stage.moments.items() <= own.moments.items()
             and _cells(stage).keys() <= _cells(own).keys()
-            and all(one in own.measures for one in stage.measures if one.startswith("total:"))
+            and all(one in own.measures for one in stage.measures if ":" in one)
         )
 
     def statement(self, places: Sequence[Place]) -> exp.Select:
@@ -401,7 +401,8 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
 def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
-    numbers = dict.fromkeys(number for _, number in cells.values())
+    asked = (measure.partition(":") for measure in stage.measures)
+    numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     totals = [value for name, (value, _) in cells.items() if f"total:{name}" in stage.measures]
     columns += [named(dialect.summed(exp.column(value)), f"s_{value}") for value in totals]
