@@ -84,7 +84,7 @@ def regret(counts, spend, keys, **beside):
     laplace = search.name == "rows"
     length = counts.sum(axis=1) if laplace else np.sqrt((counts.astype(float) ** 2).sum(axis=1))
     limits = np.array([float(limit) for limit in search.candidates])
-    edges = np.array(search.stage.sizes.edges)
+    edges = np.array(search.stages[0].sizes.edges)
     size = length if laplace else length**2
     units = np.bincount(np.searchsorted(edges, np.round(size), side="right") - 1, minlength=len(edges))
     chances = search.mechanism.pmf(search.scores(units))

@@ -57,7 +57,7 @@ def rows_of(units):
 
 
 def scores(search, units):
-    return search.scores(MemoryEngine(rows_of(units)).aggregate(search.stage, salt=SALT).values["units"])
+    return search.scores(MemoryEngine(rows_of(units)).aggregate(search.stages[0], salt=SALT).values["units"])
 
 
 def pairs():
@@ -218,7 +218,7 @@ def test_a_question_without_limits_is_answered_and_asking_again_is_free(asked, s
 def chosen_plans(made, engine):
     """The plans at the limit below which the choice falls once in ten times, every second time, and nine times in ten."""
     (search,) = made.first_stages[0].searches
-    chances = search.mechanism.pmf(search.scores(engine.aggregate(search.stage, salt=SALT).values["units"]))
+    chances = search.mechanism.pmf(search.scores(engine.aggregate(search.stages[0], salt=SALT).values["units"]))
     for place in np.searchsorted(np.cumsum(chances), (0.1, 0.5, 0.9)):
         limit = search.candidates[place] if search.name == "norm" else int(search.candidates[place])
         yield made.first_stages[0].chosen(made, {search.name: limit}).plan
@@ -293,7 +293,7 @@ def test_people_who_have_about_as_many_rows_are_not_all_cut(typical):
     groups = nt.table(pa.table({"who": ["a"], "town": ["x"], "paid": [1.0], "new": [True]}), unit="who", name="visits")
     asked = groups.group_by("town").agg(n=nt.count(), m=nt.mean("paid", 0, 240), share=nt.mean("new"))
     (search,) = plan(asked, spend=nt.approx(1, "1e-8")).first_stages[0].searches
-    edges, units = np.array(search.stage.sizes.edges), 1500
+    edges, units = np.array(search.stages[0].sizes.edges), 1500
     sizes = np.maximum(np.random.default_rng(3).geometric(1 / typical, units) ** 2 / 5, 1)  # squared, over five towns
     found = np.bincount(np.searchsorted(edges, sizes, side="right") - 1, minlength=len(edges))
     chances, limits = (

@@ -269,9 +269,9 @@ def test_meaningless_norm_is_refused_with_a_remedy():
         (public, {"rows": 9}, wide, ParameterError, "cannot be combined with"),
         (public, {"norm": 0}, wide, ParameterError, "positive"),
         (public, {"norm": 2**20 + 1}, wide, ParameterError, "at most 1,048,576"),
-        (public, {}, nt.pure(1), PrivacyError, "its noise is normal"),
+        (public, {}, nt.pure(1), PrivacyError, "whose noise is normal"),
         (counts, {"max_discovered_groups": 3}, nt.gdp(1), PrivacyError, "needs a delta"),
-        (table.agg(m=nt.median("paid", 0, 9)), {}, nt.pure(1), PrivacyError, "its noise is normal"),
+        (table.agg(m=nt.median("paid", 0, 9)), {}, nt.pure(1), PrivacyError, "whose noise is normal"),
         (table.agg(h=nt.histogram("paid", [0, 9])), {"norm": 2**20 + 1}, wide, ParameterError, "at most 1,048,576"),
         (
             table.agg(h=nt.histogram("paid", [0, 9])),
@@ -347,8 +347,8 @@ def test_a_tuned_norm_finds_unknown_groups_and_stands_alone():
     made = plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=nt.private_limit(64, groups=30)))
     assert (
         made.stage.discovery_groups,
-        made.first_stages[0].searches[0].stage.discovery_groups,
-        made.first_stages[0].searches[0].stage.norm,
+        made.first_stages[0].searches[0].stages[0].discovery_groups,
+        made.first_stages[0].searches[0].stages[0].norm,
     ) == (4, None, None)
     for more in ({"max_rows_per_group": 5}, {"max_groups": nt.private_limit(8, groups=30)}, {"rows": 5}):
         with pytest.raises((ParameterError, QueryError)):

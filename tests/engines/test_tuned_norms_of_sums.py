@@ -68,7 +68,7 @@ def at_the_choice(made):
     """What the plan runs at the norm that its first stage would choose without noise."""
     first = made.first_stages[0]
     (search,) = first.searches
-    scores = search.scores(exact(search.stage, CROWD))
+    scores = search.scores(exact(search.stages[0], CROWD))
     return first.chosen(made, {"norm": search.candidates[int(np.argmax(scores))]}).plan
 
 
@@ -90,7 +90,7 @@ def spent(made, one, other):
     """What two neighbours cost together in mu^2: the choice, and squared distances over variances of noise."""
     after = at_the_choice(made)
     (search,) = made.first_stages[0].searches
-    moved = search.scores(exact(search.stage, one)) - search.scores(exact(search.stage, other))
+    moved = search.scores(exact(search.stages[0], one)) - search.scores(exact(search.stages[0], other))
     assert min(moved) >= 0 or max(moved) <= 0
     assert max(abs(moved)) <= 1024  # its epsilon is for such scores
     epsilon = search.mechanism.epsilon
@@ -241,7 +241,9 @@ def test_sql_and_the_terminal_tune_it_too(tmp_path, text, keys, asked):
 def test_impossible_private_limit_is_refused_before_any_spend():
     for asked in ASKED.values():
         query = asked(visits(CROWD))
-        with pytest.raises(ParameterError, match=r"max_rows_per_group=.*only max_groups, rows, norm can be private"):
+        with pytest.raises(
+            ParameterError, match=r"max_rows_per_group=.*only max_groups, rows, norm, values can be private"
+        ):
             nt.limits(max_rows_per_group=nt.private_limit(8), max_groups=3)
         with pytest.raises(ParameterError, match="cannot be combined with norm"):
             nt.limits(norm=nt.private_limit(8), max_groups=nt.private_limit(8))

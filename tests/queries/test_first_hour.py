@@ -60,6 +60,17 @@ def test_bounds_and_statistics_without_their_names_show_the_line_to_write():
             asked.agg(nt.count())
 
 
+def test_a_whole_number_without_bounds_may_be_a_flag_and_a_price_is_none():
+    flags = nt.table(TABLE.append_column("cost", pa.array([1.5])), unit="who", name="v")
+    for asked in ("AVG(age)", "SUM(age)"):
+        with pytest.raises(QueryError, match=r"if it is 0 or 1, write AVG\(age = 1\), or clip\(age, 0, 1\)$"):
+            nt.from_sql(f"SELECT {asked} FROM v", flags)
+    for written in ("AVG(age = 1)", "AVG(clip(age, 0, 1))"):
+        nt.from_sql(f"SELECT {written} FROM v", flags)
+    with pytest.raises(QueryError, match=r"--bounds cost=0:100$"):
+        nt.from_sql("SELECT AVG(cost) FROM v", flags)
+
+
 @pytest.mark.parametrize("out", ["x.png", "nowhere/x.html", "x"])
 def test_file_of_a_release_is_checked_before_it_is_paid(tmp_path, monkeypatch, out):
     monkeypatch.chdir(tmp_path)

@@ -13,8 +13,9 @@ from neartwin.cli import main
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, QueryError
 from neartwin.mechanisms.linear.marginals import subsets
+from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.noise import SYSTEM
-from neartwin.planning.marginals import _chernoff, _on_lattice, _Reach
+from neartwin.planning.marginals import _chernoff, _on_lattice
 from neartwin.queries.wire.parse import form_of, question_of
 
 KEYS = {"sex": ["f", "m"], "age": [1, 2, 3, 4], "town": ["Ulm", "Bonn", "Hof"]}
@@ -140,7 +141,7 @@ def _vectors(rows, groups, total, cells):
 def test_sensitivity_of_margins_covers_every_pair_of_neighbours(reach, replaced):
     """By brute force over all data of one unit in a table of 2 x 2 cells."""
     rows, groups, total = reach
-    found = _Reach(rows=rows, groups=groups, total=total, both=1 + replaced, crossed=1)
+    found = Contribution(rows=rows, groups=groups, total=total, replaced=replaced, signed=False)
     units = [np.array(one).reshape(2, 2) for one in _vectors(rows, groups, total, 4)]
     others = units if replaced else [np.zeros((2, 2), dtype=int)]
     for margin in subsets((0, 1)):

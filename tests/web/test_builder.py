@@ -212,8 +212,9 @@ LIMITS = {
             max_rows_per_group="1",
             max_groups="3",
             max_discovered_groups="2",
+            values="5",
         ),
-        {"limits": {"max_rows_per_group": 1, "max_groups": 3, "max_discovered_groups": 2}},
+        {"limits": {"max_rows_per_group": 1, "max_groups": 3, "max_discovered_groups": 2, "values": 5}},
     ),
     "all rows of a unit": (
         AskFields(groups=("town",), max_rows_per_group="4", max_groups="2", rows="5"),

@@ -127,6 +127,7 @@ spend_options = together(
         "--rows", help="The most rows of a unit in all groups together; or private=256, private=256,groups=500."
     ),
     click.option("--norm", help="Instead: the norm of a unit's whole vector, in rows; or private=256."),
+    click.option("--values", help="The most distinct values that a unit stands for; or private=256."),
     click.option("--max-discovered-groups", help="In how many of its groups a unit helps to discover them."),
     click.option(
         "--private-range", default="", help="Choose clip bounds privately, for 1/10 of the spend: 1/10,groups=500."

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Generic, Protocol, TypeVar
 
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
@@ -34,8 +33,6 @@ from neartwin.planning.spending import NO_DELTA, delta_of, gdp_of, mu_squared_of
 from neartwin.statistics.measures import Measurement, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 
-N = TypeVar("N", bound=Noise)
-N_co = TypeVar("N_co", bound=Noise, covariant=True)
 _LEAST_EPSILON = Fraction(1, 2000)  # for one group; below it, the table of probabilities is too long
 _SEARCH = 40  # halvings
 
@@ -128,7 +125,7 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation(Generic[N_co]):
+class Allocation:
     """The split of a spend.
 
     Attributes:
@@ -139,7 +136,7 @@ class Allocation(Generic[N_co]):
         why: The reasons in words, a line each.
     """
 
-    noise: Mapping[str, N_co]
+    noise: Mapping[str, Noise]
     selection: Selection | None
     price: Budget
     error: float
@@ -147,13 +144,16 @@ class Allocation(Generic[N_co]):
 
 
 @lru_cache(maxsize=256)
-def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation[Noise]:
+def allocate(
+    needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget, *, normal: bool = False
+) -> Allocation:
     """The certified split with the least stated errors that the spend pays for.
 
     Args:
         needs: The measures.
         discovery: The groups to discover; None for public groups.
         spend: The spend.
+        normal: Whether the noise must be rounded normal, for measures that share one norm.
 
     Returns:
         The best of all splits and kinds of noise.
@@ -164,66 +164,30 @@ def allocate(needs: tuple[Measurement, ...], discovery: Discovery | None, spend:
     """
     if discovery is not None:
         require_delta(spend)
-    ways: list[_Way[Noise]]
     match spend:
-        case Pure(epsilon=epsilon):
+        case Pure(epsilon=epsilon) if not normal:
             ways = [_laplace(epsilon, NO_DELTA)]
         case Approx(epsilon=epsilon, delta=delta):
-            ways = [_laplace(epsilon, delta), _normal(gdp_of(spend, discovers=discovery is not None), Gaussian, spend)]
-        case Zcdp() | Rdp():
-            ways = [_normal(spend, _concentrated, without_delta(spend))]
-        case Gdp():
-            ways = [_normal(spend, Gaussian, without_delta(spend))]
+            ways = [] if normal else [_laplace(epsilon, delta)]
+            ways.append(_normal(gdp_of(spend, discovers=discovery is not None), Gaussian, spend))
+        case Zcdp() | Rdp() | Gdp():
+            law = Gaussian if normal or isinstance(spend, Gdp) else _concentrated
+            ways = [_normal(spend, law, without_delta(spend))]
         case _:
             raise PrivacyError(
-                f"a plan cannot spend {spend}; spend pure(epsilon), approx(epsilon, delta), zcdp(rho) or gdp(mu): an account "
-                "of any kind prices them in its own currency"
+                f"a plan cannot spend {spend}{' within a norm, whose noise is normal' * normal}; "
+                f"spend {'' if normal else 'pure(epsilon), '}approx(epsilon, delta), zcdp(rho) or gdp(mu): "
+                "an account of any kind prices them in its own currency"
             )
     candidates = [_allotment(needs, discovery, spend, way) for way in ways]
     best = min(candidates, key=lambda one: one.error)
     others = (f"less good: {one.why[0]}" for one in candidates if one is not best)
-    return _drawable(replace(best, why=(*best.why, *others)))
-
-
-@lru_cache(maxsize=256)
-def allocate_normal(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget) -> Allocation[Gaussian]:
-    """The best split with rounded normal noise, for measures that share one norm.
-
-    Args:
-        needs: The measures.
-        discovery: The groups to discover; None for public groups.
-        spend: The spend.
-
-    Returns:
-        The better of the two splits.
-
-    Raises:
-        PrivacyError: The spend cannot pay for normal noise, or for the discovery.
-        ParameterError: The noise is too wide to draw.
-    """
-    if discovery is not None:
-        require_delta(spend)
-    match spend:
-        case Approx():
-            way = _normal(gdp_of(spend, discovers=discovery is not None), Gaussian, spend)
-        case Zcdp() | Rdp() | Gdp():
-            way = _normal(spend, Gaussian, without_delta(spend))
-        case _:
-            raise PrivacyError(
-                f"a norm cannot be bounded for {spend}: its noise is normal, which no epsilon alone pays for; spend "
-                "approx(epsilon, delta), zcdp(rho) or gdp(mu), or limit max_rows_per_group and max_groups"
-            )
-    return _drawable(_allotment(needs, discovery, spend, way))
-
-
-def _drawable(allocation: Allocation[N]) -> Allocation[N]:
-    """Refuse noise too wide to draw. Only the chosen way counts: another may have wider noise."""
-    for name, law in allocation.noise.items():
-        if law.noise_scale > LARGEST_SCALE:
+    for name, noise in best.noise.items():  # another way may have wider noise
+        if noise.noise_scale > LARGEST_SCALE:
             raise ParameterError(
-                f"scale of {name}", law.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
+                f"scale of {name}", noise.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
             )
-    return allocation
+    return replace(best, why=(*best.why, *others))
 
 
 def require_delta(spend: Budget) -> None:
@@ -243,7 +207,7 @@ def require_delta(spend: Budget) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way(Generic[N_co]):
+class _Way:
     """One kind of noise, and how a spend is shared among its uses.
 
     Attributes:
@@ -259,13 +223,13 @@ class _Way(Generic[N_co]):
     total: Fraction
     power: float
     size: Callable[[Sensitivity], float]
-    law: Callable[[Fraction, Sensitivity], N_co]
+    law: Callable[[Fraction, Sensitivity], Noise]
     discovery: Callable[[Fraction], Approx | Zcdp | Gdp]
     price: Budget
     words: str
 
 
-def _laplace(epsilon: Fraction, delta: Fraction) -> _Way[DiscreteLaplace]:
+def _laplace(epsilon: Fraction, delta: Fraction) -> _Way:
     return _Way(
         total=epsilon,
         power=0.5,
@@ -277,7 +241,7 @@ def _laplace(epsilon: Fraction, delta: Fraction) -> _Way[DiscreteLaplace]:
     )
 
 
-def _normal(spend: Zcdp | Rdp | Gdp, law: "_NormalLaw[N]", price: Budget) -> _Way[N]:
+def _normal(spend: Zcdp | Rdp | Gdp, law: Callable[..., Noise], price: Budget) -> _Way:
     """Normal noise, whose mu squared add up to the spend's. Groups are discovered in its own currency, with its whole delta."""
     in_mu = isinstance(spend, Gdp)
     return _Way(
@@ -291,19 +255,13 @@ def _normal(spend: Zcdp | Rdp | Gdp, law: "_NormalLaw[N]", price: Budget) -> _Wa
     )
 
 
-class _NormalLaw(Protocol[N_co]):
-    def __call__(self, *, variance: Fraction, l2_squared: int) -> N_co: ...
-
-
 def _concentrated(*, variance: Fraction, l2_squared: int) -> Noise:
     """Of the two laws with the same rho the one with the shorter bar: the discrete one, where noise is small."""
     laws: list[Noise] = [kind(variance=variance, l2_squared=l2_squared) for kind in (Gaussian, DiscreteGaussian)]
     return min(laws, key=lambda noise: noise.half_width(CONFIDENCE))
 
 
-def _allotment(
-    needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget, way: _Way[N]
-) -> Allocation[N]:
+def _allotment(needs: tuple[Measurement, ...], discovery: Discovery | None, spend: Budget, way: _Way) -> Allocation:
     """The better of two splits, by exact bars."""
     names, sizes = [need.name for need in needs], [need.weight * way.size(need.sensitivity) for need in needs]
     if discovery is not None:

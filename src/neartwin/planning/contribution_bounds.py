@@ -26,6 +26,7 @@ class ContributionBounds:
         max_discovered_groups: The most groups that a unit helps to discover; None for all its groups.
         rows: The most rows of a unit in all groups together; None if the other bounds imply no more.
         norm: The length of a unit's rows by group, in place of all the others.
+        values: The most distinct values that a unit stands for in all groups together; None for as many as rows.
     """
 
     max_rows_per_group: int
@@ -33,8 +34,11 @@ class ContributionBounds:
     max_discovered_groups: int | None = None
     rows: int | None = None
     norm: Fraction | None = None
+    values: int | None = None
 
     def __str__(self) -> str:
+        if self.values is not None:
+            return f"{replace(self, values=None)}; it stands for at most {self.values:,} of its distinct values"
         if self.norm is not None:
             return (
                 "all rows of a unit weigh the same, so that its numbers of rows by group have a norm of at most "
@@ -89,6 +93,7 @@ def contribution_bounds(query: Query, limits: Limits) -> ContributionBounds:
             discovered,
             "must be left out: it is for unknown groups, and these groups have public keys",
         )
+    bounds = replace(bounds, values=_number(limits.values))
     if discovered is None or (bounds.norm is None and discovered >= bounds.max_groups):
         return bounds
     return replace(bounds, max_discovered_groups=discovered)
@@ -148,21 +153,18 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
 
 
 def _missing(query: Query, limits: Limits, per_group: int | None, groups: int | None) -> str:
-    """The limits that a caller has to give, as they are written in Python and in a terminal."""
-    absent = [name for name, value in (("max_rows_per_group", per_group), ("max_groups", groups)) if value is None]
+    """The limits that a caller has to give."""
     meanings = {
-        "max_rows_per_group": "how many rows of one unit may count in a group",
-        "max_groups": "how many groups one unit may count in",
+        "max_rows_per_group": (per_group, "how many rows of one unit may count in a group"),
+        "max_groups": (groups, "how many groups one unit may count in"),
     }
+    absent = {name: words for name, (value, words) in meanings.items() if value is None}
     example = ", ".join(
         [*(f"{name}={value}" for name, value in limits.given.items()), *(f"{name}=3" for name in absent)]
     )
-    options = " ".join(f"--{name.replace('_', '-')} 3" for name in absent)
     return (
-        f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} missing: "
-        f"say {' and '.join(meanings[name] for name in absent)} "
-        f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({example}), or {options} in a terminal; "
-        "a low bound loses the data of heavy units, a high one adds noise"
+        f"{' and '.join(absent)} {'is' if len(absent) == 1 else 'are'} missing: say {' and '.join(absent.values())} "
+        f"(unit {query.table.unit_name!r}), for instance limits=nt.limits({example}); without any limit the plan chooses them"
     )
 
 

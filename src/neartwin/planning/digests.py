@@ -40,6 +40,7 @@ LIMITS = {  # word of each limit, in the order of digests; None: the importance 
     None: "weights",
     "rows": "rows_per_unit",
     "norm": "norm_per_unit",
+    "values": "values_per_unit",
     "max_discovered_groups": "discovery_groups",
     "loss_share": "share of the loss",
 }

@@ -24,7 +24,6 @@ from neartwin.planning.allocation import (
     Allocation,
     Discovery,
     allocate,
-    allocate_normal,
 )
 from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
 from neartwin.planning.explain import Explained, nodes
@@ -35,7 +34,7 @@ from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.statistics import sensitivity
 from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic
-from neartwin.statistics.measures import Measure, Measurement, Noise
+from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import RowUnit
@@ -173,7 +172,8 @@ class GroupPlan(QueryPlan):
         return form
 
     def _weighted(self, stage: Stage) -> list[object]:
-        return [] if isinstance(stage.table.unit, RowUnit) else [stage.split_parts, WEIGHT]
+        own = [self.bounding.values] if stage.by_unit and self.bounding.values is not None else []
+        return [] if isinstance(stage.table.unit, RowUnit) else [stage.split_parts, WEIGHT, *own]
 
     def _losses(self) -> list[Composition]:
         parts = [measure.losses() for measure in self.measures.values() if not measure.paid]
@@ -316,16 +316,19 @@ class GroupPlan(QueryPlan):
         """That of all statistics over what one lost row costs all. A total counts in values of the largest size."""
         own, noise, lost = self.bounding, 0.0, 0.0
         for statistic in self.query.aggregates.values():
-            if name != "norm" and statistic.counts_units is (name == "rows"):
+            if (statistic.counts_values and own.values is not None) is not (name == "values"):
+                continue
+            if name in {"rows", "max_groups"} and statistic.counts_units is (name == "rows"):
                 continue
             terms = self.context.whole(statistic.main_measure(self.context))
             measure = self.measures[terms[0]]
             what, _, column = measure.name.partition(":")
             cell = self.stage.grid.get(column) or self.stage.moments.get(column)
             value = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
-            limit = own.max_groups if name == "max_groups" else own.rows or own.max_rows_per_group
+            limits = {"norm": own.norm, "values": own.values, "max_groups": own.max_groups}
+            limit = limits.get(name) or own.rows or own.max_rows_per_group
             size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
-            noise += size * statistic.noise_factor(self.context) / float(limit if own.norm is None else own.norm)
+            noise += size * statistic.noise_factor(self.context) / float(limit)
             lost += statistic.lost_row
         return noise / lost
 
@@ -413,10 +416,7 @@ class GroupPlan(QueryPlan):
                 continue
             column = split.column
             if split.stage.by_unit:
-                beside = " Asked alone it takes a limit of its own, with less noise." * (len(self.query.aggregates) > 1)
-                notes.append(
-                    f"Each value of {column.column} counts through one unit, of which as many count as rows may.{beside}"
-                )
+                notes.append(f"Each value of {column.column} counts through one of the units that have it.")
                 continue
             notes.append(
                 f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more "
@@ -461,6 +461,7 @@ def context_of(query: Query, bounding: ContributionBounds, parts: int) -> Contex
             groups=None if keys is None else len(keys),
             rows_per_unit=bounding.rows,
             norm=bounding.norm,
+            values=bounding.values,
         ),
         parts=1 if isinstance(query.table.unit, RowUnit) else parts,
         one_value=isinstance(query.table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions,
@@ -609,7 +610,7 @@ def _allotted(
     spend: Budget,
     *,
     widest: int,
-) -> tuple[_Draft, Allocation[Noise]]:
+) -> tuple[_Draft, Allocation]:
     """The measures in the finest parts whose noise can be drawn, and their noise."""
     for parts in _PARTS:
         context = context_of(query, bounding, parts)
@@ -622,15 +623,14 @@ def _allotted(
 
 def _shared(
     query: Query, context: Context, weights: Mapping[str, float], discovery: Discovery | None, spend: Budget
-) -> tuple[_Draft, Allocation[Noise]]:
+) -> tuple[_Draft, Allocation]:
     """The best of the ways of spending."""
     norm = context.reach.norm is not None
     drafts = [_draft(query, context, weights, power) for power in ((0.5,) if norm else (1.0, 0.5))]
     if not drafts[0].trees:
         del drafts[1:]
     drafts += [one for draft in drafts if (one := draft.halved()) is not None]
-    share = allocate_normal if norm else allocate
-    found = [(draft, share(tuple(draft.needed.values()), discovery, spend)) for draft in drafts]
+    found = [(draft, allocate(tuple(draft.needed.values()), discovery, spend, normal=norm)) for draft in drafts]
     return min(found, key=lambda one: one[1].error)
 
 
@@ -646,22 +646,24 @@ def _finer(draft: _Draft, measures: Mapping[str, Measure], names: Sequence[str])
 
 def _splits(stage: Stage, draft: _Draft) -> dict[str, Split]:
     """A statement for each tree, which keeps a unit in the same groups."""
-    alone = replace(stage, moments={}, measures=())
+    alone, found = replace(stage, moments={}, measures=()), dict[str, Split]()
     if stage.norm is not None:  # a norm keeps all groups of a unit
         alone = replace(alone, discovery_groups=None)
-    return {
-        name: Split(
-            stage=replace(
-                alone,
-                grid={column.name: column},
-                split=column.name,
-                parts={column.name: draft.needed[name].parts},
-                by_unit=draft.needed[name].by_unit,
-            ),
-            tree=tree,
+    for name, (column, tree) in draft.trees.items():
+        need, reach = draft.needed[name], draft.context.reach
+        reach = reach.of_values if need.by_unit else reach
+        cells = replace(
+            alone,
+            grid={column.name: column},
+            split=column.name,
+            parts={column.name: need.parts},
+            by_unit=need.by_unit,
+            rows_per_group=reach.rows_per_group,
+            rows_per_unit=reach.rows_per_unit,
+            norm=reach.norm,
         )
-        for name, (column, tree) in draft.trees.items()
-    }
+        found[name] = Split(stage=cells, tree=tree)
+    return found
 
 
 def _stage(

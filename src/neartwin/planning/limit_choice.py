@@ -58,8 +58,8 @@ from neartwin.tables.table import RowUnit
 PARTS = 1024  # parts of a unit in which scores are counted
 DISCOVERED = 4  # groups that a unit helps to discover, where nobody says
 GROUPS = 16  # groups expected among unknown ones, where nobody says
-SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction(1, 6)}
-EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16}  # at which a plan is shown
+SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction(1, 6), "values": Fraction(1, 5)}
+EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16, "values": 4}  # at which a plan is shown
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
 _LEAST = 25  # a share is at least 1 / 25
@@ -93,7 +93,7 @@ class LimitSearch:
 
     Attributes:
         name: The name of the limit.
-        stage: The exact question: the number of units by size.
+        stages: The exact question: the number of units by size, or the values of units, a question for each counted column.
         candidates: The limits to choose from, increasing.
         mechanism: The selection. Its scores are in parts of a unit.
         growth: 1.2 r, in units for each doubling.
@@ -101,7 +101,7 @@ class LimitSearch:
     """
 
     name: str
-    stage: Stage
+    stages: tuple[Stage, ...]
     candidates: tuple[Fraction, ...]
     mechanism: PermuteAndFlip | ExponentialMechanism
     growth: float
@@ -121,7 +121,7 @@ class LimitSearch:
         if self.least:
             steep = min(_SIXTEENTH * self.growth, units)
         else:
-            steep = _SIXTEENTH * self.growth * (1 if self.stage.by_unit else _SLOPE / _GROWTH)
+            steep = _SIXTEENTH * self.growth * (1 if self.stages[0].by_unit else _SLOPE / _GROWTH)
         costs = np.maximum(np.rint(far * float(self.mechanism.scale)), np.floor(steep * _moved(self.candidates)))
         return np.array([int(cost) + place for place, cost in enumerate(costs)], dtype=object)
 
@@ -134,30 +134,35 @@ class LimitSearch:
         Returns:
             (candidates,) scores, in parts of a unit.
         """
-        sizes = self.stage.sizes or ContributionSizes((1,), 1)
+        sizes = self.stages[0].sizes or ContributionSizes((1,), 1)
         above = dict(zip(sizes.edges, np.cumsum(units[::-1])[::-1].tolist(), strict=True))
         over = [above[_edge(self.name, limit)] for limit in self.candidates]
         missed = np.array([max(PARTS * int(many) - self._few, 0) for many in over], dtype=object)
         return -missed - self.penalties(int(units.sum()))
 
-    def scores_of_values(self, cells: Cells) -> WholeNumbers:
+    def scores_of_values(self, columns: Sequence[Cells]) -> WholeNumbers:
         """The scores of the candidates by the values that they lose and the noise that they need: (V6).
 
         Args:
-            cells: The values of units.
+            columns: The values of units, for each counted column.
 
         Returns:
             (candidates,) scores, in parts of a unit.
         """
-        moved, groups = [int(limit) for limit in self.candidates], len(self.stage.keys or ())
-        whole = replace(self.stage, rows_per_group=len(cells.cell), rows_per_unit=None)
-        most, found = int(matched(whole, cells, groups).sum()), list[int]()
-        for limit in moved:  # until nothing is lost
-            within = replace(self.stage, rows_per_group=limit, rows_per_unit=limit)
-            found.append(most if found[-1:] == [most] else int(matched(within, cells, groups).sum()))
-        noise = PARTS * self.growth / _GROWTH  # of all groups, for one more value of a unit
-        costs = [round(noise * limit) - PARTS * number for limit, number in zip(moved, found, strict=True)]
+        limits, found = [int(limit) for limit in self.candidates], list[int]()
+        most = self._matched(columns, max(len(cells.cell) for cells in columns), None)
+        for limit in limits:  # until nothing is lost
+            found.append(most if found[-1:] == [most] else self._matched(columns, limit, limit))
+        noise = PARTS * len(columns) * self.growth / _GROWTH  # of all groups and columns, for one more value of a unit
+        costs = [round(noise * limit) - PARTS * number for limit, number in zip(limits, found, strict=True)]
+        moved = [limit * len(columns) for limit in limits]
         return -np.array(shortfalls(costs, moved), dtype=object) - self.penalties(0)
+
+    def _matched(self, columns: Sequence[Cells], most: int, in_all: int | None) -> int:
+        """The matched values of all columns and groups together, within a limit."""
+        stages = [replace(stage, rows_per_group=most, rows_per_unit=in_all) for stage in self.stages]
+        pairs = zip(stages, columns, strict=True)
+        return sum(int(matched(stage, cells, len(stage.keys or ())).sum()) for stage, cells in pairs)
 
     def choose(self, engine: Engine, source: Source) -> Number:
         """Choose a limit.
@@ -169,8 +174,10 @@ class LimitSearch:
         Returns:
             The limit: a whole number, or for a norm in sixteenths.
         """
-        answer = engine.aggregate(self.stage, salt=source.bits(SALT_BITS))
-        scores = self.scores(answer.values["units"]) if answer.cells is None else self.scores_of_values(answer.cells)
+        salt = source.bits(SALT_BITS)
+        answers = [engine.aggregate(stage, salt=salt) for stage in self.stages]
+        columns = [answer.cells for answer in answers if answer.cells is not None]
+        scores = self.scores_of_values(columns) if columns else self.scores(answers[0].values["units"])
         limit = self.candidates[self.mechanism.choose(scores, source=source)]
         return limit if self.name == "norm" else int(limit)
 
@@ -205,7 +212,7 @@ class LimitChoice(FirstStage):
     @property
     def stages(self) -> tuple[Stage, ...]:
         """The exact questions: one for each limit."""
-        return tuple(one.stage for one in self.searches)
+        return tuple(stage for one in self.searches for stage in one.stages)
 
     def record(self, plan: QueryPlan) -> dict[str, object]:
         """That limits are chosen, the selections, the importance and the rest of the spend."""
@@ -242,7 +249,7 @@ class LimitChoice(FirstStage):
         """The choice, its scores, and the limits to expect."""
         lines, examples = [], self._examples(plan)
         for one in self.searches:
-            if one.stage.by_unit:
+            if one.stages[0].by_unit:
                 lines.append(f"{one.name}: values lost, and noise; epsilon {float(one.mechanism.epsilon):.3g}")
                 continue
             example = examples[one.name]
@@ -339,6 +346,7 @@ def plan_within(query: Query, *, spend: Budget, limits: Limits, importance: Mapp
         QueryError: Each row is its own unit.
         ParameterError: An argument makes no sense for this question, or its noise is too wide.
     """
+    limits = _of_values(query, limits)
     if limits.private:
         if isinstance(query.table.unit, RowUnit):
             raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
@@ -347,6 +355,15 @@ def plan_within(query: Query, *, spend: Budget, limits: Limits, importance: Mapp
         return bounded_plan(query, spend=spend, limits=limits, importance=importance)
     ways = [_choosing(query, spend, way, importance) for way in _ways(query, spend, limits)]
     return min(ways, key=lambda way: way[0])[1]
+
+
+def _of_values(query: Query, limits: Limits) -> Limits:
+    """The limits, with that of distinct values alone as one of rows, and without it where none are counted."""
+    counted = [one.counts_values for one in query.aggregates.values()]
+    if limits.values is None or any(counted) is not all(counted):
+        return limits
+    alone: dict[str, Any] = {"rows": limits.values, "norm": None} if all(counted) else {}
+    return replace(limits, values=None, **alone)
 
 
 def price_of(spend: Budget, query: Query) -> Budget:
@@ -364,7 +381,7 @@ def price_of(spend: Budget, query: Query) -> Budget:
 
 def _lacks(query: Query, limits: Limits) -> bool:
     """Whether nothing is said of limits that the question needs."""
-    if set(limits.given) - {"max_discovered_groups", "loss_share"}:
+    if set(limits.given) - {"max_discovered_groups", "loss_share", "values"}:
         return False
     try:
         contribution_bounds(query, limits)
@@ -376,14 +393,15 @@ def _lacks(query: Query, limits: Limits) -> bool:
 def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
     """The limits that the question can choose: of rows and groups for Laplace noise or distinct values, or a norm."""
     keys, statistics = query.groups.keys, query.aggregates.values()
-    units, values = [one.counts_units for one in statistics], all(one.counts_values for one in statistics)
+    units, values = [one.counts_units for one in statistics], [one.counts_values for one in statistics]
     found: dict[str, Any] = {} if all(units) else {"rows": private_limit()}
     if any(units) and (keys is None or len(keys) > 1):
         found["max_groups"] = private_limit()
     voice: dict[str, Any] = {"loss_share": limits.loss_share}
+    voice |= {"values": limits.values or private_limit()} if any(values) and not all(values) else {}
     voice |= {} if keys is not None else {"max_discovered_groups": limits.max_discovered_groups or DISCOVERED}
-    ways = [Limits(**found, **voice)] if values or isinstance(spend, Pure | Approx) else []
-    return ways if values or isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **voice)]
+    ways = [Limits(**found, **voice)] if all(values) or isinstance(spend, Pure | Approx) else []
+    return ways if all(values) or isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **voice)]
 
 
 def _choosing(
@@ -395,7 +413,7 @@ def _choosing(
         require_delta(spend)  # before the rest of it is named
     if query.groups.keys is None and not {"max_groups", "max_discovered_groups"} & set(limits.given):
         limits = replace(limits, max_discovered_groups=DISCOVERED)
-    values = {"rows"} if [one.counts_values for one in query.aggregates.values()] == [True] else set()
+    values = {"rows" if all(one.counts_values for one in query.aggregates.values()) else "values"}
     share = max(limit.share or SHARES[name] for name, limit in private.items())
     _, rest = split_budget(spend, share)
     most = {name: _most(query, name, limit) for name, limit in private.items()}
@@ -411,11 +429,12 @@ def _choosing(
 
     def search(plan: QueryPlan, part: Budget, name: str, growth: float) -> LimitSearch:
         steps = candidates(name, most[name], 1 if name in values else 4)
+        distinct = tuple(stage for stage in plan.stages if stage.by_unit)
         least = ratios and name not in values and growth > _STEEP
         moved = PARTS + least * int(_moved(steps).max())
         return LimitSearch(
             name=name,
-            stage=plan.stages[-1] if name in values else _sized(plan.stage, query, name, steps),
+            stages=distinct if name in values else (_sized(plan.stage, query, name, steps),),
             candidates=steps,
             mechanism=_selection(part, moved, monotone=name not in values),
             growth=growth,
@@ -441,7 +460,7 @@ def _choosing(
     groups = _expected_groups(query, private.values())
     ratios = all(one.lost_row < 1 for one in query.aggregates.values())
     noise, plan, finer = at(share)
-    if finer > 1 and not values and not any(limit.share for limit in private.values()):
+    if finer > 1 and not values & set(private) and not any(limit.share for limit in private.values()):
         noise, plan, _ = at(Fraction(1, min(_LEAST, math.floor(finer / share))))
     return noise, plan
 
@@ -449,7 +468,7 @@ def _choosing(
 def _most(query: Query, name: str, limit: PrivateLimit) -> int:
     """The end of the search: no unit is in more groups than there are, and units alone are no longer than their root."""
     keys = query.groups.keys
-    if keys is None or name == "rows" or (name == "norm" and not query.units_alone):
+    if keys is None or name in {"rows", "values"} or (name == "norm" and not query.units_alone):
         return limit.at_most
     return min(limit.at_most, len(keys) if name == "max_groups" else math.isqrt(len(keys) - 1) + 1)
 

@@ -56,7 +56,7 @@ def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: 
     return PrivateLimit(at_most=at_most, share=part, groups=groups)
 
 
-_PRIVATE = ("max_groups", "rows", "norm")  # limits that a plan can choose
+_PRIVATE = ("max_groups", "rows", "norm", "values")  # limits that a plan can choose
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,8 @@ class Limits:
         norm: Instead of all three, the Euclidean length of a unit's vector over groups and statistics, in rows, or
             `nt.private_limit()`. Longer vectors are scaled down; no row is dropped. Unknown groups still need
             `max_discovered_groups`.
+        values: The most distinct values that a unit stands for in all groups together, for COUNT(DISTINCT x), or
+            `nt.private_limit()`. Default: as many as rows.
         max_discovered_groups: The number of its groups that a unit helps to discover; by default all of them. A lower
             number finds more groups if `max_groups` is large. Chosen limits have 4.
         loss_share: The share of the spend that measures what the limits take; 0 for none. Default: a tenth of epsilon,
@@ -87,6 +89,7 @@ class Limits:
     max_groups: int | PrivateLimit | None = None
     rows: int | PrivateLimit | None = None
     norm: Number | PrivateLimit | None = None
+    values: int | PrivateLimit | None = None
     max_discovered_groups: int | None = None
     loss_share: Number | None = None
 

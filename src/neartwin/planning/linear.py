@@ -20,6 +20,7 @@ from fractions import Fraction
 
 from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.exact import FloatArray
+from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.plan import QueryPlan
@@ -101,6 +102,18 @@ class NormContribution:
     def l2_squared(self, groups: int) -> int:
         """The largest squared change of a margin whose cells hold so many groups."""
         return self.alone if groups == self.groups else self.squared
+
+
+def contribution_of(base: GroupPlan) -> Contribution:
+    """The contribution to the one measure of a plan under caps, in rows."""
+    bounding = base.bounding
+    return Contribution(
+        rows=bounding.max_rows_per_group,
+        groups=bounding.max_groups,
+        total=bounding.total_rows,
+        replaced=base.query.table.neighbours is not Neighbours.ADD_REMOVE,
+        signed=is_mixed(base),
+    )
 
 
 def norm_contribution(base: GroupPlan) -> NormContribution:

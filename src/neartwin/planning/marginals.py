@@ -36,7 +36,7 @@ from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_shares, subsets
-from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE
 from neartwin.planning.explain import Explained, nodes
@@ -45,8 +45,8 @@ from neartwin.planning.linear import (
     FINE,
     LinearPlan,
     NormContribution,
+    contribution_of,
     entry_parts,
-    is_mixed,
     norm_contribution,
     row_of,
     ways,
@@ -251,33 +251,6 @@ def _on_lattice(terms: list[tuple[float, FloatArray, FloatArray]], chance: float
     return float(fits[0]) * step if len(fits) else math.inf
 
 
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    """The largest change by one unit of a margin whose cells are `cells` of the whole table, in units of one row's largest."""
-
-    rows: int
-    groups: int
-    total: int
-    both: int
-    crossed: int
-
-    def cell(self, cells: int) -> int:
-        """The largest change of one cell."""
-        return self.crossed * min(min(cells, self.groups) * self.rows, self.total)
-
-    @property
-    def l1(self) -> int:
-        """The largest change of all cells, in absolute sum."""
-        return self.both * self.total
-
-    def l2_squared(self, cells: int) -> int:
-        """The largest squared change of all cells."""
-        full, rest = divmod(self.groups, cells)
-        one = full * (cells * self.rows) ** 2 + (rest * self.rows) ** 2
-        most = min(cells * self.rows, self.total)
-        return min(one, self.total * most) * self.both * self.crossed
-
-
 def plan_margins(query: Query, base: GroupPlan, spend: Budget) -> MarginalPlan:
     """Plan the margins of a query.
 
@@ -307,7 +280,7 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
     sizes = tuple(map(len, values_of(len(groups.columns), groups.keys or ())))
     (cell,) = base.measures.values()
     (size, unit), entry = row_of(base), cell.parts
-    reach = _reach_of(query, base)
+    reach = contribution_of(base) if base.bounding.norm is None else norm_contribution(base)
     moved = 1 if isinstance(reach, NormContribution) else size * entry  # a norm is in parts, caps are in rows
     importance = dict.fromkeys(groups.margins, 1.0)
     candidates = [one for one in _candidates(sizes, groups.margins) if set(one) >= set(base.stage.length_by or ())]
@@ -349,10 +322,7 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
         unit=unit,
         design=design,
         bars=bars,
-        why=(
-            f"{kind} on {len(noise)} margins: bars of all asked for add up to {error:.4g}",
-            *_beside(design, costs, importance),
-        ),
+        why=(f"{kind} on {len(noise)} margins: bars of all asked for add up to {error:.4g}",),
         error=error,
     )
 
@@ -362,34 +332,7 @@ def _design(sizes: tuple[int, ...], noise: Mapping[Margin, Noise], parts: int) -
     return MarginalDesign(sizes, {margin: max(law.law.variance, 1e-12) / parts**2 for margin, law in noise.items()})
 
 
-def _beside(design: MarginalDesign, costs: Mapping[Margin, float], weights: Mapping[Margin, float]) -> tuple[str, str]:
-    """The variances of the design beside those of simpler ones at the same price."""
-    budget = sum(costs[margin] / variance for margin, variance in design.variances.items())
-    full = tuple(range(len(design.sizes)))
-    alone = MarginalDesign(design.sizes, {full: costs[full] / budget})
-    each = MarginalDesign(design.sizes, {margin: len(weights) * costs[margin] / budget for margin in weights})
-    best, from_whole, apart = (math.fsum(map(one.variance, weights)) for one in (design, alone, each))
-    return (
-        f"variances of a cell add up to {best:.4g}; measured alone, the whole table would give {from_whole:.4g}",
-        f"and the margins themselves, with equal shares, {apart:.4g}",
-    )
-
-
-def _reach_of(query: Query, base: GroupPlan) -> _Reach | NormContribution:
-    bounding, mixed = base.bounding, is_mixed(base)
-    if bounding.norm is not None:
-        return norm_contribution(base)
-    replaced = query.table.neighbours is not Neighbours.ADD_REMOVE
-    return _Reach(
-        rows=bounding.max_rows_per_group,
-        groups=bounding.max_groups,
-        total=bounding.total_rows,
-        both=2 if replaced else 1,
-        crossed=2 if replaced and mixed else 1,
-    )
-
-
-def _sensitivity(reach: _Reach | NormContribution, cells: int, row: int, why: str) -> Sensitivity:
+def _sensitivity(reach: Contribution | NormContribution, cells: int, row: int, why: str) -> Sensitivity:
     cell = reach.cell(cells) * row
     l1 = reach.l1 * row
     reason = f"{why}; {cells:,} cell{'s' * (cells > 1)} of the whole table in each of this margin"
@@ -423,7 +366,7 @@ def _parts(shares: Mapping[Margin, float]) -> dict[Margin, Fraction]:
 
 def _normal(
     mu_squared: Fraction,
-    reach: _Reach | NormContribution,
+    reach: Contribution | NormContribution,
     size: int,
     shares: Mapping[Margin, float],
     cells: Mapping[Margin, int],

@@ -443,12 +443,14 @@ class QueryPlan(Plan):
 
     def _explain_bounds(self) -> tuple[Explained, ...]:
         bounding = self.bounding
+        of_values = f"values = {bounding.values}: each distinct value counts through one unit that has it"
+        values = [] if bounding.values is None else [of_values]
         if bounding.norm is not None:
             line = (
                 f"norm = {float(bounding.norm):g} rows: all rows of a unit weigh the same, so that its numbers of rows by "
                 "group are together no longer than that; no row is dropped"
             )
-            return (Explained(line),)
+            return nodes(line, *values)
         groups = "a unit in more groups keeps those with most of its rows; a salted hash breaks ties"
         if self.stage.groups_per_unit is None:
             groups = "no unit can be in more"
@@ -459,7 +461,7 @@ class QueryPlan(Plan):
         if bounding.rows is not None:
             total = "a unit that counts for more over its groups is weighted down to it in all of them"
             lines.append(f"rows = {bounding.rows}: {total}")
-        return nodes(*lines)
+        return nodes(*lines, *values)
 
     def _notes(self) -> tuple[str, ...]:
         table = self.stage.table
@@ -525,7 +527,7 @@ class QueryPlan(Plan):
             bounds = [{"what": "max_rows_per_group", "value": "1", "origin": "each row is its own unit"}]
         else:
             names = ("max_rows_per_group", "max_groups") if self.bounding.norm is None else ("norm",)
-            names = names if self.bounding.rows is None else (*names, "rows")
+            names = (*names, *(name for name in ("rows", "values") if getattr(self.bounding, name) is not None))
             bounds = [{"what": name, "value": str(getattr(self.bounding, name)), "origin": _GIVEN} for name in names]
         for name, statistic in self.query.aggregates.items():
             for column, clip in statistic.clip_bounds(table).items():

@@ -23,19 +23,26 @@ from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.workloads import (
     Bars,
-    Contribution,
     Strategy,
     l1_change,
     l2_squared_change,
     reach_of_laplace,
     strategies,
 )
-from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
-from neartwin.planning.linear import FINE, WHY, LinearPlan, entry_parts, is_mixed, norm_contribution, row_of, ways
+from neartwin.planning.linear import (
+    FINE,
+    WHY,
+    LinearPlan,
+    contribution_of,
+    entry_parts,
+    norm_contribution,
+    row_of,
+    ways,
+)
 from neartwin.planning.plan import NoisyAnswer
 from neartwin.planning.spending import mu_squared_of
 from neartwin.planning.stage import Aggregates
@@ -182,7 +189,7 @@ def plan_workload(query: Query, workload: Workload, base: GroupPlan, spend: Budg
     candidates: list[_Candidate] = []
     for strategy in options[:1] if norm is not None else options:  # the first strategy is each cell alone
         spread = np.sqrt(resolved.queries.variances(strategy.h))
-        change = _within_caps(strategy, query, base, size) if norm is None else _within_norm(base)
+        change = _within_caps(strategy, base, size) if norm is None else _within_norm(base)
         for way, price in ways(spend, norm=norm):
             measure, reach = _measure(strategy.name, change, way, entry_parts(base.stage))
             if measure.mechanism.noise_scale <= LARGEST_SCALE:
@@ -208,9 +215,9 @@ def plan_workload(query: Query, workload: Workload, base: GroupPlan, spend: Budg
     )
 
 
-def _within_caps(strategy: Strategy, query: Query, base: GroupPlan, size: int) -> Sensitivity:
+def _within_caps(strategy: Strategy, base: GroupPlan, size: int) -> Sensitivity:
     """The sensitivity in parts. All measured sums are one cell, because only their joint change is known."""
-    contribution, (cell,) = _contribution(query, base), base.measures.values()
+    contribution, (cell,) = contribution_of(base), base.measures.values()
     size *= cell.parts
     l1 = l1_change(strategy.table, contribution) * size
     why = f"{cell.sensitivity.why}, each in the sums that hold its groups"
@@ -222,17 +229,6 @@ def _within_norm(base: GroupPlan) -> Sensitivity:
     (cell,) = base.measures.values()
     reach = norm_contribution(base)
     return Sensitivity(reach.l1, reach.cell(1), reach.groups, cell.sensitivity.why, reach.l2_squared(1))
-
-
-def _contribution(query: Query, base: GroupPlan) -> Contribution:
-    bounding = base.bounding
-    return Contribution(
-        rows=bounding.max_rows_per_group,
-        groups=bounding.max_groups,
-        total=bounding.total_rows,
-        replaced=query.table.neighbours is not Neighbours.ADD_REMOVE,
-        signed=is_mixed(base),
-    )
 
 
 def _measure(name: str, change: Sensitivity, way: Budget, entry: int) -> tuple[Measure, float]:

@@ -174,6 +174,9 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     note = (
         f"The bar of {name!r} holds wherever those of {' and '.join(names)} do: with probability at least {held:.0%}."
     )
+    match sorted(release[one].what for one in expression.columns):
+        case ["count()", part] if part.startswith("count(CASE "):
+            note += " AVG(condition) asks for such a share at once, with a shorter bar."
     outside = np.isnan(found.low) | (np.isnan(found.values) & ((found.low > 0) | (found.high < 0)))
     ends = np.where(outside, -np.inf, found.low), np.where(outside, np.inf, found.high)
     lower, upper = (tuple(np.broadcast_to(end, len(release)).tolist()) for end in ends)

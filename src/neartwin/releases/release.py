@@ -366,8 +366,8 @@ def shown(statistic: Statistic, place: int) -> str:
     if statistic.kind is not ColumnType.NUMBER:
         return "{} ({} to {})".format(*(one or "''" for one in statistic.meant([value, low, high])))
     if low is None or high is None:
-        known = [f"at {word} {end:,.4g}" for word, end in (("least", low), ("most", high)) if end is not None]
-        return f"{value:,.3g} ({', '.join(known) or 'no bar is proven'})"
+        known = [f"at {word} {_number(end, None)}" for word, end in (("least", low), ("most", high)) if end is not None]
+        return f"{_number(value, None)} ({', '.join(known) or 'no bar is proven'})"
     digits = 0 if isinstance(value, int) else _digits(high - low)
     text, wider = _number(value, digits), max(high - value, value - low)
     uneven = abs((high - value) - (value - low))
@@ -384,7 +384,7 @@ def _digits(width: float) -> int | None:
 
 
 def _number(value: float, digits: int | None) -> str:
-    return f"{value:,.4g}" if digits is None else f"{value:,.{digits}f}"
+    return f"{value:,.4g}" if digits is None and abs(value) < 1000 else f"{value:,.{digits or 0}f}"
 
 
 def _no_formula(texts: Any) -> Any:

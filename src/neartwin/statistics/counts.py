@@ -157,7 +157,8 @@ class CountDistinct(_Counted):
         """The number of values that units can be matched to."""
         if context.reach.groups is None:
             raise QueryError(f"{self} is of groups with public keys: give them with keys=, or leave the groups out")
-        change, column = sensitivity.of_count(context.table.neighbours, context.reach), self._values(context.table)
+        reach, column = context.reach.of_values, self._values(context.table)
+        change = sensitivity.of_count(context.table.neighbours, reach)
         yield Measurement(self.main_measure(context), change, weight, (column,), tree=CountTree(1, 2), by_unit=True)
 
     def main_measure(self, context: Context) -> str:
@@ -165,9 +166,10 @@ class CountDistinct(_Counted):
         return cells_of(self._values(context.table))
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
-        """Whole numbers. Under a norm no number of lost rows bounds the lost values, so bars are open above."""
+        """Whole numbers. Bars are open above where no number of lost rows bounds the lost values."""
         (found,) = _Counted.estimate(self, name, noisy, context, confidence)
-        return [replace(found, upper=[None] * len(found.values)) if context.reach.norm else found]
+        unbounded = context.reach.norm is not None or context.reach.values is not None
+        return [replace(found, upper=[None] * len(found.values)) if unbounded else found]
 
 
 @constructor

@@ -27,7 +27,7 @@ Under a norm L the vector over all groups has length at most L max(abs low, abs 
 most root 2 times that, or twice where values have both signs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import isqrt
 
@@ -86,6 +86,7 @@ class Contribution:
         groups: The number of public groups, or None.
         rows_per_unit: T, over all groups together; None where k C is the most.
         norm: L, in place of all: the length of its rows by group.
+        values: The most distinct values that it stands for, over all groups together; None for as many as rows.
     """
 
     rows_per_group: int
@@ -93,6 +94,14 @@ class Contribution:
     groups: int | None
     rows_per_unit: int | None = None
     norm: Fraction | None = None
+    values: int | None = None
+
+    @property
+    def of_values(self) -> "Contribution":
+        """The most that it contributes to counts of distinct values."""
+        if self.values is None:
+            return self
+        return replace(self, rows_per_group=self.values, rows_per_unit=self.values, norm=None)
 
     @property
     def units_norm(self) -> Fraction | None:

@@ -504,9 +504,11 @@ def grouped_by(table: Table, name: str) -> Table:
 def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
     declared = table.columns.get(column)
     if declared is None:
+        flag = f"; if it is 0 or 1, write AVG({column} = 1), or clip({column}, 0, 1)"
         raise QueryError(
             f"{column!r} needs bounds, and those read from the data would reveal its extremes; take them from public "
             f"knowledge; write clip({column}, 0, 100) in SQL, or nt.sum({column!r}, 0, 100), or --bounds {column}=0:100"
+            f"{flag if table.schema[column] is ColumnType.INTEGER else ''}"
         )
     return declared if step is None else bounds(declared.low, declared.high, step)
 

@@ -39,7 +39,7 @@ from neartwin.tradeoff.functions import (
     levels,
     mapped,
 )
-from neartwin.tradeoff.polygons import delta_by_points, knots_below, pair_through, polygon_above
+from neartwin.tradeoff.polygons import delta_by_points, knots_below, pair_through
 
 if TYPE_CHECKING:
     from flint import arb
@@ -505,17 +505,6 @@ class WitnessPair:
     def atom(self) -> Interval[FloatArray]:
         """Q's mass at 1, where P has none: 1 - f(0)."""
         return self.curve.power(np.array(0.0))
-
-    def on_cells(self, edges: FloatArray) -> FinitePair:
-        """The pair seen through a partition of [0, 1]: a curve above f that tends to it as the cells shrink.
-
-        Args:
-            edges: The edges of the cells, increasing, (n,).
-
-        Returns:
-            The curve.
-        """
-        return polygon_above(self.curve, 1 - np.asarray(edges, dtype=np.float64))
 
 
 def witness_pair(curve: TradeOff) -> WitnessPair:

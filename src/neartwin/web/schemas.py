@@ -163,6 +163,7 @@ class Limits(RequestModel):
         max_groups: The most groups of a unit that count.
         rows: The most rows of a unit in all groups together.
         norm: The norm of a unit's whole vector, in rows.
+        values: The most distinct values that a unit stands for, for COUNT(DISTINCT x).
         max_discovered_groups: The number of its groups that a unit helps to discover.
         loss_share: The share of the spend that measures what the limits take; 0 for none.
     """
@@ -171,6 +172,7 @@ class Limits(RequestModel):
     max_groups: Whole | PrivateLimit | None = None
     rows: Whole | PrivateLimit | None = None
     norm: Written | StrictInt | StrictFloat | PrivateLimit | None = None
+    values: Whole | PrivateLimit | None = None
     max_discovered_groups: Whole | None = None
     loss_share: Written | StrictInt | StrictFloat | None = None
 

@@ -127,6 +127,22 @@ class Contribution:
     replaced: bool
     signed: bool
 
+    def cell(self, cells: int) -> int:
+        """The largest change of a margin's cell, which holds so many. One that leaves and one that comes may move it alike."""
+        return (1 + (self.replaced and self.signed)) * min(min(cells, self.groups) * self.rows, self.total)
+
+    @property
+    def l1(self) -> int:
+        """The largest change of all cells, in absolute sum."""
+        return (1 + self.replaced) * self.total
+
+    def l2_squared(self, cells: int) -> int:
+        """The largest squared change of a margin whose cells hold so many."""
+        full, rest = divmod(self.groups, cells)
+        one = full * (cells * self.rows) ** 2 + (rest * self.rows) ** 2
+        most = min(cells * self.rows, self.total)
+        return min(one, self.total * most) * (1 + self.replaced) * (1 + (self.replaced and self.signed))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Strategy:

@@ -172,6 +172,7 @@ class AskFields:
         max_groups: The most groups of a unit that count.
         rows: The most rows of a unit in all groups together.
         norm: The norm of a unit's whole vector, in rows.
+        values: The most distinct values that a unit stands for.
         max_discovered_groups: The number of its groups that a unit helps to discover.
         loss_share: The share of the spend that measures what the limits take.
         group_size: The number of units that the spend protects together.
@@ -201,6 +202,7 @@ class AskFields:
     max_groups: str = ""
     rows: str = ""
     norm: str = ""
+    values: str = ""
     max_discovered_groups: str = ""
     loss_share: str = ""
     group_size: str = ""

@@ -8,6 +8,8 @@ from neartwin.errors import ParameterError
 from neartwin.web.builder.fields import AskFields
 from neartwin.web.datasets import Dataset
 
+_WHOLE = "max_rows_per_group", "max_groups", "rows", "values"  # limits that are whole numbers
+
 
 def question(form: AskFields) -> dict[str, Any]:
     """The wire form of the SQL text with its keys, or of the JSON in its place."""
@@ -26,12 +28,10 @@ def spend(form: AskFields) -> dict[str, str]:
 
 def limits(form: AskFields) -> dict[str, Any]:
     """The limits of one unit, the group size, the private range and the importance. Texts without a number are left out."""
-    numbers = {name: _whole_number(getattr(form, name)) for name in ("max_rows_per_group", "max_groups", "rows")}
-    values: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
-    if (number := _whole_number(form.max_discovered_groups)) is not None and form.keys == "discover":
-        values["max_discovered_groups"] = number
-    texts = {"norm": form.norm, "loss_share": form.loss_share}
-    values |= {name: text for name, text in texts.items() if text}
+    unknown = ["max_discovered_groups"] * (form.keys == "discover")
+    numbers = {name: _whole_number(getattr(form, name)) for name in (*_WHOLE, *unknown)}
+    texts = {name: getattr(form, name) or None for name in ("norm", "loss_share")}
+    values = {name: value for name, value in (numbers | texts).items() if value is not None}
     beside: dict[str, Any] = {"limits": values} if values else {}
     if (size := _whole_number(form.group_size)) is not None:
         beside["group_size"] = size
