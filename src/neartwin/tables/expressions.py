@@ -616,7 +616,7 @@ def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
         remedy = "CAST(t AS DATE)" if words == "date and timestamp" else remedy
         texts = [term.value for term in terms if term.operation == "column" and term.kind is ColumnType.TEXT]
         if texts:
-            other = next(term.kind for term in terms if term.kind is not ColumnType.TEXT)
+            other = next(term.kind for term in terms if term.kind is not ColumnType.TEXT and not term.is_null)
             name = "DOUBLE" if other in NUMERIC else other.upper()
             remedy = f"CAST({texts[0]} AS {name}), or declare the column's type when it is opened"
         raise refused(node, f"it compares {words}; write {remedy}")
