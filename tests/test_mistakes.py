@@ -11,6 +11,7 @@ from datetime import date
 from html import escape
 from pathlib import Path
 
+import openpyxl
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -50,6 +51,12 @@ class Desk:
         pq.write_table(PURCHASES, folder / "purchases.parquet")
         pacsv.write_csv(PURCHASES, folder / "purchases.csv")
         (folder / "comma.csv").write_text("customer_id;amount\n1;3,5\n2;4,25\n")
+        (folder / "german.csv").write_text("customer_id;town;day;paid\n1;Köln;31.01.2026;ja\n", encoding="cp1252")
+        (folder / "nested.jsonl").write_text('{"customer_id": 1, "place": {"town": "Ulm"}}\n')
+        titled = openpyxl.Workbook()
+        for line in (["Visits"], ["customer_id", "amount"], [1, 3.5]):
+            titled.active.append(line)
+        titled.save(folder / "title.xlsx")
         rows = nt.table(
             "purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200), "cds": nt.bounds(1, 5)}
         )
@@ -64,8 +71,10 @@ class Desk:
         towns = pa.table({"town": ["Bonn", "Ulm"], "people": [330_000, 127_000]})
         frame = pd.DataFrame({"customer_id": [1, 2], "amount": [3.0, 4.0]})
         dataframe = frame.set_index("customer_id")
-        self.names = {name: value for name, value in locals().items() if name not in {"self", "folder"}}
-        self.names |= {"nt": nt, "pa": pa, "pyarrow": pa}
+        self.names = {
+            name: value for name, value in locals().items() if name not in {"self", "folder", "titled", "line"}
+        }
+        self.names |= {"nt": nt, "pa": pa, "pyarrow": pa, "pandas": pd}
         self.account = account
 
         assert self.command("query purchases.parquet QUESTION ASKED --budget epsilon=1.5").exit_code == 0

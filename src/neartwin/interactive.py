@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Never, ParamSpec, TypeVar
 
-from neartwin.errors import UsageError
+from neartwin.errors import NeartwinError, UsageError
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -162,7 +162,11 @@ def at_a_prompt(
         def refuse(self: T, name: str) -> Never:
             if name.startswith("_") or name in known:
                 raise AttributeError(name)
-            raise unknown_name(owner, name, known, **examples(self, name))
+            try:
+                self[name]  # type: ignore[index]  # the class has items, or refuses them
+            except NeartwinError:
+                raise unknown_name(owner, name, known, **examples(self, name)) from None
+            raise UsageError(f"{owner}.{name} is not there: it stands under its name; write {owner}[{name!r}]")
 
         def refuse_special(self: T, name: str, key: object = "") -> Never:
             raise unknown_name(owner, name, known, **examples(self, str(key)))
@@ -227,6 +231,10 @@ class Amounts(dict[str, Any]):
     """
 
     __slots__ = ()
+
+    def __call__(self) -> Never:
+        """Refuse the parentheses."""
+        raise UsageError("amounts are a value, and no function; write account.remaining, or account.spent")
 
     def __repr__(self) -> str:
         return f"{{{', '.join(f'{name!r}: {amount}' for name, amount in self.items())}}}"

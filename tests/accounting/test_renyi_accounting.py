@@ -13,7 +13,6 @@ from neartwin.accounting import (
     Step,
     adaptive_bound,
     adaptive_renyi,
-    bounded_range_delta,
     bounded_range_rdp,
     compose_rdp,
     rdp_curve,
@@ -27,9 +26,7 @@ from neartwin.accounting import (
     zcdp_to_epsilon_bun_steinke,
 )
 from neartwin.accounting.accountants import rdp_accountant
-from neartwin.accounting.bounded_range import bounded_range_delta_at
 from neartwin.accounting.usage import repeated
-from neartwin.balls import bounds
 from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval
@@ -214,21 +211,8 @@ def test_bounded_range_rdp_is_the_worst_place(epsilon, order):
     assert found.upper <= zcdp_of_bounded_range(epsilon).upper * float(order) * (1 + 1e-12)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "count", "total"), [("1", 2, "1"), ("0.5", 9, "1.2"), ("0.2", 40, "2"), ("1", 3, "0")]
-)
-def test_bounded_range_composition_is_the_worst_place_of_all(epsilon, count, total):
-    found = bounded_range_delta(epsilon=epsilon, count=count, epsilon_total=total)
-    e, g = Fraction(epsilon), Fraction(total)
-    dense = max(bounds(bounded_range_delta_at, e, count, g, e * i / 400)[1] for i in range(1, 400))
-    assert dense <= found.upper * (1 + 1e-12)
-    assert found.lower <= dense * 1.001
-
-
 def test_bounded_range_edges():
     assert bounded_range_rdp(epsilon=2, order=float("inf")).upper == pytest.approx(2, rel=1e-15)
     assert bounded_range_rdp(epsilon=0, order=3).upper == 0
-    assert bounded_range_delta(epsilon=0, count=3, epsilon_total=0).upper == 0
-    assert bounded_range_delta(epsilon=1, count=3, epsilon_total=3).upper == 0
     with pytest.raises(ParameterError):
         bounded_range_rdp(epsilon=1, order="0.5")

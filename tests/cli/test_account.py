@@ -44,12 +44,6 @@ def test_replace_one_is_another_question():
     assert two["answers"][0]["lower"] > one["answers"][0]["upper"]
 
 
-def test_a_plot_is_a_picture_and_needs_a_known_ending(tmp_path):
-    assert run("gaussian(mu=1)", "--plot", str(tmp_path / "curve.svg")).exit_code == 0
-    assert "<svg" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
-    assert run("gaussian(mu=1)", "--plot", str(tmp_path / "curve.xyz")).exit_code == 2
-
-
 def test_the_help_names_every_mechanism_and_every_way_to_combine():
     told = run("--help").output
     assert all(f"{name}(" in told for name in NAMES)

@@ -314,6 +314,20 @@ def test_odd_value_of_a_frame_fails_no_release(tmp_path, name):
         assert round(answer["odd"].values[0]) == 2 - odd - (name in {"pd.NA", "Decimal NaN", "decimal", "polars"})
 
 
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table], ids=["pandas", "polars", "arrow"])
+def test_text_of_a_frame_that_is_no_value_of_its_declared_type_is_told(make):
+    """A sheet that pandas read has its notes below the rows; each would be a NULL, without a word."""
+    frame = make({"who": ["1", "2", "source: clinic"], "paid": ["2.5", None, ' "a"']})
+    types = {"who": "integer", "paid": "text"}
+    with pytest.raises(
+        SchemaError, match="1 lines or values are odd: row 2: 'who' is 'source: clinic', and no integer"
+    ):
+        nt.table(frame, unit="who", name="v", types=types)
+    rows = nt.table(frame, unit="who", name="v", types=types, accept_odd=True)
+    assert rows.table.source.odd == ("row 2: 'who' is 'source: clinic', and no integer",)
+    assert nt.table(frame, unit="who", name="v").table.source.odd == ()
+
+
 def test_frame_that_cannot_be_held_is_refused_and_others_count_rows(tmp_path):
     with pytest.raises(SchemaError, match="column 'x' cannot be held: Int128"):
         nt.table(pl.DataFrame({"who": [1], "x": pl.Series([2], dtype=pl.Int128)}), unit="who", name="v")

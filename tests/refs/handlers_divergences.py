@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from neartwin.accounting.bounded_range import bounded_range_delta, bounded_range_rdp, zcdp_of_bounded_range
+from neartwin.accounting.bounded_range import bounded_range_rdp, zcdp_of_bounded_range
 from neartwin.accounting.renyi import (
     rdp_curve,
     rdp_to_epsilon,
@@ -54,6 +54,7 @@ from neartwin.mechanisms.theorems import (
     laplace_tail,
     response_mean_variance,
 )
+from tests.oracles import ranges
 from tests.oracles.kov import kov_delta, kov_epsilon, kov_mixed_delta
 
 
@@ -156,7 +157,7 @@ HANDLERS = {
     "basic_comp": lambda eps, delta=(): number(basic_composition(epsilons=eps, deltas=delta).epsilon),
     "br_rdp": lambda eps, alpha=1: number(bounded_range_rdp(epsilon=eps, order=infinite(alpha))),
     "br_zcdp": lambda eps: number(zcdp_of_bounded_range(eps)),
-    "br_composition": lambda eps, eps_g, k: number(bounded_range_delta(epsilon=eps, count=int(k), epsilon_total=eps_g)),
+    "br_composition": lambda eps, eps_g, k: float(ranges.composed(eps, int(k), eps_g)),
     "filter_whitehouse": lambda eps, dp: number(filter_bound(epsilons=eps, slack=dp).epsilon),
     "rdp_group_gauss": lambda rho, k: group_zcdp(rho=rho, size=int(k)),
 }

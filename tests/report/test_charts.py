@@ -10,6 +10,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.report.page import charts, page, shown_groups
+from neartwin.report.svg import Bar, bars
 
 MONTHS = [date(2024, month, 1) for month in range(1, 13)]
 TOWNS = ["Ulm", "Bonn"]
@@ -66,3 +67,13 @@ def test_values_show_as_text_in_a_shell_and_a_notebook(release):
     guarantee = release.guarantee
     assert repr(guarantee) == str(guarantee)
     assert guarantee._repr_html_() == f"<pre>{guarantee}</pre>"
+
+
+def test_label_of_a_bar_is_whole_on_two_lines_and_a_longer_one_says_so():
+    labels = ["Ulm", "Medizinische Klinik II", "one of many names that are too long"]
+    drawn = bars([Bar(label, 1, 0, 2) for label in labels], name="n", title="n", spoken="n")
+    shown = re.findall(r'class="label" x="106.0" y="([\d.]+)"[^>]*>([^<]*)<', "".join(drawn.parts))
+    assert [text for _, text in shown] == ["Ulm", "Medizinische", "Klinik II", "one of many", "names that are…"]
+    heights = [float(y) for y, _ in shown]
+    assert all(13 <= later - earlier < 40 for earlier, later in pairwise(heights))
+    assert (heights[1] + heights[2]) / 2 - heights[0] == 26  # in the middle of its row

@@ -1,6 +1,5 @@
 """Usage of mechanisms and its cost: targets, spends, accountants, filters, theorems, calibration, guarantees."""
 
-from neartwin.accounting.bounded_range import bounded_range_delta as bounded_range_delta
 from neartwin.accounting.bounded_range import bounded_range_rdp as bounded_range_rdp
 from neartwin.accounting.bounded_range import zcdp_of_bounded_range as zcdp_of_bounded_range
 from neartwin.accounting.renyi import RdpCurve as RdpCurve

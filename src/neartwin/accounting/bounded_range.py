@@ -10,16 +10,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from neartwin import domains
-from neartwin.accounting.bounds import read_epsilon
-from neartwin.balls import Certified, Exact, Numeric, ball, binomial_cdf, bounds, elementwise
-from neartwin.checks import integer
-from neartwin.errors import ParameterError
-from neartwin.exact import Interval, Number
+from neartwin.balls import Certified, Exact, Numeric, ball, elementwise
 
 if TYPE_CHECKING:
     from flint import arb
-
-MOST_PLACES = 1_000
 
 
 def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
@@ -74,64 +68,3 @@ def zcdp_of_bounded_range(epsilon: Numeric) -> Certified:
     return elementwise(
         lambda e: ball(e) ** 2 / 8, domains.FINITE_NOT_NEGATIVE(epsilon=epsilon), method="zCDP of bounded range"
     )
-
-
-def bounded_range_delta(*, epsilon: Number, count: int, epsilon_total: Number) -> Certified:
-    """The least delta at which *non-adaptive* epsilon-bounded-range mechanisms are (epsilon_total, .)-DP together.
-
-    Adaptive ones are strictly worse: for those use `zcdp_of_bounded_range`. The worst place t of the range is one of
-    count + 1 candidates.
-
-    Args:
-        epsilon: The range of each mechanism.
-        count: The number of mechanisms.
-        epsilon_total: The epsilon of all together.
-
-    Returns:
-        The delta, certified.
-
-    Raises:
-        ParameterError: There are too many mechanisms.
-
-    Source:
-        Dong, Durfee, Rogers 2020, Theorem 3.
-
-    >>> bounded_range_delta(epsilon=1, count=2, epsilon_total=1).upper
-    0.05700532...
-    """
-    e, total = read_epsilon(epsilon=epsilon), read_epsilon(epsilon_total=epsilon_total)
-    k = integer(at_least=1, count=count)
-    if k > MOST_PLACES:
-        raise ParameterError(
-            "count",
-            count,
-            f"must not exceed {MOST_PLACES}: every one has a place of its own",
-            remedy="use zcdp_of_bounded_range",
-        )
-    method = "bounded range, optimal non-adaptive composition"
-    if e == 0:
-        return Interval(0.0, 0.0, method)
-    places = {min(max((total + (i + 1) * e) / (k + 1), Fraction(0)), e) for i in range(k + 1)}
-    values = [bounds(bounded_range_delta_at, e, k, total, place) for place in places]
-    return Interval(max(0.0, *(low for low, _ in values)), max(0.0, *(high for _, high in values)), method)
-
-
-def bounded_range_delta_at(epsilon: Fraction, count: int, epsilon_total: Fraction, place: Fraction) -> "arb | Exact":
-    """The hockey-stick divergence of several pairs with losses t and t - epsilon, at one place t.
-
-    Args:
-        epsilon: The range of each loss.
-        count: The number of pairs.
-        epsilon_total: The epsilon of the divergence.
-        place: t, in [0, epsilon].
-
-    Returns:
-        The divergence, enclosed.
-    """
-    if place in (0, epsilon):
-        return 0  # one loss only, and that is 0
-    # i times the smaller loss make count t - i epsilon; of P and Q, each the probability of the smaller one
-    last = min(math.ceil((count * place - epsilon_total) / epsilon) - 1, count)
-    width = -(-ball(epsilon)).expm1()
-    P, Q = (ball(place - epsilon).exp() - (-ball(epsilon)).exp()) / width, -(-ball(place)).expm1() / width
-    return binomial_cdf(count, last, P) - ball(epsilon_total).exp() * binomial_cdf(count, last, Q)

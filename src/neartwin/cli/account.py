@@ -2,8 +2,6 @@
 
 import json
 import math
-from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import click
@@ -29,9 +27,6 @@ from neartwin.exact import Interval
     help="The neighbour relation: which two data sets are compared.",
 )
 @options.json_option
-@click.option(
-    "--plot", type=click.Path(), default=None, help="Draw the trade-off curve to this file (.png, .svg, .pdf)."
-)
 @report_errors
 def account(
     *,
@@ -40,14 +35,13 @@ def account(
     epsilons: tuple[str, ...],
     neighbours: str,
     as_json: bool,
-    plot: str | None,
 ) -> None:
     """Compute the privacy of mechanisms used together, certified.
 
     \b
       neartwin account "gaussian(sigma=20) * 1000 + laplace(epsilon=0.1) * 10" --delta 1e-6
       neartwin account "subsampled_gaussian(sigma=1, rate=0.01) * 10000" --delta 1e-5 --json
-      neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1 --plot curve.svg
+      neartwin account "parallel(laplace(epsilon=1), gaussian(mu=1))" --epsilon 1
 
     Mechanisms, each with its numbers by name:
 
@@ -70,8 +64,6 @@ def account(
     """  # noqa: D301 - click reads \b
     total = cost(parse(expression), neighbours=neighbours)
     answers = _answers(total, deltas or (() if epsilons else ("1e-6",)), epsilons)
-    if plot is not None:
-        _draw(total, expression, Path(plot))
     if as_json:
         click.echo(
             json.dumps({"expression": expression, "neighbours": neighbours} | answers | {"curve": _curve(total)})
@@ -121,17 +113,3 @@ def _curve(total: Cost) -> dict[str, list[float]]:
     alpha = _levels()
     bounds = total.tradeoff(alpha)
     return {"alpha": alpha.tolist(), "lower": bounds.lower.tolist(), "upper": bounds.upper.tolist()}
-
-
-def _draw(total: Cost, expression: str, path: Path) -> None:
-    from neartwin.report.svg import BLIND, Figure, Line
-
-    alpha = _levels()
-    bounds = total.tradeoff(alpha)
-    lines = (
-        BLIND,
-        Line("guarantee", alpha, bounds.lower),
-        Line("some attacker does this well", alpha, bounds.upper, "dashed"),
-    )
-    title = shorten(expression, 44, placeholder=" ...")
-    Figure(title, "false positive rate", "least false negative rate", lines).draw().save(path)

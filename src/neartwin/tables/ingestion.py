@@ -48,6 +48,16 @@ _BROKEN = {  # whether a text loses something in a type; every hour has a colon
     ColumnType.INTEGER: "TRY_CAST({0} AS DOUBLE) <> TRY_CAST({0} AS BIGINT)",
     ColumnType.DATE: "contains({0}, ':') AND TRY_CAST(TRY_CAST({0} AS TIMESTAMP) AS TIME) <> TIME '00:00:00'",
 }
+_AS_TEXT = "leave {0} untyped, and in questions write "
+_TURNED = r"CAST(regexp_replace({0}, '^(..)\.(..)\.(....)$', '\3-\2-\1') AS DATE)"
+_MENDING = {  # a listed fault, and what mends it
+    r"'(\w+)' is '-?[\d.]*,\d+', and no number": _AS_TEXT + "CAST(replace({0}, ',', '.') AS DOUBLE)",
+    r"'(\w+)' is '\d\d\.\d\d\.\d{4}', and no (?:date|timestamp)": _AS_TEXT + _TURNED,
+    r"'(\w+)' is ('\w+'), and no boolean": _AS_TEXT + "{0} = {1}",
+    "line .* no valid Unicode": "write encoding='cp1252' for a file of Excel, or --encoding cp1252 in a terminal",
+    "line .* nested": "write pandas.json_normalize(pandas.read_json({file!r}, lines=True).to_dict('records'))",
+    r"row 2: has \d+ values, and": "write pandas.read_excel({file!r}, header=1) to leave out a title",
+}
 _DAYS = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of the years 1 and 9999, from 1970
 
@@ -152,10 +162,7 @@ def imported(
         raise SchemaError(f"the typed copy in {str(place)!r} cannot be written: {fault.strerror}; give into=") from None
     if odd and not (terms.accept_odd or (known and known.accepted)):
         copy.unlink()
-        more = "Texts that mean no value are named by null='NA', or --null NA; another encoding by encoding='latin-1'."
-        if comma := re.search(r"'(\w+)' is '-?\d+,\d+', and no number", " ".join(listed)):
-            more = f"Or leave its type out, and in questions write CAST(replace({comma[1]}, ',', '.') AS DOUBLE)."
-        raise _refused(odd, listed, f" {more}")
+        raise _refused(odd, listed, Path(paths[0]).name)
     new = Imported(
         copy=str(copy), snapshot=f"{number} of {word}", number=number, state=state, rows=rows, odd=odd,
         listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted), encoding=encoding, null=null,
@@ -210,11 +217,17 @@ def _known(place: Path) -> Imported | None:
     return found if Path(found.copy).is_file() else None
 
 
-def _refused(odd: int, listed: Sequence[str], also: str = "") -> SchemaError:
+def _refused(odd: int, listed: Sequence[str], file: str = "") -> SchemaError:
+    """The refusal of odd lines and values, with what mends the first of each kind; of a frame without a file."""
     shown = "; ".join(listed[:_SHOWN]) + ("; ..." if odd > _SHOWN else "")
+    found = [(line, re.search(fault, "\n".join(listed))) for fault, line in _MENDING.items()]
+    mending = [line.format(*fault.groups(), file=file) for line, fault in found if fault]
+    if file and not mending:
+        mending = ["name texts that mean no value: null='NA', or --null NA; or the encoding: encoding='latin-1'"]
     return SchemaError(
         f"{odd:,} lines or values are odd: {shown}. Mend them, or accept them with nt.table(..., accept_odd=True) or "
-        f"`neartwin import --accept-odd`: odd lines are then left out, and odd values become NULL.{also}"
+        "`neartwin import --accept-odd`: odd lines are then left out, and odd values become NULL."
+        + "".join(f" Or {line}." for line in mending)
     )
 
 
@@ -323,9 +336,7 @@ def _by_blocks(
                 given, at = pa.table(texts), at[order]
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
                 for column, kind in columns.items():
-                    lost = pc.and_(pc.is_valid(given[column]), pc.is_null(typed[column]))
-                    shown = zip(at[pc.indices_nonzero(lost)], given[column].filter(lost).to_pylist(), strict=True)
-                    faults += [(line, f"{column!r} is {_short(text)}, and no {kind}") for line, text in shown]
+                    faults += [(at[i], f"{column!r} {why}") for i, why in _lost(given[column], typed[column], kind)]
                 writer.write_table(typed)
                 rows, odd = rows + len(at), odd + len(faults)
                 listed += [f"{name}, {file.row} {line}: {why}" for line, why in sorted(faults)[: _LISTED - len(listed)]]
@@ -406,6 +417,8 @@ def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa
             raise SchemaError(
                 f"column {name!r} of {array.type} is not read as {types[name]}; convert it, or leave it out"
             )
+        if types.get(name, ColumnType.TEXT) is not ColumnType.TEXT and _is_text(array.type):
+            wrong = [*wrong, *_unfit(array, name, types[name])]
         arrays.append(array)
         odd += len(wrong)
         listed += [f"row {row}: {name!r} {why}" for row, why in wrong[: _LISTED - len(listed)]]
@@ -416,6 +429,19 @@ def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa
     for batch in table.to_batches():
         digest.update(batch.serialize())
     return table, _labels.setdefault(digest.digest(), uuid.uuid4().hex), tuple(listed)
+
+
+def _unfit(array: Any, name: str, kind: ColumnType) -> list[tuple[int, str]]:
+    """The place and fault of each text of a frame that questions read as NULL, for it is no value of the declared type."""
+    with duckdb.connect() as connection:
+        typed = connection.from_arrow(pa.table({name: array})).project(_lenient(name, kind)).to_arrow_table()
+    return _lost(array, typed.column(0), kind)
+
+
+def _lost(texts: Any, typed: Any, kind: ColumnType) -> list[tuple[int, str]]:
+    lost = pc.and_(pc.is_valid(texts), pc.is_null(typed))
+    shown = zip(pc.indices_nonzero(lost).to_pylist(), texts.filter(lost).to_pylist(), strict=True)
+    return [(place, f"is {_short(text)}, and no {kind}") for place, text in shown]
 
 
 def _column(data: Any, place: int) -> tuple[Any, list[tuple[int, str]]]:
@@ -448,7 +474,7 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     if pa.types.is_dictionary(kind):
         array = array.cast(kind.value_type)
         kind = array.type
-        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        if not _is_text(kind):
             array = array.cast(pa.string())
     elif pa.types.is_float16(kind):
         return array.cast(pa.float32()), []
@@ -459,10 +485,14 @@ def _readable(array: Any) -> tuple[Any, list[tuple[int, str]]]:
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        if not (pa.types.is_string(array.type) or pa.types.is_large_string(array.type)):
+        if not _is_text(array.type):
             raise
         return texts_of([raw and raw.decode(errors=ODD) for raw in array.cast(pa.large_binary()).to_pylist()])
     return array, []
+
+
+def _is_text(kind: Any) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _timed(array: Any) -> tuple[Any, list[tuple[int, str]]]:

@@ -263,7 +263,9 @@ def _excel(path: str, sheet: str) -> Reader:
         sheets = [page.title for page in book.worksheets]
     chosen = sheets[0] if not sheet and len(sheets) == 1 else sheet
     if chosen not in sheets:
-        raise SchemaError(f"table={sheet!r} must name a sheet of {path!r}; it has {', '.join(map(repr, sheets))}")
+        raise SchemaError(
+            f"table={sheet!r} must name a sheet of {path!r}, which has {', '.join(map(repr, sheets))}; write table={sheets[0]!r}"
+        )
     names = ["" if value is None else str(value) for value in next(_cells(path, chosen), (0, []))[1]]
     while names and not names[-1]:
         names.pop()

@@ -358,10 +358,11 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
             unit = rows.table.unit_name
             line = f"JOIN (SELECT {unit}, COUNT(*) AS n FROM {table.name} GROUP BY 1) AS s USING ({unit})"
             raise QueryError(f"rows of {table.name!r} are not joined with others of it, which multiplies; write {line}")
-        line = f"tables={{{table.name!r}: nt.public_table('{table.name}.parquet')}}"
+        line = f"FROM {rows.table.name}, whose lists become rows before it is opened"
+        if name := table.name:
+            line = f"tables={{{name!r}: nt.public_table('{name}.parquet')}}, or --public {name}={name}.parquet"
         raise QueryError(
-            f"JOIN must name one of the tables given beside {rows.table.name!r}, which are: {known}; write {line}, or "
-            f"--public {table.name}={table.name}.parquet in a terminal"
+            f"JOIN must name one of the tables given beside {rows.table.name!r}, which are: {known}; write {line}"
         )
     alias = table.alias_or_name
     if alias in scope:
