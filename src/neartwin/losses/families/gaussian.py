@@ -89,7 +89,7 @@ class GaussianSum(Summand):
 class GaussianPair(Pair):
     """N(mu, 1) against N(0, 1); the same law of losses in both directions."""
 
-    merges: ClassVar[bool] = True
+    merges: ClassVar[float] = 2
 
     mu: Fraction
 
