@@ -36,7 +36,7 @@ FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 FAINT = -100.0  # of log delta
-BRIEF = 0.04  # of the usual budget for each summand, all of it at most, for a line that may be asked in vain
+BRIEF = 0.04  # of the usual budget for each summand, for a line that may be asked in vain
 FINER = 0.02  # share of the last level that a next line may aim at
 
 
@@ -327,5 +327,5 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         high_target: Delta at the upper end is at most this.
     """
     at = saddle.for_delta(total, high_target)
-    line = contour.build(total, at, 0.0, share=min(BRIEF * len(total.summands), 1.0))
+    line = contour.build(total, at, 0.0, share=BRIEF * len(total.summands))
     return invert(line, at, low_target, high_target)[0]
