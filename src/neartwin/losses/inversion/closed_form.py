@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -28,17 +29,11 @@ def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatA
     return np.where(beyond, 0.0, result[0]), np.where(beyond, 0.0, result[1])
 
 
+@dataclass(frozen=True)
 class Closed(ContourRule):
     """A closed form dressed as a line, for Newton and the certified ends."""
 
-    def __init__(self, total: SumOfLosses) -> None:
-        """total: whose delta is a formula."""
-        self.total = total
-
-    @property
-    def nodes(self) -> int:
-        """None is needed."""
-        return 1
+    total: SumOfLosses
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The formula errs by rounding alone."""
