@@ -42,6 +42,8 @@ class Law(NamedTuple):
 class TwoSidedSum(AtomicSum):
     """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned."""
 
+    has_closed_form = True
+
     def __init__(self, epsilon: Fraction, count: int, infinity: tuple[float, float]) -> None:
         """epsilon: e, exact; infinity: bounds on P(L = inf) of one copy."""
         self.epsilon, self.e = epsilon, float(epsilon)
