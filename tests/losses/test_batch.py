@@ -117,6 +117,15 @@ def test_a_period_leaves_out_no_frequency_but_a_quiet_one(monkeypatch):
     assert not low <= truth <= high
 
 
+@pytest.mark.parametrize("sizes", [range(10, 10 + 10 * KINDS, 10), range(700, 700 + 10 * KINDS, 10)])
+def test_responses_that_tell_nearly_all_have_an_answer(sizes):
+    found = compose([RandomizedResponse(epsilon=size) for size in sizes]).epsilon("1e-5")
+    # the largest loss has a mass above 0.9999 of P, and no other is near
+    assert found.lower < sum(sizes) - 1e-5 < found.upper
+    assert found.width < 1e-8 * found.upper
+    assert sum(sizes) - 1e-3 not in found
+
+
 def test_leaks_alone_reveal_what_they_say():
     leaks = [Fraction(k + 1, 10**10) for k in range(KINDS)]
     whole = compose([Leak(delta=leak) for leak in leaks])

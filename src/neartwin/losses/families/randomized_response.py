@@ -140,7 +140,7 @@ class ResponseBatch(Batch):
         return self.masses * np.exp(np.array([x - k, -k, -x - k])), moved
 
     def turned(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Log of 1 + w (e^{ite} - 1) + v (e^{-ite} - 1), w and v the tilted masses of e and -e (K12).
+        """Log of 1 + w (e^{ite} - 1) + v (e^{-ite} - 1), w and v the tilted masses of e and -e (K15).
 
         The sine, the cosine and their products err by 3 ELEMENTARY of the turns, and the angle te by 8U of itself.
         """
@@ -158,10 +158,10 @@ class ResponseBatch(Batch):
         return np.where(outer > inner, self.e, 0.5 * self.e), c, np.zeros(len(t)), 0.0
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """From the tilted masses."""
-        (w, _, v), _ = self._tilted(tilt)
-        mean, square = self.e * (w - v), np.square(self.e) * (w + v)
-        return self.log_mgf(tilt)[0], float(self.n @ mean), float(self.n @ (square - mean * mean))
+        """From the tilted masses; the variance is e^2 times ((w+v)z + 4wv), for the three masses sum to 1."""
+        (w, z, v), _ = self._tilted(tilt)
+        variance = np.square(self.e) * ((w + v) * z + 4 * w * v)
+        return self.log_mgf(tilt)[0], float(self.n @ (self.e * (w - v))), float(self.n @ variance)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Where nothing is said but what reveals all."""
