@@ -14,11 +14,12 @@ import numpy as np
 
 Asks = dict[str, Callable[[], object]]
 RATES = np.random.default_rng(0).uniform(0.001, 0.05, 10_000)
-FEW = 100  # kinds and releases of the shorter W9 and W10, which all peers can finish
+FEW = 100  # kinds and releases of the shorter W9, W10 and W11, which all peers can finish
+RESPONSES = 1000
 
 
 def google(step: float, *, whole: bool = False) -> Asks:
-    """dp_accounting: privacy loss distributions on a grid of this step; pessimistic. whole: all of W9 and W10 (minutes)."""
+    """dp_accounting: privacy loss distributions on a grid of this step; pessimistic. whole: all of W9, W10 and W11 (minutes)."""
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -43,6 +44,12 @@ def google(step: float, *, whole: bool = False) -> Asks:
             made = made.compose(laplace(float(rate)))
         return made.get_epsilon_for_delta(1e-6)
 
+    def responses(count):
+        made = private(float(RATES[0]), 0)
+        for rate in RATES[1:count]:
+            made = made.compose(private(float(rate), 0))
+        return made.get_epsilon_for_delta(1e-6)
+
     def odometer(releases):
         kinds, made = (laplace(0.05), gaussian(20)), gaussian(2)
         for release in range(releases):
@@ -50,7 +57,7 @@ def google(step: float, *, whole: bool = False) -> Asks:
             found = made.get_epsilon_for_delta(1e-6)
         return found
 
-    longest: Asks = {"W9": lambda: many(len(RATES)), "W10": lambda: odometer(1000)}
+    longest: Asks = {"W9": lambda: many(len(RATES)), "W10": lambda: odometer(1000), "W11": lambda: responses(RESPONSES)}
     return (longest if whole else {}) | {
         "W1": lambda: gaussian(1).get_epsilon_for_delta(1e-6),
         "W2": lambda: gaussian(20).self_compose(1000).get_epsilon_for_delta(1e-6),
@@ -63,6 +70,7 @@ def google(step: float, *, whole: bool = False) -> Asks:
         "W8 1e-30": lambda: laplace(0.1).self_compose(100).get_epsilon_for_delta(1e-30),
         "W9 100": lambda: many(FEW),
         "W10 100": lambda: odometer(FEW),
+        "W11 100": lambda: responses(FEW),
     }
 
 

@@ -1,4 +1,4 @@
-"""Certified composition against the peers, W1 to W10: what each says, whether it is right, how wide, and how long it takes.
+"""Certified composition against the peers, W1 to W11: what each says, whether it is right, how wide, and how long it takes.
 
 Peers: `pip install "neartwin[peers-accounting]"`; one that cannot be asked is named and left out. Times are processor time in
 one process: of the first question of a row, with whatever it has to import and lay out, and the least of a few more. Every run
@@ -11,7 +11,7 @@ import math
 import time
 import warnings
 
-from accounting_peers import FEW, RATES, installed
+from accounting_peers import FEW, RATES, RESPONSES, installed
 
 from neartwin.losses import Approx, Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, compose
 
@@ -43,6 +43,10 @@ def many(kinds, rtol=1e-8):
     return compose({Laplace(epsilon=float(rate)): 1 for rate in RATES[:kinds]}).epsilon("1e-6", rtol=rtol)
 
 
+def responses(kinds):
+    return compose([RandomizedResponse(epsilon=float(rate)) for rate in RATES[:kinds]]).epsilon("1e-6")
+
+
 def mix():
     return 50 * Laplace(epsilon="0.05") + 50 * Gaussian(mu="0.1") + 20 * RandomizedResponse(epsilon="0.3")
 
@@ -66,6 +70,8 @@ OURS = {
     "W9": lambda: many(len(RATES)),
     f"W10 {FEW}": lambda: odometer(FEW),
     "W10": lambda: odometer(1000),
+    f"W11 {FEW}": lambda: responses(FEW),
+    "W11": lambda: responses(RESPONSES),
 }
 
 
@@ -128,6 +134,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", help="workloads, for instance W3 W4")
     parser.add_argument("--fine", action="store_true", help="the peers' fine settings too (minutes)")
-    parser.add_argument("--whole", action="store_true", help="dp_accounting on all of W9 and W10 too (minutes)")
+    parser.add_argument("--whole", action="store_true", help="dp_accounting on all of W9, W10 and W11 too (minutes)")
     chosen = parser.parse_args()
     main(chosen.only, fine=chosen.fine, whole=chosen.whole)

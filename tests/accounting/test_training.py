@@ -2,7 +2,9 @@
 
 import math
 from fractions import Fraction
+from functools import partial
 from itertools import combinations, pairwise, product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,7 +135,8 @@ def test_toeplitz_participation_is_the_worst_of_all_allowed():
         run = training.toeplitz_factorization(
             noise_multiplier=sigma, coefficients=column, participations=k, separation=b
         )
-        assert float(run.factor.mu) == pytest.approx(worst / sigma, rel=1e-12)
+        (mechanism,) = cost(run).cases[0].uses
+        assert float(mechanism.mu) == pytest.approx(worst / sigma, rel=1e-12)
     for wrong in (("0.5", "0.6"), ("1", "-0.1"), (), ("0",)):
         with pytest.raises(ParameterError, match="coefficients"):
             training.toeplitz_factorization(noise_multiplier=1, coefficients=wrong, participations=1, separation=1)
@@ -150,11 +153,11 @@ def test_bands_and_trees_are_rounds_of_gaussians():
 
 def test_private_selection_costs_at_most_what_is_proved_for_pure_runs():
     for shape in (1, 0, "0.5"):
-        curve = training.repeat_and_select(Pure(epsilon="0.1"), mean=10, shape=shape)
+        (curve,) = cost(training.repeat_and_select(Pure(epsilon="0.1"), mean=10, shape=shape)).cases[0].uses
         highest = float(curve.values[-1])  # at a great order (2 + eta) epsilon, Papernot and Steinke's corollary 3
         assert (2 + float(Fraction(shape))) * 0.1 <= highest <= (2 + float(Fraction(shape))) * 0.1 + 0.01
-    once = training.repeat_and_select(Gaussian(mu=1), mean="1.0001").values[50]
-    assert float(once) > float(cost(Gaussian(mu=1)).renyi(6.1).upper)
+    (once,) = cost(training.repeat_and_select(Gaussian(mu=1), mean="1.0001")).cases[0].uses
+    assert float(once.values[50]) > float(cost(Gaussian(mu=1)).renyi(6.1).upper)
     for wrong in ({"mean": 1}, {"mean": 0}, {"mean": 2, "shape": -1}):
         with pytest.raises(ParameterError):
             training.repeat_and_select(Gaussian(mu=1), **wrong)
@@ -162,12 +165,30 @@ def test_private_selection_costs_at_most_what_is_proved_for_pure_runs():
         training.repeat_and_select(Leak(delta="0.1"), mean=2)
 
 
+RUNS = {
+    "fixed": lambda: training.fixed_batches(noise_multiplier=2, batch=10, records=100, steps=3),
+    "truncated": lambda: training.truncated_batches(noise_multiplier=2, rate="0.1", largest=12, records=100, steps=3),
+    "seldom truncated": lambda: training.truncated_batches(
+        noise_multiplier=2, rate="0.01", largest=50, records=100, steps=3
+    ),
+    "banded": lambda: training.banded_factorization(noise_multiplier=2, rate="0.1", bands=3, steps=9),
+    "tree": lambda: training.tree_with_restarts(noise_multiplier=5, steps=10, restarts=2),
+    "toeplitz": lambda: training.toeplitz_factorization(
+        noise_multiplier=5, coefficients=[1, "0.5"], participations=2, separation=1
+    ),
+    "selection": lambda: training.repeat_and_select(
+        training.poisson_batches(noise_multiplier=2, rate="0.1", steps=3), mean=4
+    ),
+}
+
+
 @pytest.mark.parametrize("shape", [0.0, 0.5, 1.0, 3.0, math.inf])
 def test_private_selection_agrees_with_another_library(shape):
     rdp = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
     orders = [1 + x / 10 for x in range(1, 100)] + list(range(11, 64))
     theirs = rdp._compute_rdp_repeat_and_select(orders, [order * 0.125 for order in orders], 8.0, shape)
-    ours = training.repeat_and_select(Gaussian(mu="0.5"), mean=8, shape=None if math.isinf(shape) else shape)
+    run = training.repeat_and_select(Gaussian(mu="0.5"), mean=8, shape=None if math.isinf(shape) else shape)
+    (ours,) = cost(run).cases[0].uses
     assert isinstance(ours, Renyi)
     for order, value in zip(orders, theirs, strict=True):
         found = dict(zip(map(float, ours.orders), map(float, ours.values), strict=True))[order]
@@ -189,3 +210,58 @@ def test_runs_that_make_no_sense_are_refused_by_name():
         )
     doubled = cost(training.without_replacement(Laplace(epsilon="0.5"), batch=1, records=10)).pure().upper
     assert doubled == pytest.approx(math.log1p(0.1 * math.expm1(1)), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_proved_for_a_joining_record_promises_none_replaced(name):
+    assert cost(RUNS[name]()).advantage().upper < 1
+    with pytest.raises(PrivacyError, match="under replace-one"):
+        cost(RUNS[name](), neighbours="replace_one")
+    poisson = training.poisson_batches(noise_multiplier=2, rate="0.1", steps=3)
+    joined, replaced = (cost(poisson, neighbours=one).epsilon("1e-5") for one in ("add_remove", "replace_one"))
+    assert joined.upper < replaced.lower
+
+
+def printed():
+    """The epsilon of each way of making batches, as the page for trainers prints it."""
+    page = (Path(__file__).parents[2] / "docs/how-to/account.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| ")]
+    return {row[0]: row[2] for row in rows if len(row) == 4 and row[2][:1].isdigit()}
+
+
+LOADERS = {"batch": 100, "records": 10_000, "steps": 2_000}
+PAGE = {
+    "Poisson": partial(training.poisson_batches, rate="0.01", steps=2_000),
+    "Poisson, two batches": partial(training.poisson_batches, rate="0.01", steps=2_000, accumulated=2),
+    "Poisson, cut": partial(training.truncated_batches, rate="0.01", largest=140, records=10_000, steps=2_000),
+    "fixed size, without": partial(training.fixed_batches, **LOADERS),
+    "fixed size, with ": partial(training.fixed_batches, **LOADERS, replacement=True),
+    "banded": partial(training.banded_factorization, rate="0.01", bands=10, steps=2_000),
+    "trees": lambda noise_multiplier: training.tree_with_restarts(
+        noise_multiplier=5 * noise_multiplier, steps=100, restarts=20
+    ),
+}
+SLOW = {
+    "one random step": partial(training.random_allocation, steps=100, epochs=20),
+    "the same": partial(training.balls_in_bins, steps=100, epochs=20),
+}
+
+
+def test_the_page_for_trainers_prints_what_each_loader_costs():
+    assert len(printed()) == len(PAGE | SLOW)
+    agree(PAGE)
+
+
+@pytest.mark.slow
+def test_the_page_for_trainers_prints_what_random_steps_cost():
+    agree(SLOW)
+
+
+def agree(loaders):
+    for begins, run in loaders.items():
+        said = next(Fraction(number) for name, number in printed().items() if name.startswith(begins))
+        upper = cost(run(noise_multiplier=1)).epsilon("1e-5").upper
+        assert abs(said - Fraction(upper)) < Fraction(1, 10**4), begins
+        assert abs(said - Fraction(cost(run(noise_multiplier=Fraction("1.001"))).epsilon("1e-5").upper)) > Fraction(
+            1, 10**4
+        ), begins

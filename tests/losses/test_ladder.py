@@ -13,7 +13,8 @@ from neartwin.losses.families import rare_participation
 from neartwin.losses.families.rare_participation import Reached
 from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
-from neartwin.losses.inversion.contour_search import by_line
+from neartwin.losses.inversion import contour, saddle
+from neartwin.losses.inversion.contour_search import by_line, by_short_line
 from neartwin.losses.summands.rounding import NoCertificateError
 
 pytestmark = pytest.mark.sweep
@@ -362,3 +363,17 @@ def test_a_term_without_a_saddle_leaves_the_others_estimate():
     (side,) = mixed.sides("remove")
     lower, upper, _ = side.delta(np.array([answer.lower, 0.5 * (answer.lower + answer.upper), answer.upper]))
     assert lower[2] <= 5.2486e-9 <= upper[0]
+
+
+def test_a_schedule_of_many_noises_is_one_line_within_its_equals():
+    noises = [Fraction(k, 10**6) for k in range(700_000, 700_080)]
+    total = compose([20 * SubsampledGaussian(mu=mu, rate="0.0005") for mu in noises]).sides("remove")[0].upper
+    found = by_short_line(total, 1e-5, 1e-5)
+    least, most = (
+        (1600 * SubsampledGaussian(mu=mu, rate="0.0005")).epsilon("1e-5", direction="remove")
+        for mu in (noises[0], noises[-1])
+    )
+    assert least.lower < found.lower < found.upper < most.upper < least.lower * (1 + 1e-3)
+    assert found.upper - found.lower < 1e-7 * found.upper
+    with pytest.raises(NoCertificateError):  # what one noise may spend is not enough for all
+        contour.build(total, saddle.for_delta(total, 1e-5), 0.0)

@@ -91,11 +91,15 @@ def test_silence_that_is_not_proved_misses_the_truth(monkeypatch):
 
 def test_a_law_without_a_quick_bound_keeps_all_frequencies():
     total = many(3 * RandomizedResponse(epsilon="0.3", answers=3)).sides("remove")[0].upper
-    every, lost = contour.significant_frequencies(total, LAM, 0.5, 5000, (1e-8, 1.0, -30.0))
+
+    def kernel(t):
+        return 1 / np.square(t + LAM)
+
+    every, lost = contour.significant_frequencies(total, LAM, 0.5, 5000, kernel, log_goal=-30.0)
     assert len(every) == 5001
     assert lost == 0
     few, lost = contour.significant_frequencies(
-        many(Gaussian(mu="0.01")).sides("remove")[0].upper, LAM, 0.5, 5000, (1e-8, 1.0, -30.0)
+        many(Gaussian(mu="0.01")).sides("remove")[0].upper, LAM, 0.5, 5000, kernel, log_goal=-30.0
     )
     assert len(few) < 200
     assert 0 < lost < np.exp(-30.0)

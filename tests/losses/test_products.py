@@ -10,7 +10,7 @@ import pytest
 from neartwin.losses import Gaussian, Laplace, RandomizedResponse, SubsampledGaussian, compose
 from neartwin.losses.families import laplace
 from neartwin.losses.inversion import contour, methods, saddle
-from neartwin.losses.inversion.total import log_c
+from neartwin.losses.inversion.total import _squared_sines, log_c
 from neartwin.losses.summands import atoms
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.rounding import U
@@ -87,8 +87,9 @@ def test_running_sums_are_sums_within_the_additions_they_count():
 
 def test_a_line_looks_at_its_tail_a_few_times():
     total = (8_000 * SubsampledGaussian(mu=1, rate="0.001")).sides("remove")[0].upper
-    looks, tail = [], total.log_tail
-    total.log_tail = lambda tilt, t, until: looks.append(t) or tail(tilt, t, until)
+    (steps,) = total.summands
+    looks, tail = [], steps.log_tail
+    steps.log_tail = lambda tilt, t, until: looks.append(t) or tail(tilt, t, until)
     line = contour.build(total, saddle.for_delta(total, 1e-6), 0.0)
     assert line.nodes > 8 * looks[0] / line.step  # a Gaussian's length, and far more are wanted
     assert len(looks) <= 5
@@ -179,10 +180,10 @@ def test_squared_sines_near_a_turn_are_bounded_below_and_closely():
     source = np.random.default_rng(5)
     e, t = source.uniform(0.001, 0.05, 6), np.sort(source.uniform(0, 1e5, 400))
     reach = np.minimum(e * 3.0 / np.pi, 0.5)
-    found = laplace._squared_sines(e / np.pi, t, reach)
+    found = _squared_sines(e / np.pi, t, reach)
     for shift in np.linspace(-3.0, 3.0, 13):
         assert np.all(found <= np.square(np.sin(np.multiply.outer(e, t + shift))) + 1e-10)
-    still = laplace._squared_sines(e / np.pi, t, np.zeros(6))
+    still = _squared_sines(e / np.pi, t, np.zeros(6))
     truth = np.square(np.sin(np.multiply.outer(e, t)))
     assert np.all(np.abs(still - truth) < 1e-4)  # the terms left out: 4 d^14/42567525 and on
     assert np.any(found[:, :50] < still[:, :50] - 0.01)  # a turn within reach takes some of it away

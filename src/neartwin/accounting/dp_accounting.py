@@ -14,14 +14,9 @@ from typing import Any, Literal
 import numpy as np
 
 from neartwin import losses
-from neartwin.accounting.training import (
-    fixed_batches,
-    repeat_and_select,
-    tree_with_restarts,
-    truncated_batches,
-    without_replacement,
-)
+from neartwin.accounting import training
 from neartwin.accounting.usage import (
+    AddRemove,
     AnyUsage,
     Cost,
     Repeated,
@@ -118,17 +113,14 @@ def _fixed(event: Any) -> Usage:
         raise PrivacyError(
             "several uses of one batch of a fixed size have no theorem here; state their (epsilon, delta) as Approx instead"
         )
-    return use(without_replacement(inner.factor, batch=int(event.sample_size), records=int(event.source_dataset_size)))
+    batch, records = int(event.sample_size), int(event.source_dataset_size)
+    return AddRemove(use(training.without_replacement(inner.factor, batch=batch, records=records)))
 
 
 def _with_replacement(event: Any) -> Usage:
     """Batches of a fixed size with replacement, by Gaussians (T2)."""
-    if type(event.event).__name__ != "GaussianDpEvent":
-        raise PrivacyError(
-            "batches with replacement are covered for Gaussian noise alone; state their (epsilon, delta) as Approx instead"
-        )
-    return fixed_batches(
-        noise_multiplier=event.event.noise_multiplier,
+    return training.fixed_batches(
+        noise_multiplier=_noise_multiplier(event.event),
         batch=int(event.sample_size),
         records=int(event.source_dataset_size),
         steps=1,
@@ -139,7 +131,7 @@ def _with_replacement(event: Any) -> Usage:
 def _truncated(event: Any) -> Usage:
     if not (event.sampling_probability and event.truncated_batch_size and event.dataset_size):
         return use(NOTHING)
-    return truncated_batches(
+    return training.truncated_batches(
         noise_multiplier=event.noise_multiplier,
         rate=event.sampling_probability,
         largest=int(event.truncated_batch_size),
@@ -150,19 +142,15 @@ def _truncated(event: Any) -> Usage:
 
 def _allocated(event: Any) -> Usage:
     """Gaussian steps of which a record is in some, drawn at random (T9, T12)."""
-    if type(event.event).__name__ != "GaussianDpEvent":
-        raise PrivacyError(
-            "random allocation is covered for Gaussian noise alone; state its (epsilon, delta) as Approx instead"
-        )
     drawn, steps = int(event.num_selected), int(event.num_steps)
     if drawn == 0:
         return use(NOTHING)
-    return use(losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn))
+    return use(losses.RandomAllocation(mu=1 / _noise_multiplier(event.event), steps=steps, participations=drawn))
 
 
 def _selected(event: Any) -> Usage:
     poisson = math.isinf(event.shape)
-    return use(repeat_and_select(from_event(event.event), mean=event.mean, shape=None if poisson else event.shape))
+    return training.repeat_and_select(from_event(event.event), mean=event.mean, shape=None if poisson else event.shape)
 
 
 def _sampled(event: Any) -> Usage:
@@ -177,7 +165,15 @@ def _trees(event: Any) -> Usage:
     """A record is in one tree, in one node of each of its full levels: floor(log2 steps) + 1 Gaussian answers at most."""
     steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
     most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
-    return tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most) if most else use(NOTHING)
+    return training.tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most) if most else use(NOTHING)
+
+
+def _noise_multiplier(event: Any) -> Fraction:
+    if type(event).__name__ != "GaussianDpEvent":
+        raise PrivacyError(
+            "such batches are covered for Gaussian noise alone; state their (epsilon, delta) as Approx instead"
+        )
+    return 1 / _inverse(event)
 
 
 def _inverse(event: Any) -> Fraction:
@@ -246,6 +242,8 @@ def to_event(done: AnyUsage) -> Any:
         case Sequential(parts):
             made = [to_event(part) for part in parts]
             return made[0] if len(made) == 1 else events.ComposedDpEvent(made)
+        case AddRemove(inner):
+            return to_event(inner)
         case Sampled(inner, rate):
             return events.PoissonSampledDpEvent(float_above(rate), to_event(inner))
     raise PrivacyError(f"events have no {type(usage).__name__.lower()} usages; write the cost with to_pld instead")

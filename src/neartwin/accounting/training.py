@@ -1,7 +1,7 @@
 """Training runs as usages: what one record costs under each way of making batches. Proofs: docs/proofs/training.md.
 
 Noise multipliers are the noise's standard deviation over the norm that gradients are clipped to. All usages are stated for
-add/remove neighbours; `cost(usage).epsilon(delta)` answers.
+add/remove neighbours; `cost(usage).epsilon(delta)` answers. Under replace-one only Poisson batches do, and all others refuse.
 """
 
 import math
@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from neartwin.accounting.renyi import DEFAULT_ORDERS
-from neartwin.accounting.usage import AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential, use
+from neartwin.accounting.usage import AddRemove, AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential
 from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
@@ -59,7 +59,7 @@ def fixed_batches(
     mu, size = 2 * _inverse(noise_multiplier), integer(at_least=1, batch=batch)
     if replacement:
         return _drawn(mu, Fraction(1, integer(at_least=2, records=records)), size, steps)
-    return repeated(without_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps)
+    return AddRemove(repeated(without_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps))
 
 
 def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, records: int, steps: int) -> Usage:
@@ -79,13 +79,13 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
         return repeated(drawn, steps)
     low, high = map(Fraction, bounds(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share))))
     if low <= NEGLIGIBLE:
-        return repeated(sequential(drawn, Leak(delta=high)), steps)
+        return AddRemove(repeated(sequential(drawn, Leak(delta=high)), steps))
     more = bounds(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
     kept = min(Fraction(more) * size / whole / low, share)
     options = (drawn, SubsampledGaussian(mu=2 * mu, rate=kept))
     known = 1 - high + low
     one = PublicChoice(options=options, weights=((1 - high) / known, low / known))
-    return repeated(sequential(one, Leak(delta=1 - known)) if known < 1 else one, steps)
+    return AddRemove(repeated(sequential(one, Leak(delta=1 - known)) if known < 1 else one, steps))
 
 
 def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
@@ -108,7 +108,7 @@ def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> U
         epochs: Their number. Each uses the bins in the same order.
     """
     mu = _inverse(noise_multiplier) * root_above(Fraction(integer(at_least=1, epochs=epochs)))
-    return use(RandomAllocation(mu=mu, steps=steps))
+    return repeated(RandomAllocation(mu=mu, steps=steps), 1)
 
 
 def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> PrivacyLoss:
@@ -142,7 +142,7 @@ def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, 
     if wide * share > 1:
         raise ParameterError("bands", bands, f"times the rate {float(share):g} must be at most 1")
     rounds = -(-integer(at_least=1, steps=steps) // wide)
-    return repeated(SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share), rounds)
+    return AddRemove(repeated(SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share), rounds))
 
 
 def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 1) -> Usage:
@@ -154,7 +154,8 @@ def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 
         restarts: Trees, the first one counted.
     """
     depth = integer(at_least=1, steps=steps).bit_length()
-    return repeated(Gaussian(mu=_inverse(noise_multiplier)), depth * integer(at_least=1, restarts=restarts))
+    nodes = depth * integer(at_least=1, restarts=restarts)
+    return AddRemove(repeated(Gaussian(mu=_inverse(noise_multiplier)), nodes))
 
 
 def toeplitz_factorization(
@@ -177,10 +178,10 @@ def toeplitz_factorization(
     every = integer(at_least=1, separation=separation)
     starts = range(0, len(column), every)[: integer(at_least=1, participations=participations)]
     moved = [sum((column[t - start] for start in starts if start <= t), Fraction(0)) for t in range(len(column))]
-    return use(Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))))
+    return AddRemove(repeated(Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1))
 
 
-def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1) -> PrivacyLoss:
+def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1) -> Usage:
     """Private selection: the best of a random number of runs, such as a search for hyperparameters (T7).
 
     Args:
@@ -189,7 +190,7 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
         shape: eta of the truncated negative binomial law: 1 is geometric, 0 logarithmic. None is Poisson.
 
     Returns:
-        A Renyi curve, which is an upper bound.
+        One use of a Renyi curve, which is an upper bound.
 
     Raises:
         PrivacyError: One run has no finite Renyi divergence.
@@ -218,7 +219,7 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
         (order, (rdp + more / (order - 1) + extra) * (1 + 1e-12))
         for (order, rdp), extra in zip(known, fixed, strict=True)
     ]
-    return Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve))
+    return AddRemove(repeated(Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve)), 1))
 
 
 def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:

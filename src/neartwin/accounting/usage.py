@@ -162,7 +162,14 @@ class Grouped:
     size: int
 
 
-Usage = Use | Repeated | Sequential | Parallel | Sampled | Grouped
+@dataclass(frozen=True, slots=True)
+class AddRemove:
+    """A usage whose proof is for a unit that joins or leaves, and not for one that is replaced."""
+
+    inner: "Usage"
+
+
+Usage = Use | Repeated | Sequential | Parallel | Sampled | Grouped | AddRemove
 AnyUsage = Usage | PrivacyLoss | Composition  # a composition means its uses one after the other
 
 
@@ -290,12 +297,14 @@ def _cases(usage: Usage, neighbours: str) -> tuple[Composition, ...]:
             return _worst(compose(way) for way in product(*cases))
         case Parallel(parts):
             return _parallel_cases([_cases(part, neighbours) for part in parts], neighbours)
+        case Sampled() | AddRemove() if neighbours == "replace_one":
+            raise PrivacyError(
+                "sampling or a training run under replace-one depends on what the unit is replaced by: state the mechanism "
+                "itself, such as SubsampledGaussian(mu, rate), its mu for a unit that joins"
+            )
+        case AddRemove(inner):
+            return _cases(inner, neighbours)
         case Sampled(inner, rate):
-            if neighbours == "replace_one":
-                raise PrivacyError(
-                    "sampling under replace-one depends on what the unit is replaced by: state the sampled mechanism itself, "
-                    "such as SubsampledGaussian(mu, rate), its mu for a unit that joins"
-                )
             return _worst(Composition.of(sample_loss(_single(case), rate)) for case in _cases(inner, neighbours))
         case Grouped():
             raise PrivacyError("a group meets a usage as a whole: for_group(...) stands around everything, not inside")
@@ -360,7 +369,7 @@ def _refuse_parallel(usage: Usage) -> None:
         case Sequential(parts):
             for part in parts:
                 _refuse_parallel(part)
-        case Repeated(inner, _) | Sampled(inner, _) | Grouped(inner, _):
+        case Repeated(inner, _) | Sampled(inner, _) | Grouped(inner, _) | AddRemove(inner):
             _refuse_parallel(inner)
         case Use():
             pass

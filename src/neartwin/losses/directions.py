@@ -46,7 +46,7 @@ def _total(pairs: Mapping[Pair, int]) -> SumOfLosses | None:
         families.setdefault(type(pair), {})[pair] = count
     summands: list[Summand] = []
     for family, members in families.items():
-        if family.merges:
+        if len(members) >= family.merges:
             summands.append(family.merged(members))
         else:
             summands += [pair.repeated(count) for pair, count in members.items()]

@@ -18,7 +18,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
+from neartwin.losses.summands.base import Direction, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
 Masses = tuple[Fraction, ...]
@@ -60,10 +60,7 @@ class FinitePairLaw(Pair):
         masses = np.array([float(mass / (1 - infinity)) for mass in merged.values()])
         law = Weighted(losses, np.log(masses), np.full(len(masses), 4 * ELEMENTARY), errors)
         ends = (max(float_below(infinity), 0.0), float_above(infinity))
-        if len(losses) != 2 or losses[0] == losses[1]:
-            return AtomicSum(law, count, infinity=ends)
-        low, high = sorted(Fraction(float(loss)) for loss in losses)  # two points are a lattice
-        return AtomicSum(law, count, infinity=ends, lattice=Lattice(low, high - low), lattice_error=float(errors.max()))
+        return AtomicSum(law, count, infinity=ends)
 
 
 def _resolved(name: str, values: object, masses: Iterable[Fraction]) -> None:

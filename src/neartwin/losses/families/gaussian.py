@@ -26,6 +26,8 @@ from neartwin.special import erfcx, ndtri
 class GaussianSum(Summand):
     """Gaussians whose squared mu add up to `mu2`."""
 
+    has_closed_form = True
+
     def __init__(self, mu2: Fraction | float) -> None:
         """mu2: exact, or its nearest float: it errs by U."""
         self.mu2 = float(mu2)
@@ -71,11 +73,6 @@ class GaussianSum(Summand):
                 return e, q / (p - q)
         return e, q / (p - q)
 
-    @property
-    def has_closed_form(self) -> bool:
-        """Always."""
-        return True
-
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The closed form; mu errs by 2U, which moves delta by at most mu phi(0) 2U relative to its own slope in mu."""
         mu = math.sqrt(self.mu2)
@@ -89,7 +86,7 @@ class GaussianSum(Summand):
 class GaussianPair(Pair):
     """N(mu, 1) against N(0, 1); the same law of losses in both directions."""
 
-    merges: ClassVar[bool] = True
+    merges: ClassVar[float] = 2
 
     mu: Fraction
 

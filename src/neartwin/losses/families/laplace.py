@@ -20,16 +20,9 @@ from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.laplace_residues import ResidueSum
 from neartwin.losses.inversion import saddle
-from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
+from neartwin.losses.inversion.total import Batch, SumOfLosses
+from neartwin.losses.summands.base import Direction, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
-
-BLOCK = 1 << 18
-SOME = 16  # kinds whose turns are looked at together
-NEAR = 1 << 15  # numbers that stay near the processor while they are
-TERMS = (-2 / 467775, 2 / 14175, -1 / 315, 2 / 45, -1 / 3, 1.0)  # of sin^2 by powers of the square, the last first
-SINES = [term * math.pi ** (2 * (6 - place)) for place, term in enumerate(TERMS)]
-BoolArray = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 
 
 def _small(tilt: float, t: FloatArray, e: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -50,52 +43,22 @@ def _small(tilt: float, t: FloatArray, e: FloatArray) -> tuple[FloatArray, Float
     r = t * (2 / above)  # over q
     half = t * (0.5 * e)
     sine = np.sin(half)
-    turn = sine + sine
-    versine = turn * sine
-    turn *= np.cos(half)
+    versine, turn = 2 * sine * sine, 2 * sine * np.cos(half)
     cosine = (1 - versine) * apart
-    x = cosine + r * (turn * both)
-    x *= q
-    x -= versine * (0.5 * both)
-    x += 0.5 * (grow + fall)
-    y = turn * both - r * cosine
-    y *= q
-    y += turn * (0.5 * apart)
+    x = q * (cosine + r * (turn * both)) - versine * (0.5 * both) + 0.5 * (grow + fall)
+    y = q * (turn * both - r * cosine) + turn * (0.5 * apart)
     still, turning = (1 + tilt) / above * grow - 0.5 * fall, (1 + tilt) / above * (1 + grow) + 0.5
     turns = 2.0 if float(t.max()) * float(e.max()) > 8 else t * e
     return x, y, 4.1 * ELEMENTARY * (still + turning * turns) + 9 * U * turning * e * t
 
 
-def _squared_sines(turns: FloatArray, t: FloatArray, reach: FloatArray) -> FloatArray:
-    """(kinds, n): a lower bound on sin^2 h for all h within `reach` of turns t, all three in units of pi.
-
-    With d the distance from the next whole multiple, less reach and at most pi/2: sin^2 d >= d^2 - d^4/3 + 2d^6/45 - d^8/315 +
-    2d^10/14175 - 2d^12/467775, for the terms alternate and fall.
-    """
-    square = np.multiply.outer(turns, t)
-    square -= np.rint(square)
-    np.abs(square, out=square)
-    square -= reach[:, None]
-    np.maximum(square, 0.0, out=square)
-    square *= square
-    result: FloatArray = square * SINES[0]
-    for coefficient in SINES[1:]:
-        result += coefficient
-        result *= square
-    return result
-
-
-class LaplaceSum(Summand):
+class LaplaceSum(Batch):
     """A batch of Laplace mechanisms, e_i composed n_i times."""
 
     def __init__(self, rates: FloatArray, counts: FloatArray, exact: Sequence[Fraction] = ()) -> None:
         """rates: e_i, each within U of the exact value; counts: n_i as floats, exact below 2^53; exact: the values, if known."""
-        self.e, self.n, self.exact = rates, counts, exact
-        self._at: dict[float, tuple[FloatArray, FloatArray, BoolArray]] = {}  # of the last tilt
-        self.fastest_frequency, copies, reach = float(rates.max()), float(counts.sum()), float(rates @ counts)
-        log_mass = -math.log(2) * copies
-        mass, slack = math.exp(log_mass) * (1 - 1e-12) if log_mass > -700 else 0.0, 4 * U * (len(rates) + 2)
-        self.top = MaximumLoss(reach * (1 + slack), mass, reach * (1 - slack))
+        super().__init__(rates, counts, np.full(len(rates), -math.log(2)))
+        self.exact = exact
 
     @cached_property
     def residues(self) -> ResidueSum | None:
@@ -116,45 +79,28 @@ class LaplaceSum(Summand):
         k0 = tilt * e + np.log(n0 * v)
         return float(self.n @ k0), float(self.n @ (first - 2 * v)), float(self.n @ np.maximum(k2, floor))
 
-    def _mgf(self, tilt: float) -> tuple[FloatArray, FloatArray, BoolArray]:
-        """For each e: K(tilt), its error, and whether the small form was used.
+    def each(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """In one of two forms.
 
         Small form, tilt e < 1: terms (1+tilt)/(1+2 tilt) expm1(tilt e) and tilt/(1+2 tilt) expm1(-(1+tilt)e) err by 2 ELEMENTARY
         relative (arguments and e included, since expm1 there has logarithmic derivative at most 2). Otherwise
         K = tilt e + log(a + (1-a) z): 4U tilt e from the product, ELEMENTARY + z (1+2 tilt) e U from the logarithm.
         """
-        if tilt in self._at:
-            return self._at[tilt]
         e, a, b = self.e, (1 + tilt) / (1 + 2 * tilt), tilt / (1 + 2 * tilt)
         first, second = a * np.expm1(np.minimum(tilt * e, 1.0)), b * np.expm1(-(1 + tilt) * e)
         small = tilt * e < 1
         z = np.exp(-(1 + 2 * tilt) * e)
         value = np.where(small, np.log1p(first + second), tilt * e + np.log(a + b * z))
         near = 3 * ELEMENTARY * (np.abs(first) + np.abs(second)) * 2 + ELEMENTARY * np.abs(value)
-        self._at = {tilt: (value, np.where(small, near, 4 * ELEMENTARY + 8 * U * tilt * e), small)}
-        return self._at[tilt]
+        return value, np.where(small, near, 4 * ELEMENTARY + 8 * U * tilt * e)
 
-    def log_mgf(self, tilt: float) -> tuple[float, float]:
-        """Sum of n_i K_i; the sum of len(e) numbers adds gamma times their absolute sum."""
-        value, error, _ = self._mgf(tilt)
-        total = float(self.n @ value)
-        return total, float(self.n @ error) * 1.01 + (len(self.e) + 4) * U * float(self.n @ np.abs(value))
-
-    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Sum over the batch, in blocks; log M(tilt+it) - log M(tilt), each side with its own error."""
-        base, base_error, small = self._mgf(tilt)
-        value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
-        rows, near = max(1, BLOCK // len(self.e)), bool(small.all())
-        for start in range(0, len(t), rows):
-            part = slice(start, start + rows)
-            one, bound = (
-                log_one_plus(*_small(tilt, t[part, None], self.e)) if near else self._great(tilt, t[part, None])
-            )
-            one -= base
-            value[part] = one @ self.n
-            size = np.abs(one.real) + np.abs(one.imag)
-            error[part] = bound @ self.n + (len(self.e) + 4) * U * (size @ self.n)
-        return value, error * 1.01 + float(self.n @ base_error)
+    def turned(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Log M(tilt+it) - log M(tilt), each side with its own error."""
+        base, base_error = self.each(tilt)
+        near = tilt * float(self.e.max()) < 1
+        one, bound = log_one_plus(*_small(tilt, t, self.e)) if near else self._great(tilt, t)
+        one -= base
+        return one, bound + base_error
 
     def _great(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Log M_i(tilt + it) for a block of t (rows) and every e (columns), where tilt e is not below 1 for every e.
@@ -178,10 +124,6 @@ class LaplaceSum(Summand):
         value, bound = log_one_plus(w.real - 1, w.imag, moved)
         return value + s * e, bound + 8 * U * (tilt * e + angle)
 
-    def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """One for each kind."""
-        return len(self.e) * frequencies
-
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """|M(s)| <= (1 + 1/|1+2s|)(e^{tilt e} + e^{-(1+tilt)e})/2 with |1+2s| >= 2t: falling in t. Divided by M(tilt)."""
         e = self.e
@@ -191,32 +133,17 @@ class LaplaceSum(Summand):
         each = np.log(np.minimum(part / whole * (1 + 4 * ELEMENTARY + 8 * U * (1 + 2 * tilt) * e * z), 1.0))
         return float(self.n @ each) * (1 - 1e-12)
 
-    def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
-        """A bound from the atoms' turns, some kinds at a time until that is enough.
+    def turning(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """A bound from the atoms' turns.
 
         With z = e^{-(1+2 tilt)e} and h = te: |A|^2 = A(tilt)^2 (1 - c sin^2 h), c = 4z/(1+z)^2, and |D| <= A(tilt) y,
-        y = 1/|1+2s|. Hence |M(s)|^2 <= A(tilt)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|. Within r <= pi/2 of h
-        that is at least the sine of h's distance from the next multiple of pi, less r. r is e width and what h errs
-        by. u^2 errs by 64U more, c and the rest by less than 192U together.
+        y = 1/|1+2s|. Hence |M(s)|^2 <= A(tilt)^2 (1 - c u^2 + 2y + y^2) for every u <= |sin h|.
         """
         z = np.exp(-(1 + 2 * tilt) * self.e)
-        c, far = 4 * z / np.square(1 + z), np.maximum(t - width, 0.0)
-        y = 1 / np.hypot(1 + 2 * tilt, 2 * far)
-        more = y * (2 + y) * (1 + 8 * U) + 256 * U
+        y = 1 / np.hypot(1 + 2 * tilt, 2 * t)
         still = np.log(0.5 * (1 + z) * (1 + 2 * tilt) / ((1 + tilt) + tilt * z)) + 8 * ELEMENTARY
-        bound: FloatArray = np.full(len(t), float(self.n @ still) * (1 + 64 * U))
-        left, rows = np.arange(len(t)), max(1, NEAR // SOME)
-        reach = np.minimum(self.e * ((width * (1 + 4 * U) + 8 * U * float(t[-1])) * (1 + 8 * U) / math.pi), 0.5)
-        for first in range(0, len(self.e), SOME):
-            some = slice(first, first + SOME)
-            turns, n = self.e[some] / math.pi, 0.5 * self.n[some]
-            for start in range(0, len(left), rows):
-                part = left[start : start + rows]
-                square = 1 + more[part] - c[some, None] * _squared_sines(turns, t[part], reach[some])
-                alike = n[0] * np.log(np.multiply.reduce(square)) if n.min() == n.max() else n @ np.log(square)
-                bound[part] += alike
-            left = left[bound[left] > enough[left]]
-        return np.minimum(bound, 0.0) * (1 - 1e-12) + 1e-9
+        grown = float(self.n @ still) * (1 + 64 * U)
+        return self.e, 4 * z / np.square(1 + z), y * (2 + y) * (1 + 8 * U), grown
 
     @property
     def has_closed_form(self) -> bool:
@@ -239,7 +166,7 @@ class LaplaceSum(Summand):
 class LaplacePair(Pair):
     """Laplace noise at distance e in units of its scale."""
 
-    merges: ClassVar[bool] = True
+    merges: ClassVar[float] = 2
 
     rate: Fraction
 

@@ -1,6 +1,6 @@
 """One of several mechanisms, chosen at random and in public, whatever the data: the mixture of their losses.
 
-M(s) = Σ w_k M_k(s), and delta(eps) = Σ w_k delta_k(eps) of one use. Equation (K14): docs/proofs/losses-contour.md.
+M(s) = Σ w_k M_k(s), and delta(eps) = Σ w_k delta_k(eps) of one use. Equation (K16): docs/proofs/losses-contour.md.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class ChoiceSum(Summand):
         return self.count * value, self.count * error * (1 + 4 * U) + 2 * U * self.count * abs(value)
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Log of 1 + Σ share (ratio - 1), (K14)."""
+        """Log of 1 + Σ share (ratio - 1), (K16)."""
         _, shares, _, relative = self._shares(tilt)
         x, y, error = np.zeros((3, len(t)))
         for part, share, own in zip(self.parts, shares.tolist(), relative.tolist(), strict=True):

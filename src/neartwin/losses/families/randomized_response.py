@@ -9,9 +9,10 @@ and delta(eps) follow from their binomial law without a search (S14), up to roun
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -19,12 +20,14 @@ import numpy as np
 from neartwin.checks import in_floats, integer, non_negative, open_probability
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss, PureLoss
+from neartwin.losses.inversion.total import Batch
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, gamma, log_one_plus
 
 MOST_COPIES, MOST_LOG = 900, 690.0
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
+LARGEST = 600.0  # of an exponent
 
 
 class Law(NamedTuple):
@@ -38,6 +41,8 @@ class Law(NamedTuple):
 
 class TwoSidedSum(AtomicSum):
     """Copies of a law with the two losses e > 0 and -e in the ratio e^e; few enough for a sum over how many are turned."""
+
+    has_closed_form = True
 
     def __init__(self, epsilon: Fraction, count: int, infinity: tuple[float, float]) -> None:
         """epsilon: e, exact; infinity: bounds on P(L = inf) of one copy."""
@@ -64,11 +69,6 @@ class TwoSidedSum(AtomicSum):
         whole = float(p[-1])
         error = 2 * ((2 * n + 2 * n * e + 2) * U + ELEMENTARY + gamma(n + 1)) * 1.01 + 4 * U
         return Law(masses / whole, p / whole, q / whole, error)
-
-    @property
-    def has_closed_form(self) -> bool:
-        """Always."""
-        return True
 
     @np.errstate(all="ignore")
     def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]]:
@@ -99,12 +99,84 @@ class TwoSidedSum(AtomicSum):
         return value, reach * (6 * U * (np.abs(eps) + float(losses[0])))
 
 
+class ResponseBatch(Batch):
+    """Responses of many kinds: losses e, 0 and -e, where P names one answer, another one or none of both (K15)."""
+
+    def __init__(self, counts: Mapping[ResponsePair, int]) -> None:
+        """counts: how often each kind stands."""
+        e, others = np.array([[float(pair.epsilon), float(pair.others)] for pair in counts]).T
+        small = np.exp(-e)
+        whole = 1 + small + others * small
+        self.masses = np.array([1 / whole, others * small / whole, small / whole])
+        self.log_whole, self.mass_error = np.log(whole), 4 * ELEMENTARY + 4 * U * e
+        n = np.array([float(count) for count in counts.values()])
+        super().__init__(e, n, -self.log_whole * (1 + 2 * ELEMENTARY) - self.mass_error)
+        self.null = not e.any()
+        each = [Lattice(n * pair.epsilon, pair.epsilon * (1 if pair.others else 2)) for pair, n in counts.items()]
+        self.lattice = reduce(Lattice.plus, each)
+        if any(pair.delta for pair in counts):
+            above, below = np.array([[float_above(pair.delta), max(float_below(pair.delta), 0.0)] for pair in counts]).T
+            with np.errstate(divide="ignore"):  # a delta that rounds to 1
+                low, high = (float(n @ np.log1p(-end)) for end in (above, below))
+            self.log_finite = low * (1 + (len(e) + 64) * U), high * (1 - (len(e) + 64) * U)
+
+    def each(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """M - 1 = p (e^x - 1)(1 - e^{-x-e}), x = tilt e, for the mass of -e is p e^{-e}: no digit is lost, however small e.
+
+        Each of the three errs relatively, p by `mass_error`, e^x - 1 by (1 + x) 2U and its own. K errs by (M - 1)/M of that, and
+        by the logarithm's error. Beyond the floats it is the logarithm of 1 + p e^x.
+        """
+        x, near = tilt * self.e, tilt * self.e < LARGEST
+        more = self.masses[0] * np.expm1(np.minimum(x, LARGEST)) * -np.expm1(-(1 + tilt) * self.e)
+        value = np.where(near, np.log1p(more), np.logaddexp(0.0, x - self.log_whole))
+        relative = self.mass_error + 3 * ELEMENTARY + 4 * U * x + np.where(near, 0.0, 2 * ELEMENTARY * self.log_whole)
+        return value, relative * -np.expm1(-value) * 1.01 + 2 * ELEMENTARY * value + SMALLEST
+
+    def _tilted(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """Masses of the three losses (3, kinds), tilted, and the relative error of those of each kind."""
+        k, error = self.each(tilt)
+        x = tilt * self.e
+        moved = self.mass_error + error + ELEMENTARY + 4 * U * (x + k + 1)
+        return self.masses * np.exp(np.array([x - k, -k, -x - k])), moved
+
+    def turned(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Log of 1 + w (e^{ite} - 1) + v (e^{-ite} - 1), w and v the tilted masses of e and -e (K15).
+
+        The sine, the cosine and their products err by 3 ELEMENTARY of the turns, and the angle te by 8U of itself.
+        """
+        (w, _, v), moved = self._tilted(tilt)
+        half = t * (0.5 * self.e)
+        sine = np.sin(half)
+        error = (w + v) * ((moved + 3 * ELEMENTARY) * np.minimum(2 * half, 2.0) + 16 * U * half)
+        return log_one_plus(-2 * (w + v) * sine * sine, 2 * (w - v) * sine * np.cos(half), error)
+
+    def turning(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """The outer two losses, or both against the middle one: |ratio|^2 = 1 - 4wv sin^2(te) - 4z(w+v) sin^2(te/2)."""
+        (w, z, v), moved = self._tilted(tilt)
+        outer, inner = 4 * w * v, 4 * z * (w + v)
+        c = np.maximum(outer, inner) * np.maximum(1 - 3 * moved, 0.0)
+        return np.where(outer > inner, self.e, 0.5 * self.e), c, np.zeros(len(t)), 0.0
+
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """From the tilted masses; the variance is e^2 times ((w+v)z + 4wv), for the three masses sum to 1."""
+        (w, z, v), _ = self._tilted(tilt)
+        variance = np.square(self.e) * ((w + v) * z + 4 * w * v)
+        return self.log_mgf(tilt)[0], float(self.n @ (self.e * (w - v))), float(self.n @ variance)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """Where nothing is said but what reveals all."""
+        value = -np.expm1(np.minimum(eps, 0.0))
+        return (value * (1 - ELEMENTARY), value * (1 + ELEMENTARY)) if self.null else None
+
+
 NONE = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
 class ResponsePair(Pair):
     """Losses eps, -eps and, with `others` further answers, 0; infinite with probability delta. Symmetric."""
+
+    merges: ClassVar[float] = 64  # fewer are quicker one by one
 
     epsilon: Fraction
     delta: Fraction
@@ -128,6 +200,11 @@ class ResponsePair(Pair):
         whole = 1 + small + self.others * small
         masses = (1 / whole, self.others * small / whole, small / whole) if e else (0.0, 1.0, 0.0)
         return three_losses(self.epsilon, masses, count, infinity, error=4 * ELEMENTARY + 4 * U * e)
+
+    @classmethod
+    def merged(cls, counts: Mapping[ResponsePair, int]) -> Summand:
+        """One batch."""
+        return ResponseBatch(counts)
 
 
 @dataclass(frozen=True, slots=True, init=False)

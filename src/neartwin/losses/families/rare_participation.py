@@ -19,7 +19,7 @@ import bisect
 import contextlib
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height
 from neartwin.losses.inversion import contour, saddle
-from neartwin.losses.inversion.contour import Contour
+from neartwin.losses.inversion.contour import Contour, ContourRule
 from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
@@ -260,7 +260,7 @@ def at_saddles(tilts: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArr
 
 
 @dataclass(frozen=True)
-class SeparateLines:
+class SeparateLines(ContourRule):
     """The lines of the terms that matter, and Chernoff for the rest: log c(s) M(s) and s, (rests,)."""
 
     parts: tuple[Contour, ...]
@@ -271,12 +271,6 @@ class SeparateLines:
     def nodes(self) -> int:
         """The number of nodes of all lines."""
         return sum(part.nodes for part in self.parts)
-
-    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Certified bounds on the finite part of delta at each eps."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            lower, upper, _ = self.bounds_with_errors(eps)
-        return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and the errors of all lines together; a line that proves nothing far from its saddle gives 0 and 1."""
@@ -581,25 +575,23 @@ def by_ladder(total: SumOfLosses, low_target: float, high_target: float) -> Answ
 
 
 @np.errstate(all="ignore")
-def at_eps(total: SumOfLosses, eps: float, rtol: float) -> list[tuple[SeparateLines, Saddle]]:
-    """The one line for questions near this eps, and about how far it serves.
+def at_eps(total: SumOfLosses, eps: float) -> Iterator[tuple[str, SeparateLines, Saddle]]:
+    """The one line for questions near this eps, named, and about how far it serves.
 
     Args:
         total: The sum.
         eps: The epsilon asked about.
-        rtol: Any; the width is the same for all.
 
     Raises:
         NoCertificateError: No law is a sampled Gaussian, or no line is short enough.
     """
-    del rtol
     ladder = Ladder.of(total, saddle.for_eps(total, eps).log_delta - BELOW)
     log_delta = ladder.log_delta_at(eps)
     if not log_delta > LEAST:
         raise NoCertificateError
     if not abs(log_delta - ladder.log_delta) < 2 * BELOW:  # far humps lift the estimate of the whole
         ladder = Ladder.of(total, log_delta)
-    return [ladder.line(eps)]
+    yield CONTOUR, *ladder.line(eps)
 
 
 LADDER = SpecialMethod(by_ladder, at_eps)

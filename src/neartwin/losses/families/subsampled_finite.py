@@ -22,7 +22,7 @@ from neartwin.losses.families.discrete_laplace import Geometric
 from neartwin.losses.families.finite import FinitePair, FinitePairLaw, PiecewiseLinear
 from neartwin.losses.families.subsampled_gaussian import log_mixed
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
+from neartwin.losses.summands.base import Direction, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
 
 MOST_OUTCOMES = 200_000
@@ -50,10 +50,7 @@ class SubsampledIntegerPair(Pair):
         else:
             losses = -ratio
         law = Weighted(losses, log_mass, mass_error, ratio_error)
-        if len(losses) > 2:
-            return AtomicSum(law, count, infinity=(0.0, omitted))
-        low, high = sorted(Fraction(float(one)) for one in losses)  # two points are a lattice
-        return AtomicSum(law, count, lattice=Lattice(low, high - low), lattice_error=float(ratio_error.max()))
+        return AtomicSum(law, count, infinity=(0.0, omitted))
 
 
 Outcomes = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from neartwin.exact import FloatArray
+from neartwin.losses.inversion.contour import ContourRule
 from neartwin.losses.inversion.contour_search import CLOSED, Answer, ends, invert
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
@@ -27,29 +29,18 @@ def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatA
     return np.where(beyond, 0.0, result[0]), np.where(beyond, 0.0, result[1])
 
 
-class Closed:
+@dataclass(frozen=True)
+class Closed(ContourRule):
     """A closed form dressed as a line, for Newton and the certified ends."""
 
-    def __init__(self, total: SumOfLosses) -> None:
-        """total: whose delta is a formula."""
-        self.total = total
-
-    @property
-    def nodes(self) -> int:
-        """None is needed."""
-        return 1
-
-    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The formula."""
-        result = closed_form(self.total, eps)
-        if result is None:
-            raise NoCertificateError
-        return result
+    total: SumOfLosses
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The formula errs by rounding alone."""
-        lower, upper = self.delta(eps)
-        return lower, upper, {"rounding": (upper - lower) / 2}
+        result = closed_form(self.total, eps)
+        if result is None:
+            raise NoCertificateError
+        return *result, {"rounding": (result[1] - result[0]) / 2}
 
     def point_estimate(self, eps: float) -> tuple[float, float]:
         """The formula, and its slope from a difference."""

@@ -2,12 +2,13 @@
 
 The loss is never discretised (K1). Two smooth kernels enclose (1 - e^{-x})_+ (K2). The true delta lies in
 [S_lower - alias - cut - rounding, S_upper + cut + rounding] (K3): aliases (K4), cut (K5) and rounding (K6) are bounded, and
-terms too small to matter are never computed (K8). Equations (K1) to (K14): docs/proofs/losses-contour.md.
+terms too small to matter are never computed (K8). Equations (K1) to (K16): docs/proofs/losses-contour.md.
 """
 
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +36,9 @@ LONG = 1 << 14  # terms at all eps, from which products of turns are quicker
 MOST_NODES = 1 << 18
 MOST_WORK = 1 << 24  # exponentials in one line
 SMOOTH = 4  # times as many of both where smooth kernels must stand for the decay that nearly atomic losses lack
+
+
+Kernel = Callable[[FloatArray], FloatArray]
 
 
 class Alias(NamedTuple):
@@ -130,18 +134,18 @@ def guess_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
 
 
 def significant_frequencies(
-    total: SumOfLosses, tilt: float, step: float, nodes: int, kernel: tuple[float, float, float]
+    total: SumOfLosses, tilt: float, step: float, nodes: int, kernel: Kernel, *, log_goal: float
 ) -> tuple[FloatArray, float]:
     """The frequencies whose terms may matter, 0 among them, and the sum of the moduli of all others, rounded up.
 
     Args:
         total: The sum.
         tilt: The line's tilt.
-        step: Between the nodes, so short a float that its products with them are exact.
+        step: Between the nodes.
         nodes: The number of nodes above 0.
-        kernel: Width squared, the factor of the lower kernel's dip, and the logarithm of what may be lost.
+        kernel: A bound on the modulus of the term at each frequency where |M(s)| = M(tilt), falling in it.
+        log_goal: The logarithm of what may be lost.
     """
-    mu2, ratio, log_goal = kernel
     if nodes < MANY or total.fastest_frequency == 0:
         return np.arange(nodes + 1.0) * step, 0.0
     every = np.arange(nodes + 1)
@@ -152,10 +156,7 @@ def significant_frequencies(
         block = kept // each
         first = each * block[np.append(True, np.diff(block) > 0)]
         t: FloatArray = step * first.astype(float)
-        size = np.exp(0.5 * mu2 * (tilt * (tilt + 1) - t * t)) * (
-            2 / (np.hypot(t, tilt) * np.hypot(t, tilt + 1)) + ratio * mu2
-        )
-        size *= step / math.pi * (1 + 1e-9)
+        size = kernel(t)
         half = 0.5 * (each - 1) * step
         bound = total.log_modulus_bound(tilt, t + half, half, share - np.log(np.maximum(size, SMALLEST)))
         if bound is None:
@@ -184,23 +185,39 @@ class Rounding(NamedTuple):
             error: Relative error of each, as the argument of expm1.
             t: Their frequencies.
         """
-        worst = float(error.max())
-        if worst < 1e-3:  # expm1(x) <= x(1 + x)
-            more, sums = 1 + worst, gamma(len(t))
-            own, whole = float(size @ error), float(np.add.reduce(size))
-            per_eps = float(size @ t) * (1 + worst * more)
-            return cls(own * more * (1 + 4 * sums) + whole * sums, per_eps * (1.72 * 2 * U * 1.01))
-        with np.errstate(all="ignore"):
-            grown = np.expm1(error)
-            per_eps = float((size + size * grown) @ t)
-            return cls(float(size @ (grown + gamma(len(t)))), per_eps * 1.72 * 2 * U * 1.01)
+        grown = np.expm1(error)
+        per_eps = float((size + size * grown) @ t)
+        return cls(float(size @ (grown + gamma(len(t)))) * (1 + 1e-9), per_eps * 1.72 * 2 * U * 1.01)
 
 
 NOTHING = Rounding(0.0, 0.0)
 
 
+class ContourRule(ABC):
+    """Certified bounds on delta near one epsilon, whatever the kernel of the quadrature."""
+
+    @property
+    def nodes(self) -> int:
+        """How many frequencies it has; a formula counts as one."""
+        return 1
+
+    @abstractmethod
+    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """Lower and upper bounds on the finite part of delta at each eps, and every source of error, absolute."""
+
+    @abstractmethod
+    def point_estimate(self, eps: float) -> tuple[float, float]:
+        """Delta and minus its slope, uncertified."""
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The bounds; 0 and 1 where a line far from its saddle proves nothing."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            lower, upper, _ = self.bounds_with_errors(eps)
+        return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
+
+
 @dataclass(eq=False)
-class Contour:
+class Contour(ContourRule):
     """One line, ready to answer every eps near its saddle; not to be changed. Sums are relative to e^{log_scale}."""
 
     saddle: Saddle
@@ -220,12 +237,6 @@ class Contour:
     def nodes(self) -> int:
         """How many frequencies."""
         return len(self.t)
-
-    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Certified bounds on the finite part of delta at each eps; (n,) in, (n,) out."""
-        with np.errstate(over="ignore", invalid="ignore"):  # far from its saddle a line proves nothing, 0 and 1
-            lower, upper, _ = self.bounds_with_errors(eps)
-        return np.where(np.isnan(lower), 0.0, lower), np.where(np.isnan(upper), 1.0, upper)
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds (K3) and every source of error that went into them, absolute."""
@@ -331,7 +342,7 @@ def _length(
                 raise NoCertificateError
         t = nodes * step
         own = 0.5 * mu2 * (tilt * (tilt + 1) - t * t) + math.log1p(ratio) - math.log(math.pi * t)
-        tail = 0.0 if own < log_goal - 1e-9 else total.log_tail(tilt, t, math.inf)
+        tail = 0.0 if own < log_goal - 1e-9 else sum(part.log_tail(tilt, t, math.inf) for part in total.summands)
         cut = own + tail + 1e-12 * (1 + abs(own) + abs(tail))
         if not cut > log_goal:
             return nodes, cut
@@ -341,22 +352,6 @@ def _length(
         growth = ((cut - log_goal + fall) / fall) ** (1 / power) if fall > 0 else BLIND
         looked, fell = nodes, fall
         nodes = math.ceil(nodes * min(max(BEYOND * growth, LEAST_GROWTH), MOST_GROWTH))
-
-
-def poles(tilt: float, t: FloatArray, step: float) -> tuple[FloatArray, ComplexArray]:
-    """The modulus of 1/(s(s+1)), times the weight of the rule, and s(s+1) itself.
-
-    tilt(tilt+1) - t^2 errs by 4U of both, which is no more than 4U |s(s+1)|, for t^2 + tilt(tilt+1) <= |s(s+1)|.
-
-    Args:
-        tilt: The line's tilt.
-        t: Frequencies, 0 first.
-        step: Between them.
-    """
-    product: ComplexArray = (tilt * (tilt + 1) - t * t) + 1j * (t * (2 * tilt + 1))
-    size: FloatArray = (step / math.pi) / np.sqrt(np.square(product.real) + np.square(product.imag))
-    size[0] *= 0.5
-    return size, product
 
 
 @np.errstate(all="ignore")  # what overflows is no number, and no number proves nothing
@@ -396,10 +391,19 @@ def build(
     nodes, cut = _length(
         total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal, share=SMOOTH if width else share
     )
-    t, negligible = significant_frequencies(total, tilt, step, nodes, (mu2, ratio, relative_goal))
+
+    def kernel(t: FloatArray) -> FloatArray:
+        poles = 2 / (np.hypot(t, tilt) * np.hypot(t, tilt + 1))
+        result: FloatArray = np.exp(0.5 * mu2 * (tilt * (tilt + 1) - t * t)) * (poles + ratio * mu2)
+        return result * (step / math.pi * (1 + 1e-9))
+
+    t, negligible = significant_frequencies(total, tilt, step, nodes, kernel, log_goal=relative_goal)
     ratio_log, error = total.log_mgf_ratio(tilt, t)
     real, angle = ratio_log.real, ratio_log.imag
-    shares, product = poles(tilt, t, step)
+    # s(s+1), of which tilt(tilt+1) - t^2 errs by 4U of both: no more than 4U |s(s+1)|
+    product: ComplexArray = (tilt * (tilt + 1) - t * t) + 1j * (t * (2 * tilt + 1))
+    shares: FloatArray = (step / math.pi) / np.sqrt(np.square(product.real) + np.square(product.imag))
+    shares[0] *= 0.5
     real = real + (0.5 * mu2) * product.real if width else real
     size = np.exp(real) * shares
     angle = angle - np.angle(product)

@@ -10,12 +10,12 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from neartwin.exact import FloatArray
 from neartwin.losses.inversion import contour, lattice, saddle
+from neartwin.losses.inversion.contour import ContourRule
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
@@ -36,7 +36,7 @@ FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 FAINT = -100.0  # of log delta
-BRIEF = 0.26  # of the usual budget, for a line that may be asked in vain
+BRIEF = 0.04  # of the usual budget for each summand, for a line that may be asked in vain
 FINER = 0.02  # share of the last level that a next line may aim at
 
 
@@ -80,23 +80,6 @@ def common(one: Answer, other: Answer) -> Answer:
     slope = first.slope if math.isfinite(first.slope) else second.slope
     lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
     return Answer(lower, upper, first.method, first.errors or second.errors, slope)
-
-
-class ContourRule(Protocol):
-    """Certified bounds on delta near one epsilon, whatever the kernel of the quadrature."""
-
-    @property
-    def nodes(self) -> int:
-        """How many frequencies it has."""
-
-    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper bounds at each eps."""
-
-    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The bounds with their error terms."""
-
-    def point_estimate(self, eps: float) -> tuple[float, float]:
-        """Delta and minus its slope, uncertified."""
 
 
 Build = Callable[[SumOfLosses, Saddle, float], tuple[str, ContourRule]]
@@ -344,5 +327,5 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         high_target: Delta at the upper end is at most this.
     """
     at = saddle.for_delta(total, high_target)
-    line = contour.build(total, at, 0.0, share=BRIEF)
+    line = contour.build(total, at, 0.0, share=BRIEF * len(total.summands))
     return invert(line, at, low_target, high_target)[0]

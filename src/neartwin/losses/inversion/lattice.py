@@ -14,13 +14,12 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion.contour import TOLERANCE, Alias, find_alias
+from neartwin.losses.inversion import contour
+from neartwin.losses.inversion.contour import TOLERANCE, Alias, ContourRule
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import Lattice
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma, moved_by
-
-MOST_NODES = 1 << 18
 
 
 def one_minus_exp(s: ComplexArray, step: float) -> ComplexArray:
@@ -38,7 +37,7 @@ def one_minus_exp(s: ComplexArray, step: float) -> ComplexArray:
 
 
 @dataclass(frozen=True)
-class Periodic:
+class Periodic(ContourRule):
     """Half a period of frequencies, ready to answer every eps near its saddle."""
 
     saddle: Saddle
@@ -47,12 +46,11 @@ class Periodic:
     weight: FloatArray
     log_line: ComplexArray
     line_error: FloatArray
-    first: ComplexArray  # 1/(1 - e^{-sh})
-    second: ComplexArray  # 1/(1 - e^{-(s+1)h})
+    poles: ComplexArray  # 1/(1 - e^{-sh}) and 1/(1 - e^{-(s+1)h}), (2, nodes)
     log_scale: float
     scale_error: float
     alias: Alias
-    log_cut: float
+    cut: float
     lattice_error: float
 
     @property
@@ -77,18 +75,12 @@ class Periodic:
         shift = 4 * U * (np.abs(eps) + np.abs(point))
         size = np.abs(one)
         moved = moved_by(self.log_line.real, own) * self.weight + size * (gamma(len(self.t)) + 2 * ELEMENTARY)
-        error = moved @ np.abs(self.first) + below * ((moved + size * shift[:, None]) @ np.abs(self.second))
-        high = (one * self.first).real.sum(axis=1)
-        low = (one * self.second).real.sum(axis=1) * below
+        error = moved @ np.abs(self.poles[0]) + below * ((moved + size * shift[:, None]) @ np.abs(self.poles[1]))
+        high = (one * self.poles[0]).real.sum(axis=1)
+        low = (one * self.poles[1]).real.sum(axis=1) * below
         log_scale = self.log_scale - tilt * point
         scale_error = self.scale_error + 6 * U * (abs(self.log_scale) + tilt * np.abs(point)) + 32 * U
         return high, low, error, log_scale, scale_error
-
-    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Certified bounds on the finite part of delta at each eps."""
-        with np.errstate(over="ignore", invalid="ignore"):  # far from its saddle a line proves nothing, 0 and 1
-            lower, upper, _ = self.bounds_with_errors(eps)
-        return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
 
     def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         """The bounds and every source of error, absolute."""
@@ -101,14 +93,13 @@ class Periodic:
     def _bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
         high, low, error, log_scale, scale_error = self._sums(eps)
         scale = np.exp(np.minimum(log_scale, 700.0))
-        cut = math.exp(self.log_cut)
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         value = high - low
-        upper = (value + error + cut) * scale * (1 + np.expm1(scale_error))
-        lower = np.maximum(np.maximum(value - error - cut, 0.0) * scale * (1 - scale_error) - alias, 0.0)
+        upper = (value + error + self.cut) * scale * (1 + np.expm1(scale_error))
+        lower = np.maximum(np.maximum(value - error - self.cut, 0.0) * scale * (1 - scale_error) - alias, 0.0)
         parts = {
             "aliasing": alias,
-            "frequency cut": cut * scale,
+            "frequency cut": self.cut * scale,
             "rounding": (error + np.abs(value) * scale_error) * scale,
         }
         return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
@@ -140,32 +131,38 @@ def build(total: SumOfLosses, saddle: Saddle) -> Periodic:
         raise NoCertificateError
     wide = saddle._replace(deviation=max(saddle.deviation, step))
     log_goal = saddle.log_delta + math.log(TOLERANCE)
-    alias = find_alias(total, wide, log_goal)
+    alias = contour.find_alias(total, wide, log_goal)
     size = math.ceil(alias.period / step) + 1
     size += size % 2
     half = size // 2
     grow = -math.log(-math.expm1(-tilt * step)) - math.log(-math.expm1(-(tilt + 1) * step)) + 1.0
-    nodes, cut = _cut(total, tilt, 2 * math.pi / (size * step), half, log_goal - scale + tilt * saddle.eps - grow)
-    if nodes > MOST_NODES:
+    frequency, relative_goal = 2 * math.pi / (size * step), log_goal - scale + tilt * saddle.eps
+    nodes, cut = _cut(total, tilt, frequency, half, relative_goal - grow)
+    if nodes > contour.MOST_NODES:
         raise NoCertificateError
-    k = np.arange(nodes + 1, dtype=float)
-    t: FloatArray = k * (2 * math.pi / (size * step))
-    weight = np.where((k == 0) | (k == half), 1.0, 2.0) / size
+
+    def poles(t: FloatArray) -> ComplexArray:
+        return 1 / one_minus_exp(np.array([[tilt], [tilt + 1]]) + 1j * t, step)
+
+    def kernel(t: FloatArray) -> FloatArray:  # falling, for sin(th/2) rises to the middle of the period
+        result: FloatArray = np.add.reduce(np.abs(poles(t))) * (2 / size * (1 + 1e-9))
+        return result
+
+    t, negligible = contour.significant_frequencies(total, tilt, frequency, nodes, kernel, log_goal=relative_goal)
+    k = np.rint(t / frequency)
     line, error = total.log_mgf_ratio(tilt, t)
-    s = (tilt + 1j * t).astype(np.complex128)
     return Periodic(
         saddle=saddle,
         lattice=lattice,
         t=t,
-        weight=weight,
+        weight=np.where((k == 0) | (k == half), 1.0, 2.0) / size,
         log_line=line,
         line_error=error,
-        first=1 / one_minus_exp(s, step),
-        second=1 / one_minus_exp((s + 1).astype(np.complex128), step),
+        poles=poles(t),
         log_scale=scale,
         scale_error=scale_error,
         alias=alias._replace(period=size * step * (1 - 8 * U)),
-        log_cut=cut + grow if nodes < half else -math.inf,
+        cut=(math.exp(cut + grow) if nodes < half else 0.0) + negligible,
         lattice_error=total.lattice_error,
     )
 
@@ -175,7 +172,7 @@ def _cut(total: SumOfLosses, tilt: float, frequency: float, half: int, log_goal:
     until = frequency * half * (1 + 8 * U)
     nodes = 16
     while nodes < half:
-        tail = total.log_tail(tilt, nodes * frequency, until)
+        tail = sum(part.log_tail(tilt, nodes * frequency, until) for part in total.summands)
         if tail < log_goal:
             return nodes, tail
         nodes = int(nodes * 1.3)

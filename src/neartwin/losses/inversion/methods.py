@@ -18,15 +18,14 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import chernoff, saddle
 from neartwin.losses.inversion.closed_form import by_closed_form, closed_form
+from neartwin.losses.inversion.contour import ContourRule
 from neartwin.losses.inversion.contour_search import (
     CLOSED,
-    CONTOUR,
     FLOOR,
     FURTHER,
     NARROW,
     NO_LINE,
     Answer,
-    ContourRule,
     by_line,
     by_short_line,
     common,
@@ -36,7 +35,6 @@ from neartwin.losses.inversion.contour_search import (
 )
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.base import SpecialMethod
 from neartwin.losses.summands.rounding import U, ordered
 
 KEPT = 24  # lines kept for the next epsilons of a question
@@ -81,9 +79,7 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         return
     if special is not None:
         yield Method(enough, partial(by_short_line, total))
-        yield Method(
-            enough, partial(special.epsilon, total), partial(_special_lines, total, special, rtol), SPECIAL_LINES
-        )
+        yield Method(enough, partial(special.epsilon, total), partial(special.lines, total), SPECIAL_LINES)
     levels = (NARROW,) if special is not None else (ROUGH, NARROW)
     yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
     yield Method(max(POOR, rtol), partial(by_line, total, rtol=rtol, build=wide_line_at))
@@ -92,13 +88,6 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         if rtol < wider:
             yield Method(max(level, rtol), partial(by_line, total, rtol=rtol, levels=(level,)))
         wider = level
-
-
-def _special_lines(
-    total: SumOfLosses, special: SpecialMethod, rtol: float, eps: float
-) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    for line, at in special.lines(total, eps, rtol):
-        yield CONTOUR, line, at
 
 
 def _lines(

@@ -64,11 +64,6 @@ def _root(function: Callable[[float], tuple[float, float]], start: float, close:
     return x
 
 
-def _saddle(total: SumOfLosses, tilt: float) -> Saddle:
-    log_delta, eps, k2, _ = _at(total, tilt)
-    return Saddle(tilt, eps, math.sqrt(max(k2, 1e-300)), log_delta)
-
-
 def for_delta(total: SumOfLosses, delta: float, close: float = 0.5) -> Saddle:
     """The saddle whose estimated delta is about the one wanted.
 
@@ -127,7 +122,6 @@ def for_eps(total: SumOfLosses, eps: float) -> Saddle:
         _, result, _, rise = _at(total, tilt)
         return eps - result, -tilt * rise
 
-    x = _root(below, start, 0.05 * deviation)
-    result = _saddle(total, math.exp(x))
-    log_delta = result.log_delta + result.tilt * (result.eps - eps)
-    return result._replace(eps=eps, log_delta=min(log_delta, 0.0))
+    tilt = math.exp(_root(below, start, 0.05 * deviation))
+    log_delta, there, k2, _ = _at(total, tilt)
+    return Saddle(tilt, eps, math.sqrt(max(k2, 1e-300)), min(log_delta + tilt * (there - eps), 0.0))

@@ -1,16 +1,22 @@
-"""The sum of all losses of one direction: what every route asks of the summands, added up once."""
+"""Sums of losses: of all summands of one direction, asked by every route and added up once, and of many kinds in one array."""
 
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from functools import cached_property
+from abc import abstractmethod
+from functools import cached_property, reduce
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.summands.base import Lattice, MaximumLoss, Summand
 from neartwin.losses.summands.rounding import ComplexArray, U
+
+BLOCK = 1 << 18  # numbers a temporary matrix may hold
+SOME = 16  # kinds whose turns are looked at together
+NEAR = 1 << 15  # numbers that stay near the processor while they are
+TERMS = (-2 / 467775, 2 / 14175, -1 / 315, 2 / 45, -1 / 3, 1.0)  # of sin^2 by powers of the square, the last first
+SINES = [term * math.pi ** (2 * (6 - place)) for place, term in enumerate(TERMS)]
 
 # M(s) and Chernoff: for L under P and s > 0, (1 - e^{-x})_+ <= c(s) e^{sx} with c(s) = s^s / (1+s)^{1+s}, attained at
 # e^x = 1 + 1/s; hence delta(eps) <= c(s) e^{K(s) - s eps} (Canonne, Kamath, Steinke 2020, proposition 12).
@@ -55,24 +61,12 @@ class SumOfLosses:
         """About how fast the atoms of the fastest summand turn; 0 where none is known. It decides no answer but its time."""
         return max(part.fastest_frequency for part in self.summands)
 
-    @property
+    @cached_property
     def lattice(self) -> Lattice | None:
         """The common lattice, by exact arithmetic, or None; one known only to rounding has nothing in common with another."""
-        for part in self.summands:
-            if part.lattice is None or (part.lattice_error > 0 and len(self.summands) > 1):
-                return None
-        return self._common_lattice
-
-    @cached_property
-    def _common_lattice(self) -> Lattice:
-        start, step = Fraction(0), Fraction(0)
-        for part in self.summands:
-            assert part.lattice is not None  # noqa: S101 - asked when each has one
-            start += part.lattice.start
-            other = part.lattice.step
-            common = math.lcm(step.denominator, other.denominator)
-            step = Fraction(math.gcd(int(step * common), int(other * common)), common)
-        return Lattice(start, step)
+        each = [part.lattice for part in self.summands if part.lattice_error == 0 or len(self.summands) == 1]
+        known = [one for one in each if one is not None]
+        return reduce(Lattice.plus, known) if len(known) == len(self.summands) else None
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """K, K', K'' (uncertified)."""
@@ -113,9 +107,8 @@ class SumOfLosses:
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Log M(tilt+it)/M(tilt) and the bound on its error; phases of different parts may cancel, rounding not."""
-        value, error = self.summands[0].log_mgf_ratio(tilt, t)
-        size = np.abs(value.real) + np.abs(value.imag)
-        for part in self.summands[1:]:
+        value, error, size = np.zeros(len(t), dtype=np.complex128), np.zeros(len(t)), np.zeros(len(t))
+        for part in self.summands:
             one, bound = part.log_mgf_ratio(tilt, t)
             value, error, size = value + one, error + bound, size + np.abs(one.real) + np.abs(one.imag)
         return value, error * 1.01 + ((len(self.summands) + 2) * U) * size
@@ -134,6 +127,98 @@ class SumOfLosses:
         """A bound on K(s')/(s'(s'+1)) for all s' >= s."""
         return sum(part.zcdp_tail(s) for part in self.summands) * (1 + 16 * U)
 
-    def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """A bound on log |M(tilt+it')/M(tilt)| for t' in [t, until]."""
-        return sum(part.log_tail(tilt, t, until) for part in self.summands)
+
+def _squared_sines(turns: FloatArray, t: FloatArray, reach: FloatArray) -> FloatArray:
+    """(kinds, n): a lower bound on sin^2 h for all h within `reach` of turns t, all three in units of pi.
+
+    With d the distance from the next whole multiple, less reach and at most pi/2: sin^2 d >= d^2 - d^4/3 + 2d^6/45 - d^8/315 +
+    2d^10/14175 - 2d^12/467775, for the terms alternate and fall.
+    """
+    square: FloatArray = np.multiply.outer(turns, t)
+    square = np.square(np.maximum(np.abs(square - np.rint(square)) - reach[:, None], 0.0))
+    result = SINES[0] * square
+    for coefficient in SINES[1:]:
+        result = (result + coefficient) * square
+    return result
+
+
+class Batch(Summand):
+    """Many kinds of one family in one array, each of largest loss e and composed n times.
+
+    Two atoms of a kind, at distance 2h, turn against each other by 2ht. That bounds most frequencies of a line, and they are left
+    out (K8).
+    """
+
+    def __init__(self, e: FloatArray, n: FloatArray, log_mass: FloatArray) -> None:
+        """e: each within U of the exact value; n: counts as floats, exact below 2^53; log_mass: below that of the P-mass of e."""
+        self.e, self.n, self.fastest_frequency = e, n, float(e.max())
+        reach, slack = float(n @ e), 4 * U * (len(e) + 2)
+        log = float(n @ log_mass) * (1 + slack)
+        mass = math.exp(log) * (1 - 1e-12) if log > -700 else 0.0
+        self.top = MaximumLoss(reach * (1 + slack), mass, reach * (1 - slack))
+
+    @abstractmethod
+    def each(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """K(tilt) of one copy of each kind, and its error."""
+
+    @abstractmethod
+    def turned(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """As `log_mgf_ratio`, of one copy of each kind (columns) at frequencies t (rows)."""
+
+    @abstractmethod
+    def turning(self, tilt: float, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+        """A bound for all frequencies from each t on, but for the turns.
+
+        Args:
+            tilt: The line's tilt.
+            t: Frequencies, (n,).
+
+        Returns:
+            h, c, more and log g with |M(tilt+it)/M(tilt)|^2 <= g^2 (1 + more - c u^2) for every u <= |sin ht|, kind by kind. h is
+                within U of the exact value, c at most 1 and within 64U or rounded down, both (kinds,). More is (n,). Log g is
+                added up over all kinds and copies.
+        """
+
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """Sum of n_i K_i; the sum of len(e) numbers adds gamma times their absolute sum."""
+        value, error = self.each(tilt)
+        total = float(self.n @ value)
+        return total, float(self.n @ error) * 1.01 + (len(self.e) + 4) * U * float(self.n @ np.abs(value))
+
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Sum over the kinds, in blocks of frequencies."""
+        value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
+        rows = max(1, BLOCK // len(self.e))
+        for start in range(0, len(t), rows):
+            part = slice(start, start + rows)
+            one, bound = self.turned(tilt, t[part, None])
+            value[part] = one @ self.n
+            size = np.abs(one.view(float)) @ np.repeat(self.n, 2)  # of real and imaginary parts
+            error[part] = bound @ self.n + (len(self.e) + 4) * U * size
+        return value, error * 1.01
+
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
+        """A quarter for each kind: most frequencies are left out where there are many."""
+        return len(self.e) * frequencies // 4
+
+    def log_modulus_bound(self, tilt: float, t: FloatArray, width: float, enough: FloatArray) -> FloatArray:
+        """Some kinds at a time until that is enough.
+
+        Within r <= pi/2 of ht the sine is at least that of ht's distance from the next multiple of pi, less r. r is h width and
+        what ht errs by. u^2 errs by 64U more, c and the rest by less than 192U together.
+        """
+        half, c, more, log_grown = self.turning(tilt, np.maximum(t - width, 0.0))
+        more = more + 256 * U
+        bound: FloatArray = np.full(len(t), log_grown)
+        left, rows = np.arange(len(t)), max(1, NEAR // SOME)
+        reach = np.minimum(half * ((width * (1 + 4 * U) + 16 * U * float(t[-1])) * (1 + 8 * U) / math.pi), 0.5)
+        for first in range(0, len(half), SOME):
+            some = slice(first, first + SOME)
+            turns, n = half[some] / math.pi, 0.5 * self.n[some]
+            for start in range(0, len(left), rows):
+                part = left[start : start + rows]
+                square = 1 + more[part] - c[some, None] * _squared_sines(turns, t[part], reach[some])
+                alike = n[0] * np.log(np.multiply.reduce(square)) if n.min() == n.max() else n @ np.log(square)
+                bound[part] += alike
+            left = left[bound[left] > enough[left]]
+        return np.minimum(bound, 0.0) * (1 - 1e-12) + 1e-9

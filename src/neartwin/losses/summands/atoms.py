@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
@@ -200,12 +201,7 @@ def rough_cumulants(losses: FloatArray, log_masses: FloatArray, tilt: float, cou
     weights /= total
     mean = float(weights @ losses)
     variance = float(weights @ np.square(losses - mean))
-    k = (
-        math.log1p(float(np.exp(log_masses) @ np.expm1(np.minimum(tilt * losses, 700.0))))
-        if -1 < top < 1  # below, 1 + the sum loses its digits
-        else top + math.log(total)
-    )
-    return count * k, count * mean, count * variance
+    return count * (top + math.log(total)), count * mean, count * variance
 
 
 def line(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
@@ -349,11 +345,10 @@ class AtomicSum(Summand):
         *,
         infinity: tuple[float, float] = (0.0, 0.0),
         lattice: Lattice | None = None,
-        lattice_error: float = 0.0,
     ) -> None:
         """infinity: bounds on P(L = inf) of one copy; the masses of `weighted` are those given L < inf.
 
-        lattice_error: how far one true loss may lie from its point of the lattice.
+        lattice: where all losses of one copy lie exactly. Two losses lie on one of their own, each within its error.
         """
         self.weighted, self.count = weighted, count
         if infinity[1] > 0:
@@ -368,8 +363,11 @@ class AtomicSum(Summand):
         mass = math.exp(log_mass * (1 + 8 * U)) * (1 - 1e-14) if log_mass > -700 else 0.0
         self.top = MaximumLoss(highest + 8 * U * abs(highest), mass, least - 8 * U * abs(least))
         self.null = not weighted.losses.any()
+        if lattice is None and len(weighted.losses) == 2 and np.ptp(weighted.losses) > 0 and weighted.outside == 0:
+            low, high = sorted(Fraction(float(loss)) for loss in weighted.losses)
+            lattice = Lattice(low, high - low)
+            self.lattice_error = count * float(weighted.loss_error.max()) * (1 + 8 * U)
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
-        self.lattice_error = count * lattice_error * (1 + 8 * U)
         self._tilted_law: Callable[[float], Tilted] = lru_cache(maxsize=64)(partial(Tilted, weighted))
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:

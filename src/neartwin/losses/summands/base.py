@@ -8,6 +8,7 @@ composed apart and the maximum is taken at the end (Zhu, Dong, Wang 2022: a maxi
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,12 @@ class Lattice(NamedTuple):
     start: Fraction
     step: Fraction
 
+    def plus(self, other: Lattice) -> Lattice:
+        """The lattice of the sum of a loss on this one and a loss on the other."""
+        common = math.lcm(self.step.denominator, other.step.denominator)
+        step = Fraction(math.gcd(int(self.step * common), int(other.step * common)), common)
+        return Lattice(self.start + other.start, step)
+
 
 class MaximumLoss(NamedTuple):
     """No loss exceeds `loss`; the largest (or their supremum) is at least `least`; `mass` of P or more has it exactly."""
@@ -45,8 +52,7 @@ class SpecialMethod(NamedTuple):
 
     Attributes:
         epsilon: From a sum and two deltas to certified epsilons.
-        lines: From a sum, an epsilon and the relative width wanted of it to contour rules, each with its saddle there. Those of
-            a greater width come first, and a lesser width asks for them too.
+        lines: From a sum and an epsilon to named contour rules, each with its saddle there.
     """
 
     epsilon: Callable[..., Any]
@@ -155,7 +161,7 @@ class Summand(ABC):
 class Pair(ABC):
     """One ordered pair (P, Q) by its family and its exact parameters; equal pairs are counted together."""
 
-    merges: ClassVar[bool] = False  # one summand for all pairs of the family
+    merges: ClassVar[float] = math.inf  # so many pairs of the family make one summand
 
     @abstractmethod
     def repeated(self, count: int) -> Summand:
@@ -171,7 +177,7 @@ class Pair(ABC):
 
     @classmethod
     def merged(cls, counts: Mapping[Any, int]) -> Summand:
-        """All pairs of this family at once, each with its count, where the family `merges`."""
+        """All pairs of this family at once, each with its count, where they are so many that the family `merges`."""
         raise NotImplementedError(cls)
 
 

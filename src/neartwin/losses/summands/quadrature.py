@@ -17,11 +17,10 @@ from neartwin.losses.summands.base import Summand
 from neartwin.losses.summands.rounding import ComplexArray, NoCertificateError, U
 
 MOST_NODES = 1 << 19
-MOST_ROUGH = 1 << 15  # nodes where no certificate hangs on them
 FEW_NODES = 1 << 9  # that tilts share
 SHARED = 16.0  # tilts below it share one set of nodes
 REACH = 12.0  # |t| that the first nodes reach
-WIDE = 8.0  # and one set of rough ones
+WIDE = 8.0  # and one set for rough moments
 KEPT = 64
 
 
@@ -79,7 +78,6 @@ class QuadratureSum(Summand):
     count: int
     _rules: dict[tuple[float, bool], Rule]  # for each tilt one that reaches REACH, and one that reaches further
     _kept: Sequence[Nodes] = ()
-    _rough: tuple[float, Weighted | None] = (-1.0, None)
 
     shares: bool = False  # `nodes` proves one rule for a whole range of tilt
     shared: float = SHARED  # the first such range
@@ -149,21 +147,11 @@ class QuadratureSum(Summand):
         return result
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Tilted moments on shared nodes, or on such as are kept for tilts of about the same size."""
-        most, law = self._rough
-        if law is None or not (tilt <= most and (most <= 8 * tilt or most <= WIDE)):
-            try:
-                if self.shares and (shared := self._nodes(tilt, 0.0)).low < tilt < shared.high:
-                    law = shared.weighted
-                    return atoms.rough_cumulants(law.losses, law.log_masses, tilt, self.count)
-                most = max(2 * tilt, WIDE)
-                layout = self.layout(most, most, REACH)
-                if layout.size > MOST_ROUGH:
-                    return math.inf, math.inf, math.inf
-                law = self.nodes(layout)[1]
-            except NoCertificateError:
-                return math.inf, math.inf, math.inf
-            self._rough = (most, law)
+        """Tilted moments on nodes that serve a greater tilt, and so all tilts of about the same size."""
+        try:
+            law = self._nodes(max(WIDE, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0).weighted
+        except NoCertificateError:
+            return math.inf, math.inf, math.inf
         k, mean, variance = atoms.rough_cumulants(law.losses, law.log_masses, tilt, self.count)
         return k + self.count * law.log_share[0], mean, variance
 
