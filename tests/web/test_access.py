@@ -17,6 +17,8 @@ BODIES = {
     ("POST", "/v1/datasets"): {"name": "x", "file": "x.parquet", "unit": "id", "budget": {"epsilon": "1"}},
     ("PUT", "/v1/datasets/{name}/policy"): {"rules": [{"who": "*", "allotment": {"epsilon": "0.5"}}]},
     ("PUT", "/v1/datasets/{name}/allotments/{holder}"): {"target": {"epsilon": "0.6"}},
+    ("POST", "/v1/datasets/{name}/requests"): {"target": {"epsilon": "3"}, "reason": "more"},
+    ("PUT", "/v1/datasets/{name}/requests/{position}"): {"approve": True},
     ("PUT", "/v1/datasets/{name}/cap"): {"target": {"epsilon": "1.5"}},
     ("POST", "/v1/datasets/{name}/plan"): ASK,
     ("POST", "/v1/datasets/{name}/releases"): ASK,

@@ -19,7 +19,7 @@ from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.middleware import RequestLimit, SecurityHeaders, UnexpectedErrors, Watch
-from neartwin.web.routes import datasets, ledger, operations, people, questions
+from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
 from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
@@ -82,7 +82,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
         redirect_slashes=False,
     )
-    for part in (questions, datasets, people, ledger):  # the most asked first
+    for part in (questions, datasets, requests, people, ledger):  # the most asked first
         app.include_router(part.router, prefix="/v1")
     app.include_router(operations.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")

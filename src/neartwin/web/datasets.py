@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from fractions import Fraction
 from types import NoneType
 from typing import Any
 
@@ -406,3 +407,18 @@ def source_of(other: Rows | OtherTable) -> Source:
 def schema_of(other: Rows | OtherTable) -> Mapping[str, Any]:
     """The columns of a joinable table, with their types."""
     return other.table.schema if isinstance(other, Rows) else other.schema
+
+
+def decimals(target: Budget | None) -> str:
+    """A budget as text that reads back exactly: decimals of at most 12 digits, or fractions.
+
+    >>> from neartwin.accounting.budgets import approx
+    >>> decimals(approx("0.5", "1/3"))
+    'epsilon=0.5, delta=1/3'
+    """
+
+    def written(exact: str) -> str:
+        shown = f"{float(Fraction(exact)):.12g}"
+        return shown if Fraction(shown) == Fraction(exact) else exact
+
+    return "" if target is None else ", ".join(f"{name}={written(part)}" for name, part in parts_of(target).items())

@@ -18,7 +18,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
 from neartwin.web.auth import COOKIE, Caller
@@ -165,21 +164,6 @@ def short(amount: object) -> str:
     if value.denominator == 1:
         return f"{value.numerator:,}"
     return f"{float(value):.6g}"
-
-
-def decimals(target: Budget | None) -> str:
-    """A budget as text that reads back exactly: decimals of at most 12 digits, or fractions.
-
-    >>> from neartwin.accounting.budgets import approx
-    >>> decimals(approx("0.5", "1/3"))
-    'epsilon=0.5, delta=1/3'
-    """
-
-    def written(exact: str) -> str:
-        shown = f"{float(Fraction(exact)):.12g}"
-        return shown if Fraction(shown) == Fraction(exact) else exact
-
-    return "" if target is None else ", ".join(f"{name}={written(part)}" for name, part in parts_of(target).items())
 
 
 def percent_up(share: float) -> str:

@@ -13,9 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import records
 from neartwin.web.auth import Caller, Curator, Form
-from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.datasets import Dataset, Rule, decimals
 from neartwin.web.errors import as_dict, status_of
-from neartwin.web.pages.layout import address, curl, decimals, first, host, page
+from neartwin.web.pages.layout import address, curl, first, host, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
