@@ -11,8 +11,6 @@ ROUTES = {
     ("GET", "/healthz"): STRANGERS,
     ("GET", "/readyz"): STRANGERS,
     ("GET", "/metrics"): {"curator", "auditor"},
-    ("POST", "/v1/session"): STRANGERS,
-    ("DELETE", "/v1/session"): EVERYONE,
     ("GET", "/v1/me"): EVERYONE,
     ("GET", "/v1/tokens"): {"curator", "auditor"},
     ("POST", "/v1/tokens"): {"curator"},

@@ -91,14 +91,14 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         page.locator("[name=ask_1]").select_option("mean")
         page.locator("[name=column_1]").select_option("amount")
         expect(sql).to_have_value(re.compile(r"AVG\(amount\) AS mean_amount"))
-        expect(preview.locator("figcaption").filter(has_text="mean_amount")).to_be_visible()
+        expect(preview.locator("dt").filter(has_text="mean_amount")).to_be_visible()
         # SQL that is edited by hand is asked, and the fields write it no longer
         view(page, "SQL")
         sql.fill("SELECT town, COUNT(*) AS orders FROM purchases WHERE amount > 5 GROUP BY town")
         view(page, "Fields")
         expect(page.get_by_text("The SQL was edited by hand")).to_be_visible()
         expect(page.locator("[name=where]")).to_be_hidden()
-        expect(preview.locator("figcaption").filter(has_text="orders")).to_be_visible()
+        expect(preview.locator("dt").filter(has_text="orders")).to_be_visible()
         # the preview follows the spend: budget, error and curve
         drawn = page.locator("#cost polyline.curve.s0").first
         first = drawn.get_attribute("points")

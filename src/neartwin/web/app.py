@@ -82,9 +82,8 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
         redirect_slashes=False,
     )
-    for part in (questions, datasets, requests, people, ledger):  # the most asked first
-        app.include_router(part.router, prefix="/v1")
-    app.include_router(operations.router)
+    for part in (questions, datasets, requests, people, ledger, operations):  # the most asked first
+        app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)
     _tell_how_to_sign(app)
@@ -114,8 +113,8 @@ def _tell_how_to_sign(app: FastAPI) -> None:
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
-    for path, method in (("/healthz", "get"), ("/readyz", "get"), ("/v1/session", "post")):
-        document["paths"][path][method]["security"] = []
+    for path in ("/healthz", "/readyz"):
+        document["paths"][path]["get"]["security"] = []
 
 
 def service(directory: DataDirectory, settings: Settings) -> Service:

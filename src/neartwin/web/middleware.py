@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import AccessError
 from neartwin.web.errors import UnexpectedError
+from neartwin.web.traces import span
 
 _LOG = logging.getLogger("neartwin.web")
 AUDIT = logging.getLogger("neartwin.audit")  # silent unless `neartwin serve --audit-log` names a file
@@ -62,7 +63,7 @@ class SecurityHeaders:
 
 
 class Watch:
-    """Counts answers, and writes a line of JSON for each request of a known caller where an audit log is wanted.
+    """Counts and traces answers, and writes a line of JSON for each request where an audit log is wanted.
 
     A line has no question, no value and no duration, which could depend on data.
     """
@@ -78,21 +79,31 @@ class Watch:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        state = scope.setdefault("state", {})
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state, answered = scope.setdefault("state", {}), 0
+        method = scope["method"] if scope["method"] in _METHODS else "other"
 
         async def watched(message: Message) -> None:
+            nonlocal answered
             if message["type"] == "http.response.start":
-                method = scope["method"] if scope["method"] in _METHODS else "other"
-                self._answered[method, message["status"]] += 1
+                answered = message["status"]
+                self._answered[method, answered] += 1
                 if AUDIT.isEnabledFor(logging.INFO) and not scope["path"].startswith("/static/"):
                     now, address = datetime.now(UTC).isoformat(timespec="seconds"), (scope["client"] or [""])[0]
-                    line = {"time": now, "address": address, "method": method, "status": message["status"]}
+                    line = {"time": now, "address": address, "method": method, "status": answered}
                     if caller := state.get("caller"):  # the path of a stranger is a stranger's own text
                         line |= {"caller": caller.name, "role": caller.role, "path": scope["path"]}
                     AUDIT.info(json.dumps(line))
             await send(message)
 
-        await self._app(scope, receive, watched)
+        with span(method) as traced:
+            await self._app(scope, receive, watched)
+            if traced is not None:
+                route = getattr(scope.get("route"), "path_format", "")  # as declared, without names
+                traced.update_name(f"{method} {route}")
+                traced.set_attributes({"http.route": route, "http.response.status_code": answered})
 
 
 class UnexpectedErrors:

@@ -416,13 +416,6 @@ class NewToken(Model):
     token: str
 
 
-class SignIn(RequestModel):
-    """The token that starts a session in a browser."""
-
-    model_config = _closed({"token": "nt_0123456789abcdef_..."})
-    token: Annotated[str, Field(max_length=500)]
-
-
 class Act(Model):
     """A curator's act, as the ledger records it."""
 

@@ -17,7 +17,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import BudgetError, NeartwinError
-from neartwin.report.svg import Bar, bars
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller, Form
 from neartwin.web.builder import fields, options
@@ -41,9 +40,6 @@ from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
 
 router = APIRouter()
-_ROWS = 1_000  # of the made-up group on which errors are drawn
-
-
 Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupable, numeric and dated
 
 
@@ -210,6 +206,7 @@ async def _page(
         refusal = refusal or as_dict(fault)
     budget = await run_in_threadpool(account_budget, running.directory, dataset, price)
     left = await run_in_threadpool(payable, running.directory, dataset, caller)
+    owed = price if price is not None and any(price.values()) else left
     affordable = plan is not None and (plan["stored"] is not None or fits(plan, left))
     if price is not None and not affordable:
         refusal = refusal or as_dict(_short_of(price, left))
@@ -225,12 +222,11 @@ async def _page(
         fields=fields,
         plan=plan,
         price="" if plan is None else price_of(plan),
-        errors=[] if plan is None else _errors(plan, dataset),
         budget=budget,
         own=[
             {"name": pool, "left": amount, "after": None if price is None else max(amount - price[pool], Fraction(0))}
             for pool, amount in left.items()
-            if amount or (price or {}).get(pool)
+            if owed.get(pool)
         ],
         code={} if plan is None else options.code(form, dataset, host(request), plan["question"].get("group_by", ())),
         affordable=affordable,
@@ -272,32 +268,3 @@ def _ways_out(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, A
         if refusal["pool"] == "epsilon" and fits > 0:
             fitting = f"{int(fits * 10**6) / 10**6:g}"
     return refusal | {"ways": ways, "missing": missing, "fits": fitting}
-
-
-def _errors(plan: dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
-    """Each statistic's error, drawn on a made-up group where the bounds give it a value."""
-    drawn = []
-    for place, error in enumerate(plan["errors"]):
-        part = plan["question"].get("statistics", {}).get(error["name"], {})
-        value = _made_up(part, dataset)
-        shown = {"name": error["name"], "says": error["says"], "picture": "", "share": ""}
-        if value is not None:
-            exact = error["half_width"]
-            half = float(Fraction(exact) if exact is not None else dict(map(tuple, error["by_size"])).get(_ROWS, 0.0))
-            spoken = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {_ROWS:,} rows"
-            bar = [Bar("", value, value - half, value + half)]
-            shown["picture"] = bars(bar, name=f"error-{place}", title=error["name"], spoken=spoken, left=16, width=290)
-            shown["share"] = f"{half / abs(value):.1%} of the value" if value else ""
-        drawn.append(shown)
-    return drawn
-
-
-def _made_up(part: dict[str, Any], dataset: Dataset) -> float | None:
-    """A value that the made-up group could have, from the declared bounds alone; None without bounds."""
-    if part.get("ask") in {"count", "count_distinct_units"}:
-        return float(_ROWS)
-    declared = dataset.bounds.get(str(part.get("column")))
-    if part.get("ask") not in {"sum", "mean"} or declared is None:
-        return None
-    middle = float(declared.low + declared.high) / 2
-    return middle * _ROWS if part["ask"] == "sum" else middle

@@ -5,6 +5,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
@@ -52,21 +53,22 @@ class RefusalPages:
         if scope["type"] != "http" or scope["path"].startswith(_PROGRAMS):
             await self._app(scope, receive, send)
             return
-        status, body = 0, b""
+        status, closes, body = 0, False, b""
 
         async def watched(message: Message) -> None:
-            nonlocal status, body
+            nonlocal status, closes, body
             if message["type"] == "http.response.start":
                 json_sent = (b"content-type", b"application/json") in message["headers"]
-                # a page costs time
-                guess = message["status"] == 429 and (b"connection", b"close") in message["headers"]
-                status = message["status"] if json_sent and not guess and message["status"] >= 400 else 0
+                closes = (b"connection", b"close") in message["headers"]
+                status = message["status"] if json_sent and message["status"] >= 400 else 0
             if not status:
                 await send(message)
             elif message["type"] == "http.response.body":
                 body += message.get("body", b"")
                 if not message.get("more_body"):
                     answer = await run_in_threadpool(_refusal, Request(scope), status, json.loads(body))
+                    if closes:
+                        answer.headers["Connection"] = "close"
                     await answer(scope, receive, send)
 
         await self._app(scope, receive, watched)
@@ -75,10 +77,10 @@ class RefusalPages:
 def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
     if status == 401:
         return to_signin(request)
-    try:
-        caller = request.app.state.service.authenticator.by_cookie(request)
-    except NeartwinError:
-        caller = None
+    caller = None
+    with suppress(NeartwinError):
+        if status != 429:  # whoever is too fast is not looked up again
+            caller = request.app.state.service.authenticator.by_cookie(request)
     title = _TITLES.get(status, "That did not work")
     return page(request, "refused.html", status=status, caller=caller, fault=fault, title=title)
 

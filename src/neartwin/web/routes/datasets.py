@@ -17,7 +17,7 @@ from neartwin.web.datasets import Dataset, JoinableTable, Rule, bounds_text, sch
 from neartwin.web.policy import rule_for
 from neartwin.web.service import Running
 
-router = APIRouter(tags=["data sets"])
+router = APIRouter(prefix="/v1", tags=["data sets"])
 Named = Annotated[str, Path(max_length=100)]
 Holder = Annotated[str, Path(max_length=200)]
 

@@ -18,7 +18,7 @@ from neartwin.web.datasets import decimals
 from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.service import Running
 
-router = APIRouter(prefix="/datasets/{name}/requests", tags=["data sets"])
+router = APIRouter(prefix="/v1/datasets/{name}/requests", tags=["data sets"])
 Position = Annotated[int, Path(ge=1, le=2**53)]
 _MOST_WORDS = 1_000  # letters of a reason
 
