@@ -214,7 +214,7 @@ def test_a_terminal_asks_for_budget_answers_and_withdraws(directory, tokens, ser
     more = ("--budget", "epsilon=0.75", "--reason", "the yearly report")
     assert request(ada) == (0, "")
     for wrong, words in (
-        (("--budget", "epsilon=0.75"), "say why"),
+        (("--budget", "epsilon=0.75"), "reason='' must be text"),
         (("--budget", "epsilon=0.5", "--reason", "as now"), "must be more than the present allotment"),
         ((*more, "--holder", "analyst:bert"), "must be you or your project"),
         (("--withdraw", "1"), "is not one of yours"),
@@ -231,7 +231,7 @@ def test_a_terminal_asks_for_budget_answers_and_withdraws(directory, tokens, ser
     assert "ada withdrew it" in request(ada, "--withdraw", first)[1]
     assert "waits no more" in request(carol, "--approve", first)[1]
     second = request(ada, *more)[1].split()[0]
-    assert "say why" in request(carol, "--decline", second)[1]
+    assert "reason='' must be text" in request(carol, "--decline", second)[1]
     assert "carol declined: ask for less" in request(carol, "--decline", second, "--reason", "ask for less")[1]
     third = request(ada, *more)[1].split()[0]
     assert account.allotment("analyst:ada").caps == {"epsilon": Fraction(1, 2)}

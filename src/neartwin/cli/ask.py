@@ -74,8 +74,7 @@ def request(*, url: str, dataset: str, token: str, budget: str, holder: str, rea
 
     http, place = HttpClient(url, _token(token), 60), ("datasets", dataset, "requests")
     if budget:
-        target = parts_of(budget_in(budget, "budget"))
-        http.post(*place, body={"target": target, "reason": reason, "holder": holder})
+        http.post(*place, body={"target": parts_of(budget_in(budget, "budget")), "reason": reason, "holder": holder})
     for end, position in ends.items():
         if position is not None:
             reply = {"approve": end == "approve", "reason": reason}

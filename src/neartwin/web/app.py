@@ -18,7 +18,7 @@ from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.middleware import RequestLimit, SecurityHeaders, UnexpectedErrors, Watch
+from neartwin.web.middleware import RequestLimit, UnexpectedErrors, Watch
 from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
 from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
@@ -91,9 +91,8 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     app.add_middleware(UnexpectedErrors)
     app.add_middleware(RequestLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(pages.RefusalPages)
-    app.add_middleware(SecurityHeaders, https=chosen.https)
     app.state.answered = Counter()
-    app.add_middleware(Watch, answered=app.state.answered)  # added last, so outermost
+    app.add_middleware(Watch, answered=app.state.answered, https=chosen.https)  # added last, so outermost
     return app
 
 

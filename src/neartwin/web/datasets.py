@@ -211,7 +211,6 @@ def _readable(name: str, value: object) -> bool:
 
 
 _KINDS = "who is text, columns is a list of texts, discover is true or false, max_spend is text such as epsilon=0.1"
-OPEN = Rule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +244,7 @@ class Dataset:
     keys: Mapping[str, Values] = field(default_factory=dict)
     budget: Budget
     about: str = ""
-    policy: tuple[Rule, ...] = (OPEN,)
+    policy: tuple[Rule, ...] = (Rule(),)
     tables: tuple[JoinableTable, ...] = ()
     snapshot: int = 0
 

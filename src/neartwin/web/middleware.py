@@ -33,49 +33,23 @@ HEADERS = {
 }
 
 
-class SecurityHeaders:
-    """Adds the security headers. Caches may keep the pages' files and no other answer."""
-
-    def __init__(self, app: ASGIApp, *, https: bool) -> None:
-        """Wrap an application.
-
-        Args:
-            app: The application.
-            https: Whether browsers reach the service by https alone.
-        """
-        self._app, self._https = app, https
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and add headers to the answer."""
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                if self._https:
-                    headers["Strict-Transport-Security"] = "max-age=31536000"
-                if not scope["path"].startswith("/static/"):
-                    headers["Cache-Control"] = "no-store"
-            await send(message)
-
-        await self._app(scope, receive, with_headers)
-
-
 class Watch:
-    """Counts and traces answers, and writes a line of JSON for each request where an audit log is wanted.
+    """Counts and traces answers, tells browsers what to do with them, and writes the audit log where it is wanted.
 
-    A line has no question, no value and no duration, which could depend on data.
+    A line of that log has no question, no value and no duration, which could depend on data. Caches may keep the pages'
+    files and no other answer.
     """
 
-    def __init__(self, app: ASGIApp, *, answered: Counter[tuple[str, int]]) -> None:
+    def __init__(self, app: ASGIApp, *, answered: Counter[tuple[str, int]], https: bool) -> None:
         """Wrap an application.
 
         Args:
             app: The application.
             answered: Where answers are counted, by method and status.
+            https: Whether browsers reach the service by https alone.
         """
         self._app, self._answered = app, answered
+        self._headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if https else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
@@ -90,7 +64,10 @@ class Watch:
             if message["type"] == "http.response.start":
                 answered = message["status"]
                 self._answered[method, answered] += 1
-                if AUDIT.isEnabledFor(logging.INFO) and not scope["path"].startswith("/static/"):
+                headers, kept = MutableHeaders(scope=message), scope["path"].startswith("/static/")
+                for name, value in (self._headers | ({} if kept else {"Cache-Control": "no-store"})).items():
+                    headers.setdefault(name, value)
+                if AUDIT.isEnabledFor(logging.INFO) and not kept:
                     now, address = datetime.now(UTC).isoformat(timespec="seconds"), (scope["client"] or [""])[0]
                     line = {"time": now, "address": address, "method": method, "status": answered}
                     if caller := state.get("caller"):  # the path of a stranger is a stranger's own text

@@ -20,15 +20,6 @@ from neartwin.errors import BudgetError, NeartwinError
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller, Form
 from neartwin.web.builder import fields, options
-from neartwin.web.builder.fields import (
-    MAX_COMPUTED_GROUPS,
-    MAX_STATISTICS,
-    AskFields,
-    GroupFields,
-    StatisticFields,
-    read,
-    start,
-)
 from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
@@ -47,9 +38,9 @@ Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupa
 async def blank(name: Named, request: Request, caller: Asker, running: Running, saved: str = "") -> Response:
     """The page with a first question, or a saved one, and its preview."""
     dataset, columns = await run_in_threadpool(_opened, running, name, caller)
-    form = start(dataset, columns["groupable"], running.directory.books.account(name).filter.kind)
+    form = fields.start(dataset, columns["groupable"], running.directory.books.account(name).filter.kind)
     for row in await run_in_threadpool(saved_for, running.directory.store, name, caller) if saved else ():
-        form = read(json.loads(row["fields"])) if row["id"] == saved else form
+        form = fields.read(json.loads(row["fields"])) if row["id"] == saved else form
     return await _page(request, running, caller, (dataset, columns, replace(form, key=secrets.token_urlsafe(12))))
 
 
@@ -58,7 +49,7 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running, se
     """The page for the sent fields. The release button releases the previewed plan."""
     dataset, columns = await run_in_threadpool(_opened, running, name, caller)
     action = first(sent, "action")
-    form = _after_button(read(sent), action)
+    form = _after_button(fields.read(sent), action)
     refusal: dict[str, str] | None = None
     if action == "show":
         plan = await running.ask(question_task("plan", dataset, caller, written(form, dataset)))
@@ -89,7 +80,7 @@ def _release_place(name: str, position: int, after: dict[str, Any]) -> str:
     return address("data", name, "releases", position) + shaped
 
 
-def written(form: AskFields, dataset: Dataset) -> AskFields:
+def written(form: fields.AskFields, dataset: Dataset) -> fields.AskFields:
     """The fields with their SQL text, unless it was edited by hand.
 
     Args:
@@ -107,16 +98,16 @@ def written(form: AskFields, dataset: Dataset) -> AskFields:
     return replace(form, sql=text, written=text)
 
 
-def _after_button(form: AskFields, action: str) -> AskFields:
+def _after_button(form: fields.AskFields, action: str) -> fields.AskFields:
     """The fields after a button that adds, removes or spends. Any other button leaves them as they are."""
     verb, _, value = action.partition(":")
     statistics, groups = form.statistics, form.computed_groups
-    if action == "add" and len(statistics) < MAX_STATISTICS:
-        return replace(form, statistics=(*statistics, StatisticFields()))
+    if action == "add" and len(statistics) < fields.MAX_STATISTICS:
+        return replace(form, statistics=(*statistics, fields.StatisticFields()))
     if verb == "remove" and len(statistics) > 1:
         return replace(form, statistics=tuple(one for place, one in enumerate(statistics) if value != str(place)))
-    if action == "add-group" and len(groups) < MAX_COMPUTED_GROUPS:
-        return replace(form, computed_groups=(*groups, GroupFields()))
+    if action == "add-group" and len(groups) < fields.MAX_COMPUTED_GROUPS:
+        return replace(form, computed_groups=(*groups, fields.GroupFields()))
     if verb == "remove-group":
         return replace(form, computed_groups=tuple(one for place, one in enumerate(groups) if value != str(place)))
     if action == "fields":
@@ -138,7 +129,9 @@ async def job(identity: str, request: Request, caller: Analyst, running: Running
     return RedirectResponse(_release_place(release["dataset"], release["position"], release["after"]), 303)
 
 
-async def _release(running: Running, caller: Caller, dataset: Dataset, form: AskFields) -> Response | dict[str, str]:
+async def _release(
+    running: Running, caller: Caller, dataset: Dataset, form: fields.AskFields
+) -> Response | dict[str, str]:
     """A redirect to the release's job, or the refusal.
 
     The worker refuses a plan whose digest is not the previewed one. The page's key and the question make the request's
@@ -172,7 +165,7 @@ def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Colum
     }
 
 
-def question_task(do: str, dataset: Dataset, caller: Caller, form: AskFields) -> dict[str, Any]:
+def question_task(do: str, dataset: Dataset, caller: Caller, form: fields.AskFields) -> dict[str, Any]:
     """A worker's task.
 
     Args:
@@ -192,7 +185,7 @@ async def _page(
     request: Request,
     running: Running,
     caller: Caller,
-    subject: tuple[Dataset, Columns, AskFields],
+    subject: tuple[Dataset, Columns, fields.AskFields],
     refusal: dict[str, str] | None = None,
 ) -> Response:
     dataset, columns, form = subject

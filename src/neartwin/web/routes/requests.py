@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_in, budget_of
+from neartwin.checks import text
 from neartwin.errors import AccessError, ParameterError
 from neartwin.web import schemas
 from neartwin.web.auth import Analyst, Anyone, Curator
@@ -20,7 +21,6 @@ from neartwin.web.service import Running
 
 router = APIRouter(prefix="/v1/datasets/{name}/requests", tags=["data sets"])
 Position = Annotated[int, Path(ge=1, le=2**53)]
-_MOST_WORDS = 1_000  # letters of a reason
 
 
 @router.get("")
@@ -48,7 +48,8 @@ def request(name: Named, wish: schemas.BudgetWish, caller: Analyst, running: Run
     part = allotment(account, holder)
     if all(amount <= part.caps[pool] for pool, amount in asked.items()):
         raise ParameterError("in all", str(target), "must be more than the present allotment", remedy="ask for more")
-    body = {"dataset": name, "holder": holder, "target": decimals(target), "reason": _said(wish.reason)}
+    reason = text(reason=wish.reason, at_least=1, at_most=1_000)
+    body = {"dataset": name, "holder": holder, "target": decimals(target), "reason": reason}
     directory.store.request(caller.name, "request", body)
     return requests(name, caller, running)
 
@@ -65,7 +66,8 @@ def answer(name: Named, position: Position, reply: schemas.BudgetReply, caller: 
         target = budget_in(one["target"], "target")
         directory.allot(name, one["holder"], target, by=caller.name, answers=position)
     else:
-        body = {"dataset": name, "holder": one["holder"], "reason": _said(reply.reason)}
+        reason = text(reason=reply.reason, at_least=1, at_most=1_000)
+        body = {"dataset": name, "holder": one["holder"], "reason": reason}
         directory.store.request(caller.name, "decline", body, position)
 
 
@@ -84,10 +86,3 @@ def allotment(account: books.Account, holder: str) -> books.Allotment:
     nothing = dict.fromkeys(account.caps, Fraction(0))
     empty = books.Allotment(account=account.name, holder=holder, caps=nothing, spent=nothing)
     return account.allotment(holder) or empty
-
-
-def _said(reason: str) -> str:
-    if not 1 <= len(reason) <= _MOST_WORDS:
-        rule = f"must have 1 to {_MOST_WORDS} letters"
-        raise ParameterError("reason", reason[:50], rule, remedy="say why: the other side reads it")
-    return reason
