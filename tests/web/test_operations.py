@@ -150,6 +150,20 @@ def test_traces_have_a_span_of_each_task_below_that_of_its_request(directory, sp
     ]
 
 
+def test_no_library_traces_searches_or_texts_of_errors_beside_us(client, tokens, monkeypatch):
+    class Provider:
+        """Whoever asks it for a tracer would write spans of its own."""
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    monkeypatch.setattr("neartwin.web.traces._INSTALLED", False)
+    for kind, module in (("tracer", "trace"), ("meter", "metrics"), ("logger", "_logs")):
+        monkeypatch.setattr(f"opentelemetry.{module}.get_{kind}_provider", Provider)
+    found = client.get("/data/purchases/history?q=secret", headers=bearer(tokens["analyst"]))
+    assert found.status_code == 200
+
+
 def test_without_opentelemetry_nothing_is_traced(client, tokens, spans, monkeypatch):
     monkeypatch.setattr("neartwin.web.traces._INSTALLED", False)
     assert client.get("/v1/me", headers=bearer(tokens["analyst"])).status_code == 200

@@ -78,6 +78,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         description=_ABOUT,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # its own hold searches and errors' texts
         lifespan=running,
         responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
         redirect_slashes=False,

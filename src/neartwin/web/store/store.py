@@ -219,8 +219,7 @@ class Store:
     def put_job(self, identity: str, owner: str) -> None:
         """Let every process of the service know of a job under way. It costs no wait for the disk: the ledger keeps answers."""
         with self._database.connection(writes=True, durable=False) as connection:
-            values = {"id": identity, "owner": owner, "outcome": "", "seen": time.time()}
-            connection.execute(sa.insert(schema.job).values(values))
+            connection.execute(sa.insert(schema.job).values(id=identity, owner=owner, outcome="", seen=time.time()))
 
     def end_job(self, identity: str, outcome: str) -> None:
         """Let every process of the service know the outcome of a job, as JSON."""
