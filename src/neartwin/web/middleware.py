@@ -65,8 +65,10 @@ class Watch:
                 answered = message["status"]
                 self._answered[method, answered] += 1
                 headers, kept = MutableHeaders(scope=message), scope["path"].startswith("/static/")
-                for name, value in (self._headers | ({} if kept else {"Cache-Control": "no-store"})).items():
+                for name, value in self._headers.items():
                     headers.setdefault(name, value)
+                if not kept:
+                    headers["Cache-Control"] = "no-store"
                 if AUDIT.isEnabledFor(logging.INFO) and not kept:
                     now, address = datetime.now(UTC).isoformat(timespec="seconds"), (scope["client"] or [""])[0]
                     line = {"time": now, "address": address, "method": method, "status": answered}

@@ -79,8 +79,8 @@ def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
         return to_signin(request)
     caller = None
     with suppress(NeartwinError):
-        if status != 429:  # whoever is too fast is not looked up again
-            caller = request.app.state.service.authenticator.by_cookie(request)
+        # whoever is too fast is not looked up again
+        caller = None if status == 429 else request.app.state.service.authenticator.by_cookie(request)
     title = _TITLES.get(status, "That did not work")
     return page(request, "refused.html", status=status, caller=caller, fault=fault, title=title)
 

@@ -82,8 +82,7 @@ def _form(request: Request, running: Running, *, status: int = 200, note: str = 
 
 def _set_session(response: Response, cookie: str, *, https: bool) -> None:
     """Set a session's cookie, which scripts cannot read and other sites cannot send."""
-    flags: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": https, "path": "/"}
-    response.set_cookie(COOKIE, cookie, **flags)
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=https, path="/")
 
 
 def _provider(request: Request, running: Running) -> tuple[Provider, str]:
