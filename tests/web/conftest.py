@@ -79,6 +79,12 @@ def bearer(token):
     return {"Authorization": f"Bearer {token}"}
 
 
+def sign_in(client, token):
+    """Start a browser's session; the answer has its cookie."""
+    sent = {"data": {"token": token}, "headers": {"Sec-Fetch-Site": "same-origin"}}
+    return client.post("/signin", **sent, follow_redirects=False)
+
+
 def released(client, ask, headers, *, name="purchases"):
     """The job of a release once it is done, however long that takes."""
     job = client.post(f"/v1/datasets/{name}/releases", json=ask, headers=headers).json()

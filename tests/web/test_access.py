@@ -8,15 +8,16 @@ from starlette.staticfiles import StaticFiles
 
 from neartwin.web import tokens as made_tokens
 from neartwin.web.auth import COOKIE
-from tests.web.conftest import ASK, bearer, released
+from tests.web.conftest import ASK, bearer, released, sign_in
 from tests.web.matrix import EVERYONE, PAGES, ROUTES, STRANGERS
 
 BODIES = {
-    ("POST", "/v1/session"): {"token": "nt_0_0"},
     ("POST", "/v1/tokens"): {"name": "eve", "role": "analyst"},
     ("POST", "/v1/datasets"): {"name": "x", "file": "x.parquet", "unit": "id", "budget": {"epsilon": "1"}},
     ("PUT", "/v1/datasets/{name}/policy"): {"rules": [{"who": "*", "allotment": {"epsilon": "0.5"}}]},
     ("PUT", "/v1/datasets/{name}/allotments/{holder}"): {"target": {"epsilon": "0.6"}},
+    ("POST", "/v1/datasets/{name}/requests"): {"target": {"epsilon": "3"}, "reason": "more"},
+    ("PUT", "/v1/datasets/{name}/requests/{position}"): {"approve": True},
     ("PUT", "/v1/datasets/{name}/cap"): {"target": {"epsilon": "1.5"}},
     ("POST", "/v1/datasets/{name}/plan"): ASK,
     ("POST", "/v1/datasets/{name}/releases"): ASK,
@@ -97,11 +98,10 @@ def test_a_token_is_kept_as_a_hash_alone_and_ends_when_it_is_revoked(client, dir
 
 
 def test_a_session_reads_with_its_cookie_and_writes_only_with_its_secret(client, tokens):
-    signed = client.post("/v1/session", json={"token": tokens["curator"]})
+    signed = sign_in(client, tokens["curator"])
     flags = signed.headers["set-cookie"].lower()
     assert all(flag in flags for flag in ("httponly", "samesite=strict", "path=/"))
-    csrf = signed.json()["csrf"]
-    assert client.get("/v1/me").json()["csrf"] == csrf
+    csrf = client.get("/v1/me").json()["csrf"]
     wish = {"name": "eve", "role": "analyst"}
     assert client.post("/v1/tokens", json=wish).json()["name"] == "csrf"
     assert client.post("/v1/tokens", json=wish, headers={"X-CSRF-Token": "x" + csrf}).status_code == 403
@@ -109,13 +109,15 @@ def test_a_session_reads_with_its_cookie_and_writes_only_with_its_secret(client,
     assert client.post("/v1/tokens", json=wish, headers=far).status_code == 403
     assert client.post("/v1/tokens", json=wish, headers={"X-CSRF-Token": csrf}).status_code == 201
     cookie = client.cookies[COOKIE]
-    assert client.delete("/v1/session", headers={"X-CSRF-Token": csrf}).status_code == 204
+    assert client.post("/signout").status_code == 403
+    assert client.get("/v1/me").status_code == 200
+    assert client.post("/signout", data={"csrf": csrf}, follow_redirects=False).status_code == 303
     client.cookies.set(COOKIE, cookie)
     assert client.get("/v1/me").status_code == 401
 
 
 def test_a_session_ends_with_the_token_it_was_made_from(client, directory, tokens):
-    client.post("/v1/session", json={"token": tokens["analyst"]})
+    sign_in(client, tokens["analyst"])
     assert client.get("/v1/me").status_code == 200
     directory.store.revoke(tokens["analyst"].split("_")[1], by="console")
     assert client.get("/v1/me").status_code == 401

@@ -25,7 +25,7 @@ from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.service import Settings
 from tests.ledger.conftest import PEOPLE, postgres_place  # noqa: F401 - a fixture
-from tests.web.conftest import ASK, ONE, bearer, released
+from tests.web.conftest import ASK, ONE, bearer, released, sign_in
 from tests.web.server import without_processes
 
 pytestmark = pytest.mark.sweep
@@ -50,7 +50,7 @@ def test_a_service_moves_between_databases_with_all_that_it_remembers(
     tmp_path,
 ):
     done = released(client, ASK, bearer(tokens["analyst"]))
-    client.post("/v1/session", json={"token": tokens["analyst"]})
+    sign_in(client, tokens["analyst"])
     signed = directory.certificate(directory.books.account("purchases"), done["position"])
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     written = command("backup", first, "--data", directory.place)

@@ -91,14 +91,14 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         page.locator("[name=ask_1]").select_option("mean")
         page.locator("[name=column_1]").select_option("amount")
         expect(sql).to_have_value(re.compile(r"AVG\(amount\) AS mean_amount"))
-        expect(preview.locator("figcaption").filter(has_text="mean_amount")).to_be_visible()
+        expect(preview.locator("dt").filter(has_text="mean_amount")).to_be_visible()
         # SQL that is edited by hand is asked, and the fields write it no longer
         view(page, "SQL")
         sql.fill("SELECT town, COUNT(*) AS orders FROM purchases WHERE amount > 5 GROUP BY town")
         view(page, "Fields")
         expect(page.get_by_text("The SQL was edited by hand")).to_be_visible()
         expect(page.locator("[name=where]")).to_be_hidden()
-        expect(preview.locator("figcaption").filter(has_text="orders")).to_be_visible()
+        expect(preview.locator("dt").filter(has_text="orders")).to_be_visible()
         # the preview follows the spend: budget, error and curve
         drawn = page.locator("#cost polyline.curve.s0").first
         first = drawn.get_attribute("points")
@@ -293,13 +293,14 @@ def test_a_curator_changes_the_policy_after_seeing_what_would_change(browser, ad
         page.locator("[name=discover_1]").uncheck()
         page.get_by_role("button", name="Move rule 2 up").click()
         page.get_by_role("button", name="Review the change").click()
-        expect(page.get_by_text("a new rule for project:census")).to_be_visible()
+        expect(page.get_by_role("region", name="Policy afterwards").locator("tr.now")).to_contain_text("project:census")
+        expect(page.get_by_role("region", name="Policy now").locator("tr.now")).to_have_count(0)
         assert directory.dataset("purchases").policy == before
         page.get_by_role("button", name="Change the policy").click()
         page.wait_for_url("**/office")
         expect(page.get_by_role("region", name="Policy")).to_contain_text("project:census")
         page.get_by_text("Changes of the policy").click()
-        expect(page.get_by_text("policy changed by carol")).to_be_visible()
+        expect(page.get_by_role("row").filter(has_text="policy changed").filter(has_text="carol")).to_be_visible()
     assert directory.dataset("purchases").policy == (
         Rule(who="project:census", discover=False, max_spend=approx("0.1", "1e-7")),
         *before,

@@ -8,8 +8,10 @@ from fractions import Fraction
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 import neartwin as nt
+from neartwin.cli import main
 from neartwin.client.service import ServedAccount
 from neartwin.errors import AccessError, BudgetError, ParameterError, QueryError
 from neartwin.planning.limits import Limits
@@ -198,3 +200,44 @@ def test_series_with_impossible_arguments_is_refused_as_a_callers_error(served, 
     asked = [account.rows.agg(n=nt.count()), account.rows.agg(total=nt.sum("amount", clip=limit))]
     with pytest.raises(QueryError, match="one at a time"):
         account.plan_series(asked, spend=nt.pure("0.1"), limits=nt.limits(max_rows_per_group=5), **more)
+
+
+def test_a_terminal_asks_for_budget_answers_and_withdraws(directory, tokens, served, monkeypatch):
+    def request(who, *options):
+        monkeypatch.setenv("NEARTWIN_TOKEN", who)
+        done = CliRunner().invoke(main, ["request", served.http.address, "purchases", *options])
+        return done.exit_code, " ".join(done.output.split())
+
+    ada, carol, account = tokens["analyst"], tokens["curator"], directory.books.account("purchases")
+    bert, eve = (directory.mint(name, "analyst", by="console")[1] for name in ("bert", "eve"))
+    also_eve = directory.mint("eve", "curator", by="console")[1]
+    more = ("--budget", "epsilon=0.75", "--reason", "the yearly report")
+    assert request(ada) == (0, "")
+    for wrong, words in (
+        (("--budget", "epsilon=0.75"), "reason='' must be text"),
+        (("--budget", "epsilon=0.5", "--reason", "as now"), "must be more than the present allotment"),
+        ((*more, "--holder", "analyst:bert"), "must be you or your project"),
+        (("--withdraw", "1"), "is not one of yours"),
+        (("--approve", "1"), "may not do this"),
+    ):
+        code, said = request(ada, *wrong)
+        assert (code, words in said) == (2, True), said
+    code, said = request(ada, *more)
+    first = said.split()[0]
+    assert (code, said) == (0, f"{first} 'analyst:ada' epsilon=0.75 'the yearly report': 'waits for a curator'")
+    assert "waits for an answer already" in request(ada, *more)[1]
+    assert request(bert) == (0, "")  # of others nothing
+    assert "is not one of yours" in request(bert, "--withdraw", first)[1]
+    assert "ada withdrew it" in request(ada, "--withdraw", first)[1]
+    assert "waits no more" in request(carol, "--approve", first)[1]
+    second = request(ada, *more)[1].split()[0]
+    assert "reason='' must be text" in request(carol, "--decline", second)[1]
+    assert "carol declined: ask for less" in request(carol, "--decline", second, "--reason", "ask for less")[1]
+    third = request(ada, *more)[1].split()[0]
+    assert account.allotment("analyst:ada").caps == {"epsilon": Fraction(1, 2)}
+    assert "carol set the allotment to epsilon=" in request(carol, "--approve", third)[1]
+    assert account.allotment("analyst:ada").caps == {"epsilon": Fraction(3, 4)}
+    assert "waits no more" in request(carol, "--approve", third)[1]
+    own = request(eve, *more)[1].split()[0]
+    assert "somebody else" in request(also_eve, "--approve", own)[1]
+    assert directory.verify().whole

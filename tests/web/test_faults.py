@@ -29,7 +29,7 @@ from neartwin.web.datasets import Dataset, JoinableTable, Rule
 from neartwin.web.service import Settings
 from neartwin.web.workers import FairQueue, Workers, _Task
 from tests.ledger.conftest import postgres_place  # noqa: F401 - a fixture
-from tests.web.conftest import ASK, bearer, registered, released
+from tests.web.conftest import ASK, bearer, registered, released, sign_in
 from tests.web.server import serving, without_processes
 
 
@@ -94,7 +94,7 @@ def test_a_vanished_file_hides_no_other_data_set_and_no_paid_answer(directory, c
     client.app.state.service.workers._directory._tables.clear()
     answers += [client.post("/v1/datasets/lost/plan", json=ask, headers=headers)]
     assert answers[-1].status_code == 503
-    client.post("/v1/session", json={"token": tokens["analyst"]})
+    sign_in(client, tokens["analyst"])
     pages = [client.get(path) for path in ("/data", "/data/lost", f"/data/lost/releases/{done['position']}")]
     assert [page.status_code for page in pages] == [200] * 3
     assert client.get("/data/lost/ask").status_code == 503
@@ -168,9 +168,9 @@ def test_a_key_of_one_request_does_not_answer_another(client, tokens, monkeypatc
 
 
 ODD = [
-    ("/v1/session", {"content": b'"nt_0123_secret"', "headers": {"content-type": "application/json"}}),
-    ("/v1/session", {"json": {"token": ["nt_0123_secret"]}}),
-    ("/v1/session", {"json": {"tokn": "nt_0123_secret"}}),
+    ("/v1/datasets/purchases/plan", {"content": b'"nt_0123_secret"'}),
+    ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"question": "nt_0123_secret"}).encode()}),
+    ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"tokn": "nt_0123_secret"}).encode()}),
     ("/signin", {"data": {f"f{number}": "x" for number in range(700)}}),
     ("/v1/datasets/purchases/plan", {"content": b'{"question": {"sql": "\\ud800"}, "spend": {"epsilon": "1"}}'}),
     ("/v1/datasets/purchases/plan", {"content": b'{"question": {"sql": "SELECT 1"}, "spend": {"epsilon": 1e400}}'}),
@@ -317,7 +317,7 @@ def test_words_of_the_database_stay_with_the_service(client, tokens, monkeypatch
 
 
 def test_a_session_that_was_put_in_by_hand_is_found(directory, client, tokens):
-    client.post("/v1/session", json={"token": tokens["analyst"]})
+    sign_in(client, tokens["analyst"])
     assert directory.verify().whole
     identity = tokens["curator"].split("_")[1]
     with directory.store._database.connection(writes=True) as connection:
@@ -340,7 +340,8 @@ def test_pages_and_answers_stand_budgets_far_above_any_use_and_long_forms(tmp_pa
         directory.allot("purchases", "analyst:ada", pure(4000), by="console")
         token = directory.mint("ada", "analyst", by="console")[1]
         with without_processes(), TestClient(create_app(directory, Settings(workers=1, plan_seconds=300))) as client:
-            csrf = client.post("/v1/session", json={"token": token}).json()["csrf"]
+            sign_in(client, token)
+            csrf = client.get("/v1/me").json()["csrf"]
             done = released(client, ASK | {"spend": {"epsilon": "900"}}, bearer(token))
             pages = ["/data", "/data/purchases", "/data/purchases/ask", "/data/purchases/history"]
             pages.append(f"/data/purchases/releases/{done['position']}")

@@ -23,7 +23,7 @@ from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError
 from neartwin.web.service import Settings
 from neartwin.web.workers import _exchange, lost
-from tests.web.conftest import ASK, bearer, released
+from tests.web.conftest import ASK, bearer, released, sign_in
 from tests.web.server import serving, without_processes
 
 SHAPE = {"code", "error", "message", "name", "value", "rule", "remedy"}
@@ -43,7 +43,7 @@ def test_every_answer_carries_the_headers_that_bind_a_browser(client, tokens):
 
 def test_by_https_cookies_are_secure_and_browsers_are_told_to_stay(directory, tokens):
     with TestClient(create_app(directory, Settings(workers=1, https=True)), base_url="https://testserver") as client:
-        signed = client.post("/v1/session", json={"token": tokens["analyst"]})
+        signed = sign_in(client, tokens["analyst"])
         assert "secure" in signed.headers["set-cookie"].lower()
         assert "strict-transport-security" in signed.headers
 
@@ -86,7 +86,7 @@ def test_guesses_are_refused_by_address_before_a_token_is_looked_up(directory, t
     ada, carol, wrong = bearer(tokens["analyst"]), bearer(tokens["curator"]), bearer("nt_0123456789abcdef_" + "0" * 64)
     with without_processes(), TestClient(app) as client:
         other = TestClient(app, client=("10.0.0.2", 1))
-        other.post("/v1/session", json={"token": tokens["auditor"]})
+        sign_in(other, tokens["auditor"])
         session = {"Cookie": f"neartwin_session={other.cookies['neartwin_session']}"}
         other.cookies.clear()
         for headers in (wrong, bearer("hello"), {"Authorization": "Basic x"}, {"Cookie": "neartwin_session=x"}, wrong):
@@ -96,9 +96,12 @@ def test_guesses_are_refused_by_address_before_a_token_is_looked_up(directory, t
         monkeypatch.setattr(directory.store, "token", lambda identity: asked.append(identity) or token(identity))
         guesses = [client.get("/v1/me", headers=headers) for headers in (wrong, bearer("hello"), carol)]
         guesses += [client.get("/data", headers={"Cookie": "neartwin_session=x"}), client.post("/signin", data={})]
-        guesses.append(client.post("/v1/session", json={"token": tokens["curator"]}))
-        assert [(one.status_code, one.headers["connection"]) for one in guesses] == [(429, "close")] * 6
+        assert [(one.status_code, one.headers["connection"]) for one in guesses] == [(429, "close")] * 5
         assert {one.headers["x-frame-options"] for one in guesses} == {"DENY"}
+        assert [one.headers["content-type"].partition(";")[0] for one in guesses] == ["application/json"] * 3 + [
+            "text/html"
+        ] * 2
+        assert all("Too fast" in page.text for page in guesses[3:])
         assert asked == []
         assert client.get("/healthz").status_code == client.get("/signin").status_code == 200
         assert other.get("/v1/me", headers=carol).status_code == 200  # from another address
@@ -173,7 +176,7 @@ def test_a_body_that_does_not_come_ends_its_request(directory):
     settings = Settings(workers=1, body_seconds=0.2)
     with serving(directory, settings) as address, socket.create_connection(address[7:].split(":")) as wire:
         wire.sendall(
-            b"POST /v1/session HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
+            b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
         )
         wire.settimeout(60)
         answer = b""

@@ -42,12 +42,14 @@ def test_an_analyst_s_history_reads_no_record_of_others(client, directory, token
     account.settle(account.reserve("plan", "then", pure("0.1"), "analyst:ada", payers=["analyst:bob"]), b"{}")
     for number in range(20):
         account.allot("analyst:bob", pure(f"0.5{number}"))
-    read = []
-    readable = Reading._readable
+    read, asked = [], []
+    readable, record = Reading._readable, Reading.record
     monkeypatch.setattr(Reading, "_readable", lambda page, *at: read.append(at) or readable(page, *at))
+    monkeypatch.setattr(Reading, "record", lambda page, at: asked.append(at) or record(page, at))
     own = client.get(HISTORY, headers=bearer(tokens["analyst"])).json()
     assert [entry["kind"] for entry in own] == ["allot", "reserve", "settle"]
     assert len(read) < 10  # with what looks like hers
+    assert len(asked) <= 1  # the record that opened the account: none for each settled question
     for who, kinds in (
         ("a_a", ["allot"]),
         ('a"da', ["allot"]),

@@ -2,6 +2,10 @@
 
 import json
 import logging
+import subprocess
+import sys
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import pytest
 import sqlalchemy as sa
@@ -11,7 +15,9 @@ from starlette.testclient import TestClient
 from neartwin.web.app import create_app
 from neartwin.web.middleware import AUDIT
 from neartwin.web.service import Settings
-from tests.web.conftest import ASK, bearer, released
+from neartwin.web.traces import span
+from neartwin.web.workers import Workers
+from tests.web.conftest import ASK, bearer, released, sign_in
 from tests.web.server import ThreadWorkers, without_processes
 
 
@@ -51,15 +57,15 @@ def audited(caplog):
 
 def test_the_audit_log_says_who_did_what_and_holds_no_question(client, tokens, audited):
     headers = bearer(tokens["analyst"])
-    client.post("/v1/session", json={"token": tokens["analyst"]})
-    client.post("/v1/session", json={"token": "nt_0123_secret"})
+    sign_in(client, tokens["analyst"])
+    sign_in(client, "nt_0123_secret")
     done = released(client, ASK, headers)
     client.get(f"/v1/datasets/purchases/releases/{done['position']}?note=private", headers=headers)
     client.get("/v1/tokens", headers=headers)
     client.get("/v1/nt_of_a_stranger")
     lines = audited()
     said = [(one.get("caller", ""), one["method"], one.get("path", ""), one["status"]) for one in lines]
-    assert said[:2] == [("ada", "POST", "/v1/session", 200), ("", "POST", "", 401)]
+    assert said[:2] == [("ada", "POST", "/signin", 303), ("", "POST", "", 401)]
     assert ("ada", "POST", "/v1/datasets/purchases/releases", 202) in said
     assert ("ada", "GET", f"/v1/datasets/purchases/releases/{done['position']}", 200) in said
     assert ("ada", "GET", "/v1/tokens", 403) in said
@@ -86,3 +92,79 @@ def test_only_a_named_proxy_says_where_a_request_is_from(directory, audited, nam
         with TestClient(config.loaded_app) as client:
             client.get("/healthz", headers={"X-Forwarded-For": "10.0.0.7"})
     assert [one["address"] for one in audited()] == [seen]
+
+
+@pytest.fixture
+def spans(monkeypatch):
+    """What a tracer hears, as pairs of a span's facts and those of the span around it."""
+    heard, around = [], ContextVar("around", default=None)
+
+    class Span(dict):
+        update_name = lambda self, name: self.update(name=name)  # noqa: E731 - as OpenTelemetry calls it
+        set_attributes = dict.update
+
+    class Tracer:
+        @contextmanager
+        def start_as_current_span(self, name, *, attributes, record_exception, set_status_on_exception):
+            assert not record_exception
+            assert not set_status_on_exception
+            heard.append((Span(attributes, name=name), around.get()))
+            token = around.set(heard[-1][0])
+            yield heard[-1][0]
+            around.reset(token)
+
+    monkeypatch.setattr("opentelemetry.trace.get_tracer", lambda _: Tracer())
+    return heard
+
+
+def test_traces_have_a_span_of_each_request_and_no_private_part(client, tokens, spans):
+    released(client, ASK, bearer(tokens["analyst"]))
+    client.get("/v1/datasets/hidden?q=private", headers=bearer("nt_0_secret"))
+    (first, outer), *_, (last, _) = spans
+    route = "/v1/datasets/{name}"
+    assert first == {
+        "name": f"POST {route}/releases",
+        "http.route": f"{route}/releases",
+        "http.response.status_code": 202,
+    }
+    assert last == {"name": f"GET {route}", "http.route": route, "http.response.status_code": 401}
+    assert outer is None
+    assert not any(word in repr(spans) for word in ("amount", "purchases", "hidden", "private", "secret", "ada"))
+
+
+def test_traces_have_a_span_of_each_task_below_that_of_its_request(directory, spans, monkeypatch):
+    answers = 'import sys\nfor line in sys.stdin: print("{}", flush=True)'
+    real = subprocess.Popen
+    monkeypatch.setattr(
+        "neartwin.web.workers.subprocess.Popen", lambda _, **more: real([sys.executable, "-c", answers], **more)
+    )
+    workers = Workers(count=1, place="", ledger="", waiting=10, warm=True, memory=2**30)
+    try:
+        with span("request") as request:
+            asked = workers.submit({"do": "plan", "dataset": "purchases", "question": "private"}, seconds=60)
+        assert asked.result(60) == {}
+    finally:
+        workers.close()
+    assert [found for found in spans if found[0]["name"] == "task plan"] == [
+        ({"name": "task plan", "dataset": "purchases"}, request)
+    ]
+
+
+def test_no_library_traces_searches_or_texts_of_errors_beside_us(client, tokens, monkeypatch):
+    class Provider:
+        """Whoever asks it for a tracer would write spans of its own."""
+
+        def __getattr__(self, name):
+            raise AssertionError(name)
+
+    monkeypatch.setattr("neartwin.web.traces._INSTALLED", False)
+    for kind, module in (("tracer", "trace"), ("meter", "metrics"), ("logger", "_logs")):
+        monkeypatch.setattr(f"opentelemetry.{module}.get_{kind}_provider", Provider)
+    found = client.get("/data/purchases/history?q=secret", headers=bearer(tokens["analyst"]))
+    assert found.status_code == 200
+
+
+def test_without_opentelemetry_nothing_is_traced(client, tokens, spans, monkeypatch):
+    monkeypatch.setattr("neartwin.web.traces._INSTALLED", False)
+    assert client.get("/v1/me", headers=bearer(tokens["analyst"])).status_code == 200
+    assert spans == []

@@ -247,6 +247,9 @@ def test_a_curator_allots_raises_and_sees_who_spent(client, directory, signed):
     assert "of 0.75 spent" in text_of(client.post("/data/purchases/allot", data=allot))
     wrong = client.post("/data/purchases/allot", data=allot | {"holder": "everyone"})
     assert "must be analyst:NAME or project:NAME" in text_of(wrong)
+    for holder in ("*", "analyst:", "everyone"):  # programs are told the same
+        sent = {"json": {"target": {"epsilon": "0.5"}}, "headers": {"X-CSRF-Token": csrf}}
+        assert client.put(f"/v1/datasets/purchases/allotments/{holder}", **sent).status_code == 422
     unexplained = client.post("/data/purchases/cap", data={"csrf": csrf, "target": "epsilon=2", "reason": ""})
     assert "reason" in text_of(unexplained)
     assert directory.books.account("purchases").caps == {"epsilon": 1}
@@ -307,8 +310,11 @@ def test_every_refusal_of_a_page_is_a_page_with_navigation(client, signed, monke
     ):
         answer = client.request(method, path, data=sent)
         assert (answer.status_code, answer.headers["content-type"]) == (status, "text/html; charset=utf-8"), path
-        assert all(part in answer.text for part in ('role="alert"', 'href="/data"', "ada · analyst", "Sign out")), path
-    monkeypatch.setattr("neartwin.web.pages.datasets.api_datasets", lambda *_: 1 / 0)
+        assert all(
+            part in answer.text
+            for part in ('role="alert"', 'href="/data"', 'ada<span class="role"> · analyst', "Sign out")
+        ), path
+    monkeypatch.setattr("neartwin.web.pages.datasets.api.datasets", lambda *_: 1 / 0)
     failed = client.get("/data")
     assert (failed.status_code, "Our fault" in failed.text, "Division" in failed.text) == (500, True, False)
     assert client.get("/v1/nowhere").json()["error"] == "AccessError"  # programs get data
@@ -371,7 +377,7 @@ def test_more_budget_is_asked_for_read_in_words_and_approved_once(client, direct
     wish = {"csrf": csrf, "holder": "analyst:ada", "target": "epsilon=2.5", "reason": "<b>the yearly</b> report"}
     for part, wrong, words in (
         ("holder", "analyst:bob", "must be you"),
-        ("reason", "", "say why"),
+        ("reason", "", "must be text of 1 to 1000"),
         ("target", "epsilon=0.1", "must be more than the present"),
         ("target", "mu=1", "kind"),
     ):

@@ -69,6 +69,7 @@ def test_what_was_reviewed_is_what_changes_and_it_stands_in_the_chain(client, di
     before, head = directory.dataset("purchases").policy, directory.books.head()
     shown = send(client, form | CENSUS, "review")
     assert "What would change" in shown.text
+    assert shown.text.count('<tr class="now">') == 2  # the rule that goes, and the one that comes
     assert (directory.dataset("purchases").policy, directory.books.head()) == (before, head)
     done = send(client, form | CENSUS | hidden(shown), "confirm")
     assert (done.status_code, done.headers["location"]) == (303, "/data/purchases/office")
@@ -76,7 +77,8 @@ def test_what_was_reviewed_is_what_changes_and_it_stands_in_the_chain(client, di
     act = directory.books.acts()[-1]
     assert (act.who, act.what, json.loads(act.body)["policy"]) == ("carol", "policy", [WANTED.as_dict()])
     assert directory.verify().whole
-    assert "policy changed by carol" in client.get("/data/purchases/office").text
+    link = re.search(r'href="([^"]*)">Changes of the policy', client.get("/data/purchases/office").text)[1]
+    assert re.search("policy changed.*carol", client.get(link).text)
 
 
 def test_nothing_changes_that_was_not_reviewed(client, directory, form):

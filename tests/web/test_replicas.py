@@ -19,7 +19,7 @@ from neartwin.web.data_directory import DataDirectory
 from neartwin.web.service import Settings
 from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F401 - fixtures
 from tests.web import load
-from tests.web.conftest import ASK, bearer, registered, released
+from tests.web.conftest import ASK, bearer, registered, released, sign_in
 from tests.web.server import PATIENCE, ThreadWorkers, without_processes
 from tests.web.test_kills import Machine
 
@@ -86,7 +86,7 @@ def test_a_release_whose_replica_is_silent_is_lost_and_no_other(replicas, monkey
 def test_a_session_of_one_replica_is_one_of_all(replicas):
     first, second = replicas
     token = first.app.state.service.directory.mint("ada", "analyst", by="console")[1]
-    first.post("/v1/session", json={"token": token})
+    sign_in(first, token)
     second.cookies = first.cookies
     assert second.get("/data/purchases").status_code == 200
 

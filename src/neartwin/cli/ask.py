@@ -1,10 +1,11 @@
-"""`neartwin ask`: a question to a service, with the options of `neartwin query`."""
+"""`neartwin ask`: a question to a service, with the options of `neartwin query`; and `request`: for budget."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from neartwin.accounting.budgets import budget_in, parts_of
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_releases
 from neartwin.errors import ParameterError
@@ -17,14 +18,16 @@ from neartwin.statistics.clipping import read_range
 if TYPE_CHECKING:
     from neartwin.client.service import ServedAccount
 
+_TOKEN = click.option(
+    "--token", default="", envvar="NEARTWIN_TOKEN", help="A file with your token; else NEARTWIN_TOKEN holds it."
+)
+
 
 @click.command()
 @click.argument("url")
 @click.argument("dataset")
 @click.argument("sql")
-@click.option(
-    "--token", default="", envvar="NEARTWIN_TOKEN", help="A file with your token; else NEARTWIN_TOKEN holds it."
-)
+@_TOKEN
 @click.option("--keys", multiple=True, help="Public keys: town=Ulm,Bonn; by default those that the data set declares.")
 @options.dialect_option
 @options.spend_options
@@ -52,6 +55,33 @@ def ask(
         click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")
         return
     show_releases(account.release_series(proposal), as_json=as_json, out=out)
+
+
+@click.command()
+@click.argument("url")
+@click.argument("dataset")
+@_TOKEN
+@click.option("--budget", default="", help="What you want to spend in all, what is spent included: epsilon=2.")
+@click.option("--holder", default="", help="project:NAME, to ask for your project; else it is for you.")
+@click.option("--reason", default="", help="Why you ask, or decline. The other side reads it.")
+@click.option("--withdraw", type=int, help="The number of a request of yours that waits.")
+@click.option("--approve", type=int, help="The number of a request that you approve, as a curator.")
+@click.option("--decline", type=int, help="The number of a request that you decline, as a curator.")
+@report_errors
+def request(*, url: str, dataset: str, token: str, budget: str, holder: str, reason: str, **ends: int | None) -> None:
+    """Ask for more budget of a service's data set, or answer a request; then list the requests that you may see."""
+    from neartwin.client.http import HttpClient
+
+    http, place = HttpClient(url, _token(token), 60), ("datasets", dataset, "requests")
+    if budget:
+        http.post(*place, body={"target": parts_of(budget_in(budget, "budget")), "reason": reason, "holder": holder})
+    for end, position in ends.items():
+        if position is not None:
+            reply = {"approve": end == "approve", "reason": reason}
+            http.send("DELETE" if end == "withdraw" else "PUT", (*place, str(position)), body=reply)
+    for one in http.get(*place):
+        answer = one["answer"] or "waits for a curator"
+        click.echo(f"{one['position']}  {one['holder']!r}  {one['target']}  {one['reason']!r}: {answer!r}")
 
 
 def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | TopK:

@@ -291,10 +291,9 @@ class ServedAccount:
     def certificate(self, release: Release) -> Certificate:
         """The signed certificate of a release; check it with `neartwin certificate verify` and the owner's key."""
         place = ("datasets", self.name, "releases", str(release.provenance.position))
-        several = int(self.http.get(*place).get("parts", 1))
-        parts = [self.answer(release.provenance.position, part=n) for n in range(1, several + 1)] if several > 1 else []
-        same = [n for n, one in enumerate(parts, start=1) if one.provenance.plan == release.provenance.plan]
-        part = next((n for n in same if parts[n - 1] == release), same[0] if same else 1)
+        parts = [self.answer(release.provenance.position, part=n + 1) for n in range(self.http.get(*place)["parts"])]
+        other = [(one.provenance.plan != release.provenance.plan, one != release) for one in parts]
+        part = 1 + other.index(min(other))  # a release that was shaped is found by its plan
         return Certificate.from_json(self.http.send("GET", (*place, "certificate"), query={"part": part}))
 
     def _ask(self, proposal: ServedProposal, headers: Mapping[str, str]) -> Json:

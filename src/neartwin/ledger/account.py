@@ -400,11 +400,10 @@ class Account:
             The records.
         """
         with self.database.read() as page:
-            for record, hash_, state in page.newest(self.name, before, holders):
+            for record, hash_, state, closed in page.newest(self.name, before, holders):
                 shown = entry(record, hash_, state, self.rule)
-                paid = page.record(shown.reserved)[0].event if holders and shown.reserved else None
-                payers = paid.holders if isinstance(paid, records.Reserved) else shown.payers
-                if holders is None or holders & set(payers):
+                paid = shown if closed is None else entry(closed, "", "", self.rule)
+                if holders is None or holders & set(paid.payers):
                     yield shown
 
     def _row(self) -> AccountRow:

@@ -18,8 +18,8 @@ from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.middleware import RequestLimit, SecurityHeaders, UnexpectedErrors, Watch
-from neartwin.web.routes import datasets, ledger, operations, people, questions
+from neartwin.web.middleware import RequestLimit, UnexpectedErrors, Watch
+from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
 from neartwin.web.schemas import Fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
@@ -78,13 +78,13 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         description=_ABOUT,
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # its own hold searches and errors' texts
         lifespan=running,
         responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
         redirect_slashes=False,
     )
-    for part in (questions, datasets, people, ledger):  # the most asked first
-        app.include_router(part.router, prefix="/v1")
-    app.include_router(operations.router)
+    for part in (questions, datasets, requests, people, ledger, operations):  # the most asked first
+        app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)
     _tell_how_to_sign(app)
@@ -92,9 +92,8 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     app.add_middleware(UnexpectedErrors)
     app.add_middleware(RequestLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.add_middleware(pages.RefusalPages)
-    app.add_middleware(SecurityHeaders, https=chosen.https)
     app.state.answered = Counter()
-    app.add_middleware(Watch, answered=app.state.answered)  # added last, so outermost
+    app.add_middleware(Watch, answered=app.state.answered, https=chosen.https)  # added last, so outermost
     return app
 
 
@@ -114,8 +113,8 @@ def _tell_how_to_sign(app: FastAPI) -> None:
     document = app.openapi()
     document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     document["security"] = [{"token": []}]
-    for path, method in (("/healthz", "get"), ("/readyz", "get"), ("/v1/session", "post")):
-        document["paths"][path][method]["security"] = []
+    for path in ("/healthz", "/readyz"):
+        document["paths"][path]["get"]["security"] = []
 
 
 def service(directory: DataDirectory, settings: Settings) -> Service:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
+from fractions import Fraction
 from types import NoneType
 from typing import Any
 
@@ -210,7 +211,6 @@ def _readable(name: str, value: object) -> bool:
 
 
 _KINDS = "who is text, columns is a list of texts, discover is true or false, max_spend is text such as epsilon=0.1"
-OPEN = Rule()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ class Dataset:
     keys: Mapping[str, Values] = field(default_factory=dict)
     budget: Budget
     about: str = ""
-    policy: tuple[Rule, ...] = (OPEN,)
+    policy: tuple[Rule, ...] = (Rule(),)
     tables: tuple[JoinableTable, ...] = ()
     snapshot: int = 0
 
@@ -406,3 +406,18 @@ def source_of(other: Rows | OtherTable) -> Source:
 def schema_of(other: Rows | OtherTable) -> Mapping[str, Any]:
     """The columns of a joinable table, with their types."""
     return other.table.schema if isinstance(other, Rows) else other.schema
+
+
+def decimals(target: Budget | None) -> str:
+    """A budget as text that reads back exactly: decimals of at most 12 digits, or fractions.
+
+    >>> from neartwin.accounting.budgets import approx
+    >>> decimals(approx("0.5", "1/3"))
+    'epsilon=0.5, delta=1/3'
+    """
+
+    def written(exact: str) -> str:
+        shown = f"{float(Fraction(exact)):.12g}"
+        return shown if Fraction(shown) == Fraction(exact) else exact
+
+    return "" if target is None else ", ".join(f"{name}={written(part)}" for name, part in parts_of(target).items())

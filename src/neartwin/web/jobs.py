@@ -68,6 +68,7 @@ class Jobs:
         """
         self._workers, self._store, self._seconds = workers, store, seconds
         self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._keyed: dict[tuple[str, str, str], Job] = {}  # those under way, by place
         self._lock = threading.Lock()
 
     def submit(self, task: Mapping[str, Any]) -> Job:
@@ -81,19 +82,19 @@ class Jobs:
         place = (owner, str(task["dataset"]), key)
         with self._lock:
             self._forget()
-            same = (one for one in self._jobs.values() if key and one.place == place and one.state != "done")
-            if (known := next(same, None)) is not None:
+            if key and (known := self._keyed.get(place)) is not None:
                 if known.asked != asked:
                     rule = "belongs to another request that is under way"
                     raise AccessError(422, "Idempotency-Key", key, rule, remedy="send this one under a new key")
                 return known
             job = Job(secrets.token_urlsafe(16), owner, place=place, asked=asked)
-            self._jobs[job.id] = job
+            self._jobs[job.id] = self._keyed[place] = job
         try:
             future = self._workers.submit(task, seconds=self._seconds, started=lambda: setattr(job, "state", "running"))
         except AccessError:
             with self._lock:
                 self._jobs.pop(job.id, None)
+                self._keyed.pop(place, None)
             raise
         future.add_done_callback(lambda finished: self._end(job, finished.result()))
         job.future = future  # after the callback, so that whoever waits for it finds the job done
@@ -150,6 +151,8 @@ class Jobs:
     def _end(self, job: Job, outcome: Json) -> None:
         job.outcome, job.ended = outcome, time.monotonic()
         job.state = "done"
+        with self._lock:
+            self._keyed.pop(job.place, None)
         if job.shared:
             with contextlib.suppress(NeartwinError):  # the ledger keeps the answer all the same
                 self._store.end_job(job.id, json.dumps(outcome))

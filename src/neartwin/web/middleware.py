@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import AccessError
 from neartwin.web.errors import UnexpectedError
+from neartwin.web.traces import span
 
 _LOG = logging.getLogger("neartwin.web")
 AUDIT = logging.getLogger("neartwin.audit")  # silent unless `neartwin serve --audit-log` names a file
@@ -32,67 +33,56 @@ HEADERS = {
 }
 
 
-class SecurityHeaders:
-    """Adds the security headers. Caches may keep the pages' files and no other answer."""
-
-    def __init__(self, app: ASGIApp, *, https: bool) -> None:
-        """Wrap an application.
-
-        Args:
-            app: The application.
-            https: Whether browsers reach the service by https alone.
-        """
-        self._app, self._https = app, https
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and add headers to the answer."""
-
-        async def with_headers(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
-                if self._https:
-                    headers["Strict-Transport-Security"] = "max-age=31536000"
-                if not scope["path"].startswith("/static/"):
-                    headers["Cache-Control"] = "no-store"
-            await send(message)
-
-        await self._app(scope, receive, with_headers)
-
-
 class Watch:
-    """Counts answers, and writes a line of JSON for each request of a known caller where an audit log is wanted.
+    """Counts and traces answers, tells browsers what to do with them, and writes the audit log where it is wanted.
 
-    A line has no question, no value and no duration, which could depend on data.
+    A line of that log has no question, no value and no duration, which could depend on data. Caches may keep the pages'
+    files and no other answer.
     """
 
-    def __init__(self, app: ASGIApp, *, answered: Counter[tuple[str, int]]) -> None:
+    def __init__(self, app: ASGIApp, *, answered: Counter[tuple[str, int]], https: bool) -> None:
         """Wrap an application.
 
         Args:
             app: The application.
             answered: Where answers are counted, by method and status.
+            https: Whether browsers reach the service by https alone.
         """
         self._app, self._answered = app, answered
+        self._headers = HEADERS | ({"Strict-Transport-Security": "max-age=31536000"} if https else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        state = scope.setdefault("state", {})
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        state, answered = scope.setdefault("state", {}), 0
+        method = scope["method"] if scope["method"] in _METHODS else "other"
 
         async def watched(message: Message) -> None:
+            nonlocal answered
             if message["type"] == "http.response.start":
-                method = scope["method"] if scope["method"] in _METHODS else "other"
-                self._answered[method, message["status"]] += 1
-                if AUDIT.isEnabledFor(logging.INFO) and not scope["path"].startswith("/static/"):
+                answered = message["status"]
+                self._answered[method, answered] += 1
+                headers, kept = MutableHeaders(scope=message), scope["path"].startswith("/static/")
+                for name, value in self._headers.items():
+                    headers.setdefault(name, value)
+                if not kept:
+                    headers["Cache-Control"] = "no-store"
+                if AUDIT.isEnabledFor(logging.INFO) and not kept:
                     now, address = datetime.now(UTC).isoformat(timespec="seconds"), (scope["client"] or [""])[0]
-                    line = {"time": now, "address": address, "method": method, "status": message["status"]}
+                    line = {"time": now, "address": address, "method": method, "status": answered}
                     if caller := state.get("caller"):  # the path of a stranger is a stranger's own text
                         line |= {"caller": caller.name, "role": caller.role, "path": scope["path"]}
                     AUDIT.info(json.dumps(line))
             await send(message)
 
-        await self._app(scope, receive, watched)
+        with span(method) as traced:
+            await self._app(scope, receive, watched)
+            if traced is not None:
+                route = getattr(scope.get("route"), "path_format", "")  # as declared, without names
+                traced.update_name(f"{method} {route}")
+                traced.set_attributes({"http.route": route, "http.response.status_code": answered})
 
 
 class UnexpectedErrors:

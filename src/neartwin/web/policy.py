@@ -36,7 +36,9 @@ def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
 
 def unknown(name: str) -> AccessError:
     """The refusal for a data set that does not exist and for one that the analyst may not see."""
-    return AccessError(404, "dataset", name, "is not one that you may ask", remedy="list yours at /v1/datasets")
+    return AccessError(
+        404, "dataset", name, "is not one that you may ask", remedy="look at the list of those that you may"
+    )
 
 
 def check(

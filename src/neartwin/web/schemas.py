@@ -298,6 +298,28 @@ class Raise(Target):
     reason: Annotated[str, Field(max_length=1_000)] = ""
 
 
+class BudgetWish(Target):
+    """A request for more budget.
+
+    Attributes:
+        target: The most that the holder may spend in all, what is spent included.
+        reason: The question that it is for. A curator reads it.
+        holder: "project:NAME" for the caller's project; else it is for the caller.
+    """
+
+    model_config = _closed({"target": {"epsilon": "2"}, "reason": "the yearly report"})
+    reason: str
+    holder: Text = ""
+
+
+class BudgetReply(RequestModel):
+    """A curator's answer to a request for budget. A refusal says why."""
+
+    model_config = _closed({"approve": True}, {"approve": False, "reason": "ask for less"})
+    approve: bool
+    reason: str = ""
+
+
 class Allotment(Model):
     """The amounts that one holder may spend of a data set and has spent.
 
@@ -394,13 +416,6 @@ class NewToken(Model):
     expires: str
     revoked: str
     token: str
-
-
-class SignIn(RequestModel):
-    """The token that starts a session in a browser."""
-
-    model_config = _closed({"token": "nt_0123456789abcdef_..."})
-    token: Annotated[str, Field(max_length=500)]
 
 
 class Act(Model):

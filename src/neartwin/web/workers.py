@@ -11,11 +11,13 @@ import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
 from neartwin.web.errors import as_dict, status_of
+from neartwin.web.traces import span
 
 Json = dict[str, Any]
 _START_SECONDS = 120
@@ -27,6 +29,7 @@ class _Task:
     seconds: float
     future: "Future[Json]" = field(default_factory=Future)
     started: Callable[[], None] = lambda: None
+    context: Context = field(default_factory=copy_context)  # with the span of its request
 
     @property
     def owner(self) -> str:
@@ -169,7 +172,7 @@ class Workers:
                 process = None
             process = process or self._start(number)
             task.started()
-            answer = None if process is None else _exchange(process, json.dumps(dict(task.body)) + "\n", task.seconds)
+            answer = None if process is None else task.context.run(_answer, process, task)
             if not isinstance(answer, dict):
                 _end(process)
                 process, answer = None, lost(task.body)
@@ -203,6 +206,11 @@ def lost(task: Mapping[str, Any]) -> Json:
         remedy = "ask a smaller question, or ask again in a moment"
         fault = AccessError(503, "worker", "", "ended or took too long, and nothing was spent", remedy=remedy)
     return {"refused": as_dict(fault), "status": status_of(fault)}
+
+
+def _answer(process: "subprocess.Popen[str]", task: _Task) -> object:
+    with span(f"task {task.body['do']}", dataset=str(task.body.get("dataset", ""))):
+        return _exchange(process, json.dumps(dict(task.body)) + "\n", task.seconds)
 
 
 def _exchange(process: "subprocess.Popen[str]", line: str, seconds: float) -> object:

@@ -125,8 +125,10 @@ class Reading:
 
     def newest(
         self, account: str, before: int | None, names: Iterable[str] | None = None
-    ) -> Iterator[tuple[Record, str, str | None]]:
+    ) -> Iterator[tuple[Record, str, str | None, Record | None]]:
         """The records of one account with their hashes and the states of reservations, newest first.
+
+        With `names`, a record that closes a reservation comes with that reservation's record.
 
         Args:
             account: The name of the account.
@@ -136,15 +138,19 @@ class Reading:
         Returns:
             The records.
         """
-        here, closing = schema.record.c, schema.reservation.alias().c
+        here, closing, paid = schema.record.c, schema.reservation.alias().c, schema.record.alias().c
         mine = _WITH_STATES.where(here.account == account, sa.true() if before is None else here.position < before)
         if names is not None:
-            named = sa.or_(*(here.line.contains(records.canonical(name), autoescape=True) for name in names))
-            found = sa.select(here.position).where(here.account == account, named)
-            closers = sa.select(closing.closed).where(closing.position.in_(found), closing.closed.is_not(None))
-            mine = mine.where(named | here.position.in_(closers))
+            texts = [records.canonical(name) for name in names]
+            mine = mine.add_columns(paid.position.label("of"), paid.line.label("paid"))
+            mine = mine.outerjoin(closing.closed.table, closing.closed == here.position)
+            mine = mine.outerjoin(paid.line.table, paid.position == closing.position)
+            mine = mine.where(
+                sa.or_(*(line.contains(text, autoescape=True) for line in (here.line, paid.line) for text in texts))
+            )
         for row in self._connection.execute(mine.order_by(here.position.desc())):
-            yield self._readable(row.position, row.line), row.hash, row.state
+            closed = self._readable(row.of, row.paid) if names is not None and row.of is not None else None
+            yield self._readable(row.position, row.line), row.hash, row.state, closed
 
     def lines(self) -> Iterator[tuple[int, str, str, str]]:
         """Yield every record as it lies, with a thousand at a time in memory.

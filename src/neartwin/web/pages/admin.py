@@ -10,14 +10,16 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 import neartwin.ledger as books
-from neartwin.accounting.budgets import budget_in
+from neartwin.accounting.budgets import budget_in, parts_of
 from neartwin.errors import ParameterError
 from neartwin.ledger import Head
 from neartwin.report.svg import Drawing, Figure, Line
 from neartwin.web.auth import Caller, Curator, Form, Overseer
-from neartwin.web.pages.datasets import account_budget, entries
+from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, page
+from neartwin.web.routes import datasets as routes
 from neartwin.web.routes.datasets import Named
+from neartwin.web.schemas import Target
 from neartwin.web.service import Running
 
 router = APIRouter()
@@ -28,7 +30,6 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
     """Policy, allotments and spending of one data set."""
     registered = running.directory.dataset(name)
     account = running.directory.books.account(name)
-    records = list(entries(name, caller, running))
     return page(
         request,
         "admin.html",
@@ -38,8 +39,6 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
         budget=account_budget(running.directory, registered),
         holders=account.allotments(),
         spending=_spending(account),
-        refusals=[entry for entry in records if entry["kind"] == "refuse"][:10],
-        changes=[entry for entry in records if entry["kind"] == "act"][:10],
         wishes=[wish for wish in _wishes(running) if wish.get("dataset") == name],
     )
 
@@ -47,10 +46,8 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
 @router.post("/data/{name}/allot")
 def allot(name: Named, caller: Curator, running: Running, sent: Form) -> Response:
     """Set the amount that an analyst or a project may spend."""
-    holder = first(sent, "holder")
-    if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
-        raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
-    running.directory.allot(name, holder, budget_in(first(sent, "target"), "amount"), by=caller.name)
+    amount = parts_of(budget_in(first(sent, "target"), "amount"))
+    routes.allot(name, first(sent, "holder"), Target(target=dict(amount)), caller, running)
     return RedirectResponse(address("data", name, "office"), 303)
 
 

@@ -17,19 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import BudgetError, NeartwinError
-from neartwin.report.svg import Bar, bars
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller, Form
 from neartwin.web.builder import fields, options
-from neartwin.web.builder.fields import (
-    MAX_COMPUTED_GROUPS,
-    MAX_STATISTICS,
-    AskFields,
-    GroupFields,
-    StatisticFields,
-    read,
-    start,
-)
 from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
@@ -41,9 +31,6 @@ from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
 
 router = APIRouter()
-_ROWS = 1_000  # of the made-up group on which errors are drawn
-
-
 Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupable, numeric and dated
 
 
@@ -51,9 +38,9 @@ Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupa
 async def blank(name: Named, request: Request, caller: Asker, running: Running, saved: str = "") -> Response:
     """The page with a first question, or a saved one, and its preview."""
     dataset, columns = await run_in_threadpool(_opened, running, name, caller)
-    form = start(dataset, columns["groupable"], running.directory.books.account(name).filter.kind)
+    form = fields.start(dataset, columns["groupable"], running.directory.books.account(name).filter.kind)
     for row in await run_in_threadpool(saved_for, running.directory.store, name, caller) if saved else ():
-        form = read(json.loads(row["fields"])) if row["id"] == saved else form
+        form = fields.read(json.loads(row["fields"])) if row["id"] == saved else form
     return await _page(request, running, caller, (dataset, columns, replace(form, key=secrets.token_urlsafe(12))))
 
 
@@ -62,7 +49,7 @@ async def ask(name: Named, request: Request, caller: Asker, running: Running, se
     """The page for the sent fields. The release button releases the previewed plan."""
     dataset, columns = await run_in_threadpool(_opened, running, name, caller)
     action = first(sent, "action")
-    form = _after_button(read(sent), action)
+    form = _after_button(fields.read(sent), action)
     refusal: dict[str, str] | None = None
     if action == "show":
         plan = await running.ask(question_task("plan", dataset, caller, written(form, dataset)))
@@ -93,7 +80,7 @@ def _release_place(name: str, position: int, after: dict[str, Any]) -> str:
     return address("data", name, "releases", position) + shaped
 
 
-def written(form: AskFields, dataset: Dataset) -> AskFields:
+def written(form: fields.AskFields, dataset: Dataset) -> fields.AskFields:
     """The fields with their SQL text, unless it was edited by hand.
 
     Args:
@@ -111,16 +98,16 @@ def written(form: AskFields, dataset: Dataset) -> AskFields:
     return replace(form, sql=text, written=text)
 
 
-def _after_button(form: AskFields, action: str) -> AskFields:
+def _after_button(form: fields.AskFields, action: str) -> fields.AskFields:
     """The fields after a button that adds, removes or spends. Any other button leaves them as they are."""
     verb, _, value = action.partition(":")
     statistics, groups = form.statistics, form.computed_groups
-    if action == "add" and len(statistics) < MAX_STATISTICS:
-        return replace(form, statistics=(*statistics, StatisticFields()))
+    if action == "add" and len(statistics) < fields.MAX_STATISTICS:
+        return replace(form, statistics=(*statistics, fields.StatisticFields()))
     if verb == "remove" and len(statistics) > 1:
         return replace(form, statistics=tuple(one for place, one in enumerate(statistics) if value != str(place)))
-    if action == "add-group" and len(groups) < MAX_COMPUTED_GROUPS:
-        return replace(form, computed_groups=(*groups, GroupFields()))
+    if action == "add-group" and len(groups) < fields.MAX_COMPUTED_GROUPS:
+        return replace(form, computed_groups=(*groups, fields.GroupFields()))
     if verb == "remove-group":
         return replace(form, computed_groups=tuple(one for place, one in enumerate(groups) if value != str(place)))
     if action == "fields":
@@ -142,7 +129,9 @@ async def job(identity: str, request: Request, caller: Analyst, running: Running
     return RedirectResponse(_release_place(release["dataset"], release["position"], release["after"]), 303)
 
 
-async def _release(running: Running, caller: Caller, dataset: Dataset, form: AskFields) -> Response | dict[str, str]:
+async def _release(
+    running: Running, caller: Caller, dataset: Dataset, form: fields.AskFields
+) -> Response | dict[str, str]:
     """A redirect to the release's job, or the refusal.
 
     The worker refuses a plan whose digest is not the previewed one. The page's key and the question make the request's
@@ -176,7 +165,7 @@ def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Colum
     }
 
 
-def question_task(do: str, dataset: Dataset, caller: Caller, form: AskFields) -> dict[str, Any]:
+def question_task(do: str, dataset: Dataset, caller: Caller, form: fields.AskFields) -> dict[str, Any]:
     """A worker's task.
 
     Args:
@@ -196,7 +185,7 @@ async def _page(
     request: Request,
     running: Running,
     caller: Caller,
-    subject: tuple[Dataset, Columns, AskFields],
+    subject: tuple[Dataset, Columns, fields.AskFields],
     refusal: dict[str, str] | None = None,
 ) -> Response:
     dataset, columns, form = subject
@@ -210,6 +199,7 @@ async def _page(
         refusal = refusal or as_dict(fault)
     budget = await run_in_threadpool(account_budget, running.directory, dataset, price)
     left = await run_in_threadpool(payable, running.directory, dataset, caller)
+    owed = price if price is not None and any(price.values()) else left
     affordable = plan is not None and (plan["stored"] is not None or fits(plan, left))
     if price is not None and not affordable:
         refusal = refusal or as_dict(_short_of(price, left))
@@ -225,12 +215,11 @@ async def _page(
         fields=fields,
         plan=plan,
         price="" if plan is None else price_of(plan),
-        errors=[] if plan is None else _errors(plan, dataset),
         budget=budget,
         own=[
             {"name": pool, "left": amount, "after": None if price is None else max(amount - price[pool], Fraction(0))}
             for pool, amount in left.items()
-            if amount or (price or {}).get(pool)
+            if owed.get(pool)
         ],
         code={} if plan is None else options.code(form, dataset, host(request), plan["question"].get("group_by", ())),
         affordable=affordable,
@@ -272,32 +261,3 @@ def _ways_out(refusal: dict[str, str], left: dict[str, Fraction]) -> dict[str, A
         if refusal["pool"] == "epsilon" and fits > 0:
             fitting = f"{int(fits * 10**6) / 10**6:g}"
     return refusal | {"ways": ways, "missing": missing, "fits": fitting}
-
-
-def _errors(plan: dict[str, Any], dataset: Dataset) -> list[dict[str, Any]]:
-    """Each statistic's error, drawn on a made-up group where the bounds give it a value."""
-    drawn = []
-    for place, error in enumerate(plan["errors"]):
-        part = plan["question"].get("statistics", {}).get(error["name"], {})
-        value = _made_up(part, dataset)
-        shown = {"name": error["name"], "says": error["says"], "picture": "", "share": ""}
-        if value is not None:
-            exact = error["half_width"]
-            half = float(Fraction(exact) if exact is not None else dict(map(tuple, error["by_size"])).get(_ROWS, 0.0))
-            spoken = f"{error['name']}: {value:,.6g} ± {half:,.4g} in a made-up group of {_ROWS:,} rows"
-            bar = [Bar("", value, value - half, value + half)]
-            shown["picture"] = bars(bar, name=f"error-{place}", title=error["name"], spoken=spoken, left=16, width=290)
-            shown["share"] = f"{half / abs(value):.1%} of the value" if value else ""
-        drawn.append(shown)
-    return drawn
-
-
-def _made_up(part: dict[str, Any], dataset: Dataset) -> float | None:
-    """A value that the made-up group could have, from the declared bounds alone; None without bounds."""
-    if part.get("ask") in {"count", "count_distinct_units"}:
-        return float(_ROWS)
-    declared = dataset.bounds.get(str(part.get("column")))
-    if part.get("ask") not in {"sum", "mean"} or declared is None:
-        return None
-    middle = float(declared.low + declared.high) / 2
-    return middle * _ROWS if part["ask"] == "sum" else middle

@@ -16,10 +16,8 @@ from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
 from neartwin.web.pages.budget import BudgetView, budget, shares
 from neartwin.web.pages.layout import page, short
+from neartwin.web.routes import datasets as api
 from neartwin.web.routes.datasets import Named, visible
-from neartwin.web.routes.datasets import allotments as api_allotments
-from neartwin.web.routes.datasets import dataset as api_dataset
-from neartwin.web.routes.datasets import datasets as api_datasets
 from neartwin.web.routes.ledger import Before, records
 from neartwin.web.service import Running
 
@@ -38,7 +36,7 @@ def datasets(request: Request, caller: Anyone, running: Running) -> Response:
             "share": max(shares(one.budget, one.spent).values()),
             "waiting": sum(not asked["answer"] for asked in running.directory.store.requests(one.name)),
         }
-        for one in api_datasets(caller, running)
+        for one in api.datasets(caller, running)
     ]
     return page(request, "datasets.html", caller=caller, title="Data sets", shown=shown)
 
@@ -52,11 +50,11 @@ def dataset(name: Named, request: Request, caller: Anyone, running: Running) -> 
         "dataset.html",
         caller=caller,
         title=name,
-        one=api_dataset(name, caller, running),
+        one=api.dataset(name, caller, running),
         relation=_RELATIONS[registered.neighbours],
         rule=rule,
         budget=account_budget(running.directory, registered),
-        own=api_allotments(name, caller, running),
+        own=api.allotments(name, caller, running),
         entries=list(_with_questions(running.directory, name, islice(entries(name, caller, running), 8))),
     )
 

@@ -5,6 +5,7 @@ import json
 import math
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from functools import lru_cache
@@ -18,7 +19,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from neartwin.accounting.budgets import Budget, parts_of
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
 from neartwin.web.auth import COOKIE, Caller
@@ -53,21 +53,22 @@ class RefusalPages:
         if scope["type"] != "http" or scope["path"].startswith(_PROGRAMS):
             await self._app(scope, receive, send)
             return
-        status, body = 0, b""
+        status, closes, body = 0, False, b""
 
         async def watched(message: Message) -> None:
-            nonlocal status, body
+            nonlocal status, closes, body
             if message["type"] == "http.response.start":
                 json_sent = (b"content-type", b"application/json") in message["headers"]
-                # a page costs time
-                guess = message["status"] == 429 and (b"connection", b"close") in message["headers"]
-                status = message["status"] if json_sent and not guess and message["status"] >= 400 else 0
+                closes = (b"connection", b"close") in message["headers"]
+                status = message["status"] if json_sent and message["status"] >= 400 else 0
             if not status:
                 await send(message)
             elif message["type"] == "http.response.body":
                 body += message.get("body", b"")
                 if not message.get("more_body"):
                     answer = await run_in_threadpool(_refusal, Request(scope), status, json.loads(body))
+                    if closes:
+                        answer.headers["Connection"] = "close"
                     await answer(scope, receive, send)
 
         await self._app(scope, receive, watched)
@@ -76,10 +77,10 @@ class RefusalPages:
 def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
     if status == 401:
         return to_signin(request)
-    try:
-        caller = request.app.state.service.authenticator.by_cookie(request)
-    except NeartwinError:
-        caller = None
+    caller = None
+    with suppress(NeartwinError):
+        # whoever is too fast is not looked up again
+        caller = None if status == 429 else request.app.state.service.authenticator.by_cookie(request)
     title = _TITLES.get(status, "That did not work")
     return page(request, "refused.html", status=status, caller=caller, fault=fault, title=title)
 
@@ -165,21 +166,6 @@ def short(amount: object) -> str:
     if value.denominator == 1:
         return f"{value.numerator:,}"
     return f"{float(value):.6g}"
-
-
-def decimals(target: Budget | None) -> str:
-    """A budget as text that reads back exactly: decimals of at most 12 digits, or fractions.
-
-    >>> from neartwin.accounting.budgets import approx
-    >>> decimals(approx("0.5", "1/3"))
-    'epsilon=0.5, delta=1/3'
-    """
-
-    def written(exact: str) -> str:
-        shown = f"{float(Fraction(exact)):.12g}"
-        return shown if Fraction(shown) == Fraction(exact) else exact
-
-    return "" if target is None else ", ".join(f"{name}={written(part)}" for name, part in parts_of(target).items())
 
 
 def percent_up(share: float) -> str:

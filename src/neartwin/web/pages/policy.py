@@ -13,9 +13,9 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.ledger import records
 from neartwin.web.auth import Caller, Curator, Form
-from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.datasets import Dataset, Rule, decimals
 from neartwin.web.errors import as_dict, status_of
-from neartwin.web.pages.layout import address, curl, decimals, first, host, page
+from neartwin.web.pages.layout import address, curl, first, host, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
@@ -86,68 +86,14 @@ def change(name: Named, request: Request, caller: Curator, running: Running, sen
         new_rules = tuple(map(Rule.from_dict, rules))
         running.directory.checked_policy(name, new_rules)
         if base != digest(dataset.policy):
-            raise _meanwhile(name)
+            remedy = "compare the rules below with the present ones and review them again"
+            raise AccessError(409, "policy", name, "was changed by somebody else meanwhile", remedy=remedy)
         if action == "confirm" and first(sent, "reviewed") == digest(new_rules):
             running.directory.set_policy(name, new_rules, by=caller.name, instead_of=dataset)
             return RedirectResponse(address("data", name, "office"), 303)
     except NeartwinError as refusal:
         return _form(request, caller, running, dataset, rules, base=digest(dataset.policy), fault=refusal)
     return _form(request, caller, running, dataset, rules, base=base, new_rules=new_rules)
-
-
-def _meanwhile(name: str) -> AccessError:
-    remedy = "compare the rules below with the present ones and review them again"
-    return AccessError(409, "policy", name, "was changed by somebody else meanwhile", remedy=remedy)
-
-
-_CALLED = {
-    "who": "for whom",
-    "columns": "columns that may be used",
-    "group_columns": "columns to group by",
-    "discover": "may discover groups",
-    "own_keys": "may give own keys",
-    "own_bounds": "may give own bounds",
-    "max_spend": "most a release",
-    "allotment": "first allotment",
-}
-
-
-def differences(before: tuple[Rule, ...], after: tuple[Rule, ...]) -> list[tuple[int, str]]:
-    """The changes between two policies, in words. A rule is identified by its `who`.
-
-    Args:
-        before: The old rules.
-        after: The new rules.
-
-    Returns:
-        Pairs of the rule's place among the new rules, or -1, and the change.
-    """
-    known = {rule.who: rule for rule in before}
-    changes = []
-    for place, rule in enumerate(after):
-        old = known.get(rule.who)
-        if old is None:
-            changes.append((place, f"a new rule for {rule.who}"))
-            continue
-        for name, words in _CALLED.items():
-            was, now = getattr(old, name), getattr(rule, name)
-            if was != now:
-                changes.append((place, f"{rule.who}, {words}: {_shown(name, was)} becomes {_shown(name, now)}"))
-    changes += [
-        (-1, f"the rule for {rule.who} is gone") for rule in before if rule.who not in {one.who for one in after}
-    ]
-    common = [rule.who for rule in before if rule.who in {one.who for one in after}]
-    if common != [rule.who for rule in after if rule.who in known]:
-        changes.append((-1, "the order of the rules: the first that fits decides"))
-    return changes
-
-
-def _shown(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if name in _LISTS:
-        return "all" if value is None else ", ".join(map(str, value)) or "none"  # type: ignore[call-overload]
-    return str(value) if value is not None else "no limit" if name == "max_spend" else "none"
 
 
 def digest(rules: tuple[Rule, ...]) -> str:
@@ -170,8 +116,6 @@ def _form(
         columns=running.directory.policy_columns(dataset),
         base=base,
         new_rules=new_rules,
-        differences=[] if new_rules is None else differences(dataset.policy, new_rules),
-        same=new_rules is not None and digest(new_rules) == digest(dataset.policy),
         reviewed="" if new_rules is None else digest(new_rules),
         fault=None if fault is None else as_dict(fault),
         most=MOST_RULES,

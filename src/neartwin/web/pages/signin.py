@@ -10,7 +10,6 @@ from neartwin.errors import AccessError
 from neartwin.web.auth import COOKIE, Anyone, Caller, Form, address_of
 from neartwin.web.oidc import Provider
 from neartwin.web.pages.layout import first, host, page
-from neartwin.web.routes.people import set_cookie
 from neartwin.web.service import Running
 
 router = APIRouter()
@@ -47,7 +46,7 @@ def sign_in(request: Request, running: Running, sent: Form) -> Response:
     cookie, _ = running.authenticator.sign_in(token)
     request.state.caller = Caller.of(token)
     answer = RedirectResponse("/data", 303)
-    set_cookie(answer, cookie, https=running.settings.https)
+    _set_session(answer, cookie, https=running.settings.https)
     return answer
 
 
@@ -72,13 +71,18 @@ async def back(request: Request, running: Running) -> Response:
     request.state.caller = Caller.of(token)
     answer = page(request, "signed_in.html", title="Signed in")
     answer.headers["Refresh"] = "0; url=/data"  # a redirection from another site would not carry the strict cookie
-    set_cookie(answer, cookie, https=running.settings.https)
+    _set_session(answer, cookie, https=running.settings.https)
     return answer
 
 
 def _form(request: Request, running: Running, *, status: int = 200, note: str = "", fault: str = "") -> Response:
     more = {"oidc": running.settings.oidc, "note": note, "fault": fault}
     return page(request, "signin.html", status=status, caller=None, title="Sign in", **more)
+
+
+def _set_session(response: Response, cookie: str, *, https: bool) -> None:
+    """Set a session's cookie, which scripts cannot read and other sites cannot send."""
+    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=https, path="/")
 
 
 def _provider(request: Request, running: Running) -> tuple[Provider, str]:

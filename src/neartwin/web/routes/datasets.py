@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_of
-from neartwin.errors import AccessError
+from neartwin.errors import AccessError, ParameterError
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Curator, Overseer
@@ -17,7 +17,7 @@ from neartwin.web.datasets import Dataset, JoinableTable, Rule, bounds_text, sch
 from neartwin.web.policy import rule_for
 from neartwin.web.service import Running
 
-router = APIRouter(tags=["data sets"])
+router = APIRouter(prefix="/v1", tags=["data sets"])
 Named = Annotated[str, Path(max_length=100)]
 Holder = Annotated[str, Path(max_length=200)]
 
@@ -82,7 +82,8 @@ def allotments(name: Named, caller: Anyone, running: Running) -> list[books.Allo
 @router.put("/datasets/{name}/allotments/{holder}", response_model=schemas.Allotment)
 def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> books.Allotment:
     """Set the amount that "analyst:NAME" or "project:NAME" may spend. Spent amounts stay spent."""
-    Rule(who=holder)  # its own check of what a holder is
+    if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
+        raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
     return running.directory.allot(name, holder, budget_of(wish.target, "target"), by=caller.name)
 
 

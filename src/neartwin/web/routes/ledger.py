@@ -21,7 +21,7 @@ from neartwin.web.routes.datasets import Named, own_holders, visible
 from neartwin.web.routes.questions import as_json
 from neartwin.web.service import Running
 
-router = APIRouter(tags=["ledger"])
+router = APIRouter(prefix="/v1", tags=["ledger"])
 Position = Annotated[int, Path(ge=1, le=2**53)]
 Before = Annotated[int | None, Query(ge=1, le=2**53, description="Only records below this position.")]
 Most = Annotated[int, Query(ge=1, le=1_000, description="The most records of one answer.")]

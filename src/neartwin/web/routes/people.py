@@ -1,35 +1,18 @@
-"""Routes of people: sessions and tokens."""
+"""Routes of people: who the caller is, and tokens."""
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path
 
 from neartwin.errors import AccessError
 from neartwin.web import schemas
-from neartwin.web.auth import COOKIE, Anyone, Caller, Curator, Overseer, address_of
+from neartwin.web.auth import Anyone, Caller, Curator, Overseer
 from neartwin.web.service import Running
 from neartwin.web.tokens import Token
 
-router = APIRouter()
+router = APIRouter(prefix="/v1")
 TokenId = Annotated[str, Path(max_length=100)]
-
-
-@router.post("/session", tags=["people"])
-def sign_in(wish: schemas.SignIn, request: Request, response: Response, running: Running) -> Caller:
-    """Exchange a token for a browser's session: a cookie that scripts cannot read and other sites cannot send."""
-    token = running.authenticator.by_token(wish.token, address_of(request))
-    cookie, csrf = running.authenticator.sign_in(token)
-    set_cookie(response, cookie, https=running.settings.https)
-    request.state.caller = Caller.of(token, csrf)
-    return Caller.of(token, csrf)
-
-
-@router.delete("/session", tags=["people"], status_code=204)
-def sign_out(_: Anyone, request: Request, response: Response, running: Running) -> None:
-    """End a browser's session. Its cookie is then invalid."""
-    running.authenticator.sign_out(request.cookies.get(COOKIE, ""))
-    response.delete_cookie(COOKIE, path="/")
 
 
 @router.get("/me", tags=["people"])
@@ -56,9 +39,3 @@ def revoke(identity: TokenId, caller: Curator, running: Running) -> None:
     """Revoke a token, and end the sessions that it started."""
     if not running.directory.store.revoke(identity, by=caller.name):
         raise AccessError(404, "token", identity, "is not one of this service", remedy="list them at /v1/tokens")
-
-
-def set_cookie(response: Response, cookie: str, *, https: bool) -> None:
-    """Set a session's cookie. Every cookie is set here."""
-    flags: dict[str, Any] = {"httponly": True, "samesite": "strict", "secure": https, "path": "/"}
-    response.set_cookie(COOKIE, cookie, **flags)

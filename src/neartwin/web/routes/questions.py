@@ -15,7 +15,7 @@ from neartwin.web.jobs import Job
 from neartwin.web.routes.datasets import Named
 from neartwin.web.service import Running
 
-router = APIRouter(tags=["questions"])
+router = APIRouter(prefix="/v1", tags=["questions"])
 Key = Annotated[
     str,
     Header(

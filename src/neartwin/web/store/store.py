@@ -29,11 +29,6 @@ from neartwin.web.tokens import Token
 # what every request asks
 _DATASET = Statement(sa.select(schema.dataset.c.body).where(schema.dataset.c.name == sa.bindparam("its_name")))
 _TOKEN = Statement(sa.select(schema.token).where(schema.token.c.id == sa.bindparam("its_id")))
-_job, _its_id = schema.job.c, sa.bindparam("its_id", type_=sa.Text)
-_JOB = Statement(sa.select(_job.owner, _job.outcome, _job.seen).where(_job.id == _its_id))
-_ADD_JOB = Statement(sa.insert(schema.job))
-_ENDED = {"outcome": sa.bindparam("its_outcome", type_=sa.Text), "seen": sa.bindparam("its_time", type_=sa.Float)}
-_END_JOB = Statement(sa.update(schema.job).where(_job.id == _its_id).values(**_ENDED))
 _JOB_SECONDS = 3600  # that a job is remembered
 _SESSIONS = 20  # of one token at a time; a new one ends the oldest
 
@@ -224,12 +219,13 @@ class Store:
     def put_job(self, identity: str, owner: str) -> None:
         """Let every process of the service know of a job under way. It costs no wait for the disk: the ledger keeps answers."""
         with self._database.connection(writes=True, durable=False) as connection:
-            _ADD_JOB.rows(connection, id=identity, owner=owner, outcome="", seen=time.time())
+            connection.execute(sa.insert(schema.job).values(id=identity, owner=owner, outcome="", seen=time.time()))
 
     def end_job(self, identity: str, outcome: str) -> None:
         """Let every process of the service know the outcome of a job, as JSON."""
         with self._database.connection(writes=True, durable=False) as connection:
-            _END_JOB.rows(connection, its_id=identity, its_outcome=outcome, its_time=time.time())
+            here = sa.update(schema.job).where(schema.job.c.id == identity)
+            connection.execute(here.values(outcome=outcome, seen=time.time()))
 
     def touch_jobs(self, identities: Sequence[str]) -> None:
         """Say that jobs under way are alive, and forget those of long ago."""
@@ -241,8 +237,8 @@ class Store:
     def job(self, identity: str) -> tuple[str, str, float] | None:
         """A job's owner, its outcome, and how many seconds ago its process was alive; or None."""
         with self._database.connection(writes=False) as connection:
-            row = _JOB.row(connection, its_id=identity)
-        return None if row is None else (row[0], row[1], time.time() - row[2])
+            row = connection.execute(sa.select(schema.job).where(schema.job.c.id == identity)).one_or_none()
+        return None if row is None else (row.owner, row.outcome, time.time() - row.seen)
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
