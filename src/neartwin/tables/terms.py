@@ -235,25 +235,6 @@ def check_term(term: Term) -> None:
         raise _too_large()
 
 
-def check_bins(term: Term, text: str, bins: int) -> None:
-    """Refuse a search among many bins if the value is too large when written out.
-
-    Args:
-        term: The search; its first part belongs to no bin.
-        text: The value, for the error.
-        bins: Number of bins.
-
-    Raises:
-        QueryError: The term is too large.
-    """
-    (size, _), (apart, _) = _measured(term, {}), _measured(term.parts[0], {})
-    if size > _MOST_TERMS:
-        raise QueryError(
-            f"{bins} bins of {text!r} are too many for one statement, where each names the value; take at most "
-            f"{bins * max(_MOST_TERMS - apart, 0) // (size - apart)}, or a shorter expression"
-        )
-
-
 def _too_large() -> QueryError:
     return QueryError(
         f"the expression is too large: at most {_MOST_TERMS} operations, nested at most {_DEEPEST} deep; "
