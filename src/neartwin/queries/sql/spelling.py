@@ -272,8 +272,8 @@ def _shortened(node: exp.Expr) -> exp.Expr:
             return exp.case().when(node.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
         case exp.Mul(expression=exp.Interval(this=exp.Literal() as length) as one):
             return exp.Interval(this=exp.paren(node.this * exp.Literal.number(length.name)), unit=one.args["unit"])
-        case exp.Paren(this=exp.Interval()):
-            return node.this
+        case exp.Paren(this=exp.Interval() as length):
+            return length
         case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if (
             isinstance(node.this, exp.Sub) and node.expression.text("unit").lower().removesuffix("s") in SECONDS
         ):
