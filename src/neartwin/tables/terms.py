@@ -29,7 +29,8 @@ Nothing here is text of a user: names and literals are values.
 | tointeger tonumber todate totimestamp | a text of the right shape | what it states; NULL for a day that its month lacks |
 | midnight | a date | the start of the day |
 | hour start, minute start, second start | a time | the start of its hour, minute or second |
-| shift | a time | moved by months and seconds; a day that the month lacks becomes its last |
+| months later, seconds later | a time, a number | moved by so many; a day that the month lacks becomes its last |
+| datefromparts | three whole numbers | the day of a year, month and day of the month; NULL for one that is not there |
 | trunc | a date or time | the first day of its year, quarter, month or week |
 | date | a time | its day |
 | days | two dates | the first less the second, in days |
