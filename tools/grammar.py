@@ -90,8 +90,11 @@ FREE = {
         "SELECT town, COUNT(*) AS n, COUNT(*) > 5 AS many FROM visits GROUP BY town", TOWNS,
     ),
     "constants beside statistics": ("SELECT town, COUNT(*) AS n, 7 AS seven FROM visits GROUP BY town", TOWNS),
-    "values cut at 0": ("SELECT town, GREATEST(COUNT(*), 0) AS n FROM visits GROUP BY town", TOWNS),
-    "values that only grow": ("SELECT town, MONOTONE(COUNT(*)) AS n FROM visits GROUP BY town", TOWNS),
+    "values cut at 0": ("SELECT town, COUNT(*) AS n, GREATEST(COUNT(*), 0) AS cut FROM visits GROUP BY town", TOWNS),
+    "places of groups: RANK, DENSE_RANK, ROW_NUMBER": (
+        "SELECT town, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY town", TOWNS,
+    ),
+    "conditions on places: QUALIFY": (f"{TOWNS} QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) <= 2", TOWNS),
 }  # fmt: skip
 PAID = {
     "the first and last day, and the first letters of the least text": (

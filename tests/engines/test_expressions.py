@@ -119,8 +119,15 @@ FUNCTIONS += [
     "(day + INTERVAL 3 WEEKS) - day + (day - INTERVAL 2000 YEARS - DATE '2000-01-01')",
     "minute(CAST(day AS TIMESTAMP)) + (CAST(CAST(day AS TIMESTAMP) AS DATE) - DATE '2000-01-01')",
     "length(strftime(seen, '%d.%m.%Y %H') || strftime(day, '%Y%m'))",
+    "day(day + INTERVAL (year - 2024) MONTH) + minute(seen - INTERVAL (year * 1000) SECOND)",
+    "year(day + INTERVAL (year * 3) QUARTER) + year(seen - INTERVAL (paid * 1e9) WEEK) + hour(day - INTERVAL (year) HOUR)",
+    "make_date(year, year % 13, year % 33) - DATE '2024-01-01'",
+    "make_date(CAST(paid AS INT), CAST(paid / 7 AS INT), 1) - make_date(2024, year - 2022, 29)",
+    "last_day(day) - last_day(seen)",
+    "length(strftime(seen, '%b %B %a %A %Q %G-%V %j %u %w %y %-m %-d %-H'))",
 ]
 TESTS += [
+    "strftime(day, '%G-%V %j') = '2020-53 003' OR strftime(seen, '%a %-d %B %y') = 'Sun 3 January 21'",
     "strftime(day, '%Y-%m') = '2024-02' OR strftime(seen, '%d.%m.%Y %H:%M') = '03.01.2021 12:00'",
     "regexp_matches(town, '^[A-Z]l') OR regexp_matches(town, '(?:o|ö).?n$')",
     "regexp_matches(town, '[^a-z ]{2}') OR regexp_matches(town, '\\w\\\\.\\s?')",

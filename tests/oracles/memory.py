@@ -198,7 +198,9 @@ _OTHERS: dict[str, Callable[[Term, list[Any]], Any]] = {
     "hour start": lambda _, parts: parts[0].replace(minute=0, second=0, microsecond=0),
     "minute start": lambda _, parts: parts[0].replace(second=0, microsecond=0),
     "second start": lambda _, parts: parts[0].replace(microsecond=0),
-    "shift": lambda term, parts: _shifted(parts[0], *term.value),
+    "months later": lambda _, parts: _shifted(parts[0], int(parts[1]), 0),
+    "seconds later": lambda _, parts: _shifted(parts[0], 0, int(parts[1])),
+    "datefromparts": lambda _, parts: _day_of("{:04}-{:02}-{:02}".format(*parts)),
     "timetext": lambda _, parts: parts[0].replace(microsecond=0).isoformat(" "),
 }
 

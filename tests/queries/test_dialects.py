@@ -90,6 +90,36 @@ MEANT = [
     ("mysql", "CAST(x AS DECIMAL)", "round(x)"),
     ("duckdb", "DATE_TRUNC('month', CAST(a AS DATE))", "date_trunc('month', CAST(a AS DATE))"),
     ("tsql", "ok = 1", "ok"),
+    ("mysql", "DATE(DATE_SUB(a, INTERVAL DAYOFMONTH(a) - 1 DAY))", "date_trunc('month', a)"),
+    ("mysql", "DATE(DATE_SUB(a, INTERVAL DAYOFWEEK(a) - 1 DAY))", "a::DATE - dayofweek(a)::INT"),
+    ("mysql", "DATE(DATE_SUB(a, INTERVAL DAYOFWEEK(DATE_SUB(a, INTERVAL 1 DAY)) - 1 DAY))", "date_trunc('week', a)"),
+    ("mysql", "MAKEDATE(YEAR(a), 1) + INTERVAL QUARTER(a) QUARTER - INTERVAL 1 QUARTER", "date_trunc('quarter', a)"),
+    ("mysql", "STR_TO_DATE(CONCAT(DATE_FORMAT(a, '%Y-%m'), '-01'), '%Y-%m-%d')", "date_trunc('month', a)"),
+    ("mysql", "STR_TO_DATE(CONCAT(YEAR(a), '-', ((QUARTER(a) * 3) - 2), '-01'), '%Y-%m-%d')", "date_trunc('quarter', a)"),
+    ("mysql", "STR_TO_DATE(CONCAT(YEARWEEK(a), ' Sunday'), '%X%V %W')", "a::DATE - dayofweek(a)::INT"),
+    ("mysql", "DATE_ADD(DATE(a), INTERVAL HOUR(a) HOUR)", "date_trunc('hour', a)"),
+    ("mysql", "WEEK(d)", "strftime(d, '%U')::INT"),
+    ("mysql", "DATE_FORMAT(a, '%b %e, %Y')", "strftime(a, '%b %-d, %Y')"),
+    ("bigquery", "EXTRACT(WEEK FROM d)", "strftime(d, '%U')::INT"),
+    ("bigquery", "FORMAT_DATE('%Y-Q%Q', d)", "year(d) || '-Q' || quarter(d)"),
+    ("bigquery", "DATE_SUB(d, INTERVAL EXTRACT(DAY FROM d) - 1 DAY)", "date_trunc('month', d)"),
+    ("tsql", "DATEPART(week, d)", "(dayofyear(d) - 1 + dayofweek(date_trunc('year', d))) // 7 + 1"),
+    ("tsql", "DATETRUNC(week, d)", "d - dayofweek(d)::INT"),
+    ("tsql", "DATEDIFF(week, a, b)",
+     "date_diff('week', date_trunc('week', a + INTERVAL 1 DAY), date_trunc('week', b + INTERVAL 1 DAY))"),
+    ("tsql", "DATEADD(month, DATEDIFF(month, 0, a), 0)", "date_trunc('month', a)"),
+    ("tsql", "DATEADD(second, DATEDIFF(second, '2000-01-01', a), '2000-01-01')", "date_trunc('second', a)"),
+    ("tsql", "DATEFROMPARTS(YEAR(a), MONTH(a), 1)", "date_trunc('month', a)"),
+    ("tsql", "DATENAME(month, a)", "monthname(a)"),
+    ("postgres", "to_char(a, 'YYYY-\"Q\"Q')", "year(a) || '-Q' || quarter(a)"),
+    ("postgres", "to_char(a, 'Dy FMMonth IYYY-IW')", "strftime(a, '%a %B %G-%V')"),
+    ("postgres", "d - EXTRACT(dow FROM d)::int * INTERVAL '1 day'", "d - dayofweek(d)::INT"),
+    ("snowflake", "TO_CHAR(a, 'MON YYYY')", "strftime(a, '%b %Y')"),
+    ("snowflake", "DATEADD('month', DATEDIFF('month', '2000-01-01'::DATE, a), '2000-01-01'::DATE)", "date_trunc('month', a)"),
+    ("spark", "date_format(a, 'E, MMMM d')", "strftime(a, '%a, %B %-d')"),
+    ("redshift", "DATEADD(day, -DATE_PART(dow, a)::int, DATE_TRUNC('day', a))", "a::DATE - dayofweek(a)::INT"),
+    ("duckdb", "make_date(2024, w, v * 10)", "TRY(make_date(2024, w, v * 10))"),
+    ("duckdb", "last_day(a)", "last_day(a)"),
     ("tsql", "t IN (N'Ulm', 'x-y')", "t IN ('Ulm', 'x-y')"),
     ("tsql", "DATEADD(day, -7, d)", "d - 7"),
     ("spark", "date_sub(d, 7)", "d - 7"),
@@ -116,9 +146,11 @@ def test_words_of_a_dialect_have_the_dialects_meaning(dialect, written, meant):
 @pytest.mark.parametrize(
     ("dialect", "written", "says"),
     [
-        ("tsql", "DATEPART(week, d) = 3", "in tsql weeks start on Sunday; write EXTRACT(ISOWEEK FROM d)"),
-        ("bigquery", "EXTRACT(WEEK FROM d) = 3", "weeks start on Sunday"),
-        ("tsql", "DATEDIFF(week, a, b) = 3", "write DATEDIFF(day, a, b) / 7"),
+        ("postgres", "to_char(a, 'MON YYYY') = 'x'", "letters of its format are parts of a date; write FMMonth"),
+        ("postgres", "to_char(a, 'D') = '1'", "parts of a date"),
+        ("spark", "date_format(a, 'yyyy-ww') = 'x'", "parts of a date"),
+        ("mysql", "DATE_FORMAT(a, '%u') = '03'", "formats are made of %Y"),
+        ("mysql", "STR_TO_DATE(t, '%d/%m/%Y') = d", "is not allowed in a row expression"),
         ("databricks", "DATEDIFF(MONTH, a, b) = 3", "a month counts once it went by; write 12 * (YEAR(b)"),
         ("tsql", "t LIKE '[a-c]%'", "a class of letters"),
         ("spark", "substr(t, 0, 3) = 'a'", "places start at 1"),
@@ -144,16 +176,20 @@ def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, say
         ("SELECT SUM(DISTINCT w) FROM given", "one person can change which values are distinct"),
         ("SELECT COUNT(*) FROM given WHERE RANDOM() < 0.5", "a sample of rows is no safer"),
         (
-            "SELECT t, COUNT(*) FROM given GROUP BY t QUALIFY RANK() OVER (ORDER BY COUNT(*)) < 3",
-            "write ORDER BY and LIMIT",
+            "SELECT t, COUNT(*) FROM given GROUP BY t HAVING COUNT(*) > 1 QUALIFY RANK() OVER (ORDER BY COUNT(*)) < 3",
+            "beside HAVING",
         ),
         (
-            "SELECT t, RANK() OVER (ORDER BY COUNT(*) DESC) FROM given GROUP BY t",
+            "SELECT t, NTILE(4) OVER (ORDER BY COUNT(*) DESC) FROM given GROUP BY t",
             "places follow from the order of the release",
         ),
         (
             "SELECT COUNT(*) FROM given JOIN (SELECT t AS b FROM given GROUP BY t ORDER BY COUNT(*) DESC LIMIT 5) s ON t = b",
             "ask the largest groups first and write them in WHERE",
+        ),
+        (
+            "SELECT COUNT(*) FROM given g JOIN (SELECT who, t FROM given GROUP BY who, t) q ON g.t IS NOT DISTINCT FROM q.t",
+            "is not an equality of two columns",
         ),
         ("SELECT COUNT(*) / (SELECT COUNT(*) FROM given) FROM given", "the answer of a subquery as a number"),
         ("SELECT COUNT(*) FROM given WHERE t IN (" + "'a', " * 20_000 + "'b')", "too long"),
@@ -162,6 +198,22 @@ def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, say
 def test_refusals_name_what_they_refuse(text, says):
     with pytest.raises(QueryError, match=says):
         nt.from_sql(text, nt.table(TABLE, unit="who", name="given"), dialect="tsql" if "TOP" in text else "duckdb")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "written", "meant"),
+    [
+        ("snowflake", "RATIO_TO_REPORT(SUM(w)) OVER ()", "SUM(w) / SUM(SUM(w)) OVER ()"),
+        ("bigquery", "APPROX_QUANTILES(w, 100)[OFFSET(25)]", "QUANTILE_CONT(w, 0.25)"),
+        ("spark", "percentile_approx(w, 0.9)", "QUANTILE_CONT(w, 0.9)"),
+        ("trino", "approx_distinct(who)", "COUNT(DISTINCT who)"),
+    ],
+)
+def test_statistics_of_a_dialect_are_the_same_question(dialect, written, meant):
+    rows = nt.table(TABLE, unit="who", name="given", columns={"w": nt.bounds(-20, 20, 1)})
+    of = lambda text: f"SELECT t, {text} AS c FROM given GROUP BY t"  # noqa: E731
+    assert nt.from_sql(of(written), rows, dialect=dialect) == nt.from_sql(of(meant), rows)
+    assert nt.from_sql(of(written), rows, dialect=dialect) != nt.from_sql(of("COUNT(*)"), rows)
 
 
 def test_groups_of_numbers_are_refused_with_a_line_that_is_read():

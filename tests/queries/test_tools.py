@@ -110,6 +110,11 @@ EQUAL = [
      "SELECT city, SUM(amount) / COUNT(*) AS each FROM purchases GROUP BY city HAVING COUNT(*) > 5 ORDER BY 2 DESC LIMIT 2"),
     ("SELECT c, n, n / SUM(n) OVER () AS part FROM (SELECT city AS c, COUNT(*) AS n FROM purchases GROUP BY 1) t",
      "SELECT city AS c, COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS part FROM purchases GROUP BY city"),
+    ("SELECT APPROX_QUANTILE(amount, 0.5) FROM purchases", "SELECT QUANTILE_CONT(amount, 0.5) FROM purchases"),
+    (("SELECT COUNT(*) FROM purchases p JOIN (SELECT customer_id, COUNT(*) AS n FROM purchases GROUP BY customer_id) t "
+      "ON p.customer_id IS NOT DISTINCT FROM t.customer_id"),
+     ("SELECT COUNT(*) FROM purchases p JOIN (SELECT customer_id, COUNT(*) AS n FROM purchases GROUP BY customer_id) t "
+      "ON p.customer_id = t.customer_id")),
     ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM purchases",
      "SELECT QUANTILE_CONT(amount, 0.5) FROM purchases"),
 ]  # fmt: skip

@@ -111,18 +111,6 @@ def test_unreleased_column_cannot_order_or_filter(visits, clause, says):
         nt.from_sql(f"{SELECT} {clause}", visits, keys=KEYS)
 
 
-def test_explain_in_sql_is_refused_with_the_line_that_explains(book, visits):
-    account = book.open(visits, nt.pure(1))
-    made = account.plan(nt.from_sql(SELECT, visits, keys=KEYS), **LIMITS)
-    with pytest.raises(QueryError, match=r"write account.plan\(nt.from_sql\(text, rows\), ...\).explain\(\)"):
-        account.sql(f" explain {SELECT}", visits, keys=KEYS, **LIMITS)
-    assert str(made.explain()).startswith("release of 'visits'")
-    assert account.remaining == {"epsilon": 1}
-    for text in (f"EXPLAIN ANALYZE {SELECT}", "EXPLAIN DELETE FROM visits", "EXPLAIN"):
-        with pytest.raises(QueryError, match="takes a SELECT and no options"):
-            account.sql(text, visits, keys=KEYS, **LIMITS)
-
-
 @pytest.fixture
 def release(book, visits):
     return book.open(visits, nt.pure(1)).sql(SELECT, visits, keys=KEYS, **LIMITS)

@@ -1,7 +1,9 @@
-"""Ratios, values cut at 0 and values that only grow, said in SQL: what the same steps give in Python, for nothing more."""
+"""Ratios, values cut at 0 and windows over the groups, said in SQL: what the same steps give in Python, for nothing more."""
 
 import json
+from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import QueryError
+from neartwin.queries.query import PostProcessing
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.releases.release import Release
 
@@ -117,31 +120,73 @@ def test_ratio_over_a_possible_zero_has_no_bar_and_is_written_as_json(account):
     assert Release.from_json(json.dumps(json.loads(found.to_json()), allow_nan=False)) == found
 
 
-def test_counts_are_cut_at_0_and_made_monotone_as_in_python(account):
-    asked = "SELECT town, {} AS n FROM visits GROUP BY town"
-    plain = account.sql(asked.format("COUNT(*)"), keys=KEYS, **LIMITS)
-    assert account.sql(asked.format("GREATEST(0, COUNT(*))"), keys=KEYS, **LIMITS) == plain.non_negative("n")
-    assert account.sql(asked.format("MONOTONE(COUNT(*))"), keys=KEYS, **LIMITS) == plain.monotone("n")
-    falling = "GREATEST(MONOTONE(COUNT(*), 'decreasing'), 0)"
-    assert account.sql(asked.format(falling), keys=KEYS, **LIMITS) == plain.monotone(
-        "n", increasing=False
-    ).non_negative("n")
-    assert account.remaining == {"epsilon": 0}
-    both = nt.from_sql(
-        "SELECT town, COUNT(*) AS raw, GREATEST(COUNT(*), 0) AS n FROM visits GROUP BY town", account.rows, keys=KEYS
+def test_counts_are_cut_at_0_as_in_python(account):
+    asked = "SELECT town, COUNT(*) AS n, {} AS m FROM visits GROUP BY town"
+    limits = LIMITS | {"spend": nt.pure("0.05")}  # wide bars
+    plain = account.sql(asked.format("1"), keys=KEYS, **limits)
+    cut = plain.non_negative("n")["n"]
+    for written in ("GREATEST(0, COUNT(*))", "-LEAST(0, -COUNT(*))"):
+        found = account.sql(asked.format(written), keys=KEYS, **limits)["m"]
+        assert (found.values, found.lower, found.upper) == (cut.values, cut.lower, cut.upper)
+    assert cut.lower != plain["n"].lower  # at nowhere the bar goes below 0
+    assert account.remaining == {"epsilon": SURE - nt.pure("0.05").epsilon}
+
+
+WINDOWS = [  # over the groups, which DuckDB counts on the rows
+    ("SELECT town, big, n, RANK() OVER (ORDER BY n DESC) AS r FROM t", ""),
+    ("SELECT town, big, n, ROW_NUMBER() OVER (PARTITION BY big ORDER BY n) AS r FROM t", ""),
+    (
+        "SELECT town, big, n, DENSE_RANK() OVER (ORDER BY ROUND(n / 99)) AS r, RANK() OVER (ORDER BY ROUND(n / 99)) AS s FROM t",
+        "",
+    ),
+    ("SELECT town, big, n, n / SUM(n) OVER () AS p FROM t WHERE n > 300", ""),
+    ("SELECT town, big, n, n / SUM(n) OVER (PARTITION BY big) AS p FROM t", ""),
+    ("SELECT town, big, n, total / SUM(total) OVER (PARTITION BY big) AS p FROM t QUALIFY p > 0.33", ""),
+    ("SELECT town, big, n FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY big ORDER BY total DESC) = 1", ""),
+    (
+        "SELECT town, big, n FROM (SELECT town, big, n, RANK() OVER (ORDER BY n DESC) AS r FROM t) AS u WHERE r <= 2 AND n > 300",
+        "",
+    ),
+    ("SELECT town, big, n, n - SUM(n) OVER () / 5 AS d FROM t WHERE n > 500", "QUALIFY"),
+]
+
+
+@pytest.mark.parametrize(("outer", "unlike"), WINDOWS)
+def test_windows_over_groups_are_those_of_sql(account, place, outer, unlike):
+    keys = {"town": ["Ulm", "Bonn", "Trier"], "big": [False, True]}
+    inner = "SELECT town, paid > 10 AS big, COUNT(*) AS n, SUM(paid) AS total FROM visits GROUP BY town, paid > 10"
+    with duckdb.connect() as connection:
+        connection.execute(f"CREATE TABLE t AS {inner.replace('visits', repr(str(place)))}")
+        truth = connection.sql(outer).to_arrow_table()
+        if unlike:  # the near miss: the window over all groups
+            other = connection.sql(outer.replace("WHERE", unlike)).to_arrow_table()
+            assert len(truth) == len(other) > 0
+            assert truth != other
+    limits = LIMITS | {"limits": nt.limits(max_rows_per_group=20, max_groups=6)}
+    release = account.sql(outer.replace("FROM t", f"FROM ({inner}) AS t"), keys=keys, **limits)
+    found, wanted = (
+        sorted(table.select(truth.column_names).to_pylist(), key=lambda row: (row["town"], row["big"]))
+        for table in (release.to_arrow(), truth)
     )
-    assert both.after.non_negative == ("n",)
+    assert len(truth) > 1
+    for row, true in zip(found, wanted, strict=True):
+        assert row == {name: v if isinstance(v, str) else pytest.approx(float(v), abs=1e-3) for name, v in true.items()}
+    for statistic in release.statistics:
+        if statistic.name in {"r", "s"} and "PARTITION" not in outer:
+            assert (set(statistic.lower), max(statistic.upper)) == ({1.0}, 6.0)
 
 
-def test_running_totals_can_be_made_to_grow(account):
-    text = "SELECT width_bucket(paid, 0, 40, 20) AS b, {} AS n FROM visits GROUP BY b"
-    total = "SUM(COUNT(*)) OVER (ORDER BY b)"
-    limits = {"spend": nt.pure("0.01"), "limits": nt.limits(max_rows_per_group=6, max_groups=6)}
-    plain = account.sql(text.format(total), **limits)
-    grown = account.sql(text.format(f"MONOTONE({total})"), **limits)
-    assert grown == plain.monotone("n")
-    assert list(grown["n"].values) == sorted(grown["n"].values) != list(plain["n"].values)
-    assert account.remaining == {"epsilon": SURE - nt.pure("0.01").epsilon}
+def test_a_bar_of_a_share_within_a_part_is_that_of_the_part_alone(account):
+    keys = {"town": ["Ulm", "Bonn"], "big": [False, True]}
+    asked = "SELECT town, paid > 10 AS big, COUNT(*) AS n, {} AS p FROM visits GROUP BY town, paid > 10"
+    limits = {"spend": nt.pure("0.5"), "limits": nt.limits(max_rows_per_group=6, max_groups=4)}
+    within = account.sql(asked.format("COUNT(*) / SUM(COUNT(*)) OVER (PARTITION BY paid > 10)"), keys=keys, **limits)
+    plain = account.sql(asked.format("1"), keys=keys, **limits)
+    for big in (False, True):
+        part = plain.having(f"big = {big}").computed("share", "n / SUM(n) OVER ()")["share"]
+        places = [i for i, key in enumerate(within.keys) if key[1] is big]
+        for ends in ("values", "lower", "upper"):
+            assert [getattr(within["p"], ends)[i] for i in places] == pytest.approx(getattr(part, ends))
 
 
 @pytest.mark.parametrize(
@@ -150,14 +195,13 @@ def test_running_totals_can_be_made_to_grow(account):
         ("SUM(paid) || 5 AS e", "not understood"),
         ("COALESCE(SUM(paid), town) AS e", "no statistic of the result"),
         ("ROUND(SUM(paid), COUNT(*)) AS e", "after aggregation"),
-        ("SUM(COUNT(*)) OVER (PARTITION BY town) AS e", "not understood"),
-        ("REGRESSION(paid, clip(who, 0, 700)) / COUNT(*) AS e", "not a single statistic"),
-        ("GREATEST(COUNT(*), 3) AS e", "GREATEST\\(COUNT\\(\\*\\), 0\\)"),
-        ("GREATEST(COUNT(*), SUM(paid)) AS e", "of one statistic"),
-        ("MONOTONE(COUNT(*), 'up') AS e", "'decreasing'"),
-        ("MONOTONE(SUM(paid) / COUNT(*)) AS e", "of one statistic"),
-        ("MONOTONE(town) AS e", "not understood"),
-        ("MONOTONE(REGR_SLOPE(paid, clip(who, 0, 700))) AS e", "no finite bar"),
+        ("SUM(COUNT(*)) OVER (PARTITION BY paid) AS e", "single statistic|not understood"),
+        ("RANK() OVER (PARTITION BY town ORDER BY COUNT(*)) / SUM(COUNT(*)) OVER () AS e", "share one PARTITION BY"),
+        ("RANK() OVER (ORDER BY town) AS e", "not understood|no statistic"),
+        ("NTILE(4) OVER (ORDER BY COUNT(*)) AS e", "places follow"),
+        ("REGRESSION(paid, clip(who, 0, 700)) / COUNT(*) AS e", "a single statistic"),
+        ("MONOTONE(COUNT(*)) AS e", "write release.monotone"),
+        ("SUM(COUNT(*)) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) / COUNT(*) AS e", "after aggregation"),
         ("SUM(paid) / COUNT(*) AS town", "two columns"),
         ("SUM(paid) / COUNT(*) AS e, COUNT(*) / SUM(paid) AS e", "two columns"),
     ],
@@ -168,12 +212,10 @@ def test_malformed_ratio_or_shape_is_refused_before_any_spend(account, selected,
     assert account.remaining == {"epsilon": SURE}
 
 
-def test_a_ratio_of_having_is_released_beside_it_and_no_shape(account):
+def test_a_ratio_of_having_is_released_beside_it(account):
     for clause in ("HAVING SUM(paid) / COUNT(*) > 3", "ORDER BY SUM(paid) / COUNT(*)"):
         query = nt.from_sql(f"{SELECT} FROM visits GROUP BY town {clause}", account.rows, keys=KEYS)
         assert [name for name, _ in query.after.computed] == ["SUM(paid) / COUNT(*)"]
-    with pytest.raises(QueryError, match="is no column of the SELECT"):
-        account.sql(f"{SELECT} FROM visits GROUP BY town ORDER BY MONOTONE(COUNT(*))", keys=KEYS, **LIMITS)
 
 
 def test_the_counts_of_a_histogram_are_what_having_and_order_by_name(account):
@@ -186,22 +228,28 @@ def test_the_counts_of_a_histogram_are_what_having_and_order_by_name(account):
     assert account.sql(f"{asked} HAVING count > 100 ORDER BY count DESC LIMIT 2", **limits) == (
         plain.having("count > 100").order_by(("count", True)).limit(2)
     )
-    assert account.sql("SELECT GREATEST(HISTOGRAM(paid, [0, 10, 15, 40]), 0) AS h FROM visits", **limits) == (
-        plain.non_negative("count")
-    )
 
 
 def test_ratios_and_shapes_have_a_written_form_that_reads_back(visits):
-    text = (
-        "SELECT town, MONOTONE(COUNT(*), 'decreasing') AS n, GREATEST(SUM(paid), 0) AS total, SUM(paid) / COUNT(*) AS each "
-        "FROM visits GROUP BY town HAVING each > 2 ORDER BY each DESC"
-    )
+    text = f"{SELECT}, SUM(paid) / COUNT(*) AS each FROM visits GROUP BY town HAVING each > 2 ORDER BY each DESC"
     question = nt.from_sql(text, visits, keys=KEYS)
+    shapes = PostProcessing(monotone=(("n", False),), non_negative=("total",))
+    question = replace(
+        question,
+        after=replace(question.after, **{name: getattr(shapes, name) for name in ("monotone", "non_negative")}),
+    )
     form = form_of(question)
     assert form["after"] == {
         "monotone": {"n": "decreasing"}, "non_negative": ["total"], "computed": {"each": '"total" / "n"'},
         "having": "each > 2", "order_by": [["each", True]],
     }  # fmt: skip
+    slope = form_of(
+        nt.from_sql(
+            "SELECT town, REGR_SLOPE(paid, clip(who, 0, 700)) AS e FROM visits GROUP BY town", visits, keys=KEYS
+        )
+    )
+    with pytest.raises(QueryError, match="no finite bar"):
+        question_of(slope | {"after": {"monotone": {"e": "increasing"}}}, visits)
     assert question_of(json.loads(json.dumps(form)), visits) == question
     for wrong in (
         {"computed": {"each": "total / paid"}}, {"computed": {"n": "total / n"}}, {"computed": {"each": ["total"]}},

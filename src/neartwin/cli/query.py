@@ -15,7 +15,6 @@ from neartwin.cli.output import report_errors, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
 from neartwin.planning.pilots import with_private_range
 from neartwin.queries.open import table as open_table
-from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, SeriesProposal, open_ledger
 from neartwin.statistics.clipping import read_range
@@ -47,16 +46,9 @@ _question_options = options.together(
 def query(*, as_json: bool, out: str | None, table_out: str | None, **arguments: Any) -> None:
     """Ask a table a question in SQL, and pay from a ledger.
 
-    EXPLAIN SELECT shows the plan at no cost.
-
     Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
     """
-    inner = explained_sql(arguments["sql"])
     with open_ledger(arguments["ledger"]) as book:
-        if inner is not None:
-            explained = str(_proposal(book, arguments | {"sql": inner}).explain())
-            click.echo(json.dumps({"explain": explained}) if as_json else explained)
-            return
         proposal = _proposal(book, arguments)
         if table_out is not None:
             _write(proposal, table_out, as_json=as_json)

@@ -7,12 +7,15 @@ Every other operation takes the extremes over the box of its operands' bars, whi
 
 The bar of a CASE goes over all branches that may hold within the bars of its conditions.
 
+Windows with PARTITION BY go over the groups of each part alone.
+
 A division by 0 is undefined. COALESCE replaces it. It is shown as 0 with an open bar.
 """
 
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from sqlglot import exp
@@ -87,12 +90,13 @@ class Arithmetic:
     tree: exp.Expr
 
     @classmethod
-    def parse(cls, text: str, columns: Collection[str]) -> "Arithmetic":
+    def parse(cls, text: str, columns: Collection[str], groups: Collection[str] = ()) -> "Arithmetic":
         """Check a text.
 
         Args:
             text: A SQL expression over released statistics.
             columns: Their names.
+            groups: The group columns, which PARTITION BY may name.
 
         Returns:
             The expression.
@@ -103,16 +107,25 @@ class Arithmetic:
         tree = parsed(text, "100 * total / n")
         check_surface(tree)
         checked = cls(text, tree)
+        windows = {tuple(window.args.get("partition_by") or ()) for window in tree.find_all(exp.Window)}
+        if len(windows) > 1 or not checked.partition <= set(groups):
+            raise QueryError(f"{text!r} is not understood: its windows share one PARTITION BY of columns of GROUP BY")
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
         return checked
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that it reads."""
-        return frozenset(column.name for column in self.tree.find_all(exp.Column))
+        """The statistics that it reads."""
+        return frozenset(column.name for column in self.tree.find_all(exp.Column)) - self.partition
+
+    @property
+    def partition(self) -> frozenset[str]:
+        """The group columns within whose values its windows go."""
+        by = (part for window in self.tree.find_all(exp.Window) for part in window.args.get("partition_by") or [])
+        return frozenset(part.name for part in by)
 
     def of(self, columns: Mapping[str, Estimate]) -> Estimate:
-        """The values and bars of all groups.
+        """The values and bars of all groups, as if they were one part.
 
         Args:
             columns: The columns by name.
@@ -135,8 +148,12 @@ class _Evaluation:
                 return Estimate(*(np.full(1, value),) * 3)
             case exp.Column():
                 return self.column(node)
-            case exp.Window(this=exp.Sum(this=exp.Column() as inner)) if _is_total(node):
+            case exp.Window(this=exp.Sum(this=exp.Column() as inner)) if not (
+                node.args.get("order") or node.args.get("spec")
+            ):
                 return self.total(inner)
+            case exp.Window(this=kind, args={"order": exp.Order(expressions=[by])}) if isinstance(kind, PLACES):
+                return self.place(kind, by)
             case exp.Add() | exp.Sub():
                 return self.sum(node)
             case exp.Mul() | exp.Neg():
@@ -147,17 +164,25 @@ class _Evaluation:
                 return _mapped(self.of(node.this), lambda x: _rounded(x, digits))
             case exp.Cast() if node.is_type(*exp.DataType.REAL_TYPES):
                 return self.of(node.this)
+        return self.choice(node)
+
+    def choice(self, node: exp.Expr) -> Estimate:
+        """One of several values."""
+        match node:
             case exp.Coalesce(expressions=[other]):
                 return self.chosen([(node.this.is_(exp.null()).not_(), node.this)], other)
             case exp.Case(this=None):
                 return self.chosen([(one.this, one.args["true"]) for one in node.args["ifs"]], node.args.get("default"))
+            case exp.Greatest() | exp.Least():
+                pick = np.fmax if isinstance(node, exp.Greatest) else np.fmin
+                return reduce(lambda a, b: _boxed(a, b, pick), map(self.of, (node.this, *node.expressions)))
             case exp.Nullif(expression=exp.Literal(is_string=False)):
                 inside = self.of(node.this)
                 gone = inside.values == float(node.expression.this)
                 return replace(inside, values=np.where(gone, np.nan, inside.values))
         raise QueryError(
             f"{node.sql(dialect='duckdb', comments=False)!r} is not understood after aggregation; written are + - * /, ROUND, "
-            "COALESCE, NULLIF(x, 0), CASE of numbers, CAST to a number, and SUM(x) OVER () for the total; "
+            "COALESCE, NULLIF(x, 0), GREATEST, LEAST, CASE of numbers, CAST to a number, RANK(), SUM(x) OVER () for the total; "
             "write ROUND(SUM(x) / COUNT(*), 2), and the answer of a subquery as a number"
         )
 
@@ -209,6 +234,16 @@ class _Evaluation:
             return found
         return self.linear(found, _Linear(node.name, np.full_like(values, form.middle.sum()), 0.0, 1.0))
 
+    def place(self, kind: exp.Expr, by: exp.Expr) -> Estimate:
+        """The place of each group by noisy values, undefined ones last. Its bar is sure: the first and the last place."""
+        values = self.of(by.this).values * (-1 if by.args.get("desc") else 1)
+        groups, places = len(values), np.unique(values, return_inverse=True)[1]
+        if isinstance(kind, exp.RowNumber):
+            places = np.argsort(np.argsort(places, kind="stable"), kind="stable")
+        elif isinstance(kind, exp.Rank):
+            places = np.searchsorted(np.sort(places), places)
+        return Estimate(np.asarray(places, dtype=float) + 1, np.ones(groups), np.full(groups, float(groups)))
+
     def sum(self, node: exp.Expr) -> Estimate:
         a, b = self.of(node.this), self.of(node.expression)
         b = _product(b, _MINUS) if isinstance(node, exp.Sub) else b
@@ -239,12 +274,9 @@ class _Evaluation:
         return _mapped(found, lambda x: np.clip(np.nan_to_num(x), 0, 1))  # some rows of all rows
 
 
+PLACES = (exp.Rank, exp.DenseRank, exp.RowNumber)
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
 _MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
-
-
-def _is_total(node: exp.Expr) -> bool:
-    return not {name for name, value in node.args.items() if value} - {"this", "over"}
 
 
 def _digits(node: exp.Expr) -> int | None:
@@ -321,4 +353,5 @@ def fieller(
 
 OPERATIONS = (
     exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Round, exp.Cast, exp.Coalesce, exp.Nullif, exp.Window, exp.Case, exp.If,
+    exp.Greatest, exp.Least,
 )  # fmt: skip

@@ -16,6 +16,7 @@ from neartwin.checks import integer, made_of
 from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.interactive import at_a_prompt, variable
+from neartwin.queries.arithmetic import Arithmetic
 from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, margins_of
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
@@ -51,6 +52,28 @@ class PostProcessing:
     limit: int | None = None
     offset: int = 0
     shown: tuple[tuple[str, str], ...] = ()
+
+    def checked(self, released: Mapping[str, ColumnType]) -> "PostProcessing":
+        """These steps, whose arithmetic and condition are known to be understood.
+
+        Args:
+            released: The columns of the result before them, and their types.
+
+        Returns:
+            The steps.
+
+        Raises:
+            QueryError: A part is not understood, or a column has the name of another.
+        """
+        schema, numbers = dict(released), {name for name, kind in released.items() if kind is ColumnType.NUMBER}
+        for name, text in self.computed:
+            if name in schema:
+                raise QueryError(f"{name!r} names two columns; give {text} another name with AS")
+            Arithmetic.parse(text, numbers, released.keys() - numbers)
+            schema[name] = ColumnType.NUMBER
+        if self.having and (condition := RowExpression.parse(self.having, schema)).type is not ColumnType.BOOLEAN:
+            raise QueryError(f"HAVING {self.having!r} is {condition.type}, and no condition; write COUNT(*) > 100")
+        return self
 
 
 NOTHING = PostProcessing()

@@ -22,7 +22,6 @@ from neartwin.planning.series import SeriesPlan, plan_series
 from neartwin.planning.stage import Engine
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
-from neartwin.queries.sql.parse import explained_sql
 from neartwin.queries.sql.series import series_from_sql
 from neartwin.releases.documents import WrittenRelease
 from neartwin.releases.owner_check import check
@@ -293,11 +292,9 @@ class Account:
             The release.
 
         Raises:
-            QueryError: Something is not understood, or explains; the message says what to write instead.
+            QueryError: Something is not understood; the message says what to write instead.
             BudgetError: The price does not fit. Nothing is spent.
         """
-        if explained_sql(text) is not None:
-            raise QueryError("sql() answers; for a plan write account.plan(nt.from_sql(text, rows), ...).explain()")
         query, *more = series_from_sql(text, rows or self.rows, keys=keys, tables=tables, dialect=dialect)
         if more:
             line = "account.release_series(account.plan_series(nt.series_from_sql(text, rows), ...))"

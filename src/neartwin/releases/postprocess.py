@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
 from neartwin.checks import integer
 from neartwin.engines.duckdb import places_where
@@ -16,7 +17,7 @@ from neartwin.queries.groups import MARGIN, named
 from neartwin.queries.query import PostProcessing
 from neartwin.releases.consistency import monotone, non_negative
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
-from neartwin.tables.expressions import RowExpression
+from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.types import ColumnType, Key
 
 _OWN = 1e-6  # relative difference of a bar and the half-width of its noise that is rounding
@@ -29,6 +30,8 @@ _CHOSEN = (
 
 def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
     """Apply shapes and arithmetic, then HAVING, ORDER BY, OFFSET and LIMIT, in SQL's order.
+
+    Windows over the groups go over those that HAVING keeps, unless HAVING names their column.
 
     Args:
         release: The release.
@@ -45,10 +48,14 @@ def shaped(release: AnyTable, after: PostProcessing) -> AnyTable:
         release = monotone(release, name, increasing=increasing)
     if after.non_negative:
         release = non_negative(release, *after.non_negative)
+    read = {column.name for column in parsed(after.having or "TRUE").find_all(exp.Column)}
+    late = [(name, text) for name, text in after.computed if name not in read and parsed(text).find(exp.Window)]
     for name, text in after.computed:
-        release = computed(release, name, text)
+        release = release if (name, text) in late else computed(release, name, text)
     if after.having:
         release = having(release, after.having)
+    for name, text in late:
+        release = computed(release, name, text)
     if after.order:
         release = order_by(release, *after.order)
     if after.limit is not None or after.offset:
@@ -93,7 +100,7 @@ def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
     Raises:
         ParameterError: A column is missing.
     """
-    columns_by_name = _groups(release) | {statistic.name: statistic.values for statistic in release.statistics}
+    columns_by_name = _columns(release)
     places = list(range(len(release)))
     for column in reversed(columns):
         name, down = (column, False) if isinstance(column, str) else column
@@ -167,9 +174,17 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         QueryError: The expression is not understood.
     """
     new_name(release, name)
-    expression = Arithmetic.parse(text, [one.name for one in release.statistics])
-    found = expression.of({one: column_of(release, release[one]) for one in sorted(expression.columns)})
-    held = 1 - sum(1 - (release[column].confidence or release.confidence) for column, _ in found.events)
+    expression = Arithmetic.parse(text, [one.name for one in release.statistics], release.group_columns)
+    by, parts = _columns(release), dict[tuple[object, ...], list[int]]()
+    for place in range(len(release)):
+        parts.setdefault(tuple(by[part][place] for part in sorted(expression.partition)), []).append(place)
+    values, low, high = (np.empty(len(release)) for _ in range(3))
+    events = frozenset[tuple[str, object]]()
+    for places in parts.values():
+        found = expression.of({one: column_of(release, at_places(release[one], places)) for one in expression.columns})
+        values[places], low[places], high[places] = found.values, found.low, found.high
+        events |= found.events
+    held = 1 - sum(1 - (release[column].confidence or release.confidence) for column, _ in events)
     names = [repr(one.name) for one in release.statistics if one.name in expression.columns]
     note = (
         f"The bar of {name!r} holds wherever those of {' and '.join(names)} do: with probability at least {held:.0%}."
@@ -177,18 +192,17 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     match sorted(release[one].what for one in expression.columns):
         case ["count()", part] if part.startswith("count(CASE "):
             note += " AVG(condition) asks for such a share at once, with a shorter bar."
-    outside = np.isnan(found.low) | (np.isnan(found.values) & ((found.low > 0) | (found.high < 0)))
-    ends = np.where(outside, -np.inf, found.low), np.where(outside, np.inf, found.high)
-    lower, upper = (tuple(np.broadcast_to(end, len(release)).tolist()) for end in ends)
+    outside = np.isnan(low) | (np.isnan(values) & ((low > 0) | (high < 0)))
+    lower, upper = (np.where(outside, far, end).tolist() for end, far in ((low, -np.inf), (high, np.inf)))
     new = Statistic(
         name=name,
         what=text,
-        values=tuple(np.broadcast_to(np.nan_to_num(found.values, posinf=0, neginf=0), len(release)).tolist()),
+        values=tuple(np.nan_to_num(values, posinf=0, neginf=0).tolist()),
         lower=tuple(map(closed, lower)),
         upper=tuple(map(closed, upper)),
-        confidence=None if held == release.confidence or not found.events else held,
+        confidence=None if held == release.confidence or not events else held,
     )
-    notes = (*release.notes, note) if len(found.events) > 1 else release.notes
+    notes = (*release.notes, note) if len(events) > 1 else release.notes
     return replace(release, statistics=(*release.statistics, new), notes=notes)
 
 
@@ -232,6 +246,10 @@ def new_name(release: StatisticsTable, name: str) -> None:
 
 def _groups(release: StatisticsTable) -> dict[str, Sequence[object]]:
     return {name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)}
+
+
+def _columns(release: StatisticsTable) -> dict[str, Sequence[Any]]:
+    return _groups(release) | {statistic.name: statistic.values for statistic in release.statistics}
 
 
 def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:

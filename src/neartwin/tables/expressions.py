@@ -60,9 +60,6 @@ _CASTS = {
     **dict.fromkeys(exp.DataType.SIGNED_INTEGER_TYPES, ColumnType.INTEGER),
     **dict.fromkeys(exp.DataType.TEXT_TYPES, ColumnType.TEXT),
 }
-_TIME = "YYYY-mm-dd HH:MM:SS"
-_PLACES = {f"%{mark}": f"substr(x, {_TIME.index(mark) + 1}, {_TIME.count(mark)})" for mark in "YmdHMS"}
-_MOST_YEARS = 4000  # of an interval: PostgreSQL's times start in 4713 BC
 _CALENDAR = "TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
@@ -74,6 +71,7 @@ _LETTERS = {  # what a function takes; the other letters are literals
     "d": (ColumnType.DATE,),
     "s": (ColumnType.TIMESTAMP,),
     "m": _DATED,
+    "v": tuple(ColumnType),
 }
 
 
@@ -371,7 +369,9 @@ def _joined(node: exp.Expr, names: Names) -> Term:
     parts = list(node.flatten(unnest=False)) if isinstance(node, exp.DPipe) else parts_of(node)
     terms = []
     for part in parts:
-        term = written("CAST(x AS TEXT)", term_of(part, names))
+        inner = term_of(part, names)
+        whole = inner.kind is _NUMBER and _is_integral(part, names)
+        term = written("CAST(x AS TEXT)", as_whole(inner) if whole else inner)
         empty = Term("literal", _TEXT, value="")
         given = term if isinstance(node, exp.DPipe) else Term("coalesce", _TEXT, (term, empty))
         terms.append(brief(given, _LONGEST_TEXT))
@@ -399,13 +399,6 @@ def _is(node: exp.Expr, names: Names) -> Term:
     if not isinstance(node.expression, exp.Null):
         raise refused(node, "IS takes NULL, TRUE or FALSE")
     return Term("isnull", _BOOLEAN, (_something(node, names, node.this),))
-
-
-def _distinct(node: exp.Expr, names: Names) -> Term:
-    """IS [NOT] DISTINCT FROM: NULL equals NULL."""
-    pair = _one_type(node, [_something(node, names, part) for part in (node.this, node.expression)])
-    other = written("CASE WHEN x IS NULL OR y IS NULL THEN x IS NOT NULL OR y IS NOT NULL ELSE x <> y END", *pair)
-    return other if isinstance(node, exp.NullSafeNEQ) else Term("not", _BOOLEAN, (other,))
 
 
 def _something(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
@@ -482,14 +475,6 @@ def _case(node: exp.Expr, names: Names) -> Term:
     )
 
 
-def _if(node: exp.Expr, names: Names) -> Term:
-    return _case(exp.Case(ifs=[node.copy()], default=node.args.get("false")), names)
-
-
-def _nullif(node: exp.Expr, names: Names) -> Term:
-    return _case(exp.case().when(node.this.eq(node.expression), exp.null()).else_(node.this), names)
-
-
 def _chosen(node: exp.Expr, names: Names) -> Term:
     """COALESCE, least and greatest."""
     term = _one_type(node, [term_of(part, names) for part in (node.this, *node.expressions)])
@@ -529,29 +514,33 @@ def _difference(node: exp.Expr, names: Names) -> Term:
 
 
 def _shifted(node: exp.Expr, names: Names) -> Term:
-    """A date or time plus or minus a literal interval; NULL outside the years 1 to 9999."""
+    """A date or time plus or minus an interval; NULL outside the years 1 to 9999, and beyond 4,000 years."""
     value, length = term_of(node.this, names), node.expression
-    unit, number = length.text("unit").lower().removesuffix("s"), length.this.name if length.this else ""
-    wrong = unit not in {**_MONTHS, **SECONDS} or not re.fullmatch("-?[0-9]{1,12}", number)
-    if wrong or value.kind not in _DATED or (value.kind is ColumnType.DATE and unit in CLOCK):
-        raise refused(node, "write d + INTERVAL '3' MONTH; to times, hours, minutes and seconds may be added too")
-    count = -int(number) if isinstance(node, exp.Sub | exp.DateSub) else int(number)
-    months, seconds = count * _MONTHS.get(unit, 0), count * SECONDS.get(unit, 0)
-    if abs(months) > 12 * _MOST_YEARS or abs(seconds) > 366 * 86_400 * _MOST_YEARS:
-        raise refused(node, f"an interval has at most {_MOST_YEARS} years")
-    moved = Term("shift", ColumnType.TIMESTAMP, (written("CAST(x AS TIMESTAMP)", value),), (months, seconds))
-    return written(f"CAST(CASE WHEN x BETWEEN {_CALENDAR} THEN x END AS {value.kind})", moved)
+    unit, number = length.text("unit").lower().removesuffix("s"), length.this or exp.null()
+    if isinstance(number, exp.Literal) and re.fullmatch("-?[0-9]{1,12}", number.name):
+        number = exp.Literal.number(number.name)  # a text in standard SQL
+    if unit not in {**_MONTHS, **SECONDS} or value.kind not in _DATED:
+        raise refused(node, "write d + INTERVAL '3' MONTH, or d + INTERVAL (a column of whole numbers) DAY")
+    sign, start = -1 if isinstance(node, exp.Sub | exp.DateSub) else 1, written("CAST(x AS TIMESTAMP)", value)
+    kind, units = ("months", _MONTHS) if unit in _MONTHS else ("seconds", SECONDS)
+    whole = term_of(number, names) if _is_integral(number, names) else as_whole(_number(node, names, number))
+    count = written(f"x * {sign * units[unit]}", whole)
+    moved = _applied(node, FUNCTIONS[f"{kind} later"], [start, count])
+    kept = written(f"CASE WHEN x BETWEEN {_CALENDAR} THEN x END", moved)
+    return kept if unit in CLOCK else written(f"CAST(x AS {value.kind})", kept)
 
 
 def _formatted(node: exp.Expr, names: Names) -> Term:
-    """The pieces of strftime from the ISO text."""
+    """strftime, piece by piece."""
     value, pattern = (term_of(part, names) for part in (node.this, node.args.get("format")))
     marks = pattern.value if pattern.operation == "literal" and isinstance(pattern.value, str) else ""
-    pieces = re.findall("%[YmdHMS]|[^%]", marks)
-    if value.kind not in _DATED or not marks or "".join(pieces) != marks:
-        raise refused(node, "formats are made of %Y, %m, %d, %H, %M and %S, as in strftime(d, '%Y-%m')")
-    written_pieces = (_PLACES.get(piece) or exp.Literal.string(piece).sql() for piece in pieces)
-    return written(" || ".join(written_pieces), written("CAST(CAST(x AS TIMESTAMP) AS TEXT)", value))
+    pieces = re.findall("%-?[a-zA-Z]|[^%]", marks)
+    known = "".join(pieces) == marks and all(f"format {piece}" in FUNCTIONS for piece in pieces if len(piece) > 1)
+    if value.kind not in _DATED or not marks or not known:
+        marks = ", ".join(name.split()[1] for name in FUNCTIONS if name.startswith("format "))
+        raise refused(node, f"formats are made of {marks}, as in strftime(d, '%Y-%m')")
+    texts = (FUNCTIONS[f"format {one}"].body if len(one) > 1 else exp.Literal.string(one).sql() for one in pieces)
+    return written(" || ".join(f"({text})" for text in texts), written("CAST(x AS TIMESTAMP)", value))
 
 
 def _bucket(node: exp.Expr, names: Names) -> Term:
@@ -641,7 +630,6 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     exp.Div: _divided,
     exp.Extract: lambda node, names: _part(node, names, node.name.lower(), node.expression),
     exp.Greatest: _chosen,
-    exp.If: _if,
     exp.In: _in,
     exp.ILike: _like,
     exp.Is: _is,
@@ -651,9 +639,6 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     exp.Neg: _negative,
     exp.Not: _all_conditions,
     exp.Null: lambda _node, _names: _NULL,
-    exp.NullSafeEQ: _distinct,
-    exp.NullSafeNEQ: _distinct,
-    exp.Nullif: _nullif,
     exp.Or: _all_conditions,
     exp.Paren: lambda node, names: term_of(node.this, names),
     exp.Placeholder: _answer,

@@ -29,7 +29,8 @@ Nothing here is text of a user: names and literals are values.
 | tointeger tonumber todate totimestamp | a text of the right shape | what it states; NULL for a day that its month lacks |
 | midnight | a date | the start of the day |
 | hour start, minute start, second start | a time | the start of its hour, minute or second |
-| shift | a time | moved by months and seconds; a day that the month lacks becomes its last |
+| months later, seconds later | a time, a number | moved by so many; a day that the month lacks becomes its last |
+| datefromparts | three whole numbers | the day of a year, month and day of the month; NULL for one that is not there |
 | trunc | a date or time | the first day of its year, quarter, month or week |
 | date | a time | its day |
 | days | two dates | the first less the second, in days |
@@ -233,25 +234,6 @@ def check_term(term: Term) -> None:
     size, depth = _measured(term, {})
     if size > _MOST_TERMS or depth > _DEEPEST:
         raise _too_large()
-
-
-def check_bins(term: Term, text: str, bins: int) -> None:
-    """Refuse a search among many bins if the value is too large when written out.
-
-    Args:
-        term: The search; its first part belongs to no bin.
-        text: The value, for the error.
-        bins: Number of bins.
-
-    Raises:
-        QueryError: The term is too large.
-    """
-    (size, _), (apart, _) = _measured(term, {}), _measured(term.parts[0], {})
-    if size > _MOST_TERMS:
-        raise QueryError(
-            f"{bins} bins of {text!r} are too many for one statement, where each names the value; take at most "
-            f"{bins * max(_MOST_TERMS - apart, 0) // (size - apart)}, or a shorter expression"
-        )
 
 
 def _too_large() -> QueryError:

@@ -16,7 +16,6 @@ It may be written in another dialect, with positions and qualified names (see `s
 error says what to write instead.
 """
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +28,7 @@ from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK
-from neartwin.queries.sql.derived import CLAUSES, Derived, after_of, derived, number_of, statistics_in, without_derived
+from neartwin.queries.sql.derived import CLAUSES, after_of, derived, number_of, statistics_in, text_of, without_derived
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.spelling import plain, trees
 from neartwin.queries.sql.subqueries import rows_of
@@ -119,8 +118,7 @@ def _as_case(node: exp.Expr) -> exp.Expr:
     return node
 
 
-_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group", "with_"} | CLAUSES
-_INSTEAD = {"windows": "write the window itself behind OVER", "qualify": "write ORDER BY and LIMIT"}
+_CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group", "with_", "qualify"} | CLAUSES
 
 
 Keys = object | Callable[[Mapping[str, ColumnType]], object]
@@ -163,7 +161,8 @@ class Statement:
         groups: The group columns, with what they stand for.
         margins: The margins of GROUPING SETS, by their columns.
         over: The question over the groups, or None.
-        computed: The columns that are computed from statistics.
+        computed: The columns that are computed from statistics: their names, and their expressions.
+        items: The columns of SELECT, as written.
     """
 
     select: exp.Select
@@ -171,7 +170,8 @@ class Statement:
     groups: Mapping[str, str]
     margins: tuple[tuple[str, ...], ...]
     over: Asked | None
-    computed: Derived
+    computed: tuple[tuple[str, exp.Expr], ...]
+    items: tuple[exp.Expr, ...]
 
     def own(self, keys: object) -> object:
         """The keys that the statement takes, of keys for several."""
@@ -204,7 +204,7 @@ class Statement:
             grouped = rows.group_by(*groups, keys=chosen)
             final = grouped if over is None else over.of(grouped, groups)
             query = (final.marginals(*self.margins) if self.margins else final).agg(**aggregates)
-        return replace(query, after=_after(select, query, groups, over, self.computed))
+        return replace(query, after=_after(self, query))
 
 
 def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb") -> Statement:
@@ -223,9 +223,27 @@ def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect
         QueryError: Something is not understood.
     """
     select, rows = _select(text, rows, tables or {}, dialect)
-    bare, computed = without_derived(select)
+    _qualify(select)
+    items, (bare, computed) = tuple(select.expressions), without_derived(select)
     select, over = without_workload(bare)
-    return Statement(select, *_grouped(select, rows), over, computed)
+    return Statement(select, *_grouped(select, rows), over, computed, items)
+
+
+def _qualify(select: exp.Select) -> None:
+    """QUALIFY as HAVING, in place: the windows that HAVING names go over all groups."""
+    qualify = select.args.pop("qualify", None)
+    if qualify is None:
+        return
+    read = {one.name or one for one in qualify.find_all(exp.Column, exp.Window)}
+    spare = [
+        one
+        for one in select.expressions
+        if one.find(exp.Window) and read.isdisjoint({one.alias, *one.find_all(exp.Window)})
+    ]
+    if spare or select.args.get("having"):
+        text = qualify.sql(dialect="duckdb")
+        raise QueryError(f"{text!r} is not understood beside HAVING, or windows that it does not read; ask them apart")
+    select.set("having", exp.Having(this=qualify.this))
 
 
 def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tuple[tuple[str, ...], ...]]:
@@ -283,10 +301,9 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
     return _written(inner) not in {*groups.values(), *map(_quoted, groups)}
 
 
-def _after(
-    select: exp.Select, query: Query, groups: Mapping[str, str], over: Asked | None, derived_columns: Derived
-) -> PostProcessing:
+def _after(statement: Statement, query: Query) -> PostProcessing:
     """What is computed of statistics, HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
+    select, groups, over = statement.select, statement.groups, statement.over
     names = {name: name for name in groups}
     if over is not None:
         select, names = over.renamed(select, tuple(groups))
@@ -300,51 +317,34 @@ def _after(
         asked = _aggregate(node, query.table)[1].spelled(query.table)
         return next((name for name, one in query.aggregates.items() if one == asked), None)
 
+    def group(node: exp.Expr) -> str | None:
+        return grouped.get(_written(node.unnest())) or inner.get(node.name)
+
     def single(node: exp.Expr) -> str | None:
+        if (column := group(node)) is not None:  # of PARTITION BY
+            return column
         name = statistic(node)
         columns = () if name is None else query.aggregates[name].labels(name)
         return columns[0] if len(columns) == 1 else None
 
     def named(node: exp.Expr) -> str | None:
-        if (text := _written(node)) in grouped or node.name in inner:
-            return grouped.get(text) or inner[node.name]
+        if (column := group(node)) is not None:
+            return column
         if derived(node) is not None:
-            return derived_columns.name_of(node, single, query.released)
+            return next((name for name, of in statement.computed if of == node.unnest()), None)
         return statistic(node) if statistics_in(node) else None
 
     selected = [
         item.alias if isinstance(item, exp.Alias) else item.name if isinstance(item, exp.Column) else named(item) or ""
-        for item in derived_columns.items
+        for item in statement.items
     ]
     selected = [inner.get(name, name) for name in selected]
     if over is not None and (lost := [name for name in selected if name in groups and name not in names]):
         raise QueryError(f"{lost[0]!r} is no column here: {over.workload} add up the groups; leave it out of SELECT")
-    shaped = derived_columns.after(single, query.released)
-    for name, _ in shaped.monotone:
-        if name in query.aggregates and not query.aggregates[name].has_bar:
-            raise QueryError(f"{name!r} may have no finite bar, which MONOTONE needs as a weight; leave MONOTONE out")
+    shaped = PostProcessing(computed=tuple((name, text_of(of, single)) for name, of in statement.computed))
     released = dict(query.released) | {name: ColumnType.NUMBER for name, _ in shaped.computed}
-    return replace(after_of(select, released, selected, named, shaped), shown=tuple(shown.items()))
-
-
-def explained_sql(text: str) -> str | None:
-    """The question behind an EXPLAIN.
-
-    Args:
-        text: A SQL text.
-
-    Returns:
-        The text behind EXPLAIN, or None for any other text.
-
-    Raises:
-        QueryError: EXPLAIN has options.
-    """
-    match = re.match(r"\s*EXPLAIN\b\s*(\w*)", text, re.IGNORECASE)
-    if match is None:
-        return None
-    if match.group(1).upper() != "SELECT":
-        raise QueryError("EXPLAIN takes a SELECT and no options: it shows the plan and never runs it")
-    return text[match.start(1) :]
+    after = after_of(select, released, selected, named, shaped).checked(query.released)
+    return replace(after, shown=tuple(shown.items()))
 
 
 def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:
@@ -362,7 +362,7 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
         raise QueryError(f"the text must be one SELECT statement without UNION, or several as a series; {line}")
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:
-            remedy = _INSTEAD.get(clause, "leave it out")
+            remedy = "write the window itself behind OVER" if clause == "windows" else "leave it out"
             if clause == "distinct":
                 grouped = select.copy().select("COUNT(*) AS n").group_by(*select.expressions)
                 grouped.set("distinct", None)

@@ -16,6 +16,7 @@ of a row can decide whether a statement is read.
 """
 
 import math
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time
@@ -29,6 +30,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects import Postgres
 from sqlglot.errors import SqlglotError
+from sqlglot.time import format_time
 from sqlglot.transforms import eliminate_distinct_on
 
 from neartwin.errors import ParameterError, QueryError
@@ -103,8 +105,12 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
 def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
     """What DuckDB would read otherwise, as the dialect means it. Parents are read after their parts."""
     match node:
-        case exp.ToChar(args={"format": exp.Literal(is_string=True) as form}):
-            return exp.TimeToStr(this=node.this, format=Postgres.format_time(form))
+        case exp.ToChar(args={"format": exp.Literal(is_string=True)}) | exp.TimeToStr(args={"format": exp.Literal()}):
+            return exp.TimeToStr(this=node.this, format=exp.Literal.string(_marks(node, dialect)))
+        case exp.DateAdd(this=exp.Literal(this="0")):  # in tsql, whose times are numbers
+            node.set("this", exp.cast(exp.Literal.string("1900-01-01"), "timestamp"))
+        case exp.Bracket(this=exp.ApproxQuantiles(expression=exp.Literal() as whole) as of, expressions=[part]):
+            return exp.PercentileCont(this=of.this, expression=exp.Literal.number(int(part.name) / int(whole.name)))
         case exp.WithinGroup(
             this=exp.PercentileCont() | exp.PercentileDisc() as of, expression=exp.Order(expressions=[by])
         ):
@@ -120,11 +126,37 @@ def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
     return exp.replace_placeholders(body_of(rule["body"]), **given) if rule else node
 
 
+def _marks(node: exp.Expr, dialect: str) -> str:
+    """A format in the marks of STRFTIME. In some dialects all its letters outside quotes are parts of a date."""
+    entries = [one for one in _TABLE["letters"] if dialect in one["dialects"]]
+    form = node.args["format"].name
+    if not entries:
+        return str(form)
+    if isinstance(node, exp.TimeToStr) and dialect in {"postgres", "redshift"}:  # whose words SQLGlot reads in part
+        form = format_time(form, Postgres.INVERSE_TIME_MAPPING, Postgres.INVERSE_TIME_TRIE)
+    known = {letters: mark for one in entries for letters, mark in one["marks"].items()}
+    known |= {letters.lower(): mark for letters, mark in known.items() if letters.isupper()}
+    names = sorted(known, key=len, reverse=True)
+    pieces = re.findall("|".join(['"[^"]*"', *names, "%-?[a-zA-Z](?:strict)?", "[^a-zA-Z%]"]), form)
+    if "".join(pieces) != form:
+        line = f"are parts of a date; write {', '.join(one for one in names if not one.islower())} and signs"
+        raise QueryError(f"{node.sql(dialect=dialect)!r} is not understood: letters of its format {line}")
+    return "".join(known.get(piece) or piece.strip('"').removesuffix("strict") for piece in pieces)
+
+
 def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
     """The name of a node in `dialects.toml`, and its arguments."""
     match node:
         case exp.Extract():
             return node.name.lower(), [node.expression]
+        case exp.Anonymous():
+            return node.name.lower(), node.expressions
+        case exp.Window(this=exp.Anonymous() as one) if not node.args.get("partition_by"):
+            return f"{one.name.lower()} over", one.expressions
+        case exp.StrToDate(this=exp.Concat(expressions=[exp.Anonymous() as week, exp.Literal(this=" Sunday")])):
+            return f"strtodate {week.name.lower()} sunday", week.expressions
+        case exp.StrToDate():
+            return f"strtodate {node.text('format')}", [node.this]
         case exp.DateDiff() | exp.TimestampDiff() if not node.args.get("date_part_boundary"):
             ends = (end.this if isinstance(end, exp.TsOrDsToDate) else end for end in (node.expression, node.this))
             return f"diff {node.text('unit').lower()}", list(ends)
@@ -236,15 +268,12 @@ def _shortened(node: exp.Expr) -> exp.Expr:
             return exp.true()
         case exp.And() if _is_true(node.this) or _is_true(node.expression):
             return cast("exp.Expr", node.expression if _is_true(node.this) else node.this)
-        case exp.Extract() if node.name.upper() == "EPOCH":
-            start = exp.cast(exp.Literal.string("1970-01-01 00:00:00"), "timestamp")
-            return exp.DateDiff(this=node.expression, expression=start, unit=exp.var("SECOND"))
         case exp.EQ() | exp.NEQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if _is_selected(node):
             return exp.case().when(node.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
-        case exp.ApproxDistinct():
-            return exp.Count(this=exp.Distinct(expressions=[node.this]))
-        case exp.Interval() if not isinstance(node.this, exp.Literal | None) and value_of(node.this) is not None:
-            return exp.Interval(this=exp.Literal.string(str(value_of(node.this))), unit=node.args.get("unit"))
+        case exp.Mul(expression=exp.Interval(this=exp.Literal() as length) as one):
+            return exp.Interval(this=exp.paren(node.this * exp.Literal.number(length.name)), unit=one.args["unit"])
+        case exp.Paren(this=exp.Interval() as length):
+            return length
         case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if (
             isinstance(node.this, exp.Sub) and node.expression.text("unit").lower().removesuffix("s") in SECONDS
         ):

@@ -28,7 +28,7 @@ _Given = dict[str, Rows | OtherTable]  # the tables that a statement may name; s
 _MOST_FIRST = 8  # each takes a part of the spend
 _MOST = 64  # subqueries of a statement once the names of WITH are written out
 _PLAIN = {"kind", "expressions", "from_", "joins", "where", "order"}  # an order inside decides nothing
-_AFTER = {"kind", "expressions", "from_", "where", "order", "limit", "offset"}
+_AFTER = {"kind", "expressions", "from_", "where", "order", "limit", "offset", "qualify"}
 _BY_UNIT = _PLAIN | {"group", "having", "distinct", "qualify"}
 _INSIDE = (exp.Exists, exp.In, exp.Any, exp.All)
 _INSTEAD = {
@@ -133,15 +133,18 @@ def _merge(select: exp.Select) -> None:
         return
     inner, where = source.this.this, select.args.get("where")
     _merge(inner)
-    clauses = {clause for clause, value in select.args.items() if value}
+    outside, inside = ({clause for clause, value in one.args.items() if value} for one in (select, inner))
     outer = [one for one in select.find_all(exp.AggFunc) if one.find_ancestor(exp.Window, exp.Select) is select]
     of_groups = any(item.find(exp.AggFunc) and not item.find(exp.Window) for item in inner.expressions)
-    if outer or not of_groups or inner.args.get("limit") or inner.args.get("offset") or clauses - _AFTER:
+    after = where is not None and any(item.find(exp.Window) for item in inner.expressions)
+    chosen = [one for one in (inner.args.get("qualify"), select.args.get("qualify"), where if after else None) if one]
+    if outer or not of_groups or outside - _AFTER or inside & {"limit", "offset"} or len(chosen) > 1:
         return
     _put_in_place(select, str(source.this.alias_or_name), _output(inner, source.this, ""))
     for clause in ("from_", "joins", "where", "group", "having"):
         select.set(clause, inner.args.get(clause))
-    if where is not None:
+    select.set("qualify", exp.Qualify(this=chosen[0].this) if chosen else None)
+    if where is not None and not after:
         select.having(where.this, copy=False)
 
 
@@ -164,6 +167,10 @@ class _Output:
 
 def _flat(select: exp.Select, given: _Given) -> exp.Select:
     """The statement over tables alone, subqueries within subqueries first. Those by unit become tables that are given."""
+    units = {str(one.table.unit) for one in given.values() if isinstance(one, Rows)}
+    for same in [one for join in select.args.get("joins") or [] for one in join.find_all(exp.NullSafeEQ)]:
+        if {same.this.name, same.expression.name} <= units:  # a row without a unit is of nobody, and never counts
+            same.replace(exp.EQ(this=same.this, expression=same.expression))
     arrange(select, given)
     source = select.args.get("from_")
     if source is not None and isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):

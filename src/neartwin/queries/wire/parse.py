@@ -368,7 +368,10 @@ def _from_parts(fields: Form, rows: Rows) -> Query:
         groups = rows.group_by(*columns, keys=public)
         groups = with_workload(fields.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
         query = _margins(fields.get("margins"), groups).agg(**aggregates)
-    return replace(query, after=after_from(fields.get("after", {}), query.released))
+    after = after_from(fields.get("after", {}), query.released)
+    if spare := [name for name, _ in after.monotone if not getattr(query.aggregates.get(name), "has_bar", True)]:
+        raise QueryError(f"question: {spare[0]!r} may have no finite bar, which monotone needs; leave it out")
+    return replace(query, after=after)
 
 
 def _margins(margins: object, groups: Groups) -> Groups:

@@ -10,9 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.arithmetic import Arithmetic
 from neartwin.queries.query import WAYS, PostProcessing
-from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
 SHAPES = {"monotone", "non_negative", "computed"}
@@ -34,23 +32,15 @@ def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessi
         ParameterError: The form is wrong.
     """
     try:
-        after = after_read(form)
+        after = after_read(form).checked(released)
     except ParameterError as fault:
         raise QueryError(f"question: {fault}") from None
     numbers = {name for name, kind in released.items() if kind is ColumnType.NUMBER}
     for name in (*(name for name, _ in after.monotone), *after.non_negative):
         if name not in numbers:
             raise QueryError(f"question: {name!r} of after is not a statistic of the result")
-    schema = dict(released)
-    for name, text in after.computed:
-        if name in schema:
-            raise QueryError(f"question: {text!r} needs a new name, and {name!r} is a column of the result")
-        Arithmetic.parse(text, numbers)
-        schema[name] = ColumnType.NUMBER
-    if after.having and (checked := RowExpression.parse(after.having, schema)).type is not ColumnType.BOOLEAN:
-        raise QueryError(f"question: having={after.having!r} is {checked.type}, and must be a condition")
     for name, down in after.order:
-        if name not in schema:
+        if name not in {*released, *dict(after.computed)}:
             raise QueryError(f"question: {[name, down]!r} of order_by must be [column, whether it descends]")
     return after
 
