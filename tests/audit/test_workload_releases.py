@@ -60,10 +60,10 @@ def test_a_workload_withstands_heavy_and_odd_units(ask, spend, claim):
 def test_planner_that_counts_a_unit_in_one_group_alone_is_caught(monkeypatch, spend, claim):
     one = game(totals, spend, keys=WIDE, groups=len(WIDE), last=True)  # the last prefix, which such a unit moves most
     assert stands(one, claim, [EVERYWHERE], runs=1_000)
-    honest = workloads._contribution
+    honest = workloads.contribution_of
 
-    def small(query, base):
-        return dataclasses.replace(honest(query, base), groups=1, total=1)
+    def small(base):
+        return dataclasses.replace(honest(base), groups=1, total=1)
 
-    monkeypatch.setattr(workloads, "_contribution", small)
+    monkeypatch.setattr(workloads, "contribution_of", small)
     assert audit(one, claim, [EVERYWHERE], runs=1_000).refuted

@@ -50,7 +50,9 @@ def test_a_frame_of_odd_objects_cannot_fail_a_release():
     frame = pd.DataFrame(
         {"who": [1, 2, 3], "paid": pd.Series([1, "much", float("nan")], dtype=object), "odd": [{1}, [2], None]}
     )
-    rows = nt.table(frame, unit="who", name="v", types={"paid": "number"})
+    with pytest.raises(SchemaError, match="'paid' is 'much', and no number"):
+        nt.table(frame, unit="who", name="v", types={"paid": "number"})
+    rows = nt.table(frame, unit="who", name="v", types={"paid": "number"}, accept_odd=True)
     query = rows.agg(total=nt.sum("paid", 0, 10, 1))
     asked = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     (name,) = asked.stage.measures

@@ -412,7 +412,7 @@ def test_one_row_a_unit_needs_no_limit_and_no_measurement(tmp_path):
 
 
 @pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
-def test_a_count_of_units_reaches_by_those_that_lose_something_and_no_further(spend):
+def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
     """A unit loses many groups, but of one group only itself."""
     draw, months, units = np.random.default_rng(4), 12, 2_000
     seen = draw.random((units, months)) < np.where(np.arange(units) % 2, 0.9, 0.05)[:, None]

@@ -118,10 +118,8 @@ class LimitSearch:
         """
         doublings = np.log2([float(limit) for limit in self.candidates])
         far = np.minimum(doublings, 2) * _FIRST + np.maximum(doublings - 2, 0) * _FURTHER
-        if self.least:
-            steep = min(_SIXTEENTH * self.growth, units)
-        else:
-            steep = _SIXTEENTH * self.growth * (1 if self.stages[0].by_unit else _SLOPE / _GROWTH)
+        slope = 1 if self.least or self.stages[0].by_unit else _SLOPE / _GROWTH
+        steep = min(_SIXTEENTH * self.growth * slope, units if self.least else math.inf)
         costs = np.maximum(np.rint(far * float(self.mechanism.scale)), np.floor(steep * _moved(self.candidates)))
         return np.array([int(cost) + place for place, cost in enumerate(costs)], dtype=object)
 

@@ -239,7 +239,7 @@ def check_term(term: Term) -> None:
 def _too_large() -> QueryError:
     return QueryError(
         f"the expression is too large: at most {_MOST_TERMS} operations, nested at most {_DEEPEST} deep; "
-        "write IN (...) for many values"
+        "write IN (...) for many values, and take fewer bins of a histogram"
     )
 
 
