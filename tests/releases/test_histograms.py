@@ -1,6 +1,5 @@
 """Histograms: every bin's own count, NumPy's at a huge epsilon, one unit moving all bins by no more than its rows."""
 
-
 import duckdb
 import numpy as np
 import pyarrow as pa

@@ -105,11 +105,7 @@ def _number(text: str) -> float:
         raise ParameterError("epsilon", text, "must be a number") from None
 
 
-def _levels() -> np.ndarray[Any, np.dtype[np.float64]]:
-    return np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0, 1, 101)]))
-
-
 def _curve(total: Cost) -> dict[str, list[float]]:
-    alpha = _levels()
+    alpha = np.unique(np.concatenate([np.geomspace(1e-4, 0.1, 40), np.linspace(0, 1, 101)]))
     bounds = total.tradeoff(alpha)
     return {"alpha": alpha.tolist(), "lower": bounds.lower.tolist(), "upper": bounds.upper.tolist()}

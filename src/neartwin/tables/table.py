@@ -463,9 +463,8 @@ class Table:
     def one_row(self) -> bool:
         """Whether no unit has two rows, because they are computed as one row a unit."""
         within = self.per_unit
-        if within is None or within.by is None or self.joins or self.period is not None:
-            return False
-        return set(within.by.values()) == {within.table.unit}
+        alone = within is not None and set((within.by or {}).values()) == {within.table.unit}
+        return alone and not self.joins and self.period is None
 
     @property
     def unit_kind(self) -> ColumnType:

@@ -162,7 +162,7 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
 
 
 def _form(join: Join, tables: Others) -> dict[str, Any]:
-    named = (name for name, other in tables.items() if _source(other) == join.source)
+    named = (name for name, other in tables.items() if rows_source(other) == join.source)
     name = next(named, "")
     if not name:
         raise QueryError("question: a joined table has no written form unless it was given by name")
@@ -173,7 +173,8 @@ def _form(join: Join, tables: Others) -> dict[str, Any]:
     return form | ({"prefix": prefixes.pop()} if prefixes else {})
 
 
-def _source(other: Any) -> object:
+def rows_source(other: Any) -> object:
+    """The source of rows, or of a table that is joined."""
     return other.table.source if isinstance(other, Rows) else other.source
 
 
