@@ -427,12 +427,13 @@ def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
     cached, holds, near = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)]), [], []
     for _ in range(60):
         lost = made.loss.measured(cached, source)
-        for one, found in ((lost, holds), (lost | {"units": lost["units"] // 2}, near)):
+        for one, found in ((lost, holds), (lost | {"units": lost["units"] // 4}, near)):
             (answer,) = made.after_loss(one).noised([exact[id(stage)] for stage in made.stages], source).columns
             found.append(np.mean(np.array(answer.upper) >= seen.sum(axis=0)))
-        assert losing / 2 < lost["units"] < 2 * losing < lost["rows"][1] / 3  # what all lose together is far more
+        assert losing / 2 < lost["units"] < 2 * losing
+        assert lost["units"] < lost["rows"][1] / 3  # what all lose together is far more
     assert np.mean(holds) > 0.95
-    assert np.mean(near) < 0.5  # a near miss: half of them
+    assert np.mean(near) < 0.5  # a near miss: a quarter of them
 
 
 def test_bars_of_products_are_open_where_clipping_changes_values():
