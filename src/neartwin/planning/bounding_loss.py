@@ -97,6 +97,7 @@ class LossStage:
         what: The clipped columns and their bounds, in words; empty for limits.
         sizes: The largest value of each clipped column, by its name.
         clipped: The stage that measures what clipping changes; None if no summed value can be clipped.
+        takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
     """
 
     stage: Stage
@@ -106,6 +107,7 @@ class LossStage:
     what: str = ""
     sizes: Mapping[str, float] = field(default_factory=dict)
     clipped: "LossStage | None" = None
+    takes_rows: bool = True
 
     @classmethod
     def of(cls, stage: Stage, spend: Budget, *, power: int) -> Self:
@@ -131,12 +133,9 @@ class LossStage:
                 sizes={column.column: _size(column) for column, *_ in amounts},
             )
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
-        return cls(stage=stage.counting_units(sizes), mechanism=_noise(stage, spend), limit=limit, clipped=clipped)
-
-    @property
-    def takes_rows(self) -> bool:
-        """Whether limits can take something, so that it is measured: not where a unit has one row."""
-        return self.clipped is None or not self.stage.table.one_row
+        takes_rows, noise = clipped is None or not stage.table.one_row, _noise(stage, spend)
+        asked = stage.counting_units(sizes)
+        return cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, takes_rows=takes_rows)
 
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""
