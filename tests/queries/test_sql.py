@@ -66,6 +66,18 @@ def test_groups_that_a_condition_lists_are_public(visits, condition):
     ).groups.keys == (("Bonn",),)  # given ones are taken
 
 
+def test_lists_of_very_many_groups_are_discovered_and_given_keys_are_taken(visits):
+    """Two lists of a text are multiplied: a short question would list millions of groups before anybody prices it."""
+    long = ", ".join(f"'{i}'" for i in range(600))
+    text = "SELECT town, who, COUNT(*) AS n FROM visits WHERE town IN ({}) AND who IN ({}) GROUP BY town, who"
+    assert nt.from_sql(text.format(long, ", ".join(map(str, range(600)))), visits).groups.keys is None
+    few = nt.from_sql(text.format(long, ", ".join(map(str, range(400)))), visits)
+    assert len(few.groups.keys) == 240_000
+    rows = visits.where("town IN ('Ulm', 'Bonn')")
+    with pytest.raises(QueryError, match="keys= has the columns"):
+        rows.group_by("town", "who", keys={"who": [1]})  # beside given keys no condition counts
+
+
 def test_listed_groups_cost_no_delta_and_are_those_of_the_rows(tmp_path):
     """At a budget without noise: an empty group appears with 0, NULL and others do not."""
     rows = {"who": range(400), "town": ["Ulm", "Bonn", "Köln", None] * 100}

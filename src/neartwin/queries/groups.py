@@ -137,6 +137,9 @@ def _literal(edge: Fraction | dt.date | dt.datetime) -> str:
     return str(edge.numerator) if edge.denominator == 1 else repr(float(edge))
 
 
+MOST_LISTED = 250_000  # groups that conditions name: planning lists every one
+
+
 def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Term] = ()) -> Any:
     """Complete the keys with all possible values of columns that have finitely many, or whose values a condition lists.
 
@@ -144,15 +147,15 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Te
         keys: The given keys, or None.
         table: The table.
         names: The group columns.
-        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm').
+        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm'). They count where no keys are given.
 
     Returns:
-        The keys, or None if some column's values cannot be listed.
+        The keys, or None if some column's values cannot be listed, or conditions list too many.
     """
     if keys is not None and not isinstance(keys, Mapping):
         return keys
     named_values: dict[str, Any] = dict(keys or {})
-    held = (one for condition in conditions for one in _held(condition))
+    held = (one for condition in conditions if keys is None for one in _held(condition))
     closed, listed = {}, {one.parts[0]: one for one in held if one.operation in {"in", "="}}
     for name in names:
         own = table.computed[name].term if name in table.computed else None
@@ -163,9 +166,9 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Te
             values = None if own is None else possible_values(own)
         if values is not None:
             closed[name] = values
-    if keys is None and set(closed) != set(names):
+    if keys is None and (set(closed) != set(names) or (listed and prod(map(len, closed.values())) > MOST_LISTED)):
         return None
-    return {**{name: values for name, values in closed.items() if name in names}, **named_values}
+    return closed | named_values
 
 
 def _held(condition: Term) -> list[Term]:
