@@ -180,10 +180,10 @@ def main() -> None:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    told = [(part, budget(part.release)) for part in parts]
+    sections = [(part, budget(part.release)) for part in parts]
     target.write_text(
         environment.get_template("page.html").render(
-            title="What neartwin says about real people", parts=told, refusal=refusal
+            title="What neartwin says about real people", parts=sections, refusal=refusal
         )
     )
     CONSOLE.print(f"\nA page to look at: [bold]{target}[/]")
