@@ -96,6 +96,14 @@ def test_optimal_selection_follows_the_published_recursion():
         pi = min(e * pi + d, 1 - (1 - pi - d) / e, 1.0)
 
 
+@pytest.mark.parametrize("epsilon", ["1/1000", "0.3", "2", "40", "900"])
+@pytest.mark.parametrize("delta", ["1e-12", "1e-5", "0.4"])
+def test_missed_groups_in_closed_form_are_those_of_the_table(epsilon, delta):
+    selection = OptimalSelection(epsilon=Fraction(epsilon), delta=Fraction(delta))
+    kept = selection.keep_probabilities(np.arange(1, selection.sure + 1))
+    assert selection.missed == pytest.approx((1 - kept).sum(), rel=1e-9)
+
+
 def test_optimal_selection_keeps_more_than_any_threshold():
     optimal, rival = OptimalSelection(epsilon=EPSILON, delta=DELTA), make(UnitThreshold, 1)
     units = np.arange(1, 40)

@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import neartwin as nt
+from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Gdp, Rdp, Zcdp
 from neartwin.accounting.guarantee import whole_of
 from neartwin.errors import ParameterError, PrivacyError
@@ -20,6 +21,7 @@ from neartwin.planning.allocation import (
     Measurement,
     allocate,
     best_selection,
+    each_epsilon,
 )
 from neartwin.planning.planner import plan
 from neartwin.statistics.sensitivity import Sensitivity
@@ -246,3 +248,17 @@ def test_groups_that_would_be_missed_weigh_as_much_as_the_rows_they_hold():
     alone = planned(200, people=nt.count_distinct_units())
     near_miss = planned(1, people=nt.count_distinct_units())
     assert alone.selection == near_miss.selection  # rows that no statistic counts have no weight
+
+
+@pytest.mark.parametrize("cells", [1, 30, 10_000])
+@pytest.mark.parametrize("amount", ["1e-7", "0.02", "3", "500"])
+@pytest.mark.parametrize("kind", [nt.zcdp, nt.gdp])
+def test_equal_parts_spend_the_whole_and_never_more(cells, amount, kind):
+    whole = kind(amount, "1e-6")
+    cost, most = {
+        nt.zcdp: (lambda e: cells * prices.rho_of_pure(e), getattr(whole, "rho", None)),
+        nt.gdp: (lambda e: cells * prices.mu_of_pure(e) ** 2, getattr(whole, "mu", 0) ** 2),
+    }[kind]
+    epsilon = each_epsilon(whole, cells)
+    assert cost(epsilon) <= most
+    assert epsilon == 64 or cost(epsilon * (1 + Fraction(1, 2**30))) > most

@@ -34,7 +34,8 @@ from neartwin.statistics.measures import Measurement, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 
 _LEAST_EPSILON = Fraction(1, 2000)  # for one group; below it, the table of probabilities is too long
-_SEARCH = 40  # halvings
+_LARGEST_EPSILON = Fraction(64)
+_SECANTS, _CLOSE = 40, 2.0**-36  # of logarithms of costs
 
 
 def best_selection(units: Sensitivity, entering: int, part: Approx | Zcdp | Gdp) -> Selection:
@@ -80,25 +81,38 @@ def each_epsilon(part: Approx | Zcdp | Gdp, cells: int) -> Fraction:
         case Approx(epsilon=epsilon):
             return epsilon / cells
         case Zcdp(rho=rho):
-            return largest(lambda e: cells * prices.rho_of_pure(e) <= rho)
+            return largest(prices.rho_of_pure, rho / cells)
         case Gdp(mu=mu):
-            return largest(lambda e: cells * prices.mu_of_pure(e) ** 2 <= mu**2)
+            return largest(lambda e: prices.mu_of_pure(e) ** 2, mu**2 / cells)
 
 
-def largest(fits: Callable[[Fraction], bool]) -> Fraction:
-    """The largest epsilon up to 64 that fits, rounded down.
+def largest(cost: Callable[[Fraction], Fraction], most: Fraction) -> Fraction:
+    """The largest epsilon up to 64 that costs at most so much, rounded down.
+
+    Secants of the logarithms find it in a few steps: a cost grows as a power of epsilon between 1 and 2. Then the exact
+    costs decide.
 
     Args:
-        fits: Whether an epsilon fits; all below one that fits do too.
+        cost: The cost of an epsilon, which grows with it.
+        most: The most that it may cost.
 
     Returns:
         The epsilon.
     """
-    low, high = Fraction(0), Fraction(64)
-    for _ in range(_SEARCH):
-        middle = (low + high) / 2
-        low, high = (middle, high) if fits(middle) else (low, middle)
-    return low
+    if cost(_LARGEST_EPSILON) <= most:
+        return _LARGEST_EPSILON
+    goal, end, slope = math.log(most), math.log(_LARGEST_EPSILON), 1.5
+    at, height = 0.0, math.log(cost(Fraction(1)))
+    for _ in range(_SECANTS):
+        if abs(goal - height) < _CLOSE:
+            break
+        to = min(at + (goal - height) / slope, end)
+        reached = math.log(cost(Fraction(math.exp(to))))
+        at, height, slope = to, reached, (reached - height) / (to - at)
+    epsilon = Fraction(math.exp(at))
+    while cost(epsilon) > most:
+        epsilon *= 1 - Fraction(1, 2**36)
+    return epsilon
 
 
 CONFIDENCE = 0.95

@@ -520,8 +520,7 @@ def _selection(spend: Budget, moved: int, *, monotone: bool) -> PermuteAndFlip |
     """The selection that a part of the spend pays for, where one unit moves each score by `moved` parts at most."""
     if isinstance(spend, Pure):
         return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=moved, monotone=monotone)
+    epsilon = 2 * root_below(mu_squared_of(spend))
     if isinstance(spend, Gdp):
-        epsilon = largest(lambda e: mu_of_bounded_range(e) <= spend.mu)
-    else:
-        epsilon = 2 * root_below(mu_squared_of(spend))
+        epsilon = largest(mu_of_bounded_range, spend.mu)
     return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=moved, monotone=monotone)

@@ -259,8 +259,21 @@ class OptimalSelection(Selection):
 
     @property
     def missed(self) -> float:
-        """The sum of 1 - pi_n."""
-        return float((1 - self.keep_probabilities(np.arange(1, self.sure + 1))).sum())
+        """The sum of 1 - pi_n, in floats and closed form.
+
+        With c = delta / (e^epsilon - 1), pi_n + c grows by e^epsilon while pi_n is at most (1 - delta) / (e^epsilon + 1), and
+        once more; then 1 - pi_n + c falls by e^-epsilon down to c.
+        """
+        epsilon, delta = float(self.epsilon), float(self.delta)
+        near = -math.expm1(-epsilon)
+        log_c = math.log(delta / near) - epsilon
+        c = math.exp(log_c)
+        ups = 1 + math.floor(math.log1p((1 - delta) / delta * math.tanh(epsilon / 2)) / epsilon)
+        top = math.exp(log_c + ups * epsilon)  # pi + c
+        left = 1 + 2 * c - top  # 1 - pi + c
+        downs = math.floor((math.log(left) - log_c) / epsilon)
+        kept = -top * math.expm1(-ups * epsilon) / near - c * ups
+        return ups - kept - left * math.exp(-epsilon) * math.expm1(-downs * epsilon) / near - c * downs
 
     def unit_losses(self, groups: int) -> Composition:
         """One use for each group."""
