@@ -265,6 +265,15 @@ def test_products_of_cases_are_refused_or_discovered_unlisted(client, tokens, ke
     assert ("cells" in much.text) != (keys is None)  # without keys they are discovered, which needs a delta
 
 
+def test_margins_take_keys_in_every_form(client, tokens):
+    parts = {"group_by": ["cds", "town"], "margins": [["cds"], ["town"]], "statistics": {"n": {"ask": "count"}}}
+    for keys, status in (({"cds": [1, 2], "town": ["Ulm"]}, 200), ({"cds": [1, 2]}, 422), ("declared", 422)):
+        ask = ASK | {"question": parts | {"keys": keys}, "limits": {"rows": 1, "max_groups": 1}}
+        answer = client.post("/v1/datasets/purchases/plan", json=ask, headers=bearer(tokens["analyst"]))
+        assert answer.status_code == status, answer.text
+    assert "'town' has no declared keys" in answer.json()["message"]
+
+
 def waiting(owner, do="release"):
     return _Task({"analyst": owner, "do": do}, 1)
 
