@@ -4,6 +4,7 @@
 caller's own arguments, and name variables as the README does: rows, query, account, proposal, release.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -192,6 +193,18 @@ def shown_as_text(kind: type[T]) -> type[T]:
     return kind
 
 
+_STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    r"""A text with a mark in the place of each character that steers a terminal, or turns the direction of writing.
+
+    >>> visible("\x1b[31mred")
+    '�[31mred'
+    """
+    return _STEERING.sub("\ufffd", text)
+
+
 def aligned(lines: Sequence[Sequence[str]], texts: int) -> list[str]:
     """Lines of cells as lines of text, with the first columns to the left and the others to the right.
 
@@ -200,7 +213,7 @@ def aligned(lines: Sequence[Sequence[str]], texts: int) -> list[str]:
         texts: The number of columns to the left.
     """
     columns = []
-    for place, column in enumerate(zip(*lines, strict=True)):
+    for place, column in enumerate(zip(*[map(visible, line) for line in lines], strict=True)):
         width = max(map(len, column))
         columns.append([cell.ljust(width) if place < texts else cell.rjust(width) for cell in column])
     return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]

@@ -155,6 +155,33 @@ def test_a_large_answer_goes_to_a_file_some_groups_at_a_time(purchases):
     assert (code, "read it with them" in err) == (2, True)
 
 
+def test_names_that_steer_a_terminal_are_shown_with_marks(tmp_path):
+    steering = "\x1b[31mred\u202e"
+    pq.write_table(pa.table({"who": [1, 2, 3], steering: [1, 2, 3]}), tmp_path / "evil.parquet")
+    sql = f'SELECT "{steering}", COUNT(*) AS "n\x9b2J" FROM evil GROUP BY 1'
+    words = (
+        "query",
+        "evil.parquet",
+        sql,
+        "--unit",
+        "who",
+        "--keys",
+        f"{steering}=1,2",
+        "--spend",
+        "epsilon=1",
+        "--ledger",
+        "b.db",
+    )
+    for command in ("plan", "query"):
+        code, out, said = neartwin(command, *words[1:], "--budget", "epsilon=2", "--rows", "1", where=tmp_path)
+        assert code == 0, said
+        assert "\ufffd[31mred\ufffd" in out
+        assert not set("\x1b\x9b\u202e") & set(out + said)
+    code, out, said = neartwin(*words[:2], sql.replace("COUNT", "NOUN"), *words[3:], "--rows", "1", where=tmp_path)
+    assert code
+    assert not set("\x1b\x9b\u202e") & set(out + said)
+
+
 def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
     code, out, err = program("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
     assert (code, out) == (3, "")

@@ -247,6 +247,33 @@ def test_keys_of_too_many_cells_are_refused_before_they_are_listed(client, token
     assert time.process_time() - start < 5
 
 
+@pytest.mark.parametrize("keys", [None, "declared", {"a": ["x0", "x1"]}])
+def test_products_of_cases_are_refused_or_discovered_unlisted(client, tokens, keys):
+    def asked(branches):
+        when = " ".join(f"WHEN amount > {i} THEN 'x{i}'" for i in range(branches))
+        cases = [f"CASE {when} END AS {name}" for name in "abcd"]
+        question = {"sql": f"SELECT {', '.join(cases)}, COUNT(*) AS n FROM purchases GROUP BY a, b, c, d", "keys": keys}
+        start = time.process_time()
+        ask = ASK | {"question": question, "limits": {"rows": 1, "max_groups": 1}}
+        answer = client.post("/v1/datasets/purchases/plan", json=ask, headers=bearer(tokens["analyst"]))
+        assert time.process_time() - start < 20
+        return answer
+
+    assert asked(8).status_code == 200
+    much = asked(80)  # a million cells and more, of a text within its limit
+    assert much.status_code in {403, 422}
+    assert ("cells" in much.text) != (keys is None)  # without keys they are discovered, which needs a delta
+
+
+def test_margins_take_keys_in_every_form(client, tokens):
+    parts = {"group_by": ["cds", "town"], "margins": [["cds"], ["town"]], "statistics": {"n": {"ask": "count"}}}
+    for keys, status in (({"cds": [1, 2], "town": ["Ulm"]}, 200), ({"cds": [1, 2]}, 422), ("declared", 422)):
+        ask = ASK | {"question": parts | {"keys": keys}, "limits": {"rows": 1, "max_groups": 1}}
+        answer = client.post("/v1/datasets/purchases/plan", json=ask, headers=bearer(tokens["analyst"]))
+        assert answer.status_code == status, answer.text
+    assert "'town' has no declared keys" in answer.json()["message"]
+
+
 def waiting(owner, do="release"):
     return _Task({"analyst": owner, "do": do}, 1)
 

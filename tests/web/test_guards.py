@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from starlette.testclient import TestClient
 from neartwin.accounting.budgets import pure
 from neartwin.web import tokens as made
 from neartwin.web.app import create_app
+from neartwin.web.auth import RateLimiter
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError
 from neartwin.web.service import Settings
@@ -110,6 +112,73 @@ def test_guesses_are_refused_by_address_before_a_token_is_looked_up(directory, t
         directory.store.revoke(tokens["curator"].split("_")[1], by="console")
         codes = [other.get("/v1/me", headers=carol).status_code, client.get("/v1/me", headers=carol).status_code]
         assert codes == [401, 429]  # a revoked token is a guess
+
+
+def test_strangers_are_slowed_by_address_and_analysts_are_not(directory, tokens):
+    app = create_app(directory, Settings(workers=1, burst=5, per_second=0.001))
+    with without_processes(), TestClient(app) as client:
+        other = TestClient(app, client=("10.0.0.2", 1))
+        assert client.get("/v1/me", headers=bearer(tokens["analyst"])).status_code == 200
+        paths = ("/readyz", "/openapi.json", "/signin", "/static/theme.js")
+        secrets = ({}, bearer("x"), {"Cookie": "a=b"})
+        strange = [client.get(path, headers=secret).status_code for secret in secrets for path in paths]
+        assert strange == [200] * 9 + [429] * 3  # twice the burst, with the analyst's first request
+        assert client.get("/readyz", headers=bearer(tokens["analyst"])).status_code == 200
+        assert other.get("/readyz").status_code == 200
+
+
+def on_the_wire(address, *parts):
+    """An answer to a request that comes in parts."""
+    with socket.create_connection(address[7:].split(":")) as wire:
+        wire.settimeout(60)
+        for part in parts:
+            wire.sendall(part)
+            time.sleep(0.1)  # a packet of its own
+        return wire.recv(65_536)
+
+
+def test_guesses_are_refused_before_they_are_parsed_and_others_are_not(directory, tokens):
+    head = b"GET /v1/me HTTP/1.1\r\nHost: x\r\n"
+    guess, right = (head + f"Authorization: Bearer {one}\r\n".encode() for one in ("nt_0_0", tokens["analyst"]))
+    shouted = right.replace(b"Authorization: ", b"AUTHORIZATION:\t")
+    with serving(directory, Settings(workers=1, burst=5, per_second=0.001)) as address:
+        assert on_the_wire(address, right, b"\r\n").startswith(b"HTTP/1.1 200")
+        answers = [on_the_wire(address, guess + b"\r\n") for _ in range(7)]
+        assert [one[9:12] for one in answers] == [b"401"] * 5 + [b"429"] * 2
+        parsed = [b"content-security-policy" in one for one in answers]
+        assert parsed == [True] * 5 + [False] * 2
+        assert b'"code": "NT-600"' in answers[-1]
+        in_two = on_the_wire(address, guess[:40], guess[40:] + b"\r\n")
+        assert in_two.startswith(b"HTTP/1.1 429")
+        other = right.replace(tokens["analyst"].encode(), b"nt_0_" + tokens["analyst"].split("_")[2].encode()[1:])
+        assert on_the_wire(address, other + b"\r\n").startswith(b"HTTP/1.1 429")
+        assert on_the_wire(address, shouted + b"\r\n").startswith(b"HTTP/1.1 200")
+        assert on_the_wire(address, b"POST /signin HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 429")
+        assert on_the_wire(address, head + b"\r\n").startswith(b"HTTP/1.1 401")  # no guess
+
+
+def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens, monkeypatch):
+    records = RateLimiter(3, 0.001)
+    monkeypatch.setattr(client.app.state.service.authenticator, "records", records)
+    ada = bearer(tokens["analyst"])
+    wish, statuses = {"target": {"epsilon": "0.9"}, "reason": "more"}, []
+    for _ in range(4):  # each a record of the ledger, and so is its withdrawal
+        asked = client.post("/v1/datasets/purchases/requests", json=wish, headers=ada)
+        statuses.append(asked.status_code)
+        if asked.status_code == 201:
+            place = f"/v1/datasets/purchases/requests/{asked.json()[0]['position']}"
+            assert client.delete(place, headers=ada).status_code == 204
+    assert statuses == [201] * 3 + [429]
+    records.burst, records.per_second = 2, 0
+    bob = bearer(directory.mint("bob", "agent", by="console")[1])
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}
+    more = bob | {"Accept": "application/json, text/event-stream"}
+    answers = [client.post("/mcp", json=begin, headers=more) for _ in range(3)]
+    assert [one.status_code for one in answers] == [200, 200, 429]  # a session stays in memory
+    session = {"mcp-session-id": answers[0].headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+    pinged = client.post("/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "ping"}, headers=more | session)
+    assert pinged.status_code == 200
 
 
 def test_a_sessions_cookie_is_no_secret_of_a_token_without_a_hash(client, directory, tokens):

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 
@@ -20,9 +21,10 @@ from neartwin.errors import AccessError
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Rule
+from neartwin.web.pages import admin
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
-from tests.web.conftest import bearer, registered
+from tests.web.conftest import ASK, bearer, registered, released
 from tests.web.matrix import EVERYONE, PAGES, STRANGERS
 from tests.web.server import without_processes
 
@@ -264,6 +266,28 @@ def test_a_curator_allots_raises_and_sees_who_spent(client, directory, signed):
     spending = client.get("/data/purchases/office").text
     assert "Spending by analyst: ada 12.5%" in spending
     assert "Set the allotment" not in spending
+
+
+def test_the_chart_of_spending_reads_the_newest_releases_alone(tmp_path, purchases, monkeypatch):
+    stack = ExitStack()
+    directory = stack.enter_context(registered(tmp_path / "house", purchases))
+    stack.enter_context(without_processes())
+    client = stack.enter_context(TestClient(create_app(directory, Settings(workers=1, plan_seconds=300))))
+    for who, spend in (("ada", "0.1"), ("eve", "0.05"), ("ada", "0.2"), ("eve", "0.25")):
+        headers = bearer(directory.mint(who, "analyst", by="console")[1])
+        assert released(client, ASK | {"spend": {"epsilon": spend}}, headers)["release"]
+    account = directory.books.account("purchases")
+    said, points = [], []
+    for drawn in (1_000, 2):
+        monkeypatch.setattr(admin, "_DRAWN", drawn)
+        monkeypatch.setattr(
+            admin.Figure, "draw", lambda figure, **words: points.append(figure.lines) or words["spoken"]
+        )
+        said.append(admin._spending(account))
+    assert said == ["Spending by analyst: ada 30.0%; eve 30.0%"] * 2
+    starts = [[line.y[0] for line in lines[:-1]] for lines in points]
+    assert starts == [[0, 0], [pytest.approx(0.1), pytest.approx(0.05)]]  # spent before the two that are drawn
+    stack.close()
 
 
 def test_sums_over_groups_are_asked_in_fields_and_in_sql(client, directory, signed):

@@ -35,7 +35,7 @@ def test_every_operation_has_a_description_and_an_example(whole):
                 name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
                 shape = document["components"]["schemas"][name]
                 assert "example" in shape or "examples" in shape, name
-    fault = document["components"]["schemas"]["Fault"]
+    fault = document["components"]["schemas"]["Refusal"]
     assert {"code", "error", "message", "name", "value", "rule", "remedy"} <= set(fault["properties"])
 
 

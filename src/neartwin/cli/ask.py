@@ -9,6 +9,7 @@ from neartwin.accounting.budgets import budget_in, parts_of
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_releases
 from neartwin.errors import ParameterError
+from neartwin.interactive import visible
 from neartwin.planning.pilots import with_private_range
 from neartwin.queries.query import Query, TopK
 from neartwin.queries.sql.parse import statement_of
@@ -52,7 +53,7 @@ def ask(
     queries = [with_private_range(_question(account, part, arguments["keys"]), clip) for part in texts]
     proposal = account.plan_series(queries, **options.arguments_of_plan(arguments))
     if preview:
-        click.echo(f"{proposal.explain()}\n\n{proposal.preview()}")
+        click.echo(visible(f"{proposal.explain()}\n\n{proposal.preview()}"))
         return
     show_releases(account.release_series(proposal), as_json=as_json, out=out)
 

@@ -13,6 +13,7 @@ import click
 from neartwin.cli.options import json_option
 from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
 from neartwin.errors import ParameterError
+from neartwin.interactive import visible
 from neartwin.ledger import Book, Head
 from neartwin.releases.certificates import (
     Certificate,
@@ -62,7 +63,7 @@ def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_j
         return
     from neartwin.report.certificate import lines
 
-    click.echo("\n".join(lines(issued)))
+    click.echo(visible("\n".join(lines(issued))))
 
 
 @certificate.command()

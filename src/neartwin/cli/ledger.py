@@ -7,11 +7,10 @@ from fractions import Fraction
 from typing import Any
 
 import click
-from rich.console import Console
 
 from neartwin.accounting.budgets import budget_in
 from neartwin.cli.options import Sample, json_option
-from neartwin.cli.output import NOT_WHOLE, report_errors, show_restored, show_table
+from neartwin.cli.output import NOT_WHOLE, Screen, report_errors, show_restored, show_table
 from neartwin.ledger import Account, Book, Head, anchors
 
 
@@ -31,10 +30,9 @@ def show(*, path: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(accounts))
         return
-    console = Console(highlight=False)
+    console = Screen(highlight=False)
     for account in accounts:
-        name = click.style(account["population"], bold=True)
-        click.echo(f"{name}  unit {account['unit']}, {account['relation']}, {account['filter']}")
+        console.print("{population}  unit {unit}, {relation}, {filter}".format(**account), markup=False)
         for pool in account["pools"]:
             cap, spent = Fraction(pool["cap"]), Fraction(pool["spent"])
             if not cap:  # a pool that this account was opened without

@@ -3,16 +3,18 @@
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
-from rich.console import Console
+from rich.console import Console, ConsoleOptions
+from rich.segment import Segment
 
+from neartwin.accounting.guarantee import Guarantee
 from neartwin.errors import NeartwinError
-from neartwin.interactive import aligned
+from neartwin.interactive import aligned, visible
 from neartwin.ledger.verify import Verdict
 from neartwin.releases.release import Release
 
@@ -20,7 +22,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 NOT_WHOLE = 4  # the exit code of a check that found a fault
-stderr = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+class Screen(Console):
+    """A console that shows characters that steer a terminal as marks: the names of columns and statistics are other people's."""
+
+    def render(self, renderable: Any, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """Yield the parts of what is printed."""
+        for part in super().render(renderable, options):
+            yield part if part.control else Segment(visible(part.text), part.style)
+
+
+stderr = Screen(stderr=True, highlight=False, soft_wrap=True)
 
 
 def report_errors(command: Callable[P, R]) -> Callable[P, R]:
@@ -68,15 +81,19 @@ def show_release(release: Release, *, as_json: bool) -> None:
         click.echo(release.to_json())
         return
     if release.headline:
-        click.echo(release.headline, err=True)
+        stderr.print(release.headline, markup=False)
     header, *body = release.lines()
     show_table(header, body, texts=len(release.group_columns))
-    stderr.print(str(release.guarantee), style="bold", markup=False)
-    stderr.print(release.guarantee.describe(), style="dim", markup=False)
-    for note in release.notes:
-        stderr.print(f"- {note}", style="dim", markup=False)
+    show_guarantee(release.guarantee, release.notes)
     left = (f"{pool} {float(Fraction(amount)):.6g}" for pool, amount in release.provenance.budget_after.items())
     stderr.print(f"left in the account: {', '.join(left)}")
+
+
+def show_guarantee(guarantee: Guarantee, notes: Iterable[str]) -> None:
+    """Print what a release promises, and its notes."""
+    stderr.print(str(guarantee), style="bold", markup=False)
+    for note in (guarantee.describe(), *(f"- {note}" for note in notes)):
+        stderr.print(note, style="dim", markup=False)
 
 
 def show_releases(releases: Sequence[Release], *, as_json: bool, out: str | None) -> None:

@@ -11,8 +11,9 @@ import click
 
 from neartwin.accounting.budgets import budget_in
 from neartwin.cli import options
-from neartwin.cli.output import report_errors, show_releases, stderr
+from neartwin.cli.output import report_errors, show_guarantee, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
+from neartwin.interactive import visible
 from neartwin.planning.pilots import with_private_range
 from neartwin.queries.open import table as open_table
 from neartwin.queries.sql.series import series_from_sql
@@ -66,9 +67,7 @@ def _write(proposal: Proposal | SeriesProposal, place: str, *, as_json: bool) ->
     with _waiting():
         written = one.account.release_to_parquet(one, place)
     click.echo(written.to_json() if as_json else f"{written.place}  sha256 {written.digest}")
-    stderr.print(str(written.guarantee), style="bold", markup=False)
-    for note in (written.guarantee.describe(), *written.notes):
-        stderr.print(f"- {note}", style="dim", markup=False)
+    show_guarantee(written.guarantee, written.notes)
 
 
 def _alone(proposal: Proposal | SeriesProposal, why: str) -> Proposal:
@@ -98,7 +97,7 @@ def plan(*, as_json: bool, **arguments: Any) -> None:
         given = {"price": str(preview.price), "left": left, "errors": errors, "explain": str(explained)}
         click.echo(json.dumps(given))
         return
-    click.echo(f"{explained}\n\n{preview}")
+    click.echo(visible(f"{explained}\n\n{preview}"))
 
 
 @click.command()

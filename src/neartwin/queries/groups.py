@@ -137,7 +137,7 @@ def _literal(edge: Fraction | dt.date | dt.datetime) -> str:
     return str(edge.numerator) if edge.denominator == 1 else repr(float(edge))
 
 
-MOST_LISTED = 250_000  # groups that conditions name: planning lists every one
+MOST_LISTED = 250_000  # groups that no keys name: planning lists every one
 
 
 def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Term] = ()) -> Any:
@@ -150,7 +150,7 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Te
         conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm'). They count where no keys are given.
 
     Returns:
-        The keys, or None if some column's values cannot be listed, or conditions list too many.
+        The keys, or None if some column's values cannot be listed, or without given keys are too many.
     """
     if keys is not None and not isinstance(keys, Mapping):
         return keys
@@ -166,7 +166,7 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Te
             values = None if own is None else possible_values(own)
         if values is not None:
             closed[name] = values
-    if keys is None and (set(closed) != set(names) or (listed and prod(map(len, closed.values())) > MOST_LISTED)):
+    if keys is None and (set(closed) != set(names) or prod(map(len, closed.values())) > MOST_LISTED):
         return None
     return closed | named_values
 

@@ -22,6 +22,7 @@ from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.resolve import AcceptedElicitation, Elicit, ElicitationResult, Resolve
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -282,9 +283,13 @@ class _Endpoint:
     inner: ASGIApp
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        token = await run_in_threadpool(bearer, Request(scope), self.authenticator)
+        request = Request(scope)
+        token = await run_in_threadpool(bearer, request, self.authenticator)
         if token is None:
             raise unauthenticated()
+        shakes_hands = request.headers.get("mcp-protocol-version") in {None, *HANDSHAKE_PROTOCOL_VERSIONS}
+        if shakes_hands and "mcp-session-id" not in request.headers:
+            self.authenticator.records.take(token.name)  # it begins a session, which stays for half an hour
         owner = AccessToken(token="", client_id=token.id, scopes=[])  # binds a session to the token that began it
         await self.inner({**scope, _OWNER: token, "user": AuthenticatedUser(owner)}, receive, send)
 

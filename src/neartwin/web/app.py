@@ -9,6 +9,7 @@ from functools import partial
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.staticfiles import StaticFiles
@@ -20,7 +21,7 @@ from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.middleware import RequestLimit, UnexpectedErrors, Watch
 from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
-from neartwin.web.schemas import Fault
+from neartwin.web.schemas import Refusal
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
 
@@ -30,18 +31,6 @@ Sign requests with `Authorization: Bearer nt_...`. Every error has one shape: co
 """
 _LOG = logging.getLogger("neartwin.web")
 _HEARTBEAT_SECONDS = 10
-_REFUSALS = {
-    401: "no live token",
-    402: "the account or an allotment cannot pay",
-    403: "the caller may not do this",
-    404: "not there, or not for the caller",
-    409: "the ledger's records forbid it",
-    413: "the body is too large",
-    422: "the request, question or spend breaks a rule",
-    428: "another curator must send the very same",
-    429: "too many requests, or too many questions waiting",
-    503: "whatever fails while a worker runs a task: one text for every cause",
-}
 
 
 def create_app(directory: DataDirectory, settings: Settings | None = None) -> FastAPI:
@@ -54,7 +43,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     chosen = settings or Settings()
 
     @asynccontextmanager
-    async def running(app: FastAPI) -> AsyncIterator[None]:
+    async def running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         app.state.service = service(directory, chosen)
         stop, books = threading.Event(), directory.books
         beats: list[Callable[[], object]] = [app.state.service.jobs.say_alive]
@@ -65,7 +54,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
             heart.start()
         try:
             async with _with_agents(app):
-                yield
+                yield {"check": app.state.service.authenticator.check}  # where each connection finds it
         finally:
             app.state.service.workers.close()
             stop.set()
@@ -80,7 +69,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # its own hold searches and errors' texts
         lifespan=running,
-        responses={status: {"model": Fault, "description": words} for status, words in _REFUSALS.items()},
+        responses={status: {"model": Refusal, "description": words} for status, words in errors.TITLES.items()},
         redirect_slashes=False,
     )
     for part in (questions, datasets, requests, people, ledger, operations):  # the most asked first

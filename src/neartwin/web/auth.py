@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -27,7 +27,7 @@ from neartwin.web.tokens import Token
 COOKIE = "neartwin_session"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _GUESSES = 10  # wrong secrets of one token from one address at once; then one a second
-_SIGN_INS = 100  # of one token at once; then one in ten seconds
+_RECORDS = 100  # of one person at once; then one in ten seconds
 _MOST_FIELDS = 500
 _SESSION_HOURS = 8
 _REMEMBERED = 10_000
@@ -118,9 +118,10 @@ class Authenticator:
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
         """Tokens and sessions are in the store. Rates belong to this process, because they protect its machine."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
-        self.rates = RateLimiter(burst, per_second)  # by token, or by address without one
+        self.rates = RateLimiter(burst, per_second)  # by token
+        self.strangers = RateLimiter(2 * burst, per_second)  # by address
         self._wrong = RateLimiter(burst, min(1, per_second))  # tokens, by address
-        self._sign_ins = RateLimiter(_SIGN_INS, 0.1)  # by token: each is a record of the ledger
+        self.records = RateLimiter(_RECORDS, 0.1)  # by name: what stays and costs no budget
         self._unproved = RateLimiter(_GUESSES, 1)  # by token and address
 
     def by_token(self, token_text: str, address: str) -> Token:
@@ -153,7 +154,7 @@ class Authenticator:
         Returns:
             The cookie's value, and the secret that must come with every request that changes something.
         """
-        self._sign_ins.take(token.id)
+        self.records.take(token.name)
         cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
         self._store.start_session(_digest(cookie), token.id, ends, by=token.name)
@@ -185,18 +186,31 @@ class Authenticator:
         self._wrong.take(address)
         return unauthenticated()
 
-    def check(self, request: Request) -> None:
-        """Refuse a guess from an address that sent too many wrong ones. This reads no database.
+    def check(self, address: str, method: str, headers: Mapping[str, str]) -> bool:
+        """Refuse strangers who are too fast, and a guess from an address that sent too many wrong ones.
 
-        A guess is a token, cookie or form that a stranger sends. A secret that was right lately is none.
+        A stranger sends no secret that was right lately. A guess is a token, cookie or form of a stranger. This reads no
+        database and counts nothing.
+
+        Args:
+            address: The address that the request comes from.
+            method: Its method.
+            headers: Its headers, by their names in small letters.
+
+        Returns:
+            Whether it is a stranger's.
 
         Raises:
             AccessError: Status 429.
         """
-        sent, cookie = request.headers.get("authorization", ""), request.cookies.get(COOKIE, "")
-        secret = tokens.parts(sent.partition(" ")[2].strip())[1] or cookie
-        if (sent or cookie or request.method not in _SAFE) and secret not in self._memory:
-            self._wrong.check(address_of(request))
+        sent, cookie = headers.get("authorization", ""), headers.get("cookie", "")
+        of_session = cookie.rpartition(f"{COOKIE}=")[2].partition(";")[0] if COOKIE in cookie else ""
+        if (tokens.parts(sent.partition(" ")[2].strip())[1] or of_session) in self._memory:
+            return False
+        self.strangers.check(address)
+        if sent or of_session or method not in _SAFE:
+            self._wrong.check(address)
+        return True
 
 
 def unauthenticated() -> AccessError:

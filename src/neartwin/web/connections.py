@@ -1,21 +1,27 @@
 """Connections of the service's socket. One that sends no whole head of a request is closed: uvicorn would wait for ever."""
 
 import asyncio
-from typing import Any
+import json
+import re
+import sys
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from neartwin.errors import AccessError
+
+_REFUSAL = (
+    b"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nCache-Control: no-store\r\nRetry-After: 1\r\n"
+    b"Connection: close\r\nContent-Length: %d\r\n\r\n%b"
+)
+_SENT = re.compile(rb"\r\n(authorization|cookie):[ \t]*([^\r\n]*)", re.IGNORECASE)
 HEAD_SECONDS = 15.0  # from the first byte, or the connection, to the end of a request's head
 
 
 class HeadLimit(H11Protocol):
     """uvicorn's protocol, with a limit on the time that the head of a request may take."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """As uvicorn's."""
-        super().__init__(*args, **kwargs)
-        self._late: asyncio.TimerHandle | None = None
+    _late: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn's
         """Expect a head."""
@@ -23,7 +29,16 @@ class HeadLimit(H11Protocol):
         self._expect()
 
     def data_received(self, data: bytes) -> None:
-        """Expect the rest of a head that has begun, and no longer one that is whole."""
+        """Refuse what is too fast, before it is parsed. Expect the rest of a head that began, and not of a whole one."""
+        if self.client and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
+            sent = {name.decode().lower(): value.decode("latin-1") for name, value in _SENT.findall(data)}
+            try:
+                self.app_state["check"](self.client[0], data.partition(b" ")[0].decode("latin-1"), sent)
+            except AccessError as fault:
+                content = json.dumps(fault.as_dict()).encode()
+                self.transport.write(_REFUSAL % (len(content), content))
+                self.transport.close()
+                return
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
             self._expect()
@@ -47,10 +62,10 @@ class HeadLimit(H11Protocol):
 
 def allow_many_connections() -> None:
     """Raise the limit of open files as far as the system lets this process, since each connection is one."""
-    try:
-        import resource
-    except ImportError:  # a system without such limits
+    if sys.platform == "win32":  # a system without such limits
         return
+    import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 65_536 if hard == resource.RLIM_INFINITY else min(hard, 65_536)
     if soft != resource.RLIM_INFINITY and soft < most:

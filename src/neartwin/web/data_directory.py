@@ -1,7 +1,6 @@
 """An opened data directory: the ledger, the store beside it, and the tables that were registered."""
 
 import os
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -63,7 +62,6 @@ class DataDirectory:
         self.ledger = Ledger(self.ledger_place)
         self.store = Store(self.ledger_place)
         self._tables: dict[str, tuple[Dataset, Rows, Tables]] = {}
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -177,8 +175,7 @@ class DataDirectory:
         return self._opened(dataset)[1]
 
     def _opened(self, dataset: Dataset) -> tuple[Rows, Tables]:
-        with self._lock:
-            known = self._tables.get(dataset.name)
+        known = self._tables.get(dataset.name)
         if known is not None and known[0] == dataset:
             return known[1:]
         try:
@@ -186,8 +183,7 @@ class DataDirectory:
         except Exception:  # noqa: BLE001 - whatever it is, its text may name the place
             rule, remedy = "cannot be read now", "tell the curator; answers that were paid for stay readable"
             raise AccessError(503, "dataset", dataset.name, rule, remedy=remedy) from None
-        with self._lock:
-            self._tables[dataset.name] = (dataset, rows, tables)
+        self._tables[dataset.name] = (dataset, rows, tables)
         return rows, tables
 
     def account(self, dataset: Dataset) -> Account:

@@ -8,6 +8,19 @@ from starlette.responses import JSONResponse, Response
 from neartwin.errors import AccessError, BudgetError, ExecutionError, LedgerError, NeartwinError, PrivacyError
 from neartwin.ledger.store import UnavailableError
 
+TITLES = {
+    401: "No live token",
+    402: "Not enough budget",
+    403: "Not allowed",
+    404: "Not here, or not for you",
+    409: "The ledger's records forbid it",
+    413: "Too large",
+    422: "That did not work: a rule is broken",
+    428: "Recorded: it waits for a second curator",
+    429: "Too fast, or too many questions waiting",
+    500: "Our fault",
+    503: "Not now",
+}
 SHOWN = 200  # characters of a caller's own value that are sent back
 
 

@@ -131,7 +131,9 @@ class RequestLimit:
             await self._app(scope, receive, send)
             return
         try:
-            scope["app"].state.service.authenticator.check(Request(scope))
+            authenticator, address = scope["app"].state.service.authenticator, (scope["client"] or [""])[0]
+            if authenticator.check(address, scope["method"], Request(scope).headers):
+                authenticator.strangers.take(address)
             body = await self._body(scope, receive)
         except AccessError as fault:
             await JSONResponse(fault.as_dict(), fault.status, {"Connection": "close"})(scope, receive, send)

@@ -4,14 +4,18 @@ Amounts are exact text, such as "0.1" or "1/3".
 """
 
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictFloat, StrictInt, StrictStr
 
+from neartwin import ledger
 from neartwin.errors import BudgetError
+from neartwin.planning.explain import Explained
 from neartwin.statistics.base import ExpectedError
+from neartwin.web.tokens import Token
 
 AMOUNT = r"^([0-9]{1,30}(\.[0-9]{1,30})?([eE]-?[0-9]{1,3})?|[0-9]{1,30}/[1-9][0-9]{0,29})$"
 Written = Annotated[str, Field(pattern=AMOUNT, max_length=64)]
@@ -53,7 +57,7 @@ class RequestModel(Model):
 _REFUSAL = BudgetError("epsilon", Fraction(1, 2), Fraction(1, 4), ("spend at most the remaining 0.25",))
 
 
-class Fault(Model):
+class Refusal(Model):
     """The shape of every error, which is also that of the terminal's `--json`. Parts without content are empty.
 
     Attributes:
@@ -110,15 +114,7 @@ class Question(RequestModel):
     """
 
     model_config = _closed(
-        {
-            "where": ["amount > 5"],
-            "group_by": ["cds"],
-            "keys": {"cds": [1, 2, 3]},
-            "statistics": {
-                "orders": {"ask": "count"},
-                "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200},
-            },
-        },
+        {"where": ["amount > 5"], "statistics": {"total": {"ask": "sum", "column": "amount", "low": 0, "high": 200}}},
         {"sql": "SELECT cds, COUNT(*) AS orders FROM purchases GROUP BY cds", "keys": "declared"},
         {"most_common": {"column": "cds", "among": [1, 2, 3]}},
     )
@@ -193,11 +189,7 @@ class Ask(RequestModel):
     """
 
     model_config = _closed(
-        {
-            "question": {"group_by": ["cds"], "keys": {"cds": [1, 2]}, "statistics": {"orders": {"ask": "count"}}},
-            "spend": {"epsilon": "0.25"},
-            "limits": {"max_rows_per_group": 5, "max_groups": 2},
-        }
+        {"question": {"statistics": {"orders": {"ask": "count"}}}, "spend": {"epsilon": "0.25"}, "limits": {"rows": 5}}
     )
     question: Question | Annotated[list[Question], Field(min_length=2, max_length=50)]
     spend: Parts
@@ -206,18 +198,6 @@ class Ask(RequestModel):
     group_size: Annotated[int, Field(ge=1, le=10**6)] | None = None
     private_range: PrivateRange | None = None
     digest: Text | None = None
-
-
-class Tree(Model):
-    """A plan as a tree of lines. Each line gives the reason for its number.
-
-    Attributes:
-        line: The line.
-        under: The lines below it.
-    """
-
-    line: str
-    under: list["Tree"]
 
 
 class Plan(Model):
@@ -245,7 +225,7 @@ class Plan(Model):
     says: str
     stored: int | None = None
     digest: str
-    explanation: Tree
+    explanation: Explained
     question: dict[str, Any]
     questions: list[dict[str, Any]] | None = None
 
@@ -267,7 +247,7 @@ class JobState(Model):
     position: int | None = None
     release: dict[str, Any] | None = None
     releases: list[dict[str, Any]] | None = None
-    error: Fault | None = None
+    error: Refusal | None = None
 
 
 class ReleaseAnswer(Model):
@@ -360,20 +340,6 @@ class Head(RequestModel):
     head: Annotated[str, Field(max_length=100)] = ""
 
 
-class LedgerFault(Model):
-    """A fault of the ledger.
-
-    Attributes:
-        kind: The kind of fault.
-        position: The position of the record at fault, or 0.
-        message: The fault in words.
-    """
-
-    kind: str
-    position: int
-    message: str
-
-
 class Verdict(Model):
     """The result of a verification of the whole ledger.
 
@@ -385,7 +351,7 @@ class Verdict(Model):
 
     whole: bool
     head: Exact
-    faults: list[LedgerFault]
+    faults: list[ledger.Fault]
 
 
 class TokenWish(RequestModel):
@@ -405,16 +371,14 @@ class TokenWish(RequestModel):
     days: Annotated[int, Field(ge=1, le=3_650)] = 90
 
 
-class NewToken(Model):
-    """A new token. Its text, `token`, is shown this once."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewToken(Token):
+    """A new token.
 
-    id: str
-    name: str
-    role: Role
-    project: str
-    created: str
-    expires: str
-    revoked: str
+    Attributes:
+        token: Its text, which is shown this once.
+    """
+
     token: str
 
 
@@ -577,15 +541,7 @@ class Registration(TableRequest):
     """
 
     model_config = _closed(
-        {
-            "name": "purchases",
-            "file": "purchases.parquet",
-            "unit": "customer_id",
-            "budget": {"epsilon": "1"},
-            "bounds": {"amount": ["0", "200"]},
-            "keys": {"cds": [1, 2, 3]},
-            "policy": [{"who": "*", "allotment": {"epsilon": "0.5"}}],
-        }
+        {"name": "purchases", "file": "purchases.parquet", "unit": "customer_id", "budget": {"epsilon": "1"}}
     )
     unit: Text
     neighbours: Literal["add_remove", "replace_one"] = "add_remove"

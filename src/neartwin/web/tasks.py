@@ -4,7 +4,7 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 `{"done": ...}` or `{"refused": ..., "status": ...}`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import asdict
 from math import prod
 from typing import Any
@@ -156,15 +156,14 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
         QueryError: A column has no declared keys, or the form is no question.
     """
     keys = form.get("keys")
-    _few_cells(keys)
-    typed = keys if isinstance(keys, Mapping) and any(isinstance(values, str) for values in keys.values()) else None
-    if keys != DECLARED and typed is None:
+    if keys != DECLARED and not isinstance(keys, Mapping):
         return question_of(form, rows, tables)
     table, columns = _grouped(form, rows, tables)
-    if typed is not None:
-        typed_keys = {name: keys_in(text, table.schema.get(name)) for name, text in typed.items()}
-        _few_cells(typed_keys)
-        return question_of({**form, "keys": typed_keys}, rows, tables)
+    if isinstance(keys, Mapping):
+        kinds = table.schema
+        given = {name: keys_in(one, kinds.get(name)) if isinstance(one, str) else one for name, one in keys.items()}
+        _few_cells(completed(given, table, list(columns)))
+        return question_of({**form, "keys": given}, rows, tables)
     if not columns:
         return question_of({**form, "keys": None}, rows, tables)
     declared = dataset.declared_keys(table, tables)
@@ -179,10 +178,9 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
     return question_of({**form, "keys": listed}, rows, tables)
 
 
-def _few_cells(keys: object) -> None:
+def _few_cells(keys: Mapping[str, Any]) -> None:
     """Refuse keys of more cells than one question may have, before anything lists them."""
-    sizes = [len(values) for values in keys.values()] if isinstance(keys, Mapping) else []
-    if (cells := prod(sizes)) > MOST_CELLS:
+    if (cells := prod(len(values) for values in keys.values() if isinstance(values, Sized))) > MOST_CELLS:
         rule = f"must have at most {MOST_CELLS:,} cells"
         raise ParameterError("keys", f"{cells:,} cells", rule, remedy="give fewer keys, or group by fewer columns")
 
@@ -192,5 +190,5 @@ def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table
     if isinstance(form.get("sql"), str):
         read = statement_of(form["sql"], rows, tables=tables, dialect=form.get("dialect") or "duckdb")
         return read.rows.table, tuple(read.groups)
-    probe = question_of({**form, "keys": None, "workload": None}, rows, tables)
+    probe = question_of({**form, "keys": None, "workload": None, "margins": None}, rows, tables)
     return probe.table, () if isinstance(probe, TopK) else probe.groups.columns

@@ -33,10 +33,10 @@ def main() -> None:
 
 def _limit_memory(most: int) -> None:
     """Let this process have so many bytes of private memory: asking for more fails its question, and not the machine."""
-    try:
-        import resource
-    except ImportError:  # a system without such limits
+    if sys.platform == "win32":  # a system without such limits
         return
+    import resource
+
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     resource.setrlimit(resource.RLIMIT_DATA, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 

@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 from fractions import Fraction
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from neartwin.web.schemas import Target
 from neartwin.web.service import Running
 
 router = APIRouter()
+_DRAWN = 1_000  # releases
 
 
 @router.get("/data/{name}/office")
@@ -154,23 +156,27 @@ def _people(request: Request, caller: Caller, running: Running, new_token: str =
 
 
 def _spending(account: books.Account) -> Drawing | None:
-    """Each analyst's spending over time, as a share of the account's tightest pool. None before the first release."""
+    """Each analyst's spending by the newest releases, as a share of the account's tightest pool. None before the first."""
     caps = {pool: cap for pool, cap in account.caps.items() if cap}
     pool = max(caps, key=lambda name: account.spent[name] / caps[name])
-    paid = [entry for entry in account.history() if entry.kind == "reserve"]
+    paid = list(islice((entry for entry in account.newest() if entry.kind == "reserve"), _DRAWN))[::-1]
     if not paid:
         return None
     times = [datetime.fromisoformat(entry.time) for entry in paid]
     start, span = times[0], max((times[-1] - times[0]).total_seconds(), 1.0)
-    steps: dict[str, list[tuple[float, float]]] = {}  # of each analyst: time from 0 to 1, share spent
-    for entry, time in zip(paid, times, strict=True):
-        who = next((h.partition(":")[2] for h in entry.payers if h.startswith("analyst:")), "the owner")
-        line = steps.setdefault(who, [(0.0, 0.0)])
-        at, share = 0.04 + 0.9 * (time - start).total_seconds() / span, line[-1][1]
-        line += [(at, share), (at, share + float(entry.price.get(pool, Fraction(0)) / caps[pool]))]
+    shares = {one.holder: one.spent[pool] / caps[pool] for one in account.allotments() if one.holder[:8] == "analyst:"}
+    shares["the owner"] = account.spent[pool] / caps[pool] - sum(shares.values())
+    asked = [(next((one for one in entry.payers if one in shares), "the owner"), entry) for entry in paid]
+    for who, entry in asked:  # back to what was spent before the first that is drawn
+        shares[who] -= entry.price.get(pool, Fraction(0)) / caps[pool]
+    steps = {who: [(0.0, float(share))] for who, share in shares.items() if share or who in dict(asked)}
+    for (who, entry), time in zip(asked, times, strict=True):
+        at, share = 0.04 + 0.9 * (time - start).total_seconds() / span, steps[who][-1][1]
+        steps[who] += [(at, share), (at, share + float(entry.price.get(pool, Fraction(0)) / caps[pool]))]
     ordered = sorted(steps.items(), key=lambda item: -item[1][-1][1])
     lines = [
-        Line(f"{who} {points[-1][1]:.1%}", *np.array([*points, (1.0, points[-1][1])]).T) for who, points in ordered
+        Line(f"{who.removeprefix('analyst:')} {points[-1][1]:.1%}", *np.array([*points, (1.0, points[-1][1])]).T)
+        for who, points in ordered
     ]
     figure = Figure(
         "Spending by analyst",

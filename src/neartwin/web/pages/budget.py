@@ -4,7 +4,6 @@ An account's amounts have one promise (`Filter.promise`). Every number here is a
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -26,66 +25,36 @@ STATED = Fraction(1, 10**6)  # the delta of the shown epsilon, for an account wi
 Amounts = Mapping[str, Fraction]
 
 
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """One line of the budget's table.
-
-    Attributes:
-        name: The line's label.
-        amounts: The amounts, by pool.
-        epsilon: Their epsilon at the stated delta, rounded up.
-        mu: Their mu, rounded up, or "none".
-        guess: The chance of an attacker's best guess, rounded up.
-    """
-
-    name: str
-    amounts: Amounts
-    epsilon: str
-    mu: str
-    guess: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetView:
-    """An account's budget, with or without a plan, ready to be shown.
-
-    Attributes:
-        meanings: The lines of the table.
-        dial: The drawing of shares spent and planned.
-        curves: The drawing of trade-off curves.
-        delta: The delta of the shown epsilons.
-    """
-
-    meanings: tuple[Meaning, ...]
-    dial: Drawing
-    curves: Drawing
-    delta: str
-
-
-def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None = None) -> BudgetView:
-    """The budget of an account.
+def budget(account: Filter, caps: Amounts, spent: Amounts, plan: Amounts | None = None) -> dict[str, Any]:
+    """The budget of an account, with or without a plan, ready to be shown: a table's lines, the dial of shares, the curves.
 
     Args:
         account: The account's filter.
         caps: The caps, by pool.
         spent: The spent amounts, by pool.
         plan: The price of one more release, by pool, or None.
+
+    Returns:
+        The parts, by name. A line has a name, and as views its epsilon at the stated delta, its mu and the best guess.
+        They are rounded up.
     """
     more = plan or dict.fromkeys(caps, Fraction(0))
     left = {pool: max(Fraction(0), cap - spent[pool] - more[pool]) for pool, cap in caps.items()}
     delta = caps.get("delta") or STATED
     rows = [("spent", spent), *([("this plan", more)] if plan else []), ("left" + (" after" if plan else ""), left)]
     after = {pool: spent[pool] + more[pool] for pool in caps}
-    meanings = tuple(_meaning(account, name, amounts, delta) for name, amounts in (*rows, ("whole budget", caps)))
     curves = [Line("spent so far", *_curve(promise(account, spent)), "faint")]
     if plan:
         curves.append(Line("with this plan", *_curve(promise(account, after))))
-    return BudgetView(
-        meanings=meanings,
-        dial=_dial(caps, spent, more, planned=plan is not None),
-        curves=tradeoff_chart([one for one in curves if one.x.size], name="curves"),
-        delta="0" if account.kind == "pure" else f"{float(delta):g}".replace("e-0", "e-"),
-    )
+    return {
+        "meanings": [
+            {"name": name, "views": _views(promise(account, amounts), delta)}
+            for name, amounts in (*rows, ("whole budget", caps))
+        ],
+        "dial": _dial(caps, spent, more, planned=plan is not None),
+        "curves": tradeoff_chart([one for one in curves if one.x.size], name="curves"),
+        "delta": "0" if account.kind == "pure" else f"{float(delta):g}".replace("e-0", "e-"),
+    }
 
 
 def shares(caps: Mapping[str, str | Fraction], amounts: Mapping[str, str | Fraction]) -> dict[str, float]:
@@ -100,11 +69,6 @@ def _dial(caps: Amounts, spent: Amounts, more: Amounts, *, planned: bool) -> Dra
         f", {planned_shares[tightest]:.1%} for this plan" if planned else ""
     )
     return dial(spent=used[tightest], plan=planned_shares[tightest], name="dial", title=title)
-
-
-def _meaning(account: Filter, name: str, amounts: Amounts, delta: Fraction) -> Meaning:
-    epsilon, mu, guess = _views(promise(account, amounts), delta)
-    return Meaning(name, amounts, epsilon, mu, guess)
 
 
 def promise(account: Filter, amounts: Amounts) -> Budget:

@@ -14,7 +14,7 @@ from neartwin.releases.documents import releases_in
 from neartwin.web.auth import Anyone, Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
-from neartwin.web.pages.budget import BudgetView, budget, shares
+from neartwin.web.pages.budget import Amounts, budget, shares
 from neartwin.web.pages.layout import page, short
 from neartwin.web.routes import datasets as api
 from neartwin.web.routes.datasets import Named, visible
@@ -89,7 +89,7 @@ def _asked(account: books.Account, position: int) -> str:
     return "; ".join(texts)
 
 
-def account_budget(directory: DataDirectory, dataset: Dataset, plan: dict[str, Fraction] | None = None) -> BudgetView:
+def account_budget(directory: DataDirectory, dataset: Dataset, plan: Amounts | None = None) -> dict[str, Any]:
     """The budget of a data set's account. `plan` is the price of one more release, by pool, or None."""
     account = directory.books.account(dataset.name)
     return budget(account.filter, account.caps, account.spent, plan)

@@ -22,19 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
 from neartwin.web.auth import COOKIE, Caller
+from neartwin.web.errors import TITLES
 
 AfterJson = Annotated[str, Query(max_length=5_000)]  # JSON of what is done to an answer when it is shown
 _STATIC = Path(__file__).parent.parent / "static"
-_TITLES = {
-    402: "Not enough budget",
-    403: "Not allowed",
-    404: "Not here",
-    413: "Too large",
-    428: "Recorded: it waits for a second curator",
-    429: "Too fast",
-    500: "Our fault",
-    503: "Not now",
-}
 _PROGRAMS = ("/v1/", "/mcp", "/static/", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
@@ -81,7 +72,7 @@ def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
     with suppress(NeartwinError):
         # whoever is too fast is not looked up again
         caller = None if status == 429 else request.app.state.service.authenticator.by_cookie(request)
-    title = _TITLES.get(status, "That did not work")
+    title = TITLES.get(status, "That did not work")
     return page(request, "refused.html", status=status, caller=caller, fault=fault, title=title)
 
 

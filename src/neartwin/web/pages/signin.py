@@ -87,7 +87,6 @@ def _set_session(response: Response, cookie: str, *, https: bool) -> None:
 
 def _provider(request: Request, running: Running) -> tuple[Provider, str]:
     """The sign-in server, and the address that it sends browsers back to."""
-    running.authenticator.rates.take(address_of(request))
     if running.settings.oidc is None:
         raise AccessError(404, "sign-in", "", "is by token alone", remedy="sign in at /signin")
     return running.settings.oidc, f"{host(request)}/signin/back"

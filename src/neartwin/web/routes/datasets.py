@@ -12,7 +12,7 @@ from neartwin.errors import AccessError, ParameterError
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Curator, Overseer
-from neartwin.web.data_directory import DataDirectory
+from neartwin.web.data_directory import DataDirectory, payers_of
 from neartwin.web.datasets import Dataset, JoinableTable, Rule, bounds_text, schema_of
 from neartwin.web.policy import rule_for
 from neartwin.web.service import Running
@@ -97,7 +97,7 @@ def raise_cap(name: Named, wish: schemas.Raise, caller: Curator, running: Runnin
 
 def own_holders(caller: Caller) -> set[str]:
     """The names under which a caller spends."""
-    return {f"analyst:{caller.name}"} | ({f"project:{caller.project}"} if caller.project else set())
+    return set(payers_of(caller.name, caller.project))
 
 
 def _own_allotments(account: books.Account, caller: Caller) -> dict[str, books.Allotment]:
@@ -118,8 +118,7 @@ def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[
     first_allotment = None if rule is None else rule.allotment
     holder = f"analyst:{caller.name}"
     if holder not in parts and first_allotment is not None:  # what the first release will give
-        pools = zip(account.filter.pools, account.filter.price(first_allotment), strict=True)
-        parts[holder] = {pool.name: amount * pool.unit for pool, amount in pools}
+        parts[holder] = account.rule.amounts(account.rule.caps(first_allotment))
     for name in own_holders(caller):
         limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
         left = {pool: min(amount, limit[pool]) for pool, amount in left.items()}

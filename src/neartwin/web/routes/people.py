@@ -31,7 +31,7 @@ def tokens(_: Overseer, running: Running) -> tuple[Token, ...]:
 def mint(wish: schemas.TokenWish, caller: Curator, running: Running) -> schemas.NewToken:
     """Make a token. Only this answer holds its text."""
     token, shown = running.directory.mint(wish.name, wish.role, by=caller.name, project=wish.project, days=wish.days)
-    return schemas.NewToken.model_validate(asdict(token) | {"token": shown})
+    return schemas.NewToken(**asdict(token), token=shown)
 
 
 @router.delete("/tokens/{identity}", tags=["people"], status_code=204)

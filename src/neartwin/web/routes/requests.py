@@ -49,6 +49,7 @@ def request(name: Named, wish: schemas.BudgetWish, caller: Analyst, running: Run
     if all(amount <= part.caps[pool] for pool, amount in asked.items()):
         raise ParameterError("in all", str(target), "must be more than the present allotment", remedy="ask for more")
     reason = text(reason=wish.reason, at_least=1, at_most=1_000)
+    running.authenticator.records.take(caller.name)
     body = {"dataset": name, "holder": holder, "target": decimals(target), "reason": reason}
     directory.store.request(caller.name, "request", body)
     return requests(name, caller, running)
@@ -84,5 +85,5 @@ def withdraw(name: Named, position: Position, caller: Analyst, running: Running)
 def allotment(account: books.Account, holder: str) -> books.Allotment:
     """The allotment of a holder, or one of nothing."""
     nothing = dict.fromkeys(account.caps, Fraction(0))
-    empty = books.Allotment(account=account.name, holder=holder, caps=nothing, spent=nothing)
-    return account.allotment(holder) or empty
+    known = account.allotment(holder)
+    return known or books.Allotment(account=account.name, holder=holder, caps=nothing, spent=nothing)
