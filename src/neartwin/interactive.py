@@ -4,6 +4,7 @@
 caller's own arguments, and name variables as the README does: rows, query, account, proposal, release.
 """
 
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
@@ -68,6 +69,22 @@ def instead(section: str, name: str, *parts: str, **examples: str) -> str:
         if name in names.split() and ("{1}" not in line or len(parts) > 1):
             return f"{why}; write {line.format(*parts, **examples)}"
     return ""
+
+
+def mending(faults: str, spelled: Callable[[str], str], **examples: str) -> list[str]:
+    """What mends the first fault of each kind that a text lists.
+
+    Args:
+        faults: The faults, one a line.
+        spelled: The spelling of a column in a question.
+        examples: Texts in the lines of the habits.
+
+    >>> mending("v.csv, line 2: 'paid' is 'ja', and no boolean", str)
+    ["leave paid untyped, and in questions write paid = 'ja'"]
+    """
+    found = [(line, re.search(fault, faults)) for fault, line in _habits()["odd"].items()]
+    parts = ((line, one.groupdict()) for line, one in found if one)
+    return [line.format(**examples, **{name: spelled(part) for name, part in given.items()}) for line, given in parts]
 
 
 def unknown_name(owner: str, name: str, known: list[str], *, habit: str = "", **examples: str) -> UsageError:
