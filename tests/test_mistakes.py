@@ -7,6 +7,7 @@ here, and no refusal spends.
 import json
 import re
 import shlex
+import sqlite3
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -53,6 +54,12 @@ class Desk:
         (folder / "comma.csv").write_text("customer_id;amount\n1;3,5\n2;4,25\n")
         (folder / "german.csv").write_text("customer_id;town;day;paid\n1;Köln;31.01.2026;ja\n", encoding="cp1252")
         (folder / "nested.jsonl").write_text('{"customer_id": 1, "place": {"town": "Ulm"}}\n')
+        (folder / "double.csv").write_text("customer_id;town;town\n1;Ulm;Bonn\n")
+        (folder / "visits.txt").write_text("customer_id;amount\n1;3\n2;4\n")
+        (folder / "visits.csv").write_text("1,3\n2,4\n")
+        (folder / "list.json").write_text('[{"customer_id": 1}]')
+        connection = sqlite3.connect(folder / "visits.sqlite")
+        connection.execute("CREATE TABLE visits (customer_id INTEGER)")
         titled = openpyxl.Workbook()
         for line in (["Visits"], ["customer_id", "amount"], [1, 3.5]):
             titled.active.append(line)
@@ -71,6 +78,8 @@ class Desk:
         towns = pa.table({"town": ["Bonn", "Ulm"], "people": [330_000, 127_000]})
         frame = pd.DataFrame({"customer_id": [1, 2], "amount": [3.0, 4.0]})
         dataframe = frame.set_index("customer_id")
+        series = frame["customer_id"]
+        messy = pa.table({"Patient Nr.": [1], "Preis (EUR)": ["3.5"]})
         self.names = {
             name: value for name, value in locals().items() if name not in {"self", "folder", "titled", "line"}
         }

@@ -4,10 +4,13 @@ Each check takes exactly one keyword. Its name is the name in the message.
 """
 
 import math
+import os
 from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral, Rational, Real
+from os import PathLike
+from pathlib import Path
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
@@ -241,3 +244,26 @@ def needed(extra: str, *modules: str) -> list[Any]:
         return [import_module(name) for name in modules]
     except (ImportError, OSError):
         raise ParameterError("extra", extra, "is not installed", remedy=f"pip install 'neartwin[{extra}]'") from None
+
+
+def writable(**named: str | PathLike[str]) -> Path:
+    """A file that can be written: its folder is there, and it is no folder itself.
+
+    Args:
+        named: The path, by the name of its parameter.
+
+    Returns:
+        The path.
+
+    Raises:
+        ParameterError: It cannot be written.
+
+    >>> writable(path="/nowhere/orders.csv")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: path='/nowhere/orders.csv' must lie in a writable folder; write 'orders.csv'
+    """
+    ((name, given),) = named.items()
+    path = Path(given)
+    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+        raise ParameterError(name, str(given), "must lie in a writable folder", remedy=f"write {path.name!r}")
+    return path

@@ -71,6 +71,22 @@ def instead(section: str, name: str, *parts: str, **examples: str) -> str:
     return ""
 
 
+def mending(faults: str, spelled: Callable[[str], str], **examples: str) -> list[str]:
+    """What mends the first fault of each kind that a text lists.
+
+    Args:
+        faults: The faults, one a line.
+        spelled: The spelling of a column in a question.
+        examples: Texts in the lines of the habits.
+
+    >>> mending("v.csv, line 2: 'paid' is 'ja', and no boolean", str)
+    ["leave paid untyped, and in questions write paid = 'ja'"]
+    """
+    found = [(line, re.search(fault, faults)) for fault, line in _habits()["odd"].items()]
+    parts = ((line, one.groupdict()) for line, one in found if one)
+    return [line.format(**examples, **{name: spelled(part) for name, part in given.items()}) for line, given in parts]
+
+
 def unknown_name(owner: str, name: str, known: list[str], *, habit: str = "", **examples: str) -> UsageError:
     """The refusal of a name that a value or the package does not have.
 

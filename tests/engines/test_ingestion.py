@@ -319,9 +319,7 @@ def test_text_of_a_frame_that_is_no_value_of_its_declared_type_is_told(make):
     """A sheet that pandas read has its notes below the rows; each would be a NULL, without a word."""
     frame = make({"who": ["1", "2", "source: clinic"], "paid": ["2.5", None, ' "a"']})
     types = {"who": "integer", "paid": "text"}
-    with pytest.raises(
-        SchemaError, match="1 lines or values are odd: row 2: 'who' is 'source: clinic', and no integer"
-    ):
+    with pytest.raises(SchemaError, match="1 line or value is odd: row 2: 'who' is 'source: clinic', and no integer"):
         nt.table(frame, unit="who", name="v", types=types)
     rows = nt.table(frame, unit="who", name="v", types=types, accept_odd=True)
     assert rows.table.source.odd == ("row 2: 'who' is 'source: clinic', and no integer",)

@@ -87,7 +87,7 @@ def test_odd_json_line_is_listed_and_changes_no_other(tmp_path, line):
     place = json_file(tmp_path / "v.jsonl", line)
     if "where" in str(line):  # among the first lines it would name a column
         place.write_bytes(place.read_bytes().splitlines(keepends=True)[0] * 1000 + place.read_bytes())
-    with pytest.raises(SchemaError, match="1 lines or values are odd") as refused:
+    with pytest.raises(SchemaError, match="1 line or value is odd") as refused:
         opened(place)
     assert ODD_JSON[line] in str(refused.value)
     kept = held(opened(place, accept_odd=True))

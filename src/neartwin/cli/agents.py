@@ -5,14 +5,13 @@ import click
 from neartwin.accounting.budgets import budget_in
 from neartwin.checks import needed
 from neartwin.cli.output import report_errors
-from neartwin.cli.service import DATA, LEDGER
+from neartwin.cli.service import PLACE
 from neartwin.errors import ParameterError
 from neartwin.ledger.wishes import CONSOLE
 
 
 @click.command()
-@DATA
-@LEDGER
+@PLACE
 @click.option("--name", default="agent", show_default=True, help="The name under which the agent spends.")
 @click.option(
     "--allot", multiple=True, help="What it may spend of a data set without asking you: purchases:epsilon=0.2."

@@ -16,7 +16,13 @@ from neartwin.checks import needed
 from neartwin.cli.options import json_option, picture_option
 from neartwin.cli.output import report_errors, show_table, stderr
 
+Texts = tuple[str, ...]
 _ATTACKERS = {"least squares": least_squares, "linear programme": linear_program}
+_LABELS = {
+    "bounded": "bounded error {:.3g}",
+    "epsilon": "release, epsilon {:g}",
+    "mu": "release, mu {:g}",
+}  # of answers
 _ROOTS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -72,36 +78,22 @@ def reconstruct(*, as_json: bool, picture: str | None, **options: Any) -> None:
     _show(attempts)
 
 
-def _attempts(
-    *,
-    people: int,
-    demo: str | None,
-    queries: int,
-    epsilon: tuple[str, ...],
-    mu: tuple[str, ...],
-    seed: int,
-) -> dict[str, list[Attempt]]:
+def _attempts(*, people: int, demo: str | None, epsilon: Texts, mu: Texts, **sizes: int) -> dict[str, list[Attempt]]:
     """The attempts by kind of answer: bounded errors, then releases by epsilon and by mu."""
     secret = None if demo is None else SECRETS[demo]()[:people]
     root = float(np.sqrt(people if secret is None else len(secret)))
     settings: list[tuple[str, Any, float]] = [("bounded", bounded_noise, share * root) for share in _ROOTS]
     settings += [("epsilon", released(pure), float(Fraction(text))) for text in epsilon]
     settings += [("mu", released(gdp), float(Fraction(text))) for text in mu]
-    attempts: dict[str, list[Attempt]] = {"bounded": [], "epsilon": [], "mu": []}
+    attempts: dict[str, list[Attempt]] = {kind: [] for kind in _LABELS}
     for name, answers, setting in watched(settings, "attacking", total=len(settings)):
-        attempts[name] += sweep(
-            answers, [setting], _ATTACKERS, people=people, queries=queries, repeats=3, seed=seed, secret=secret
-        )
+        attempts[name] += sweep(answers, [setting], _ATTACKERS, people=people, repeats=3, secret=secret, **sizes)
     return attempts
 
 
 def _show(attempts: dict[str, list[Attempt]]) -> None:
     rows = []
-    for kind, label in (
-        ("bounded", "bounded error {:.3g}"),
-        ("epsilon", "release, epsilon {:g}"),
-        ("mu", "release, mu {:g}"),
-    ):
+    for kind, label in _LABELS.items():
         for setting in sorted({attempt.setting for attempt in attempts[kind]}):
             for name in _ATTACKERS:
                 group = [a for a in attempts[kind] if a.setting == setting and a.attacker == name]

@@ -6,11 +6,11 @@ Exit codes of `verify`: 0 where every check holds, 4 where one does not.
 import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
-from neartwin.cli.options import json_option
+from neartwin.checks import writable
+from neartwin.cli.options import json_option, together
 from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.interactive import visible
@@ -35,7 +35,12 @@ def certificate() -> None:
 _KEY = click.option(
     "--signing-key", default=None, help="The owner's private key; by default LEDGER.key, made at first use."
 )
-_PART = click.option("--part", type=int, default=1, help="Of a series, which of its questions.")
+_RELEASE = together(
+    click.argument("ledger", type=click.Path()),
+    click.argument("position", type=int),
+    _KEY,
+    click.option("--part", type=int, default=1, help="Of a series, which of its questions."),
+)
 
 
 @certificate.command()
@@ -49,10 +54,7 @@ def key(ledger: str, signing_key: str | None) -> None:
 
 
 @certificate.command()
-@click.argument("ledger", type=click.Path())
-@click.argument("position", type=int)
-@_KEY
-@_PART
+@_RELEASE
 @json_option
 @report_errors
 def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_json: bool) -> None:
@@ -67,15 +69,12 @@ def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_j
 
 
 @certificate.command()
-@click.argument("ledger", type=click.Path())
-@click.argument("position", type=int)
+@_RELEASE
 @click.argument("out", type=click.Path(dir_okay=False))
-@_KEY
-@_PART
 @report_errors
 def export(*, ledger: str, position: int, out: str, signing_key: str | None, part: int) -> None:
     """Write a certificate to a file: .json or .html."""
-    issued, target = _issued(ledger, position, signing_key, part), Path(out)
+    issued, target = _issued(ledger, position, signing_key, part), writable(out=out)
     match target.suffix:
         case ".json":
             issued.save(target)

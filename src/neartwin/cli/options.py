@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,26 +46,18 @@ def _spend_of_habit(_context: click.Context, option: click.Parameter, given: str
 
 def together(*options: Decorator) -> Decorator:
     """Several options as one decorator, in their order."""
-
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
+    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
 
 
 def _writable(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
     """The file of a release, before anything is paid."""
-    if place is not None and Path(place).suffix not in _ENDINGS:
-        line = f"write {Path(place).with_suffix('.csv')}"
-        raise click.BadParameter(f"{place!r} must end in {', '.join(_ENDINGS)}; {line}")
-    if place is not None and not os.access(Path(place).absolute().parent, os.W_OK):
-        line = f"write {Path(place).name}"
-        raise click.BadParameter(f"the folder of {place!r} is not there, or nothing can be written to it; {line}")
-    if place is not None and Path(place).suffix == ".xlsx" and find_spec("openpyxl") is None:
-        line = f"write {Path(place).with_suffix('.csv')}"
-        raise click.BadParameter(f"{place!r} needs openpyxl: pip install 'neartwin[excel]'; or {line}")
+    path = Path(place or "release.csv")
+    if path.suffix not in _ENDINGS:
+        raise click.BadParameter(f"{place!r} must end in {', '.join(_ENDINGS)}; write {path.with_suffix('.csv')}")
+    if place and not os.access(path.absolute().parent, os.W_OK):
+        raise click.BadParameter(f"the folder of {place!r} is not there, or cannot be written to; write {path.name}")
+    if path.suffix == ".xlsx" and find_spec("openpyxl") is None:
+        raise click.BadParameter(f"{place!r} needs openpyxl (neartwin[excel]); or write {path.with_suffix('.csv')}")
     return place
 
 
@@ -81,8 +74,11 @@ picture_option = click.option(
 dialect_option = click.option(
     "--dialect", default="duckdb", help="The SQL that the question is in: postgres, snowflake, ..."
 )
-into_option = click.option(
-    "--into", default="", help="The folder of typed copies; by default .neartwin beside the file."
+reading_options = together(
+    click.option("--into", default="", help="The folder of typed copies; by default .neartwin beside the file."),
+    click.option(
+        "--encoding", default="", help="The encoding of text, such as latin-1; by default the last one, or UTF-8."
+    ),
 )
 table_options = together(
     click.option(

@@ -32,7 +32,7 @@ _question_options = options.together(
         "--budget", default="", help="The whole budget of these people, which the first question opens: epsilon=1."
     ),
     options.table_options,
-    options.into_option,
+    options.reading_options,
     options.dialect_option,
     options.spend_options,
     options.json_option,
@@ -124,13 +124,13 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
         unit=options.unit(arguments["unit"]),
         types=options.own(names, pairs(arguments["types"], "types")),
         columns=options.own(names, bounds_in(arguments["bounds"])),
-        **{name: arguments[name] for name in ("name", "table", "neighbours", "into")},
+        **{name: arguments[name] for name in ("name", "table", "neighbours", "into", "encoding")},
     )
     plan_arguments = options.arguments_of_plan(arguments)
     budget = budget_in(arguments["budget"], "budget") if arguments["budget"] else None
     account = book.open(rows, budget)
     joinable = options.joinable(arguments, str(rows.table.unit))
-    tables = {other.name: other.opened(rows) for other in joinable}
+    tables = {other.name: other.opened(rows, into=arguments["into"]) for other in joinable}
     asked = {"keys": lambda schema: options.keys(arguments["keys"], schema), "dialect": arguments["dialect"]}
     parsed = series_from_sql(arguments["sql"], rows, tables=tables, **asked)
     clip = read_range(arguments["private_range"] or None)

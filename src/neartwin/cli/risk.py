@@ -96,8 +96,6 @@ def _show_noise(needed: Keeping, *, as_json: bool) -> None:
         click.echo(json.dumps({"mu": needed.mu, "epsilon": needed.epsilon} | noise))
         return
     click.echo(
-        f"mu at most {needed.mu:.6g}: Gaussian noise of standard deviation {needed.gaussian_noise:.6g} on a count of people"
-    )
-    click.echo(
+        f"mu at most {needed.mu:.6g}: Gaussian noise of standard deviation {needed.gaussian_noise:.6g} on a count of people\n"
         f"epsilon at most {needed.epsilon:.6g}: Laplace noise of standard deviation {needed.laplace_noise:.6g} on one"
     )

@@ -28,22 +28,23 @@ from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, bounds_in, pairs
 if TYPE_CHECKING:
     from neartwin.web.data_directory import DataDirectory
 
-DATA = click.option(
-    "--data", "directory", required=True, type=click.Path(file_okay=False), help="The service's directory."
-)
-LEDGER = click.option(
-    "--ledger",
-    default="",
-    envvar="NEARTWIN_LEDGER",
-    help="A postgresql:// URL instead of a file in the directory. A password belongs in NEARTWIN_LEDGER, which no other "
-    "user of the machine can list.",
+PLACE = options.together(
+    click.option(
+        "--data", "directory", required=True, type=click.Path(file_okay=False), help="The service's directory."
+    ),
+    click.option(
+        "--ledger",
+        default="",
+        envvar="NEARTWIN_LEDGER",
+        help="A postgresql:// URL instead of a file in the directory. A password belongs in NEARTWIN_LEDGER, which no other "
+        "user of the machine can list.",
+    ),
 )
 _PORT = 8417
 
 
 @click.command()
-@DATA
-@LEDGER
+@PLACE
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option("--port", default=_PORT, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--workers", default=2, show_default=True, help="Processes that ask the data.")
@@ -125,9 +126,9 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 
 @click.command()
 @click.argument("place")
-@DATA
-@LEDGER
+@PLACE
 @options.table_options
+@options.reading_options
 @click.option("--budget", required=True, help="The whole budget: epsilon=1, or mu=1,delta=1e-9.")
 @click.option("--each-analyst", default="", help="What each analyst may spend: epsilon=0.5. Else a curator allots.")
 @click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="A TOML file of [[rules]].")
@@ -150,7 +151,8 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
         types=options.own(joined, pairs(arguments["types"], "types")),
         bounds=options.own(joined, bounds_in(arguments["bounds"])),
         budget=budget_in(arguments["budget"], "budget"),
-        **{one: arguments[one] for one in ("table", "neighbours", "about")},
+        **{one: arguments[one] for one in ("table", "neighbours", "about", "encoding")},
+        into=_absolute(arguments["into"]) if arguments["into"] else "",
     )
     columns = dict(probe.rows(refresh=None).table.schema)
     for side in tables:
@@ -174,8 +176,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 
 @click.command()
 @click.argument("name")
-@DATA
-@LEDGER
+@PLACE
 @report_errors
 def refresh(*, name: str, directory: str, ledger: str) -> None:
     """Declare that the data of a data set changed: its files are read again, and questions asked before pay anew."""
@@ -186,8 +187,7 @@ def refresh(*, name: str, directory: str, ledger: str) -> None:
 
 @click.command()
 @click.argument("name")
-@DATA
-@LEDGER
+@PLACE
 @click.option(
     "--role", type=click.Choice(["analyst", "agent", "auditor", "curator"]), default="analyst", show_default=True
 )
@@ -209,8 +209,7 @@ def token(*, name: str, directory: str, ledger: str, role: str, project: str, da
 
 @click.command()
 @click.argument("path", type=click.Path(dir_okay=False))
-@DATA
-@LEDGER
+@PLACE
 @report_errors
 def backup(*, path: str, directory: str, ledger: str) -> None:
     """Write a whole service to a new file PATH, verified, while it runs. Prints its head: keep it elsewhere.
@@ -223,8 +222,7 @@ def backup(*, path: str, directory: str, ledger: str) -> None:
 
 @click.command()
 @click.argument("path", type=click.Path(exists=True, dir_okay=False))
-@DATA
-@LEDGER
+@PLACE
 @click.option("--head", default="", help="The newest head that was kept elsewhere.")
 @report_errors
 def restore(*, path: str, directory: str, ledger: str, head: str) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 import click
 import pyarrow.parquet as pq
@@ -27,34 +28,20 @@ _TYPES = click.option("--types", multiple=True, help="A declared type: amount=nu
 @click.argument("file")
 @_TYPES
 @click.option("--table", default="", help="The table of a SQLite file, or the sheet of Excel.")
-@click.option(
-    "--encoding", default="", help="The encoding of text, such as latin-1; by default the last one, or UTF-8."
-)
 @click.option("--null", multiple=True, help="A text that means no value: NA. By default those of the last one.")
-@options.into_option
+@options.reading_options
 @click.option("--accept-odd", is_flag=True, help="Leave odd lines out, and take odd values as NULL.")
 @options.json_option
 @report_errors
-def import_(
-    *,
-    file: str,
-    types: tuple[str, ...],
-    table: str,
-    encoding: str,
-    null: tuple[str, ...],
-    into: str,
-    accept_odd: bool,
-    as_json: bool,
-) -> None:
+def import_(*, file: str, types: tuple[str, ...], table: str, as_json: bool, **terms: Any) -> None:
     """Read CSV, TSV, JSON lines, Excel or SQLite files once into typed columns, for questions with the same --types.
 
     This is the owner's own reading, and no release: it shows odd lines and values. A file that was written since becomes
     another snapshot.
     """
-    declared = declared_types(pairs(types, "types"))
-    terms = Terms(into=into, accept_odd=accept_odd, refresh=True, encoding=encoding, null=null)
+    declared, given = declared_types(pairs(types, "types")), Terms(refresh=True, **terms)
     with stderr.status(f"reading {escape(file)}") as status:
-        found = imported(matched(file), declared, terms, table, lambda rows: status.update(f"{rows:,} rows"))
+        found = imported(matched(file), declared, given, table, lambda rows: status.update(f"{rows:,} rows"))
         fits = fitting_types(found, declared)
     if as_json:
         click.echo(json.dumps(asdict(found) | {"fits": fits}))

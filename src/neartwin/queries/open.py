@@ -180,7 +180,8 @@ def _check(opened: Table) -> None:
     if isinstance(opened.unit, RowUnit):
         return
     if opened.has(opened.unit, "unit") not in IDENTIFYING:
+        kind = "integer" if opened.schema[opened.unit] is ColumnType.NUMBER else "text"
         raise SchemaError(
             f"unit={opened.unit!r} is {opened.schema[opened.unit]}; a unit is integer or text: "
-            f"declare it with types={{{opened.unit!r}: 'integer'}}, or --types {opened.unit}=integer in a terminal"
+            f"declare it with types={{{opened.unit!r}: '{kind}'}}, or --types {opened.unit}={kind} in a terminal"
         )

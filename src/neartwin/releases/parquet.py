@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin import noise
+from neartwin.checks import writable
 from neartwin.engines.base import Distributed, Shelf, Streaming
 from neartwin.errors import ExecutionError, LedgerError, ParameterError, QueryError
 from neartwin.exact import WholeNumbers
@@ -235,8 +236,7 @@ def _work(engine: Engine, prepared: PreparedRelease, place: str) -> _Work:
             _write(schema, answers, hidden)
 
         work = _Work(streamed, LocalShelf())
-        if not Path(place).resolve().parent.is_dir():
-            raise ParameterError("place", place, "must lie in a folder that exists")
+        writable(place=place)
     else:
         raise QueryError(f"{type(engine).__name__} cannot write a table; ask for an ordinary release")
     if work.shelf.exists(place):

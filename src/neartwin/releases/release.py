@@ -20,7 +20,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.checks import needed
+from neartwin.checks import needed, writable
 from neartwin.errors import ParameterError
 from neartwin.interactive import aligned, at_a_prompt, html_table
 from neartwin.releases import comparisons, consistency, postprocess
@@ -285,9 +285,9 @@ class Release(StatisticsTable):
             Its path.
 
         Raises:
-            ParameterError: The ending is another one.
+            ParameterError: The ending is another one, or the file cannot be written.
         """
-        target = Path(path)
+        target = writable(path=path)
         match target.suffix:
             case ".json":
                 target.write_text(self.to_json(), encoding="utf-8")

@@ -12,6 +12,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import percent, risks
+from neartwin.checks import writable
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.releases.release import Release
@@ -216,7 +217,7 @@ def save(release: Release, path: str | Path) -> Path:
         The path.
 
     Raises:
-        ParameterError: The ending is unknown.
+        ParameterError: The ending is unknown, or the file cannot be written.
 
     >>> import neartwin as nt, pyarrow as pa
     >>> rows = nt.table(pa.table({"who": [1, 2]}), unit="who", name="visits")
@@ -226,7 +227,7 @@ def save(release: Release, path: str | Path) -> Path:
     >>> nt.save(release, getfixture("tmp_path") / "release.html").name
     'release.html'
     """
-    target = Path(path)
+    target = writable(path=path)
     if target.suffix == ".html":
         target.write_text(page(release), encoding="utf-8")
         return target

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from neartwin.checks import needed
+from neartwin.checks import needed, writable
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 
@@ -83,9 +83,9 @@ class Drawing:
             The file.
 
         Raises:
-            ParameterError: The ending is unknown, or the extra is missing.
+            ParameterError: The ending is unknown, the extra is missing, or the file cannot be written.
         """
-        target = Path(path)
+        target = writable(path=path)
         text = self._repr_svg_()
         match target.suffix.lower():
             case ".svg":

@@ -32,7 +32,7 @@ from neartwin.tables.terms import (
     common_kind,
     moment,
 )
-from neartwin.tables.types import NUMERIC, ColumnType
+from neartwin.tables.types import NUMERIC, ColumnType, column_in_sql
 
 _NULL = Term("literal", ColumnType.OTHER)
 _LARGEST_INTEGER = 2**63 - 1
@@ -607,7 +607,7 @@ def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
         if texts:
             other = next(term.kind for term in terms if term.kind is not ColumnType.TEXT and not term.is_null)
             name = "DOUBLE" if other in NUMERIC else other.upper()
-            remedy = f"CAST({texts[0]} AS {name}), or declare the column's type when it is opened"
+            remedy = f"CAST({column_in_sql(str(texts[0]))} AS {name}), or declare the column's type when it is opened"
         raise refused(node, f"it compares {words}; write {remedy}")
     return tuple(as_kind(term, kind) for term in terms)
 

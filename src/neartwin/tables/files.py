@@ -89,7 +89,9 @@ def matched(path: str) -> tuple[str, ...]:
         if next(folder.glob("metadata/*.metadata.json"), None):
             raise SchemaError(f"path={path!r} holds an Iceberg table; give a file of {str(folder / 'metadata')!r}")
     if not paths:
-        raise SchemaError(f"path={path!r} matches no file; check the name, and the folder where this runs")
+        raise SchemaError(
+            f"path={path!r} matches no file; check its name and the folder; for all CSV write {path}/*.csv"
+        )
     return paths
 
 

@@ -15,7 +15,6 @@ a quote is told, since DuckDB alone understands it.
 import contextlib
 import hashlib
 import json
-import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,10 +28,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
+from neartwin.interactive import mending
 from neartwin.tables.delimited import Block
 from neartwin.tables.files import files_state, is_remote, quoted
-from neartwin.tables.readers import ODD, Odd, Reader, identifier, reader_of
-from neartwin.tables.types import ColumnType, has_column, require_told_apart
+from neartwin.tables.readers import ODD, Odd, Reader, reader_of
+from neartwin.tables.types import ColumnType, column_in_sql, has_column, identifier, require_told_apart
 
 FOLDER = ".neartwin"
 _SHOWN, _LISTED = 5, 1000
@@ -47,16 +47,6 @@ _SQL = {
 _BROKEN = {  # whether a text loses something in a type; every hour has a colon
     ColumnType.INTEGER: "TRY_CAST({0} AS DOUBLE) <> TRY_CAST({0} AS BIGINT)",
     ColumnType.DATE: "contains({0}, ':') AND TRY_CAST(TRY_CAST({0} AS TIMESTAMP) AS TIME) <> TIME '00:00:00'",
-}
-_AS_TEXT = "leave {0} untyped, and in questions write "
-_TURNED = r"CAST(regexp_replace({0}, '^(..)\.(..)\.(....)$', '\3-\2-\1') AS DATE)"
-_MENDING = {  # a listed fault, and what mends it
-    r"'(\w+)' is '-?[\d.]*,\d+', and no number": _AS_TEXT + "CAST(replace({0}, ',', '.') AS DOUBLE)",
-    r"'(\w+)' is '\d\d\.\d\d\.\d{4}', and no (?:date|timestamp)": _AS_TEXT + _TURNED,
-    r"'(\w+)' is ('\w+'), and no boolean": _AS_TEXT + "{0} = {1}",
-    "line .* no valid Unicode": "write encoding='cp1252' for a file of Excel, or --encoding cp1252 in a terminal",
-    "line .* nested": "write pandas.json_normalize(pandas.read_json({file!r}, lines=True).to_dict('records'))",
-    r"row 2: has \d+ values, and": "write pandas.read_excel({file!r}, header=1) to leave out a title",
 }
 _DAYS = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of the years 1 and 9999, from 1970
@@ -220,14 +210,11 @@ def _known(place: Path) -> Imported | None:
 def _refused(odd: int, listed: Sequence[str], file: str = "") -> SchemaError:
     """The refusal of odd lines and values, with what mends the first of each kind; of a frame without a file."""
     shown = "; ".join(listed[:_SHOWN]) + ("; ..." if odd > _SHOWN else "")
-    found = [(line, re.search(fault, "\n".join(listed))) for fault, line in _MENDING.items()]
-    mending = [line.format(*fault.groups(), file=file) for line, fault in found if fault]
-    if file and not mending:
-        mending = ["name texts that mean no value: null='NA', or --null NA; or the encoding: encoding='latin-1'"]
+    found = mending("\n".join(listed), column_in_sql, file=file) or mending("no other line" * bool(file), column_in_sql)
     return SchemaError(
-        f"{odd:,} lines or values are odd: {shown}. Mend them, or accept them with nt.table(..., accept_odd=True) or "
-        "`neartwin import --accept-odd`: odd lines are then left out, and odd values become NULL."
-        + "".join(f" Or {line}." for line in mending)
+        f"{odd:,} {'lines or values are' if odd > 1 else 'line or value is'} odd: {shown}. Mend them, or accept them with "
+        "nt.table(..., accept_odd=True) or `neartwin import --accept-odd`: odd lines are then left out, and odd values are NULL."
+        + "".join(f" Or {line}." for line in found)
     )
 
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from os import PathLike, fspath
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, assert_never
 
+from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.interactive import instead
 from neartwin.tables.ingestion import Terms
@@ -56,7 +58,9 @@ def public_table(
     types: Mapping[str, str] | None = None,
     columns: Mapping[str, Bounds] | None = None,
     snapshot: str = "",
+    into: str | PathLike[str] = "",
     accept_odd: bool = False,
+    encoding: str = "",
 ) -> OtherTable:
     """Declare a table public: anyone may know its rows, and no guarantee covers them.
 
@@ -70,7 +74,9 @@ def public_table(
         types: Declared types, by column.
         columns: Public bounds, by column.
         snapshot: The name of the snapshot.
+        into: As for `nt.table`.
         accept_odd: As for `nt.table`.
+        encoding: As for `nt.table`.
 
     Returns:
         The table, for `join`.
@@ -84,7 +90,7 @@ def public_table(
     (<JoinKind.PUBLIC: 'public'>, ['state', 'town'])
     """
     declared = declared_types(types)
-    terms = Terms(accept_odd=accept_odd, refresh=True)
+    terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=True, encoding=encoding)
     source = source_of(data, table=table, snapshot=snapshot, types=declared, terms=terms)
     return _other(JoinKind.PUBLIC, source, name or table, declared, columns)
 
@@ -173,8 +179,9 @@ def declared_types(types: Mapping[str, str] | None) -> dict[str, ColumnType]:
         The types, by column.
 
     Raises:
-        ParameterError: A word is none of a type.
+        ParameterError: A word is none of a type, or the types are no mapping.
     """
+    made_of((Mapping, NoneType), "types by column; write types={'amount': 'number'}", types=types)
     return {column: _declared(column, kind) for column, kind in (types or {}).items()}
 
 

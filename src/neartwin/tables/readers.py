@@ -23,7 +23,7 @@ import numpy as np
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.tables.delimited import Block, Row, blocks
 from neartwin.tables.files import binary, is_remote
-from neartwin.tables.types import ColumnType, column_type, require_told_apart
+from neartwin.tables.types import ColumnType, column_type, identifier, require_told_apart
 
 _ENDINGS = {
     "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
@@ -101,23 +101,27 @@ def reader_of(path: str, table: str, encoding: str, names: Sequence[str]) -> Rea
         codec = codecs.lookup(encoding).name
     except LookupError:
         raise ParameterError("encoding", encoding, "must be an encoding of Python", remedy="'latin-1'") from None
-    kind = format_of(path)
+    kind = format_of(path) or "csv"
+    read: Mapping[str, Callable[[], Reader]] = {
+        "csv": partial(_csv, path, codec),
+        "json": partial(_json, path, codec, names),
+        "sqlite": partial(_sqlite, path, table),
+        "excel": partial(_excel, path, table),
+    }
     try:
-        match kind:
-            case "json":
-                found = _json(path, codec, names)
-            case "sqlite":
-                found = _sqlite(path, table)
-            case "excel":
-                found = _excel(path, table)
-            case _:
-                found = _csv(path, codec)
+        found = read[kind]()
     except SchemaError:
         raise
     except Exception as fault:  # noqa: BLE001 - of any library that unpacks or parses
         raise SchemaError(f"path={path!r} cannot be read as a file of {kind}: {fault}") from None
-    if len(set(found.names)) != len(found.names) or not any(found.names):
-        raise SchemaError(f"path={path!r} must begin with a header line of distinct column names")
+    twice = [name for place, name in enumerate(found.names) if name in found.names[:place]]
+    if twice or not any(found.names):
+        file, why = Path(path).name, f"has {twice[0]!r} twice" if twice else "has none"
+        line = f"read_excel({file!r})" if kind == "excel" else f"read_csv({file!r}, sep={found.delimiter or None!r})"
+        raise SchemaError(
+            f"path={path!r} must begin with a header line of distinct column names, and {why}; write pandas.{line}, with "
+            "header=None if there is no header"
+        )
     require_told_apart([name for name in found.names if name], f"path={path!r}")
     return found
 
@@ -181,7 +185,9 @@ def _json(path: str, codec: str, names: Sequence[str]) -> Reader:
                 if key and not any("\ud800" <= letter <= "\udfff" for letter in key):
                     known.setdefault(key.lower(), key)
     if not known:
-        raise SchemaError(f"path={path!r} must hold one JSON object a line; of a list write its objects as lines")
+        raise SchemaError(
+            f"path={path!r} must hold one JSON object a line; of a list write pandas.read_json({Path(path).name!r})"
+        )
     columns = tuple(known.values())
     return Reader(path, columns, partial(_in_blocks, partial(_json_rows, path, codec, columns), len(columns)))
 
@@ -233,6 +239,7 @@ def _sqlite(path: str, table: str) -> Reader:
     if table not in tables or not found:
         raise SchemaError(
             f"table={table!r} must name a table or view of {path!r}; it has {', '.join(map(repr, tables))}"
+            + "".join(f"; write table={one!r}" for one in list(tables)[:1])
         )
     declared = {name: column_type(kind) for name, kind in found if "BLOB" not in kind.upper()}
     kinds = {name: ColumnType.TEXT if kind is ColumnType.OTHER else kind for name, kind in declared.items()}
@@ -250,11 +257,6 @@ def _sqlite_rows(path: str, table: str, names: tuple[str, ...]) -> Iterator[Row]
     columns, name = ", ".join(map(identifier, names)), identifier(table)
     for number, row in enumerate(_queried(path, f"SELECT {columns} FROM {name}"), 1):
         yield number, [Odd("is a blob") if isinstance(value, bytes) else value for value in row], ""
-
-
-def identifier(name: str) -> str:
-    """A name in SQL."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _excel(path: str, sheet: str) -> Reader:

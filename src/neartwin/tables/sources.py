@@ -23,13 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from neartwin.errors import QueryError, SchemaError
-from neartwin.interactive import variable
+from neartwin.interactive import instead, variable
 from neartwin.tables.files import binary, files_state, filesystem, matched
 from neartwin.tables.ingestion import NO_TERMS, Terms, framed, imported
 from neartwin.tables.lakes import LakeTable, is_lake, lake_table
 from neartwin.tables.postgres import PostgresTable, is_url, postgres_table
-from neartwin.tables.readers import format_of, identifier
-from neartwin.tables.types import ColumnType, column_type, require_told_apart
+from neartwin.tables.readers import format_of
+from neartwin.tables.types import ColumnType, column_type, identifier, require_told_apart
 
 
 class _Labelled:
@@ -405,12 +405,11 @@ def source_of(
     if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and kind in {"DataFrame", "LazyFrame"}):
         held, name, odd = framed(data, types or {}, terms)
         return Frame(held, snapshot or name, odd)
-    made = f"; write pyarrow.table({variable(data)})" if isinstance(data, Mapping) else ""
-    raise SchemaError(
-        f"data of type {kind} is not a table{made}; give a path to Parquet, CSV or a DuckDB database, "
-        "a DuckDB connection, PostgreSQL URL or Spark session with table=, or a Spark, Ibis, Delta, Iceberg, pandas, Polars or "
-        "Arrow table"
+    accepted = (
+        "give a path to Parquet, CSV or a DuckDB database, a DuckDB connection, PostgreSQL URL or Spark session with table=, or "
+        "a Spark, Ibis, Delta, Iceberg, pandas, Polars or Arrow table"
     )
+    raise SchemaError(f"data of type {kind} is not a table: {instead('tables', kind, variable(data)) or accepted}")
 
 
 def _file_source(path: str, table: str, types: Mapping[str, ColumnType], terms: Terms) -> Source:
@@ -426,8 +425,8 @@ def _file_source(path: str, table: str, types: Mapping[str, ColumnType], terms: 
             raise SchemaError(f"table='' must name a table or view of the database {path!r}")
         return DuckdbTable(paths[0], table)
     raise SchemaError(
-        f"path={path!r} must end in .parquet, .csv, .tsv, .jsonl, .json, .xlsx, .sqlite, .duckdb or .db; of another format, "
-        "write one of those, or read it with pandas and give the DataFrame"
+        f"path={path!r} must end in .parquet, .csv, .tsv, .jsonl, .json, .xlsx, .sqlite, .duckdb or .db; of another format "
+        f"give a DataFrame: of text, also in a .zip, write pandas.read_csv({path!r}, sep=None, engine='python')"
     )
 
 

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import chain
+from shlex import quote
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
@@ -504,7 +505,7 @@ class Table:
         """
         kind = self.has(column, asked_by)
         if kind not in NUMERIC:
-            line = f"write types={{{column!r}: 'number'}}, or --types {column}=number, if it holds numbers"
+            line = f"write types={{{column!r}: 'number'}}, or --types {quote(f'{column}=number')}, if it holds numbers"
             if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
                 line = f"write clip(date_diff('day', DATE '2020-01-01', CAST({column} AS DATE)), 0, 3650), in days"
             raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line}")

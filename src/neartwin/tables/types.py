@@ -91,6 +91,20 @@ def column_type(name: str) -> ColumnType:
     return next(found, ColumnType.OTHER)
 
 
+def identifier(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def column_in_sql(name: str) -> str:
+    """A column as a question writes it: in quotes only if it is no plain word.
+
+    >>> column_in_sql("paid"), column_in_sql("Kosten (EUR)")
+    ('paid', '"Kosten (EUR)"')
+    """
+    return name if name.isidentifier() else identifier(name)
+
+
 def require_told_apart(names: Sequence[str], where: str) -> None:
     """Refuse column names that are empty, or equal to DuckDB, which ignores the case of ASCII letters.
 

@@ -45,6 +45,7 @@ class JoinableTable:
         types: Declared types, by column.
         bounds: Declared public bounds, by column.
         keys: Declared public keys, by column.
+        encoding: As for `nt.table`.
     """
 
     name: str
@@ -56,6 +57,7 @@ class JoinableTable:
     types: Mapping[str, str] = field(default_factory=dict)
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
     keys: Mapping[str, Values] = field(default_factory=dict)
+    encoding: str = ""
 
     def __post_init__(self) -> None:
         text(name=self.name, at_least=1, at_most=100)
@@ -70,15 +72,18 @@ class JoinableTable:
             rule = "must name the key of an owned table, and of no other"
             raise ParameterError("on", dict(self.on), rule, remedy="for instance {'order': 'order'}")
 
-    def opened(self, rows: Rows, *, refresh: bool | None = False, snapshot: str = "") -> Rows | OtherTable:
+    def opened(
+        self, rows: Rows, *, refresh: bool | None = False, snapshot: str = "", into: str = ""
+    ) -> Rows | OtherTable:
         """Open the table for joins.
 
         Args:
             rows: The data set that it is joined to.
             refresh: As for `nt.table`: a question asks what was read last.
             snapshot: As for `nt.table`.
+            into: As for `nt.table`.
         """
-        more: dict[str, Any] = {"table": self.table, "types": self.types, "columns": self.bounds, "snapshot": snapshot}
+        more = _reading(self, snapshot, into)
         if self.kind == "public":
             return public_table(self.place, name=self.name, **more)
         more["refresh"] = refresh
@@ -89,10 +94,7 @@ class JoinableTable:
 
     def as_dict(self) -> dict[str, Any]:
         """As data that `from_dict` reads back. It holds the place."""
-        return {name: getattr(self, name) for name in ("name", "kind", "place", "table", "unit")} | {
-            "on": dict(self.on),
-            **_declared(self),
-        }
+        return _declared(self) | {"on": dict(self.on)}
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> "JoinableTable":
@@ -100,9 +102,16 @@ class JoinableTable:
         return cls(**{**body, **_read_declared(body)})
 
 
+def _reading(part: "JoinableTable | Dataset", snapshot: str, into: str) -> dict[str, Any]:
+    """The arguments of `nt.table` that a data set and the tables to join have alike."""
+    names = {"table": part.table, "types": part.types, "columns": part.bounds, "encoding": part.encoding}
+    return names | {"snapshot": snapshot, "into": into}
+
+
 def _declared(part: "JoinableTable | Dataset") -> dict[str, Any]:
-    """A table's declared types, bounds and keys, as JSON."""
-    return {
+    """A table's texts and numbers, and its declared types, bounds and keys, as JSON."""
+    names = [name for name in part.__dataclass_fields__ if isinstance(getattr(part, name), str | int)]
+    return {name: getattr(part, name) for name in names} | {
         "types": dict(part.types),
         "bounds": {name: bounds_text(ends) for name, ends in part.bounds.items()},
         "keys": {name: [plain(value) for value in values] for name, values in part.keys.items()},
@@ -164,10 +173,8 @@ class Rule:
     def as_dict(self) -> dict[str, Any]:
         """As data that `from_dict` reads back."""
         body = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        for name in ("max_spend", "allotment"):
-            target = getattr(self, name)
-            body[name] = None if target is None else parts_of(target)
-        return body
+        amounts = {"max_spend": self.max_spend, "allotment": self.allotment}
+        return body | {name: None if amount is None else parts_of(amount) for name, amount in amounts.items()}
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> "Rule":
@@ -177,8 +184,9 @@ class Rule:
             ParameterError: A field is unknown, or its value has another type.
         """
         if unknown := sorted(set(body) - set(cls.__dataclass_fields__)):
-            known = ", ".join(cls.__dataclass_fields__)
-            raise ParameterError("rule", unknown[0], "is unknown", remedy=f"known are {known}")
+            raise ParameterError(
+                "rule", unknown[0], "is unknown", remedy=f"known are {', '.join(cls.__dataclass_fields__)}"
+            )
         parts = dict(body)
         for name, value in body.items():
             if not _readable(name, value):
@@ -230,6 +238,8 @@ class Dataset:
         about: A sentence for analysts.
         policy: The rules, of which the first that fits decides.
         tables: The tables that questions may join.
+        into: As for `nt.table`, of the data set and of the tables to join.
+        encoding: As for `nt.table`.
         snapshot: How often the curator declared that the data changed. It names the snapshot of a database's table, so
             that every worker and host knows a question that was asked before.
     """
@@ -246,6 +256,8 @@ class Dataset:
     about: str = ""
     policy: tuple[Rule, ...] = (Rule(),)
     tables: tuple[JoinableTable, ...] = ()
+    into: str = ""
+    encoding: str = ""
     snapshot: int = 0
 
     def __post_init__(self) -> None:
@@ -263,17 +275,9 @@ class Dataset:
         Args:
             refresh: As for `nt.table`: a question asks what was read last.
         """
-        return open_table(
-            self.place,
-            unit=ROW if self.unit == EACH_ROW_NAME else self.unit,
-            name=self.name,
-            table=self.table,
-            neighbours=self.neighbours,
-            types=self.types,
-            columns=self.bounds,
-            refresh=refresh,
-            snapshot=self._label,
-        )
+        unit = ROW if self.unit == EACH_ROW_NAME else self.unit
+        more = _reading(self, self._label, self.into)
+        return open_table(self.place, unit=unit, name=self.name, neighbours=self.neighbours, refresh=refresh, **more)
 
     @property
     def _label(self) -> str:
@@ -288,7 +292,8 @@ class Dataset:
         if not self.tables:
             return {}
         rows = self.rows(refresh=refresh)
-        return {side.name: side.opened(rows, refresh=refresh, snapshot=self._label) for side in self.tables}
+        more: dict[str, Any] = {"refresh": refresh, "snapshot": self._label, "into": self.into}
+        return {side.name: side.opened(rows, **more) for side in self.tables}
 
     def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
         """The table that a column of joined rows comes from, with the column's own name there."""
@@ -307,13 +312,9 @@ class Dataset:
 
     def to_json(self) -> str:
         """As JSON that `from_json` reads back; holds the place."""
-        body = {name: getattr(self, name) for name in ("name", "place", "table", "unit", "neighbours", "about")}
-        body |= _declared(self)
-        body |= {"budget": parts_of(self.budget), "policy": [rule.as_dict() for rule in self.policy]}
+        body = _declared(self) | {"budget": parts_of(self.budget), "policy": [rule.as_dict() for rule in self.policy]}
         if self.tables:
             body["tables"] = [table.as_dict() for table in self.tables]
-        if self.snapshot:
-            body["snapshot"] = self.snapshot
         return json.dumps(body, sort_keys=True)
 
     @classmethod

@@ -504,11 +504,13 @@ class TableRequest(RequestModel):
         types: Declared types, by column.
         bounds: Declared bounds, by column: low, high and perhaps a step.
         keys: Declared public keys, by column.
+        encoding: The encoding of a file of text, such as "latin-1"; by default UTF-8.
     """
 
     name: Name
     file: Name
     table: Text = ""
+    encoding: Text = ""
     types: Types = {}
     bounds: BoundsByColumn = {}
     keys: KeysByColumn = {}

@@ -20,6 +20,7 @@ from typing import Any
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.accounting.guarantee import Guarantee
+from neartwin.checks import writable
 from neartwin.errors import LedgerError, ParameterError, PrivacyError
 from neartwin.exact import float_above, root_above
 from neartwin.interactive import shown_as_text
@@ -77,8 +78,11 @@ class Certificate:
 
         Returns:
             The path.
+
+        Raises:
+            ParameterError: The file cannot be written.
         """
-        target = Path(path)
+        target = writable(path=path)
         target.write_text(self.to_json(), encoding="ascii")
         return target
 

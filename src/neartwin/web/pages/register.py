@@ -17,7 +17,7 @@ from neartwin.web.pages.layout import address, first, page
 from neartwin.web.service import Running
 
 router = APIRouter()
-_FIELDS = ("file", "name", "unit", "bounds", "keys", "budget", "each_analyst", "about")
+_FIELDS = ("file", "name", "encoding", "unit", "types", "bounds", "keys", "budget", "each_analyst", "about")
 
 
 @router.get("/register")
@@ -53,6 +53,8 @@ def _dataset(directory: DataDirectory, sent: dict[str, str]) -> Dataset:
         name=sent["name"] or sent["file"].partition(".")[0],
         place=str(directory.file(sent["file"])),
         unit=sent["unit"] or EACH_ROW_NAME,
+        encoding=sent["encoding"],
+        types=pairs(_lines(sent["types"]), "types"),
         bounds=bounds_in(_lines(sent["bounds"])),
         budget=budget_in(sent["budget"], "budget"),
         about=sent["about"],
@@ -71,9 +73,6 @@ def _lines(text: str) -> list[str]:
 
 def _command(sent: dict[str, str]) -> str:
     words = ["neartwin", "register", f"data/{sent['file']}", "--data", ".", "--unit", sent["unit"] or "each row"]
-    words += [
-        part for kind in ("bounds", "keys") for line in _lines(sent[kind]) for part in (f"--{kind}", line.strip())
-    ]
-    for name in ("name", "budget", "each_analyst", "about"):
-        words += [f"--{name.replace('_', '-')}", sent[name]] if sent[name] else []
+    for name in ("types", "bounds", "keys", "name", "encoding", "budget", "each_analyst", "about"):
+        words += [part for line in _lines(sent[name]) for part in (f"--{name.replace('_', '-')}", line.strip())]
     return shlex.join(words)
