@@ -123,6 +123,21 @@ def test_noise_alone_hardly_ever_makes_a_bar_reach_beyond_the_limit(spend):
     assert (ends[half] > 20).sum() > draws / 40  # a near miss: half the evidence
 
 
+def test_where_few_units_are_known_to_lose_nothing_the_bar_is_not_that_of_noise():
+    _, _, groups = visits(50)
+    for rows in (1, 40):
+        loss = plan(groups.agg(n=nt.count()), spend=nt.pure("1/2"), limits=nt.limits(rows=rows)).loss
+        lost = 30 * max(1, rows // 8)  # far fewer units than the noise of the measurement
+        for units, least in ((180, 0.95), (20_000, 0.0)):
+            exact, draws = np.array([units, lost // 3, lost // 3] + [0] * 11), 2000
+            noisy = loss.mechanism.noisy(
+                np.tile(exact, (draws, 1)), source=noise.ScriptedSource(f"few {units}".encode())
+            )
+            held = sum(loss.stated(one)["rows"][1] >= lost for one in noisy)
+            assert held >= binom.ppf(1e-9, draws, least)
+            assert least or rows > 1 or held < 0.7 * draws  # a near miss: many units, of which few can lose a row
+
+
 def test_units_that_surely_lose_rows_move_the_end_that_is_stated():
     _, _, groups = visits(50)
     loss = plan(groups.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=20)).loss

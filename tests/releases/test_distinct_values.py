@@ -230,6 +230,10 @@ def test_a_limit_of_values_is_given_chosen_or_one_of_rows():
     made = plan(both, spend=nt.pure(1), limits=nt.limits(values=3))
     assert [one.name for one in made.first_stages[0].searches] == ["rows"]
     assert made.bounding.values == 3
+    made = plan(
+        both, spend=nt.pure(1), limits=nt.limits(values=nt.private_limit(8))
+    )  # of values alone: rows are chosen too
+    assert [(one.name, one.candidates[-1]) for one in made.first_stages[0].searches] == [("rows", 2**16), ("values", 8)]
     asked = {
         limits: plan(both, spend=nt.pure(1), limits=limits).digest
         for limits in map(nt.limits.parse, ("rows=4,values=3", "rows=4,values=2", "rows=4"))

@@ -7,7 +7,8 @@ sensitivity 1, or moves one unit between two cells for replaced ones. With noisy
 
 each t a bar of the weighted noises. The number of lost rows of one unit has no end, so no noisy count bounds those of all
 units. The statement is about units that lose at most M rows each, and says how many may lose more. M is the end of the
-first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. M may be
+first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. Where more
+than a twentieth of the units may be cut, noise hides too much, and M is at least an eighth of the limit. M may be
 chosen by the noisy counts. The choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
 its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
 
@@ -56,6 +57,10 @@ _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the 
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
+_UNSURE, _EIGHTH = (
+    0.05,
+    0.125,
+)  # a share of units that may be cut, and of the limit that M is at least, where it is more
 _NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
 
@@ -118,7 +123,9 @@ class LossStage:
             spend: The spend of the measurement.
             power: 1 for lost rows, 0 for lost groups.
         """
-        amounts, limit, clipped = list(_amounts(stage)), _limit(stage, power), None
+        amounts, clipped, groups = list(_amounts(stage)), None, stage.groups_per_unit or 1
+        # a unit counts for that many rows, or groups for the power 0, and the answer's noise is scaled to it
+        limit = float(stage.norm or (power and stage.rows_per_unit) or stage.rows_per_group**power * groups)
         if amounts:
             part, spend = (spend, spend) if stage.table.one_row else split_budget(spend, _CLIPPED)
             edges = (1, 2, *(2 + math.ceil(min(limit, LARGEST)) * end for end in _AMOUNTS))  # all below _AMOUNT's end
@@ -185,15 +192,11 @@ class LossStage:
             found = self.stated(self.mechanism.noisy(exact, source=source))
         else:
             found = {
-                "confidence": CONFIDENCE,
-                "cut": 0.0,
-                "cut_at_most": 0.0,
-                "beyond": 0,
                 "rows": [0, 0],
-                "units": 0,
-                "each": 0,
+                "confidence": CONFIDENCE,
+                "says": "The limits take nothing, as a unit has one row.",
             }
-            found["says"] = "The limits take nothing, as a unit has one row."
+            found |= dict.fromkeys(("cut", "cut_at_most"), 0.0) | dict.fromkeys(("beyond", "units", "each"), 0)
         if self.clipped is None:
             return found
         clipped = self.clipped.measured(engine, source)
@@ -219,7 +222,9 @@ class LossStage:
         # the next M, beside the limit to which the answer's noise is scaled
         reach = np.minimum(bars.ends[1:-1] / self.limit, 1.0)
         dear = (1 + reach) / 2 if self.what else reach**_STEEP
-        place = int(np.argmax(np.append(beyond[:-1] <= dear * bars.beyond[:-1], True)))
+        least = self.limit * _EIGHTH * (share > _UNSURE and not self.what)
+        ends = (beyond[:-1] <= dear * bars.beyond[:-1]) & (bars.ends[:-2] >= least)
+        place = int(np.argmax(np.append(ends, True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
         low = max(0.0, float((bars.inside @ (begins * counts) - bars.least)[: place + 1].max()))
         # at least 1 beyond M = 0: so an end of 0 cannot fail
@@ -303,12 +308,6 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]
 def _size(column: GridColumn) -> float:
     """The largest value around the column's centre."""
     return float(largest(column) * column.bounds.step)
-
-
-def _limit(stage: Stage, power: int) -> float:
-    """What a unit counts for at most: rows, or groups for the power 0. The answer's noise is scaled to it."""
-    most = stage.norm or (power and stage.rows_per_unit) or stage.rows_per_group**power * (stage.groups_per_unit or 1)
-    return float(most)
 
 
 @lru_cache(maxsize=64)

@@ -153,8 +153,5 @@ def _written(stage: Stage) -> Sequence[Sequence[object]]:
     kinds = {stage.table.schema[name] for name in stage.group_columns}
     if ColumnType.DATE not in kinds:
         return stage.keys or ()
-    return [[_plain(value) for value in key] for key in stage.keys or ()]
-
-
-def _plain(value: object) -> object:
-    return value if value is None or isinstance(value, bool | int | str) else ["date", str(value)]
+    own = (type(None), bool, int, str)
+    return [[one if isinstance(one, own) else ["date", str(one)] for one in key] for key in stage.keys or ()]

@@ -345,14 +345,13 @@ def plan_within(query: Query, *, spend: Budget, limits: Limits, importance: Mapp
         ParameterError: An argument makes no sense for this question, or its noise is too wide.
     """
     limits = _of_values(query, limits)
-    if limits.private:
-        if isinstance(query.table.unit, RowUnit):
-            raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
-        return _choosing(query, spend, limits, importance)[1]
-    if not _lacks(query, limits):
+    lacks, private = _lacks(query, limits), limits.private
+    if private and isinstance(query.table.unit, RowUnit):
+        raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
+    if not lacks and not private:
         return bounded_plan(query, spend=spend, limits=limits, importance=importance)
-    ways = [_choosing(query, spend, way, importance) for way in _ways(query, spend, limits)]
-    return min(ways, key=lambda way: way[0])[1]
+    ways = _ways(query, spend, limits) if lacks else [limits]
+    return min((_choosing(query, spend, way, importance) for way in ways), key=lambda way: way[0])[1]
 
 
 def _of_values(query: Query, limits: Limits) -> Limits:
@@ -382,7 +381,7 @@ def _lacks(query: Query, limits: Limits) -> bool:
     if set(limits.given) - {"max_discovered_groups", "loss_share", "values"}:
         return False
     try:
-        contribution_bounds(query, limits)
+        contribution_bounds(query, replace(limits, values=None))
     except QueryError:
         return True
     return False

@@ -200,7 +200,7 @@ def _each(spend: Budget, k: int) -> tuple[Fraction, Budget]:
         case Approx(epsilon=epsilon, delta=delta):
             # quarters of epsilon / k, the largest first; four of them hold by sums, and leave delta unspent
             for quarters in range(4 * k, 4, -1):
-                if _holds(epsilon * quarters / (4 * k), k, delta, epsilon):
+                if (k * PureLoss(epsilon=epsilon * quarters / (4 * k))).epsilon(delta).upper <= epsilon:
                     return epsilon * quarters / (4 * k), spend
             return epsilon / k, Pure(epsilon)
         case Zcdp() | Gdp():
@@ -209,7 +209,3 @@ def _each(spend: Budget, k: int) -> tuple[Fraction, Budget]:
             return each_epsilon(Zcdp(epsilon / order, spend.delta), k), without_delta(spend)
         case _:
             raise PrivacyError(f"a choice cannot spend {spend}; spend pure(epsilon), approx, zcdp(rho) or gdp(mu)")
-
-
-def _holds(each: Fraction, k: int, delta: Fraction, epsilon: Fraction) -> bool:
-    return bool((k * PureLoss(epsilon=each)).epsilon(delta).upper <= epsilon)

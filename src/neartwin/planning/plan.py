@@ -220,7 +220,10 @@ class Plan(ABC):
             (
                 _explain_source(self.stage.table),
                 *self._explain_promise(),
-                *_explain_conditions(self.stage),
+                *(
+                    Explained(f"where {one.text}", nodes("looks at one row at a time, cannot fail"))
+                    for one in self.stage.conditions
+                ),
                 *self._explained(),
             ),
         )
@@ -665,8 +668,3 @@ def _explain_join(join: Join, unit: str) -> Explained:
         JoinKind.OWNED: "a row is its owner's: the unit with its key, the first by MD5 where several have it",
     }
     return Explained(str(join), nodes(why[join.kind]))
-
-
-def _explain_conditions(stage: Stage) -> Iterator[Explained]:
-    for condition in stage.conditions:
-        yield Explained(f"where {condition.text}", nodes("looks at one row at a time, cannot fail"))

@@ -87,7 +87,7 @@ def plan_series(
     unknown = set(importance or {}) - {name for part in parts for name in part}
     if unknown:
         raise QueryError(f"importance: {min(unknown)!r} does not name a statistic of these questions")
-    discovered = sum(_discovers(query) for query in queries)
+    discovered = sum(isinstance(query, Query) and query.groups.keys is None for query in queries)
 
     def planned(shares: Sequence[Fraction], shared: Budget) -> tuple[Plan, ...]:
         spends = [share_of(shared, share, delta=_delta(shared, share, discovered)) for share in shares]
@@ -109,10 +109,6 @@ def plan_series(
 
 def _names(query: Query | TopK) -> frozenset[str]:
     return frozenset(query.aggregates) if isinstance(query, Query) else frozenset()
-
-
-def _discovers(query: Query | TopK) -> bool:
-    return isinstance(query, Query) and query.groups.keys is None
 
 
 def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number], limits: Limits) -> Plan:

@@ -184,7 +184,8 @@ def run_to_parquet(account: Account, prepared: PreparedRelease, place: str, *, e
     ticket = reserve(account, [prepared], prepared.digest, ACCOUNT_ALONE)
     if isinstance(ticket, Stored):
         return _again(ticket, work.shelf)
-    hidden = _hidden(place, ticket.position)
+    folder, slash, name = place.rstrip("/").rpartition("/")
+    hidden = f"{folder}{slash}.{name}.{ticket.position}"
 
     done = _attempt(work, plan, engine, hidden, f"{ticket.account}/{ticket.position}/{ticket.hash}")
     if done is None:  # raised here, outside any handler, so that the cause is not chained to it
@@ -301,11 +302,6 @@ def _show(shelf: Shelf, written: WrittenRelease) -> None:
             f"the release is settled and lies at {written.unfinished!r}, for {written.place!r} cannot be made; make room "
             "there and ask again: it costs nothing"
         ) from None
-
-
-def _hidden(place: str, position: int) -> str:
-    folder, slash, name = place.rstrip("/").rpartition("/")
-    return f"{folder}{slash}.{name}.{position}"
 
 
 def _write(schema: pa.Schema, answers: Iterator[NoisyAnswer], place: str) -> None:

@@ -254,7 +254,9 @@ class Release(StatisticsTable):
             )
         return cls(
             group_columns=tuple(body["group_columns"]),
-            keys=tuple(tuple(_revived(value) for value in key) for key in body["keys"]),
+            keys=tuple(
+                tuple(date.fromisoformat(v["date"]) if isinstance(v, dict) else v for v in key) for key in body["keys"]
+            ),
             statistics=tuple(_statistic(part) for part in body["statistics"]),
             confidence=body["confidence"],
             guarantee=Guarantee.from_dict(body["guarantee"]),
@@ -426,15 +428,7 @@ def _written(keys: Sequence[Key]) -> Sequence[Sequence[object]]:
     """Keys as JSON has them: dates alone are written in another way, and long lists without any stay as they are."""
     if not any(issubclass(kind, date) for kind in set(map(type, chain.from_iterable(keys)))):
         return keys
-    return [[_plain(value) for value in key] for key in keys]
-
-
-def _plain(value: object) -> object:
-    return {"date": value.isoformat()} if isinstance(value, date) else value
-
-
-def _revived(value: Any) -> object:
-    return date.fromisoformat(value["date"]) if isinstance(value, dict) else value
+    return [[{"date": one.isoformat()} if isinstance(one, date) else one for one in key] for key in keys]
 
 
 def _fields(value: Any) -> dict[str, Any]:

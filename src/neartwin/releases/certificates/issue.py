@@ -154,13 +154,9 @@ def _released(release: Release | WrittenRelease, stored: Stored) -> dict[str, st
         "digest": own,
         "made": release.provenance.created,
         "plan": release.provenance.plan,
-        "groups": _groups(release),
+        "groups": str(len(release.keys)) if isinstance(release, Release) else "in a table of its own",
     }
     return form if own == stored.digest else form | {"series": stored.digest}
-
-
-def _groups(release: Release | WrittenRelease) -> str:
-    return str(len(release.keys)) if isinstance(release, Release) else "in a table of its own"
 
 
 def _guarantee(promised: Guarantee) -> dict[str, Any]:
