@@ -14,6 +14,7 @@ from neartwin.engines.sql.dialect import (
     KEYS,
     Dialect,
     as_bigint,
+    as_double,
     floor_half_up,
     in_calendar,
     integer,
@@ -31,6 +32,7 @@ _Opened = tuple[Any, list[Place], SharedRows | None]  # a connection, its tables
 _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _LARGEST = 2**62  # a product in 64 bits
 _SHORT = 2**40  # a factor that leaves room for most totals
+_MANY_ROWS = 2**21  # few units have so many in one group
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
 _TYPES = {
     ColumnType.TEXT: "VARCHAR",
@@ -103,6 +105,10 @@ def _huge(value: exp.Expr) -> exp.Expr:
     return exp.cast(value, "HUGEINT", dialect="duckdb")
 
 
+def _summed_in_doubles(value: exp.Expr) -> exp.Expr:
+    return exp.TryCast(this=exp.Sum(this=as_double(value)), to=exp.DataType.build("BIGINT", dialect="duckdb"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuckdbEngine:
     """Runs a stage on a connection of its own, or on a cursor of the caller's connection.
@@ -153,8 +159,15 @@ class DuckdbEngine:
             yield self
             return
         with self._opened_places(rows.stage) as (connection, places, _):
-            text = rows.statement(places).sql(dialect="duckdb", copy=False)
-            connection.execute(f"CREATE TEMP TABLE {SHARED} AS {text}")  # it goes with the connection
+            sums, most = [places[0].dialect.summed], rows.exact_rows
+            if most >= _MANY_ROWS:  # a tenth faster than in 128 bits, for which rows are read again where they must
+                sums.insert(0, _summed_in_doubles)
+            for summed in sums:
+                text = rows.statement(places, summed).sql(dialect="duckdb", copy=False)
+                connection.execute(f"CREATE OR REPLACE TEMP TABLE {SHARED} AS {text}")  # it goes with the connection
+                beyond = f"FROM {SHARED} WHERE n > {most} LIMIT 1"
+                if summed is not sums[-1] and connection.execute(beyond).fetchone() is None:
+                    break
             yield replace(self, _shared=(connection, places, rows))
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:

@@ -300,8 +300,16 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]
         if raw != value:
             part = Term("literal", _NUMBER, value=_size(column) / FINE)
             change = Term("abs", _NUMBER, (Term("-", _NUMBER, (raw, value)),))
-            parts = RowExpression("", _NUMBER, Term("ceil", _NUMBER, (Term("/", _NUMBER, (change, part)),)))
-            amount = GridColumn(f"change of {column.name}", "", _AMOUNT, 0, 0, parts)
+            parts = Term("ceil", _NUMBER, (Term("/", _NUMBER, (change, part)),))
+            within = [
+                Term(sign, ColumnType.BOOLEAN, (one.parts[0], Term("literal", _NUMBER, value=end)))
+                for one in value.walk()
+                if one.operation == "clip" and isinstance(one.value, tuple)
+                for sign, end in zip((">=", "<="), one.value, strict=True)
+            ]
+            inside = Term("and", ColumnType.BOOLEAN, tuple(within))  # as most rows are: no more is computed for them
+            parts = Term("case", _NUMBER, (inside, Term("literal", _NUMBER, value=0.0), parts))
+            amount = GridColumn(f"change of {column.name}", "", _AMOUNT, 0, 0, RowExpression("", _NUMBER, parts))
             yield column, amount, [f"{name} to [{low:,.9g}, {high:,.9g}]" for (low, high), name in clips]
 
 

@@ -16,7 +16,7 @@ within   the kept ones, weighted down to T rows of a unit in all, if there is a 
 Every expression in the row stages is total: a data-dependent error would reveal a row.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -51,6 +51,7 @@ from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on
 from neartwin.engines.sql.trees import cells_of, ranking, units_of_cells
 from neartwin.planning.stage import ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
+from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
@@ -63,9 +64,12 @@ class SharedRows:
 
     Attributes:
         stage: The stage whose `units` they are. Its grid has the columns by whose totals units are counted too.
+        exact_rows: The most rows of which doubles hold each sum exactly, in any order: n values of size M for n M up to
+            2^53. 0 without sums.
     """
 
     stage: Stage
+    exact_rows: int
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Self | None:
@@ -80,7 +84,13 @@ class SharedRows:
         own = min(grouped, key=lambda stage: stage.sizes is not None)
         sized = {name: column for stage in grouped if stage.sizes is not None for name, column in stage.grid.items()}
         measures = (*own.measures, *(f"total:{name}" for name in sized))
-        return cls(replace(own, sizes=None, grid={**own.grid, **sized}, measures=measures))
+        grid, ends = {**own.grid, **sized}, list[int]()
+        columns: dict[str, GridColumn | Moment] = {**grid, **own.moments}
+        for name, column in columns.items():
+            if f"total:{name}" in measures:
+                ends += [1, column.low, column.high, getattr(column, "fill", None) or 0]
+        exact_rows = 2**53 // max(map(abs, ends)) if ends else 0
+        return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows)
 
     def serves(self, stage: Stage) -> bool:
         """Whether a stage's answer follows from these rows.
@@ -100,14 +110,15 @@ class SharedRows:
             and all(one in own.measures for one in stage.measures if ":" in one)
         )
 
-    def statement(self, places: Sequence[Place]) -> exp.Select:
+    def statement(self, places: Sequence[Place], summed: Callable[[exp.Expr], exp.Expr]) -> exp.Select:
         """The statement of these rows.
 
         Args:
             places: The table, then those joined to it.
+            summed: The sum of a column.
         """
         parts = _row_parts(self.stage, places, None)
-        return with_parts(_units(self.stage, places[0].dialect, next(reversed(parts))), parts)
+        return with_parts(_units(self.stage, summed, next(reversed(parts))), parts)
 
 
 def statement(
@@ -146,7 +157,7 @@ def statement(
         return contribution_sizes(parts, stage, stage.sizes, by, dialect)
     if not by_row:
         if shared is None:
-            parts["units"] = _units(stage, dialect, next(reversed(parts)))
+            parts["units"] = _units(stage, dialect.summed, next(reversed(parts)))
         if stage.norm is not None:
             parts |= _lengths(stage, stage.norm, dialect)
         cells = _cells(stage if shared is None else shared.stage)
@@ -398,14 +409,14 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
     return columns
 
 
-def _units(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
+def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str) -> exp.Select:
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
     asked = (measure.partition(":") for measure in stage.measures)
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     totals = [value for name, (value, _) in cells.items() if f"total:{name}" in stage.measures]
-    columns += [named(dialect.summed(exp.column(value)), f"s_{value}") for value in totals]
+    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals]
     return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 
