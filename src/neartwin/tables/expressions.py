@@ -32,7 +32,7 @@ from neartwin.tables.terms import (
     common_kind,
     moment,
 )
-from neartwin.tables.types import NUMERIC, ColumnType
+from neartwin.tables.types import NUMERIC, SURROGATE, ColumnType
 
 _NULL = Term("literal", ColumnType.OTHER)
 _LARGEST_INTEGER = 2**63 - 1
@@ -269,7 +269,7 @@ def _column(node: exp.Expr, names: Names) -> Term:
 
 def _literal(node: exp.Expr, _: Names) -> Term:
     if node.is_string:
-        if "\0" in node.this or any("\ud800" <= letter <= "\udfff" for letter in node.this):
+        if "\0" in node.this or SURROGATE.search(node.this):
             raise refused(node, "no column can hold this text")
         return Term("literal", ColumnType.TEXT, value=node.this)
     if not node.is_int:
