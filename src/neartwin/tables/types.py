@@ -262,7 +262,6 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> tuple[Key, .
                 raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
         found.append(column)
     checked = tuple(zip(*found, strict=True))
-    if len(set(checked)) < len(checked):
-        twice = next(key for key, number in Counter(checked).items() if number > 1)
-        raise QueryError(f"key {twice!r} is given twice; write list(dict.fromkeys(keys))")
+    if twice := [key for key, number in Counter(checked).items() if number > 1]:
+        raise QueryError(f"key {twice[0]!r} is given twice; write list(dict.fromkeys(keys))")
     return checked

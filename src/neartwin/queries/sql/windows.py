@@ -22,7 +22,6 @@ from neartwin.interactive import instead
 from neartwin.queries.query import Groups
 from neartwin.queries.sql.spelling import value_of
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
-from neartwin.tables.types import Key
 
 _HINT = (
     "sums over groups are SUM(COUNT(*)) OVER (ORDER BY key), with ROWS BETWEEN 6 PRECEDING AND CURRENT ROW for moving ones; "
@@ -64,7 +63,11 @@ class Asked:
         name = self.along.name if isinstance(self.along, exp.Column) and not self.along.table else ""
         if len(groups.columns) != 1 or (name != groups.columns[0] and text != expressions[groups.columns[0]]):
             raise QueryError(f"OVER (ORDER BY {text}) must name the one column of GROUP BY: {_HINT}")
-        ordered = replace(groups, keys=_sorted(groups.keys, falling=self.falling))
+        if any(value is None for (value,) in groups.keys):
+            raise QueryError(
+                "OVER (ORDER BY ...): engines order NULL among the keys differently; leave NULL out of keys="
+            )
+        ordered = replace(groups, keys=tuple(sorted(groups.keys, reverse=self.falling)))
         return ordered.workload(self.workload)
 
     def renamed(self, select: exp.Select, columns: tuple[str, ...]) -> tuple[exp.Select, dict[str, str]]:
@@ -175,12 +178,6 @@ def _is_sum(node: exp.Expr | None) -> bool:
         case exp.Sum(this=value):
             return not isinstance(value, exp.AggFunc | exp.Distinct | exp.Star)
     return False
-
-
-def _sorted(keys: tuple[Key, ...], *, falling: bool) -> tuple[Key, ...]:
-    if any(value is None for (value,) in keys):
-        raise QueryError("OVER (ORDER BY ...): engines order NULL among the keys differently; leave NULL out of keys=")
-    return tuple(sorted(keys, reverse=falling))
 
 
 def _refused(node: exp.Expr) -> QueryError:
