@@ -111,7 +111,7 @@ PAID = {
 }
 BY_UNIT = {
     "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
-    "windows of one person: ROW_NUMBER, LAG, LEAD, FIRST_VALUE, sums": (
+    "windows of one person: ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, sums": (
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
     ),
     "EXISTS over the person's other rows": f"{ALL} AS v WHERE EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.x > 5)",
@@ -129,6 +129,8 @@ REFUSED = {
     "DISTINCT": "SELECT DISTINCT town FROM visits",
     "a number for each row, over many people": f"{ALL} AS v WHERE x > (SELECT AVG(x) FROM visits AS w WHERE w.town = v.town)",
     "a LIMIT within": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits LIMIT 5) AS t",
+    "PIVOT": "SELECT * FROM (SELECT town, k, x FROM visits) PIVOT (SUM(x) FOR k IN (1, 2))",
+    "samples": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits) TABLESAMPLE 10%",
     "windows across people": "SELECT ROW_NUMBER() OVER (ORDER BY x) AS r FROM visits",
     "joins on inequalities": f"{ALL} JOIN towns ON town > name",
     "FULL, RIGHT and CROSS JOIN": f"{ALL} FULL JOIN towns ON town = name",

@@ -22,7 +22,7 @@ from neartwin.planning.stage import FINE, Aggregates, Cells, ContributionSizes, 
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.joins import claims_of
 from neartwin.tables.table import How, Join, JoinKind, Table, together
-from neartwin.tables.terms import ARITHMETIC, COMPARISONS, PARTS, Term
+from neartwin.tables.terms import COMPARISONS, PARTS, Term
 from neartwin.tables.types import Key
 
 Row = Mapping[str, Any]
@@ -42,7 +42,7 @@ def evaluate(term: Term, row: Row) -> Any:
         return _compared(operation, *parts)
     if any(part is None for part in parts):
         return None
-    if operation in ARITHMETIC or operation in {"/", "over"}:
+    if operation in {"+", "-", "*", "/", "over"}:
         return None if operation == "over" and parts[1] == 0 else _arithmetic(operation, *parts)
     if operation in PARTS:
         return _date_part(operation, parts[0])

@@ -143,6 +143,7 @@ def test_a_condition_where_a_number_is_needed_is_0_or_1(visits):
             "QUANTILE_CONT(CASE WHEN open THEN paid END, [0.1, 0.9])",
         ),
         ("VAR_POP(paid) FILTER (WHERE open)", "VAR_POP(CASE WHEN open THEN paid END)"),
+        ("COUNT(DISTINCT who) FILTER (WHERE open)", "COUNT(DISTINCT CASE WHEN open THEN who END)"),
         ("SUM(paid) FILTER (WHERE open) / COUNT(*)", "SUM(CASE WHEN open THEN paid END) / COUNT(*)"),
     ],
 )
@@ -243,6 +244,23 @@ def test_sql_sums_expressions(visits):
     text = "SELECT SUM(paid * 2 - 1) AS twice, AVG(CASE WHEN open THEN paid ELSE 0 END) AS typical FROM visits"
     twice = nt.sum("paid * 2 - 1")
     assert nt.from_sql(text, visits) == visits.agg(twice=twice, typical=nt.mean("CASE WHEN open THEN paid ELSE 0 END"))
+
+
+def test_a_constant_where_a_condition_holds_is_within_it_and_0(visits):
+    for value, ends in ((1, (0, 1)), (3, (0, 3)), (-2, (-2, 0))):
+        asked = nt.from_sql(f"SELECT SUM(CASE WHEN open THEN {value} END) AS n FROM visits", visits)
+        bounds = asked.aggregates["n"].value(visits.table).bounds
+        assert (bounds.low, bounds.high) == ends
+        with pytest.raises(QueryError, match="is constant"):
+            nt.from_sql(f"SELECT SUM(CASE WHEN open THEN {value} ELSE {value} END) AS n FROM visits", visits)
+
+
+def test_most_common_is_chosen_among_the_values_that_a_condition_lists(visits):
+    text = "SELECT town FROM visits {}GROUP BY town ORDER BY COUNT(DISTINCT who) DESC LIMIT 1"
+    where = "WHERE town IN ('Ulm', 'Bonn') "
+    assert nt.from_sql(text.format(where), visits) == nt.from_sql(text.format(where), visits, keys=["Ulm", "Bonn"])
+    with pytest.raises(QueryError, match="give them with keys="):
+        nt.from_sql(text.format(""), visits)
 
 
 def test_names_are_quoted_whatever_they_hold():

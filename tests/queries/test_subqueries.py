@@ -69,6 +69,10 @@ def test_subquery_of_single_rows_is_the_question_without_it(asked, text):
     [
         ("SELECT COUNT(*) FROM (SELECT town FROM visits) t WHERE paid > 1", "add paid to its SELECT"),
         ("SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 5) t", "ORDER BY and LIMIT outside"),
+        ("SELECT COUNT(*) FROM ((SELECT * FROM visits) LIMIT 5) t", "ORDER BY and LIMIT outside"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM visits) TABLESAMPLE 10%", "no safer than all"),
+        ("SELECT COUNT(*) FROM (SELECT town, paid FROM visits) PIVOT (SUM(paid) FOR town IN ('Ulm'))", "FILTER"),
+        ("SELECT COUNT(*) FROM visits PIVOT (SUM(paid) FOR town IN ('Ulm'))", "FILTER"),
         ("WITH RECURSIVE a AS (SELECT * FROM visits) SELECT COUNT(*) FROM a", "without RECURSIVE"),
         ("SELECT COUNT(*) FROM (SELECT 1 AS one) t", "FROM a table inside"),
         ("SELECT COUNT(*) FROM (SELECT town, paid FROM visits) t (x)", "2 columns and 1 names"),
@@ -122,6 +126,8 @@ FROM (SELECT * FROM visits WHERE who IN (SELECT who FROM doses)) t WHERE EXISTS 
 FROM (SELECT who, age - LAG(age) OVER (PARTITION BY who ORDER BY age) AS more FROM visits) t WHERE more > 0
 FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY who ORDER BY age, day, town) = 1) t WHERE age > 3
 FROM (SELECT who, COUNT(*) OVER (PARTITION BY who, town) AS n FROM visits WHERE day IS NOT NULL) t WHERE n = 2
+FROM (SELECT *, RANK() OVER (PARTITION BY who ORDER BY town) AS r FROM visits) t WHERE r > 1 AND age > 3
+FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY who ORDER BY age DESC, day) AS r FROM visits) t WHERE r = 2
 FROM visits v WHERE age = (SELECT MAX(age) FROM visits w WHERE w.who = v.who AND w.town = v.town)
 FROM visits v WHERE age > 1 + (SELECT 2 * COUNT(*) FROM doses d WHERE d.who = v.who AND drug = 'a')
 FROM (SELECT * FROM visits v WHERE day > (SELECT MIN(day) FROM visits w WHERE w.who = v.who)) t WHERE age > 3
@@ -190,6 +196,11 @@ def test_subquery_by_person_is_the_question_of_python(text, ask):
             "over many people for each",
         ),
         ("FROM visits v WHERE age > (SELECT AVG(age) FROM visits w WHERE w.who <> v.who)", "over many people for each"),
+        ("FROM (SELECT who, RANK() OVER (PARTITION BY town ORDER BY age) AS r FROM visits) t", "PARTITION BY who"),
+        (
+            "FROM visits v GROUP BY town HAVING COUNT(*) > (SELECT AVG(age) FROM visits w WHERE w.who = v.who)",
+            "HAVING compares statistics of groups",
+        ),
         (
             "FROM visits v WHERE 2 < (SELECT COUNT(*) FROM visits w WHERE w.who = v.who AND w.age < v.age)",
             "write a window, COUNT(*) OVER (PARTITION BY",

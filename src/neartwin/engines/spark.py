@@ -306,7 +306,8 @@ def together(stage: Stage, splits: Sequence[Stage], session: Any, frame_of: Call
         cells = f.collect_list(f.struct(CELL, "m0")).alias(f"c{i}")
         frame = _beside(frame, frame_of(split).groupBy(*names).agg(cells), names)
     if splits:
-        rows = max(1, CELLS // max(map(_width, splits)))
+        widest = max(column.high - column.low + 1 for split in splits for column in split.grid.values())
+        rows = max(1, CELLS // widest)
         session.conf.set(_BATCH, str(min(rows, int(session.conf.get(_BATCH)))))
     return frame
 
@@ -321,8 +322,3 @@ def _beside(left: Any, right: Any, names: Sequence[str]) -> Any:
     )
     same = reduce(and_, (left[name].eqNullSafe(other[f"of_{name}"]) for name in names))
     return left.join(other.hint("merge"), same, "left").drop(*(f"of_{name}" for name in names))
-
-
-def _width(split: Stage) -> int:
-    (column,) = split.grid.values()
-    return column.high - column.low + 1

@@ -20,9 +20,9 @@ from neartwin.queries.arithmetic import Arithmetic
 from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, margins_of
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
-from neartwin.tables.expressions import RowExpression
+from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.joins import On, OtherTable, joined, met
-from neartwin.tables.per_unit import per_unit, read_columns, with_windows
+from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
 from neartwin.tables.terms import Term
@@ -198,10 +198,9 @@ class Rows:
         >>> visits.with_column("adult", "age >= 18").group_by("adult").columns
         ('adult',)
         """
-        if re.search(r"\bOVER\b", str(expression), re.IGNORECASE):
-            tree = read_columns({name: expression})
-            if tree[name].find(exp.Window):
-                return Rows(with_windows(self.table, self.conditions, tree))
+        has_over = re.search(r"\bOVER\b", str(expression), re.IGNORECASE)
+        if has_over and (tree := parsed(str(expression))).find(exp.Window):
+            return Rows(with_windows(self.table, self.conditions, {name: tree}))
         return replace(self, table=self.table.with_column(name, expression))
 
     def per_unit(self, *by: str | Grouping, **columns: str) -> "Rows":
@@ -229,7 +228,8 @@ class Rows:
             rows, name = rows.grouped(column)
             names.append(name)
         grouped = {name: name for name in (str(rows.table.unit), *names)}
-        return Rows(per_unit(rows.table, self.conditions, grouped, read_columns(columns)))
+        aggregates = {name: parsed(text) for name, text in columns.items()}
+        return Rows(per_unit(rows.table, self.conditions, grouped, aggregates))
 
     def group_by(self, *columns: str | Grouping, keys: Any = None) -> "Groups":
         """Group by columns, expressions, `date_part`s and `bins`.

@@ -32,7 +32,7 @@ from neartwin.tables.terms import (
     common_kind,
     moment,
 )
-from neartwin.tables.types import NUMERIC, ColumnType, column_in_sql
+from neartwin.tables.types import NUMERIC, SURROGATE, ColumnType, column_in_sql
 
 _NULL = Term("literal", ColumnType.OTHER)
 _LARGEST_INTEGER = 2**63 - 1
@@ -51,7 +51,7 @@ COMPARED: dict[type[exp.Expr], str] = {
     exp.GT: ">",
     exp.GTE: ">=",
 }
-_ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
+ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
 _CASTS = {
     exp.DataType.Type.DATE: ColumnType.DATE,
     exp.DataType.Type.TIMESTAMP: ColumnType.TIMESTAMP,
@@ -144,7 +144,7 @@ def term_of(node: exp.Expr | None, names: Names) -> Term:
         return _in(node, names)
     if kind in COMPARED:
         return _compared(node, names, COMPARED[kind], [node.this, node.expression])
-    if kind in _ARITHMETIC:
+    if kind in ARITHMETIC:
         return _calculated(node, names)
     reader = _READERS.get(kind)
     if reader is not None:
@@ -269,7 +269,7 @@ def _column(node: exp.Expr, names: Names) -> Term:
 
 def _literal(node: exp.Expr, _: Names) -> Term:
     if node.is_string:
-        if "\0" in node.this or any("\ud800" <= letter <= "\udfff" for letter in node.this):
+        if "\0" in node.this or SURROGATE.search(node.this):
             raise refused(node, "no column can hold this text")
         return Term("literal", ColumnType.TEXT, value=node.this)
     if not node.is_int:
@@ -329,7 +329,7 @@ def _calculated(node: exp.Expr, names: Names) -> Term:
         if first.kind is second.kind is ColumnType.DATE:
             return _applied(node, FUNCTIONS["diff day"], [first, second])
     operands = (_number(node, names, part) for part in (node.this, node.expression))
-    return Term(_ARITHMETIC[type(node)], _NUMBER, tuple(as_kind(part, _NUMBER) for part in operands))
+    return Term(ARITHMETIC[type(node)], _NUMBER, tuple(as_kind(part, _NUMBER) for part in operands))
 
 
 def _divided(node: exp.Expr, names: Names) -> Term:

@@ -12,6 +12,7 @@ the order in which rows are stored:
 | MIN(x), MAX(x) | NaN is the largest number, texts go by their bytes |
 | BOOL_OR(c), BOOL_AND(c) | SQL's |
 | ROW_NUMBER(), LAG(x, k), LEAD(x, k), FIRST_VALUE(x) | over the order, then over all columns that the question reads |
+| RANK(), DENSE_RANK() | over the order; rows that tie have one place |
 | an aggregate OVER (PARTITION BY unit ORDER BY k) | up to the last row with an equal k |
 """
 
@@ -22,7 +23,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from neartwin.errors import QueryError, SchemaError
-from neartwin.tables.expressions import RowExpression, parsed
+from neartwin.tables.expressions import RowExpression
 from neartwin.tables.ranges import value_of
 from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
@@ -38,6 +39,8 @@ AGGREGATES: dict[type[exp.Expr], str] = {
 }
 ORDERED: dict[type[exp.Expr], str] = {
     exp.RowNumber: "row_number",
+    exp.Rank: "rank",
+    exp.DenseRank: "dense_rank",
     exp.Lag: "lag",
     exp.Lead: "lead",
     exp.FirstValue: "first_value",
@@ -54,7 +57,7 @@ _DEEPEST = 12  # names of nested parts then fit the 63 letters of PostgreSQL
 _FARTHEST = 2**31 - 1  # rows of LAG and LEAD
 _KNOWN = (
     "COUNT, SUM, AVG, MIN, MAX, COUNT(DISTINCT x), BOOL_OR and BOOL_AND; with OVER (PARTITION BY {unit} ORDER BY ...) also "
-    "ROW_NUMBER(), LAG(x), LEAD(x) and FIRST_VALUE(x)"
+    "ROW_NUMBER(), RANK(), DENSE_RANK(), LAG(x), LEAD(x) and FIRST_VALUE(x)"
 )
 
 
@@ -223,7 +226,7 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
 
 def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:
     call = node.this
-    if function == "row_number":
+    if isinstance(call, exp.RowNumber | exp.Rank | exp.DenseRank):
         return UnitColumn(function=function, kind=ColumnType.INTEGER, value=None, text="")
     given = call.args.get("offset")
     offset = 1 if given is None else int(given.name) if isinstance(given, exp.Literal) and given.is_int else 0
@@ -276,8 +279,3 @@ def _row(node: exp.Expr, table: Table) -> RowExpression:
 def _refused(node: exp.Expr, table: Table, why: str) -> QueryError:
     text = node.sql(dialect="duckdb", comments=False)
     return QueryError(f"{text!r} is not understood in the rows of one {table.unit}: {why}")
-
-
-def read_columns(texts: Mapping[str, str]) -> dict[str, exp.Expr]:
-    """Parse the texts of columns."""
-    return {name: parsed(text) for name, text in texts.items()}

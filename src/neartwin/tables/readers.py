@@ -23,7 +23,7 @@ import numpy as np
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.tables.delimited import Block, Row, blocks
 from neartwin.tables.files import binary, is_remote
-from neartwin.tables.types import ColumnType, column_type, identifier, require_told_apart
+from neartwin.tables.types import SURROGATE, ColumnType, column_type, identifier, require_told_apart
 
 _ENDINGS = {
     "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
@@ -182,7 +182,7 @@ def _json(path: str, codec: str, names: Sequence[str]) -> Reader:
     with closing(_objects(path, codec)) as lines:
         for _, found in islice([] if names else lines, _LOOKED_AT):
             for key in [] if isinstance(found, str) else found:
-                if key and not any("\ud800" <= letter <= "\udfff" for letter in key):
+                if key and not SURROGATE.search(key):
                     known.setdefault(key.lower(), key)
     if not known:
         raise SchemaError(

@@ -70,11 +70,6 @@ class SparkFrame(_Labelled):
         return f"spark:{self.name}" if self.name else ""
 
 
-def is_spark(data: Any) -> bool:
-    """Whether this is a Spark session or DataFrame. It imports nothing."""
-    return type(data).__module__.startswith("pyspark.sql.") and type(data).__name__ in {"DataFrame", "SparkSession"}
-
-
 def spark_frame(data: Any, table: str, label: str) -> SparkFrame:
     """A DataFrame, or the table of this name in a session's catalogue.
 
@@ -146,11 +141,6 @@ class ServedTable:
         return QueryError(
             f"{self.name!r} is kept by the service at {self.address}; plan and release with its own account"
         )
-
-
-def is_ibis(data: Any) -> bool:
-    """Whether this is an Ibis table expression."""
-    return type(data).__module__.startswith("ibis.expr.") and hasattr(data, "get_backend")
 
 
 def bound(data: Any) -> tuple[str, Any, str]:
@@ -394,12 +384,13 @@ def source_of(
         return lake_table(data)
     if isinstance(data, str | Path):
         return _file_source(str(data), table, types or {}, terms)
-    if is_ibis(data):
+    module, kind = type(data).__module__, type(data).__name__
+    if module.startswith("ibis.expr.") and hasattr(data, "get_backend"):
         engine, place, text = bound(data)
         return DuckdbConnection(place, text, label) if engine == "duckdb" else spark_frame(place.sql(text), "", label)
-    if is_spark(data):
+    if module.startswith("pyspark.sql.") and kind in {"DataFrame", "SparkSession"}:
         return spark_frame(data, table, label)
-    module, kind = type(data).__module__.partition(".")[0], type(data).__name__
+    module = module.partition(".")[0]
     if module == "pyarrow" and hasattr(data, "to_table"):
         data = data.to_table()
     if isinstance(data, pa.Table) or (module in {"pandas", "polars"} and kind in {"DataFrame", "LazyFrame"}):

@@ -50,7 +50,6 @@ from neartwin.errors import QueryError
 from neartwin.tables.types import NUMERIC, ColumnType
 
 COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
-ARITHMETIC = frozenset({"+", "-", "*"})
 CLOCK = ("hour", "minute", "second")
 PARTS = ("year", "quarter", "month", "week", "day", "dayofyear", "isodow", *CLOCK)
 UNITS = ("year", "quarter", "month", "week")

@@ -5,6 +5,8 @@ the query language does not need (lists, blobs, times of day, intervals) are OTH
 """
 
 import contextlib
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
@@ -178,6 +180,9 @@ _PYTHON = {  # the type of a key, and one as a caller writes it
 }
 
 
+SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which UTF-8 cannot write
+
+
 def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]:
     """Public keys, each a tuple with one value a column.
 
@@ -211,11 +216,8 @@ def public_keys(keys: Any, columns: Mapping[str, ColumnType]) -> tuple[Key, ...]
     elif len(names) == 1:
         keys_list = [(value,) for value in _values(keys)]
     else:
-        keys_list = [tuple(_values(row)) for row in _values(keys)]
-    kinds = tuple(columns.values())
-    if all(len(key) == len(kinds) for key in keys_list):
-        keys_list = [tuple(map(_python, key, kinds)) for key in keys_list]
-    return tuple(_checked(keys_list, columns))
+        keys_list = [key if type(key) is tuple else tuple(_values(key)) for key in _values(keys)]
+    return _checked(keys_list, columns)
 
 
 def _python(value: Any, kind: ColumnType) -> object:
@@ -257,30 +259,23 @@ def _rows(keys: Any, names: list[str]) -> list[Key]:
     return list(zip(*(table[name].to_pylist() for name in names), strict=True))
 
 
-def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> list[Key]:
+def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> tuple[Key, ...]:
     if not keys:
         raise QueryError("keys=[] must hold at least one key; leave keys out to discover them privately")
-    seen: set[Key] = set()
-    for key in keys:
-        if len(key) != len(columns):
-            raise QueryError(f"key {key!r} must have {len(columns)} values, one for each of {list(columns)}")
-        for value, (name, kind) in zip(key, columns.items(), strict=True):
-            # bool is a subclass of int, and an exact type keeps 1 and True apart
-            own, example = _PYTHON[kind]
+    if odd := [key for key in keys if len(key) != len(columns)]:
+        raise QueryError(f"key {odd[0]!r} must have {len(columns)} values, one for each of {list(columns)}")
+    found = []
+    for name, kind, values in zip(columns, columns.values(), zip(*keys, strict=True), strict=True):
+        own, example = _PYTHON[kind]  # bool is a subclass of int, and an exact type keeps 1 and True apart
+        column = [value if value is None or type(value) is own else _python(value, kind) for value in values]
+        for key, value in zip(keys, column, strict=True):
             if value is not None and type(value) is not own:
                 raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}; write {example}")
-            if not _storable(value):
+            half = isinstance(value, str) and SURROGATE.search(value)
+            if half or (isinstance(value, int) and not -(2**63) <= value < 2**63):
                 raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
-        if key in seen:
-            raise QueryError(f"key {key!r} is given twice; write list(dict.fromkeys(keys))")
-        seen.add(key)
-    return keys
-
-
-def _storable(value: object) -> bool:
-    """Whether an engine can hold the value: what it cannot would fail only after the budget was reserved."""
-    if isinstance(value, int):
-        return -(2**63) <= value < 2**63
-    if isinstance(value, str):
-        return not any("\ud800" <= letter <= "\udfff" for letter in value)  # half a character, which UTF-8 cannot write
-    return True
+        found.append(column)
+    checked = tuple(zip(*found, strict=True))
+    if twice := [key for key, number in Counter(checked).items() if number > 1]:
+        raise QueryError(f"key {twice[0]!r} is given twice; write list(dict.fromkeys(keys))")
+    return checked

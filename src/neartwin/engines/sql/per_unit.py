@@ -45,7 +45,8 @@ def unit_value(
         return exp.Window(this=value, partition_by=parts, order=exp.Order(expressions=ordered) if ordered else None)
 
     if column.value is None:
-        return as_bigint(over(exp.RowNumber() if column.function == "row_number" else exp.Count(this=exp.Star())))
+        count = column.function == "count"
+        return as_bigint(over(exp.Count(this=exp.Star()) if count else _FUNCTIONS[column.function]()))
     value = _plain(column.value, columns, dialect)
     if column.function.startswith("count"):
         distinct = column.function == "count distinct"

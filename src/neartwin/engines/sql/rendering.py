@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, greatest, integer, least, real
 from neartwin.planning.stage import Stage
-from neartwin.tables.expressions import COMPARED
+from neartwin.tables.expressions import ARITHMETIC, COMPARED
 from neartwin.tables.functions import CAPITAL, OPERATIONS, SMALL
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import possible_values
@@ -23,8 +23,7 @@ from neartwin.tables.table import Bounds
 from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
-_COMPARISONS = {sign: kind for kind, sign in COMPARED.items()}
-_ARITHMETIC: dict[str, type[exp.Binary]] = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul}
+_OPERATORS: dict[str, Any] = {sign: kind for kind, sign in {**COMPARED, **ARITHMETIC}.items()}
 Columns = Mapping[str, exp.Expr]
 
 
@@ -44,10 +43,9 @@ def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
     if term.operation == "literal":
         return _literal(term, dialect)
     parts = [translated(part, columns, dialect) for part in term.parts]
-    if term.operation in _COMPARISONS:
-        return exp.Paren(this=_COMPARISONS[term.operation](this=parts[0], expression=parts[1]))
-    if term.operation in _ARITHMETIC:
-        return exp.Paren(this=dialect.arithmetic(_ARITHMETIC[term.operation](this=parts[0], expression=parts[1])))
+    if term.operation in _OPERATORS:
+        found = _OPERATORS[term.operation](this=parts[0], expression=parts[1])
+        return exp.Paren(this=dialect.arithmetic(found) if type(found) in ARITHMETIC else found)
     return _OTHERS.get(term.operation, _spelled)(term, parts, dialect)
 
 

@@ -70,7 +70,8 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     }
     parts |= _lengths(stage, exp.column("c") * exp.column("n"), next(reversed(parts)), dialect)
     once = exp.case().when(exp.column("turn").eq(integer(1)), _counted(stage, exp.column("n"))).else_(integer(0))
-    parts |= _limited(stage, once, next(reversed(parts)), dialect)
+    if stage.rows_per_unit is not None:  # the rows that a unit counts for in all are bounded
+        parts |= over_units(next(reversed(parts)), {"t": dialect.summed(once)}, dialect)
     weight = exp.column("c") * _weight(stage, dialect)
     weighed = selected(next(reversed(parts)), *groups, CELL, named(weight, "w"))
     parts["weighed"] = weighed.where(_present(CELL), copy=False)
@@ -115,13 +116,6 @@ def _lengths(stage: Stage, square: exp.Expr, source: str, dialect: Dialect) -> P
     if stage.norm is None:
         return {}
     return over_units(source, {"w": exp.Sum(this=dialect.wide(square))}, dialect, stage.norm)
-
-
-def _limited(stage: Stage, rows: exp.Expr, source: str, dialect: Dialect) -> Parts:
-    """The source with the rows that a unit counts for in all, where those are bounded."""
-    if stage.rows_per_unit is None:
-        return {}
-    return over_units(source, {"t": dialect.summed(rows)}, dialect)
 
 
 def _present(column: str) -> exp.Expr:

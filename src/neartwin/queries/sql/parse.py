@@ -99,22 +99,18 @@ def without_filters(select: exp.Select) -> exp.Select:
 
 def _as_case(node: exp.Expr) -> exp.Expr:
     match node:
-        case (
-            exp.CountIf(this=condition)
-            | exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=condition))
-        ):
+        case exp.CountIf(this=condition):
             return exp.Count(this=exp.case().when(condition, "1"))
-        case exp.Filter(this=exp.Count(this=exp.Distinct(expressions=[value])), expression=exp.Where(this=condition)):
-            return exp.Count(this=exp.Distinct(expressions=[exp.case().when(condition, value)]))
-        case exp.Filter(this=inner, expression=exp.Where(this=condition)):
-            if not isinstance(inner, exp.AggFunc) or isinstance(inner.this, exp.Distinct):
-                raise QueryError(
-                    f"{node.sql(dialect='duckdb')!r} is not understood: FILTER goes with COUNT(*), COUNT(x), SUM, AVG, MEDIAN, "
-                    "QUANTILE_CONT(x, 0.9), MIN, MAX, VARIANCE and STDDEV; otherwise use WHERE, in a statement of its own "
-                    "(several with a semicolon between them share one price)"
-                )
-            inner.set("this", exp.case().when(condition, inner.this))
+        case exp.Filter(this=exp.AggFunc(this=exp.Expr()) as inner, expression=exp.Where(this=condition)):
+            value = inner.this.expressions[0] if isinstance(inner.this, exp.Distinct) else inner.this
+            value.replace(exp.case().when(condition, "1" if isinstance(value, exp.Star) else value.copy()))
             return inner
+        case exp.Filter():
+            raise QueryError(
+                f"{node.sql(dialect='duckdb')!r} is not understood: FILTER goes with COUNT(*), COUNT(x), SUM, AVG, MEDIAN, "
+                "QUANTILE_CONT(x, 0.9), MIN, MAX, VARIANCE and STDDEV; otherwise use WHERE, in a statement of its own "
+                "(several with a semicolon between them share one price)"
+            )
     return node
 
 
@@ -287,7 +283,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
         line = f"ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
         raise QueryError(f"the most common value is that of the most units; write {line}")
     ((column, _),) = groups.items()
-    keys = completed(keys, rows.table, [column])
+    keys = completed(keys, rows.table, [column], [condition.term for condition in rows.conditions])
     if keys is None:
         raise QueryError("the most common values are chosen among public ones: give them with keys=")
     if select.args.get("having") or select.args.get("offset"):
@@ -368,6 +364,9 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
                 grouped.set("distinct", None)
                 remedy = f"write {grouped.sql(dialect='duckdb')}"
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
+    for one in select.find_all(exp.Subquery, exp.Table):
+        if found := [clause for clause in ("pivots", "sample", "order", "limit", "offset") if one.args.get(clause)]:
+            raise QueryError(f"{one.sql(dialect='duckdb')!r} is not understood: {instead('tables', found[0])}")
     known = {**tables, rows.table.name: rows}
     columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
     read = partial(from_sql, rows=rows, tables=tables)

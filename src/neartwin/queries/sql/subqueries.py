@@ -18,6 +18,7 @@ from typing import Any
 from sqlglot import exp
 
 from neartwin.errors import QueryError
+from neartwin.interactive import instead
 from neartwin.queries.query import Rows
 from neartwin.queries.sql.derived import statistics_in
 from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
@@ -31,12 +32,6 @@ _PLAIN = {"kind", "expressions", "from_", "joins", "where", "order"}  # an order
 _AFTER = {"kind", "expressions", "from_", "where", "order", "limit", "offset", "qualify"}
 _BY_UNIT = _PLAIN | {"group", "having", "distinct", "qualify"}
 _INSIDE = (exp.Exists, exp.In, exp.Any, exp.All)
-_INSTEAD = {
-    "limit": "which rows it keeps depends on all people; write ORDER BY and LIMIT outside, on the noisy release, or ask the "
-    "largest groups first and write them in WHERE, as in town IN ('Bonn', 'Ulm')",
-    "offset": "which rows it keeps depends on all people; write OFFSET outside, on the noisy release",
-    "with_": "write every WITH in front of the statement",
-}
 
 
 def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str], Any]) -> tuple[exp.Select, Rows]:
@@ -196,6 +191,8 @@ def _flat(select: exp.Select, given: _Given) -> exp.Select:
                 _also_where(select, inner)
     for node in list(select.find_all(*_INSIDE, exp.Subquery)):
         if node.find_ancestor(exp.Select) is select and _is_inside(node):
+            if node.find_ancestor(exp.Select, exp.Having) is not select:
+                raise _refused(node, "HAVING compares statistics of groups; ask it first, and write its answer")
             (_as_column if isinstance(node, exp.Subquery) else _as_join)(select, node, given)
     return select
 
@@ -214,7 +211,7 @@ def _plain(subquery: exp.Subquery, given: _Given, *, joined: bool = False, left:
     inner = _flat(subquery.this, given)
     for clause, value in inner.args.items():
         if value and clause not in _BY_UNIT:
-            raise _refused(subquery, _INSTEAD.get(clause, f"{clause.strip('_').upper()} inside reads many rows"))
+            raise _refused(subquery, instead("tables", clause) or f"{clause.strip('_').upper()} inside reads many rows")
     if inner.args.get("from_") is None:
         raise _refused(subquery, "write SELECT columns FROM a table inside")
     by_unit = any(value and clause not in _PLAIN for clause, value in inner.args.items())

@@ -67,7 +67,8 @@ class Asked:
             raise QueryError(
                 "OVER (ORDER BY ...): engines order NULL among the keys differently; leave NULL out of keys="
             )
-        return replace(groups, keys=tuple(sorted(groups.keys, reverse=self.falling))).workload(self.workload)
+        ordered = replace(groups, keys=tuple(sorted(groups.keys, reverse=self.falling)))
+        return ordered.workload(self.workload)
 
     def renamed(self, select: exp.Select, columns: tuple[str, ...]) -> tuple[exp.Select, dict[str, str]]:
         """The SELECT whose HAVING and ORDER BY have the release's names of the group columns.

@@ -43,8 +43,9 @@ from neartwin.queries.wire.postprocess import after_form, after_from
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.statistics import CONSTRUCTORS, Statistic
 from neartwin.statistics.clipping import PrivateRange, read_range
+from neartwin.tables.expressions import parsed
 from neartwin.tables.joins import own_columns
-from neartwin.tables.per_unit import per_unit, read_columns, with_windows
+from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.table import How, Join, PerUnit, Table
 from neartwin.tables.types import ColumnType
 
@@ -94,7 +95,7 @@ def _from_inside(form: object, rows: Rows, tables: Others) -> Rows:
     rows = _computed(dict(form), with_joins(form.get("joins", []), rows, tables))
     for condition in form.get("where", []):
         rows = rows.where(condition)
-    trees = read_columns(columns)
+    trees = {name: parsed(text) for name, text in columns.items()}
     if by is None:
         return Rows(with_windows(rows.table, rows.conditions, trees))
     return Rows(per_unit(rows.table, rows.conditions, by, trees))
