@@ -13,6 +13,9 @@ from neartwin.losses.inversion.contour_search import CLOSED, Answer, ends
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
 
+Booleans = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+SHARES, ROUNDS = np.arange(1, 32) / 32, 14  # of a bracket, places asked at once; 32^14 = 2^70
+
 
 def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """The closed form of the finite part, if the sum is one summand that has it.
@@ -52,11 +55,11 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
         if math.isfinite(lower) and math.isfinite(upper):
             return Answer(lower, upper, CLOSED, errors)
 
-    def more(eps: float) -> bool:
-        return bool(bounds(np.array([eps]))[0][0] >= low_target)
+    def more(eps: FloatArray | float) -> Booleans:
+        return bounds(np.atleast_1d(eps))[0] >= low_target
 
-    def not_less(eps: float) -> bool:
-        return bool(bounds(np.array([eps]))[1][0] > high_target)
+    def not_less(eps: FloatArray | float) -> Booleans:
+        return bounds(np.atleast_1d(eps))[1] > high_target
 
     low, high = -1.0, 1.0
     while not_less(high) and high < 1e12:
@@ -68,17 +71,16 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
     return Answer(lower, math.inf if not_less(upper) else upper, CLOSED, {"rounding": rounding})
 
 
-def _last(low: float, high: float, holds: Callable[[float], bool]) -> tuple[float, float]:
-    """Neighbouring floats, the first of which holds and the second not.
+def _last(low: float, high: float, holds: Callable[[FloatArray], Booleans]) -> tuple[float, float]:
+    """Neighbouring floats or nearly, the first of which holds and the second not.
 
     Args:
         low: Where it holds.
         high: Where it does not.
-        holds: Whether it does at an eps.
+        holds: Whether it does at each eps.
     """
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if holds(middle) else (low, middle)
+    for _ in range(ROUNDS):
+        places = np.append(low + (high - low) * SHARES, high)
+        first = int(np.argmin(np.append(holds(places[:-1]), False)))  # that does not hold
+        low, high = float(np.append(low, places)[first]), float(places[first])
     return low, high
