@@ -127,3 +127,11 @@ def test_a_delta_that_is_all_revealed_is_told_from_one_just_below(more, top):
     thrice = 1 - (1 - leak) ** 3
     assert (3 * whole).epsilon(thrice).upper == pytest.approx(3 * top, rel=1e-9)
     assert (3 * whole).epsilon(thrice * (1 - Fraction(1, 10**20))).upper == math.inf
+
+
+def test_a_trade_off_is_bounded_where_every_test_is_best_at_the_edge():
+    whole = 2 * FinitePair(p=("1/2", "1/2"), q=(1, 0))
+    for alpha in (0.2, 0.3, 0.5, 0.9):
+        truth = max(1 - 4 * alpha, 0.0)
+        found = whole.tradeoff(alpha, direction="add")
+        assert truth - 1e-6 < found.lower <= truth <= found.upper < truth + 1e-6

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neartwin.losses import SubsampledGaussian
-from neartwin.losses.families.subsampled_gaussian import Strip, SubsampledGaussianSum
+from neartwin.losses.families.subsampled_gaussian import Strip, SubsampledGaussianSum, log_mixed
 from tests.losses.strata import bells_of_a_sample
 from tests.oracles.sums import exact
 
@@ -99,3 +99,16 @@ def test_few_copies_of_a_seldom_sampled_law_are_narrow_and_true(mu, rate, count,
     assert above + error >= delta >= below - other
     gap = (count * -math.log1p(-float(rate)) - found.upper) * 1e-3  # a thousandth of what is left to the largest loss
     assert oracle(found.upper - gap)[0] > delta > oracle(found.upper + gap)[0]
+
+
+@pytest.mark.parametrize("q", [1e-300, 1e-9, 0.3, 1 - 2.0**-30, 1 - 2.0**-50])
+def test_a_mixed_ratio_errs_as_stated(q):
+    x = np.array([-50.0, -1.0, -1e-6, 0.0, 1e-6, 1.0, 29.0, 31.0, 300.0, 699.0, 701.0, 2000.0])
+    value, error = log_mixed(x, np.zeros_like(x), q)
+    with mp.workdps(400):
+        truth = [mp.log1p(mp.mpf(q) * mp.expm1(one)) for one in x.tolist()]
+        further = [mp.log1p(mp.mpf(q) * (1 - mp.mpf(2) ** -36) * mp.expm1(one)) for one in x.tolist()]
+    assert all(abs(mp.mpf(a) - b) <= e for a, b, e in zip(value.tolist(), truth, error.tolist(), strict=True))
+    assert np.all(error <= 1e-13 * np.maximum(1, np.abs(x)) / (1 - q))
+    missed = [abs(mp.mpf(a) - b) > e for a, b, e in zip(value.tolist(), further, error.tolist(), strict=True)]
+    assert any(missed)  # a rate less by 1e-11 of itself lies outside

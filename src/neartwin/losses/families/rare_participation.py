@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height
+from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height, logsumexp
 from neartwin.losses.inversion import contour, saddle
 from neartwin.losses.inversion.contour import Contour, ContourRule
 from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
@@ -207,19 +207,6 @@ class Rung(NamedTuple):
     loss: float  # at the edge, over the least
 
 
-def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
-    """The logarithm of a sum, for an array with few infinities. It omits the checks that cost SciPy most of its time.
-
-    Args:
-        logs: Logarithms of the terms.
-        axis: The axis that is summed.
-    """
-    top = np.maximum(logs.max(axis=axis, keepdims=True), -1e300)
-    least = np.squeeze(top, axis)
-    result: FloatArray = np.where(np.isposinf(least), least, np.log(np.exp(logs - top).sum(axis=axis)) + least)
-    return result
-
-
 def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
     """K, K', K'' of one copy, (3, tilts), of tilted log masses.
 
@@ -234,7 +221,7 @@ def tilted(logs: FloatArray, losses: FloatArray) -> FloatArray:
 
 
 def log_moduli(tilts: FloatArray, k: FloatArray, variance: FloatArray, eps: float) -> FloatArray:
-    """Log of about the integral of the moduli on the line of each tilt, uncertified.
+    """Log of about the integral of the moduli on the line of each tilt, uncertified; infinity where it is no number.
 
     Args:
         tilts: Above 0, (tilts,).
@@ -244,7 +231,7 @@ def log_moduli(tilts: FloatArray, k: FloatArray, variance: FloatArray, eps: floa
     """
     spread = variance + 1 / tilts**2 + 1 / (1 + tilts) ** 2
     result: FloatArray = k - tilts * eps - np.log(tilts) - np.log1p(tilts) - 0.5 * np.log(2 * math.pi * spread)
-    return result
+    return np.where(np.isfinite(result), result, np.inf)
 
 
 def at_saddles(tilts: FloatArray, cumulants_there: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -443,7 +430,7 @@ class Ladder:
         """The highest rung below which no far hump is seen."""
         result = 0
         for j, rung in enumerate(self.rungs):
-            size = _size(rung.tilts, rung.alone, eps)
+            size = log_moduli(rung.tilts, rung.alone[0], rung.alone[2], eps)
             best = int(np.nanargmin(size))
             if rung.tilts[best] * rung.loss <= STEEP or size[best] < self.log_delta + math.log(NEGLIGIBLE) - 10:
                 result = j
@@ -501,7 +488,8 @@ class Ladder:
             share: How many times the usual budget the line may take.
         """
         rung, total = self.rungs[j], self.term(j, first)
-        size = _size(rung.tilts, rung.alone if j == first else rung.reached, eps)
+        k, _, variance = rung.alone if j == first else rung.reached
+        size = log_moduli(rung.tilts, k, variance, eps)
         near = size <= np.min(size) + (0.0 if j == first else NEAR)
         tilt = float(rung.tilts[np.flatnonzero(near)[-1]])
         at = Saddle(tilt, eps, math.sqrt(max(total.cumulants(tilt)[2], 1e-300)), self.log_delta)
@@ -536,12 +524,6 @@ class Ladder:
         at = parts[int(np.argmax(weights))].saddle
         rest = np.array([*rests, (mass + log_c(at.tilt), at.tilt)])
         return SeparateLines(tuple(parts), rest[:, 0], rest[:, 1]), at
-
-
-def _size(tilts: FloatArray, k: FloatArray, eps: float) -> FloatArray:
-    """Log of about the integral of the moduli on each line; k: K, K', K'' (3, tilts)."""
-    result = log_moduli(tilts, k[0], k[2], eps)
-    return np.where(np.isfinite(result), result, np.inf)
 
 
 @np.errstate(all="ignore")

@@ -25,7 +25,7 @@ from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
 from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum, Rule
-from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, gamma
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, few_bits, gamma
 from neartwin.special import log_ndtr
 
 ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
@@ -87,8 +87,7 @@ class Strip:
         wide = float((2 * math.pi * y / (cost + log_grown)).max())
         if not 0 < wide < math.inf:
             raise NoCertificateError
-        mantissa, exponent = math.frexp(wide)
-        return math.ldexp(math.floor(mantissa * 64) / 64, exponent)
+        return few_bits(wide, 6)
 
     def log_rule_error(self, step: float, tilt: float, theta: FloatArray) -> FloatArray:
         """Log of what the rule errs by in the integral of B(t) (S3), over M(tilt) e^{y^2/2}: the best of some strips eta.
@@ -220,18 +219,22 @@ class NormalRatioSum(QuadratureSum):
 def log_mixed(x: FloatArray, moved: FloatArray, q: float) -> tuple[FloatArray, FloatArray]:
     """Log(1 - q + q e^x) and a bound on its error, through d log r/dx = q e^x / r <= 1.
 
+    Z = q (e^x - 1) errs relatively, by q's 4U, by ELEMENTARY and by a product. That moves the logarithm of 1 + z by z/(1 + z) of
+    it, which is much where q is near 1 and x low. Beyond the floats it is x + log q, and |log q| is at most 745.
+
     Args:
         x: Logarithms of ratios, (n,).
         moved: Bounds on their errors, (n,).
         q: The sampling rate, which errs by 4U of itself.
     """
-    grown = np.expm1(np.minimum(x, 700.0))
-    big = x > 30
-    value = np.where(big, x + math.log(q), np.log1p(q * np.where(big, 0.0, grown)))
-    value = np.where(big, value + np.log1p((1 - q) / q * np.exp(-np.maximum(x, 30.0))), value)
-    share = np.where(big, 1.0, q * np.exp(np.minimum(x, 30.0)) / (1 + q * np.where(big, 0.0, grown)))
-    moved_q = 4 * U * np.where(big, 1.0, q * np.abs(grown) / (1 + q * np.where(big, 0.0, grown)))
-    return value, share * moved + moved_q + 3 * ELEMENTARY * np.abs(value) + np.where(big, 4 * U * np.abs(x), 0.0)
+    z = q * np.expm1(np.minimum(x, 700.0))
+    value, share = np.log1p(z), np.maximum(z + q, 0.0) / (1 + z)
+    error = share * moved + (ELEMENTARY + 8 * U) * np.abs(z) / (1 + z) + 1.1 * ELEMENTARY * np.abs(value)
+    far = x > 700
+    if far.any():
+        value = np.where(far, x + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.maximum(x, 700.0))), value)
+        error += np.where(far, 2 * ELEMENTARY * x, 0.0)
+    return value, error
 
 
 class SubsampledGaussianSum(NormalRatioSum):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
 
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion.contour import ContourRule
-from neartwin.losses.inversion.contour_search import CLOSED, Answer, ends, invert
-from neartwin.losses.inversion.saddle import Saddle
+from neartwin.losses.inversion.contour import Bounds
+from neartwin.losses.inversion.contour_search import CLOSED, Answer, ends
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
+
+Booleans = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+SHARES, ROUNDS = np.arange(1, 32) / 32, 14  # of a bracket, places asked at once; 32^14 = 2^70
 
 
 def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
@@ -29,27 +31,6 @@ def closed_form(total: SumOfLosses, eps: FloatArray) -> tuple[FloatArray, FloatA
     return np.where(beyond, 0.0, result[0]), np.where(beyond, 0.0, result[1])
 
 
-@dataclass(frozen=True)
-class Closed(ContourRule):
-    """A closed form dressed as a line, for Newton and the certified ends."""
-
-    total: SumOfLosses
-
-    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The formula errs by rounding alone."""
-        result = closed_form(self.total, eps)
-        if result is None:
-            raise NoCertificateError
-        return *result, {"rounding": (result[1] - result[0]) / 2}
-
-    def point_estimate(self, eps: float) -> tuple[float, float]:
-        """The formula, and its slope from a difference."""
-        step = 1e-6 * (abs(eps) + 1e-3)
-        lower, upper = self.delta(np.array([eps - step, eps, eps + step]))
-        values = 0.5 * (lower + upper)
-        return float(values[1]), float((values[0] - values[2]) / (2 * step))
-
-
 def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
     """A root or a bisection between two eps that bracket, then the certified ends.
 
@@ -61,33 +42,45 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
     formula = total.summands[0].inverse(high_target, low_target)
     if formula is not None:
         return Answer(formula[0], formula[1], CLOSED, formula[2])
-    line = Closed(total)
+
+    def bounds(eps: FloatArray) -> Bounds:
+        result = closed_form(total, eps)
+        if result is None:
+            raise NoCertificateError
+        return *result, {"rounding": (result[1] - result[0]) / 2}
+
     guess = total.summands[0].root(high_target)
     if guess is not None:
-        lower, upper, errors = ends(line, *guess, low_target, high_target)
+        lower, upper, errors = ends(bounds, *guess, low_target, high_target)
         if math.isfinite(lower) and math.isfinite(upper):
             return Answer(lower, upper, CLOSED, errors)
+
+    def more(eps: FloatArray | float) -> Booleans:
+        return bounds(np.atleast_1d(eps))[0] >= low_target
+
+    def not_less(eps: FloatArray | float) -> Booleans:
+        return bounds(np.atleast_1d(eps))[1] > high_target
+
     low, high = -1.0, 1.0
-    while line.delta(np.array([high]))[1][0] > high_target and high < 1e12:
+    while not_less(high) and high < 1e12:
         low, high = high, 2 * high
-    while line.delta(np.array([low]))[0][0] < low_target and low > -1e3:
+    while not more(low) and low > -1e3:
         low = low / 2 if low > 1 else min(-1.0, 2 * low)
-    top = high
-    for _ in range(12):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if line.delta(np.array([middle]))[0][0] >= low_target else (low, middle)
-    at = Saddle(2 / (high - low), 0.5 * (low + high), (high - low) / 2, math.log(high_target))
-    answer, _ = invert(line, at, low_target, high_target, name=CLOSED)
-    if math.isfinite(answer.upper):
-        return answer
-    return answer._replace(lower=low, upper=_least_above(line, low, top, high_target))
+    lower, upper = _last(low, high, more)[0], _last(low, high, not_less)[1]
+    rounding = float(bounds(np.array([upper]))[2]["rounding"][0])
+    return Answer(lower, math.inf if not_less(upper) else upper, CLOSED, {"rounding": rounding})
 
 
-def _least_above(line: Closed, low: float, high: float, target: float) -> float:
-    """About the least eps whose delta is certainly at most the target, by bisection; inf where not even `high` is one."""
-    if line.delta(np.array([high]))[1][0] > target:
-        return math.inf
-    for _ in range(40):
-        middle = 0.5 * (low + high)
-        low, high = (low, middle) if line.delta(np.array([middle]))[1][0] <= target else (middle, high)
-    return high
+def _last(low: float, high: float, holds: Callable[[FloatArray], Booleans]) -> tuple[float, float]:
+    """Neighbouring floats or nearly, the first of which holds and the second not.
+
+    Args:
+        low: Where it holds.
+        high: Where it does not.
+        holds: Whether it does at each eps.
+    """
+    for _ in range(ROUNDS):
+        places = np.append(low + (high - low) * SHARES, high)
+        first = int(np.argmin(np.append(holds(places[:-1]), False)))  # that does not hold
+        low, high = float(np.append(low, places)[first]), float(places[first])
+    return low, high

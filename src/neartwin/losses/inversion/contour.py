@@ -20,7 +20,7 @@ from neartwin.exact import FloatArray
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from neartwin.losses.summands import primitives  # noqa: F401 - measured before any number is certified
-from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, gamma
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, few_bits, gamma
 from neartwin.special import ndtr
 
 SMALLER, LARGER = (0.5, 0.25, 0.1, 0.03), (2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
@@ -39,6 +39,7 @@ SMOOTH = 4  # times as many of both where smooth kernels must stand for the deca
 
 
 Kernel = Callable[[FloatArray], FloatArray]
+Bounds = tuple[FloatArray, FloatArray, dict[str, FloatArray]]  # on delta, and every source of error
 
 
 class Alias(NamedTuple):
@@ -83,12 +84,6 @@ def _shortest(
     return best
 
 
-def _short(step: float) -> float:
-    """The step rounded down to 24 bits, so that its multiples are exact."""
-    mantissa, exponent = math.frexp(step)
-    return math.ldexp(math.floor(mantissa * 2**24), exponent - 24)
-
-
 def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
     """The shortest period found whose aliases at saddle.eps stay below the goal.
 
@@ -114,7 +109,7 @@ def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
         far = abs(s - tilt) * period
         over = log - far - math.log(-math.expm1(-far)) + 1e-13 * (1 + abs(log) + far) if far > 0 else math.inf
         bounds.append((s, over))
-    step = _short(2 * math.pi / period)
+    step = few_bits(2 * math.pi / period, 24)
     return Alias(tilt, step, 2 * math.pi / step * (1 - 4 * U), total.top.loss, bounds[0], bounds[1])
 
 
@@ -127,7 +122,7 @@ def guess_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
         log_goal: Logarithm of what they may add to delta.
     """
     need = max(total.log_mgf(saddle.tilt)[0] - saddle.tilt * saddle.eps - log_goal, 2.0)
-    step = _short(2 * math.pi / (math.sqrt(2 * need) * saddle.deviation))
+    step = few_bits(2 * math.pi / (math.sqrt(2 * need) * saddle.deviation), 24)
     if not 0 < step < math.inf:  # no period serves
         raise NoCertificateError
     return Alias(saddle.tilt, step, 2 * math.pi / step, math.inf, (saddle.tilt, math.inf), (saddle.tilt, math.inf))
@@ -202,7 +197,7 @@ class ContourRule(ABC):
         return 1
 
     @abstractmethod
-    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> Bounds:
         """Lower and upper bounds on the finite part of delta at each eps, and every source of error, absolute."""
 
     @abstractmethod
@@ -238,7 +233,7 @@ class Contour(ContourRule):
         """How many frequencies."""
         return len(self.t)
 
-    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def bounds_with_errors(self, eps: FloatArray) -> Bounds:
         """The bounds (K3) and every source of error that went into them, absolute."""
         log_scale = self.log_scale - self.saddle.tilt * eps
         scale = np.exp(np.minimum(log_scale, 700.0))

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from neartwin.exact import FloatArray
 from neartwin.losses.inversion import contour, lattice, saddle
-from neartwin.losses.inversion.contour import ContourRule
+from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
@@ -126,27 +127,27 @@ def invert(
         e += move
         if settled:
             break
-    lower, upper, errors = ends(line, e, slope, low_target, high_target)
+    lower, upper, errors = ends(line.bounds_with_errors, e, slope, low_target, high_target)
     name = WIDE if name == CONTOUR and not narrow(lower, upper, max(enough, NARROW)) else name
     slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.tilt
     return Answer(lower, upper, name, errors, slope), e if math.isfinite(e) else at.eps
 
 
-def ends(line: ContourRule, e: float, slope: float, low_target: float, high_target: float) -> Ends:
+def ends(bounds: Callable[[FloatArray], Bounds], e: float, slope: float, low_target: float, high_target: float) -> Ends:
     """The certified ends around an estimate of eps.
 
     It looks once at a few widths that are common. Where none fits or the line can do much better, it doubles the width
     of the line's own error.
 
     Args:
-        line: The line.
+        bounds: Those of a line, with its errors.
         e: The estimate.
         slope: About -d log delta / d eps there.
         low_target: Delta at the lower end is at least this.
         high_target: Delta at the upper end is at most this.
     """
     widths = WIDTHS * (abs(e) + 1e-3)
-    low, high, parts = line.bounds_with_errors(np.concatenate([e - widths, e + widths, [e]]))
+    low, high, parts = bounds(np.concatenate([e - widths, e + widths, [e]]))
     least, most = (float(low[-1]), float(high[-1])) if high[-1] >= low[-1] else (0.0, 1.0)  # NaN: far from its saddle
     start = 0.6 * (most - least) / (max(most, 1e-300) * slope) + 2e-16 * abs(e) + 1e-300
     tried = len(WIDTHS)
@@ -158,7 +159,7 @@ def ends(line: ContourRule, e: float, slope: float, low_target: float, high_targ
     errors = {source: float(value[-1]) for source, value in parts.items()}
     lower, upper, width = -math.inf, math.inf, start
     for _ in range(60):
-        low, high, parts = line.bounds_with_errors(np.array([e - width, e + width]))
+        low, high, parts = bounds(np.array([e - width, e + width]))
         if not math.isfinite(lower) and low[0] >= low_target:
             lower = e - width
         if not math.isfinite(upper) and high[1] <= high_target:

@@ -128,6 +128,17 @@ def moved_by(log: FloatArray, error: FloatArray) -> FloatArray:
     return result
 
 
+def few_bits(step: float, bits: int) -> float:
+    """A step rounded down to so few bits that its multiples are exact.
+
+    Args:
+        step: Above 0.
+        bits: Their number.
+    """
+    mantissa, exponent = math.frexp(step)
+    return math.ldexp(math.floor(math.ldexp(mantissa, bits)), exponent - bits)
+
+
 def up(x: float, steps: int = 2) -> float:
     """A few floating-point steps toward plus infinity.
 

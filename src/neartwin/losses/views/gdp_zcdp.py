@@ -30,18 +30,13 @@ FEW = [1e-4, 1.0, 1e2, 1e5]
 CLOSE, SPLITS = 1e-6, 400
 
 
-def _gaussian_slope(mu: float, eps: FloatArray) -> FloatArray:
-    """-d delta_mu / dx at x = e^eps: Phi(-eps/mu - mu/2)."""
-    return ndtr(-eps / mu - mu / 2)
-
-
 def _above(mu: float, delta: float, eps: FloatArray, high: FloatArray) -> bool:
     """Proof that the profile with these upper bounds at the knots eps lies below that of (mu, delta)."""
     x = np.exp(eps)
     proved = np.zeros(len(eps) - 1, dtype=bool)
     for point in (0.5 * (eps[1:] + eps[:-1]), eps[1:]):  # tangents at the middle, and at the right end
         base = delta + (1 - delta) * gaussian_delta(mu, point)[0]
-        slope = (1 - delta) * _gaussian_slope(mu, point)
+        slope = (1 - delta) * ndtr(-point / mu - mu / 2)  # -d delta_mu / dx at x = e^eps
         centre = np.exp(point)
         slack = 256 * ELEMENTARY * (base + slope * x[1:])
         left, right = base + slope * (centre - x[:-1]) - slack, base - slope * (x[1:] - centre) - slack

@@ -7,7 +7,8 @@ Upper bound: g(x) = 1 - delta - x alpha is concave. Take a < b < c < d with g(b)
 maximum then lies in [a, d]. A chord of a concave function, prolonged beyond its ends, stays above it. On [b, c] g lies
 below the lower of the chords through (a, b) and (c, d). On [a, b] it lies below the chord through (b, c), and on [c, d]
 likewise. The bound of a chord takes g at its upper bound inside the prolonged segment, and at its lower bound at the
-far end.
+far end. And g(0) = 0. So where g is below 0 at the first point, it falls from there on. Before it, the chord through the
+first two points stays above it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> 
     grid = np.linspace(max(span[0], -FARTHEST), min(span[1], FARTHEST), COARSE)
     low, high = profile(grid)
     lower, centre = _from_lines(grid, high, alpha)
-    upper = 1 - alpha
+    x, slack = np.exp(grid[:2]), 40 * U * (1 + np.multiply.outer(np.exp(grid[:2]), alpha))
+    first, second = 1 - low[0] - x[0] * alpha + slack[0], 1 - high[1] - x[1] * alpha - slack[1]
+    steepest = np.maximum(first - second, 0.0) / (x[1] - x[0]) * (1 + 1e-6)
+    upper = np.where(first < 0, np.clip(first + steepest * x[0], 0.0, 1 - alpha), 1 - alpha)
     kink, step = centre.copy(), np.full(len(alpha), grid[1] - grid[0])
     for _ in range(ROUNDS):
         open_ = np.flatnonzero(upper - lower > CLOSE)
