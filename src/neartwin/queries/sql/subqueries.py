@@ -211,7 +211,9 @@ def _plain(subquery: exp.Subquery, given: _Given, *, joined: bool = False, left:
     inner = _flat(subquery.this, given)
     for clause, value in inner.args.items():
         if value and clause not in _BY_UNIT:
-            raise _refused(subquery, instead("tables", clause) or f"{clause.strip('_').upper()} inside reads many rows")
+            raise _refused(
+                subquery, instead("clauses", clause) or f"{clause.strip('_').upper()} inside reads many rows"
+            )
     if inner.args.get("from_") is None:
         raise _refused(subquery, "write SELECT columns FROM a table inside")
     by_unit = any(value and clause not in _PLAIN for clause, value in inner.args.items())
