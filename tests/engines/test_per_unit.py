@@ -19,7 +19,8 @@ from neartwin.errors import QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.query import Rows
 from neartwin.queries.wire.parse import form_of, question_of
-from neartwin.tables.per_unit import per_unit, read_columns
+from neartwin.tables.expressions import parsed
+from neartwin.tables.per_unit import per_unit
 from tests.oracles import memory
 
 WHO = [None, "", "ada", "Ada", "ö", "o'hara", "bob"]
@@ -256,7 +257,7 @@ def test_computed_rows_are_released_while_their_sources_are_as_they_were(tmp_pat
     pq.write_table(pa.table({"who": [1, 1, 2], "age": [3, 4, 5]}), path)
     visits = nt.table(path, unit="who")
     account = nt.open_ledger(tmp_path / "b.db").open(visits, nt.pure(9))
-    renamed = Rows(per_unit(visits.table, (), {"person": "who"}, read_columns({"n": "COUNT(*)"})))
+    renamed = Rows(per_unit(visits.table, (), {"person": "who"}, {"n": parsed("COUNT(*)")}))
     beside = visits.join(visits.per_unit(n="MAX(age)"), how="left")
     for rows in (renamed, beside):
         proposal = account.plan(rows.where("n > 0").agg(people=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=1))

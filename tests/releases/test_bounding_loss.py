@@ -123,7 +123,7 @@ def test_noise_alone_hardly_ever_makes_a_bar_reach_beyond_the_limit(spend):
     assert (ends[half] > 20).sum() > draws / 40  # a near miss: half the evidence
 
 
-def test_where_few_units_are_known_to_lose_nothing_the_bar_is_not_that_of_noise():
+def test_bars_are_longer_where_few_units_are_known_to_lose_nothing():
     _, _, groups = visits(50)
     for rows in (1, 40):
         loss = plan(groups.agg(n=nt.count()), spend=nt.pure("1/2"), limits=nt.limits(rows=rows)).loss

@@ -57,7 +57,8 @@ def _writable(_context: click.Context, _option: click.Parameter, place: str | No
     if place and not os.access(path.absolute().parent, os.W_OK):
         raise click.BadParameter(f"the folder of {place!r} is not there, or cannot be written to; write {path.name}")
     if path.suffix == ".xlsx" and find_spec("openpyxl") is None:
-        raise click.BadParameter(f"{place!r} needs openpyxl (neartwin[excel]); or write {path.with_suffix('.csv')}")
+        install = "pip install 'neartwin[excel]'"
+        raise click.BadParameter(f"{place!r} needs openpyxl: {install}; or write {path.with_suffix('.csv')}")
     return place
 
 

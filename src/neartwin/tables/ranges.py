@@ -523,7 +523,7 @@ def _propagated(table: Table, column: str, expression: RowExpression, step: Frac
             f"{column!r} needs bounds, and {names} in it has none to derive them from: declare them in nt.table(columns=...), "
             "write clip(x, low, high) around it, or give low and high"
         )
-    if reach.low == reach.high and not never_null(expression.term):  # its sum is a multiple of a count
+    if reach.low == reach.high and expression.columns and not never_null(expression.term):  # a multiple of a count
         reach = replace(reach, low=min(reach.low, Fraction(0)), high=max(reach.high, Fraction(0)))
     if reach.low == reach.high:
         raise QueryError(f"{column!r} is constant; write COUNT(*), or nt.count() in Python")

@@ -366,7 +366,7 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
     for one in select.find_all(exp.Subquery, exp.Table):
         if found := [clause for clause in ("pivots", "sample", "order", "limit", "offset") if one.args.get(clause)]:
-            raise QueryError(f"{one.sql(dialect='duckdb')!r} is not understood: {instead('tables', found[0])}")
+            raise QueryError(f"{one.sql(dialect='duckdb')!r} is not understood: {instead('clauses', found[0])}")
     known = {**tables, rows.table.name: rows}
     columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
     read = partial(from_sql, rows=rows, tables=tables)
