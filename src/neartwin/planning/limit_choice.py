@@ -3,7 +3,9 @@
 The candidates are quarter octaves of the limit C. Units are counted by the size of their contribution: rows, length or
 number of groups. The score of C is
 
-    q(C) = -max(units above C - r, 0) - max(t f(C), 3/4 r log2 C),   f(C) = 3 for each of two doublings, 2 for each further one
+    q(C) = -max(units above C - r, 0) - max(t f(C), min(3/4 r, units not above C / 16) log2 C)
+
+with f(C) = 3 for each of two doublings and 2 for each further one.
 
 A unit that is added or replaced moves no score by more than 1, and all of them one way: (M14) of
 docs/proofs/mechanisms.md. So the choice has scale t = 1 / epsilon, without the factor 2 of
@@ -11,11 +13,12 @@ other scores. It is permute-and-flip for a spend in epsilon. Otherwise it is the
 epsilon costs epsilon^2 / 8 in rho, and the mu of `mu_of_bounded_range`.
 
 r is the number of units whose bias for one row of C is the growth of the noise. So the best C has about r units above it, and
-nothing is gained by fewer. The second term is public. Beyond all units it lets the probability of C fall like C^-2.9, and the
-noise only grows like C. So a limit far too large is hardly ever chosen. A count loses a row that a limit takes. A ratio,
-such as a mean or a rank, only moves by as much as lost rows differ from the others. So its r is larger: see `lost_row` of
-statistics. Where all are ratios and 1.2 r is large, q is minus the units above C, and a doubling costs 1.2 r, at most a 16th of
-all units: (M17).
+nothing is gained by fewer. A doubling costs at most a sixteenth of the units that it is for. Otherwise few units with many
+rows each would all be cut where r is larger than they are. Beyond all units the second term lets the probability of C fall
+like C^-2.9, and the noise only grows like C. So a limit far too large is hardly ever chosen. A count loses a row that a limit
+takes. A ratio, such as a mean or a rank, only moves by as much as lost rows differ from the others. So its r is larger: see
+`lost_row` of statistics. Where all are ratios and 1.2 r is large, r is 0 in the first term and 1.2 r stands for 3/4 r in the
+second: (M17). Under replace-one such a cap is for ratios alone.
 `bench/bench_limits.py` has the figures that fixed these numbers and the shares of the spend. A share is less
 where t need not be that small, because 1.2 r is above 6 t.
 
@@ -36,6 +39,7 @@ from neartwin.accounting.prices import mu_of_bounded_range
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational, root_below
 from neartwin.losses import Composition, compose
+from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism
 from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.noise import Source
@@ -97,7 +101,8 @@ class LimitSearch:
         candidates: The limits to choose from, increasing.
         mechanism: The selection. Its scores are in parts of a unit.
         growth: 1.2 r, in units for each doubling.
-        least: Whether a doubling costs no more than a 16th of all units.
+        least: Whether units above the limit cost from the first on, as for ratios whose r is large.
+        capped: Whether a doubling costs no more than a 16th of the units that are not above the limit.
     """
 
     name: str
@@ -106,12 +111,13 @@ class LimitSearch:
     mechanism: PermuteAndFlip | ExponentialMechanism
     growth: float
     least: bool
+    capped: bool
 
-    def penalties(self, units: int) -> WholeNumbers:
+    def penalties(self, within: FloatArray | float) -> WholeNumbers:
         """The costs of the candidates, and one part for each smaller one, so that the least of equal limits wins.
 
         Args:
-            units: The number of all units.
+            within: (candidates,) the units that are not above each.
 
         Returns:
             (candidates,) costs, in parts of a unit.
@@ -119,8 +125,9 @@ class LimitSearch:
         doublings = np.log2([float(limit) for limit in self.candidates])
         far = np.minimum(doublings, 2) * _FIRST + np.maximum(doublings - 2, 0) * _FURTHER
         slope = 1 if self.least or self.stages[0].by_unit else _SLOPE / _GROWTH
-        steep = min(_SIXTEENTH * self.growth * slope, units if self.least else math.inf)
-        costs = np.maximum(np.rint(far * float(self.mechanism.scale)), np.floor(steep * _moved(self.candidates)))
+        steep = np.minimum(_SIXTEENTH * self.growth * slope, within if self.capped else math.inf)
+        sixteenths = np.rint(PARTS / _SIXTEENTH * (np.minimum(doublings, _SIXTEENTH) if self.capped else doublings))
+        costs = np.maximum(np.rint(far * float(self.mechanism.scale)), np.floor(steep * sixteenths))
         return np.array([int(cost) + place for place, cost in enumerate(costs)], dtype=object)
 
     def scores(self, units: WholeNumbers) -> WholeNumbers:
@@ -136,7 +143,7 @@ class LimitSearch:
         above = dict(zip(sizes.edges, np.cumsum(units[::-1])[::-1].tolist(), strict=True))
         over = [above[_edge(self.name, limit)] for limit in self.candidates]
         missed = np.array([max(PARTS * int(many) - self._few, 0) for many in over], dtype=object)
-        return -missed - self.penalties(int(units.sum()))
+        return -missed - self.penalties(float(units.sum()) - np.array(over, dtype=float))
 
     def scores_of_values(self, columns: Sequence[Cells]) -> WholeNumbers:
         """The scores of the candidates by the values that they lose and the noise that they need: (V6).
@@ -154,7 +161,7 @@ class LimitSearch:
         noise = PARTS * len(columns) * self.growth / _GROWTH  # of all groups and columns, for one more value of a unit
         costs = [round(noise * limit) - PARTS * number for limit, number in zip(limits, found, strict=True)]
         moved = [limit * len(columns) for limit in limits]
-        return -np.array(shortfalls(costs, moved), dtype=object) - self.penalties(0)
+        return -np.array(shortfalls(costs, moved), dtype=object) - self.penalties(math.inf)
 
     def _matched(self, columns: Sequence[Cells], most: int, in_all: int | None) -> int:
         """The matched values of all columns and groups together, within a limit."""
@@ -182,8 +189,9 @@ class LimitSearch:
     def likely(self, units: int) -> float:
         """The limit that has the best score where the sizes of so many units follow a Pareto law."""
         limits = np.array([float(limit) for limit in self.candidates])
-        above = np.maximum(units * limits**-_INDEX - self._few / PARTS, 0)
-        return float(limits[np.argmin(above + self.penalties(units) / PARTS)])
+        above = units * limits**-_INDEX
+        missed = np.maximum(above - self._few / PARTS, 0)
+        return float(limits[np.argmin(missed + self.penalties(units - above) / PARTS)])
 
     @property
     def _few(self) -> int:
@@ -221,6 +229,7 @@ class LimitChoice(FirstStage):
                 str(one.mechanism.epsilon),
                 round(one.growth, 6),
                 *["least"] * one.least,
+                *["capped"] * one.capped,
             ]
             for one in self.searches
         ]
@@ -254,7 +263,7 @@ class LimitChoice(FirstStage):
             sizes = ((units, one.likely(units)) for units in SIZES)
             likely = (f"{limit:g} for {units:,} units (errors times {limit / example:.2g})" for units, limit in sizes)
             lines += [
-                f"one unit moves each cost by at most {1 + one.least}, all one way; epsilon {float(one.mechanism.epsilon):.3g}",
+                f"one unit moves each cost by at most 1, all one way; epsilon {float(one.mechanism.epsilon):.3g}",
                 f"{one.name} to expect, if sizes are Pareto with index {_INDEX}: {', '.join(likely)}",
             ]
         lines.append(
@@ -428,14 +437,15 @@ def _choosing(
         steps = candidates(name, most[name], 1 if name in values else 4)
         distinct = tuple(stage for stage in plan.stages if stage.by_unit)
         least = ratios and name not in values and growth > _STEEP
-        moved = PARTS + least * int(_moved(steps).max())
+        capped = name not in values and (least or query.table.neighbours is Neighbours.ADD_REMOVE)
         return LimitSearch(
             name=name,
             stages=distinct if name in values else (_sized(plan.stage, query, name, steps),),
             candidates=steps,
-            mechanism=_selection(part, moved, monotone=name not in values),
+            mechanism=_selection(part, monotone=name not in values),
             growth=growth,
             least=least,
+            capped=capped,
         )
 
     def at(share: Fraction) -> tuple[float, QueryPlan, float]:
@@ -496,11 +506,6 @@ def candidates(name: str, most: int, steps: int = 4) -> tuple[Fraction, ...]:
     return tuple(sorted({Fraction(most), *(step for step in found if step < most)}))
 
 
-def _moved(limits: Sequence[Fraction]) -> FloatArray:
-    """The most by which one unit moves each cost, in whole parts: a 16th for a doubling."""
-    return np.rint(PARTS / _SIXTEENTH * np.log2([float(limit) for limit in limits]))
-
-
 def _edge(name: str, limit: Fraction) -> int:
     """The least size above a limit. The size for a norm is the squared length."""
     return math.floor(limit**2 if name == "norm" else limit) + 1
@@ -515,11 +520,11 @@ def _sized(stage: Stage, query: Query, name: str, steps: tuple[Fraction, ...]) -
 
 
 @lru_cache(maxsize=256)
-def _selection(spend: Budget, moved: int, *, monotone: bool) -> PermuteAndFlip | ExponentialMechanism:
-    """The selection that a part of the spend pays for, where one unit moves each score by `moved` parts at most."""
+def _selection(spend: Budget, *, monotone: bool) -> PermuteAndFlip | ExponentialMechanism:
+    """The selection that a part of the spend pays for, where one unit moves each score by one unit at most."""
     if isinstance(spend, Pure):
-        return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=moved, monotone=monotone)
+        return PermuteAndFlip.calibrated(epsilon=spend.epsilon, sensitivity=PARTS, monotone=monotone)
     epsilon = 2 * root_below(mu_squared_of(spend))
     if isinstance(spend, Gdp):
         epsilon = largest(mu_of_bounded_range, spend.mu)
-    return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=moved, monotone=monotone)
+    return ExponentialMechanism.calibrated(epsilon=epsilon, sensitivity=PARTS, monotone=monotone)
