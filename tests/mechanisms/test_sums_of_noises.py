@@ -11,7 +11,7 @@ from neartwin.mechanisms.noise_laws import (
     RoundedGaussianLaw,
     RoundedLaplaceLaw,
 )
-from neartwin.mechanisms.noise_sums import half_widths_of_sums, joint_half_axes
+from neartwin.mechanisms.noise_sums import half_widths_of_sums, joint_half_axes, laplace_quantiles
 
 SIZE = 400
 
@@ -59,6 +59,23 @@ def test_bar_of_a_sum_is_never_too_short_and_nearly_tight(laws, times):
         off = 2 * sum(weights)  # of rounding to whole numbers
         longer = 1.06 if len(laws) > 3 else 1.03
         assert beyond[max(int(found / longer - off), 0)] > 1 - confidence or found / longer - off < 0
+
+
+@pytest.mark.parametrize("scale", ["1/3", "1", "10/3"])
+@pytest.mark.parametrize("confidence", [0.9, 0.98, 0.999])
+def test_bar_of_many_little_noises_has_no_whole_number_for_each(scale, confidence):
+    laws = of(*[scale] * 13)
+    beyond, found = tails(laws, [1] * 13), float(half_widths_of_sums(laws, np.ones((13, 1)), confidence)[0])
+    assert beyond[int(found)] <= 1 - confidence + 1e-9
+    exact = int(np.argmax(beyond <= 1 - confidence))
+    assert found <= 1.25 * exact + 2
+
+
+def test_near_miss_the_laplace_bar_at_the_whole_failure_is_too_short():
+    alone = float(laplace_quantiles(np.array([[0.5]]), np.ones((1, 1)), 0.07)[0])
+    assert tails(of("1/2"), (1,))[int(alone)] > 0.14 + 0.09
+    halved = float(laplace_quantiles(np.array([[0.5]]), np.ones((1, 1)), 0.035)[0])
+    assert tails(of("1/2"), (1,))[int(halved)] <= 0.14
 
 
 def test_signs_and_silent_noises_do_not_matter_and_columns_are_apart():

@@ -44,7 +44,8 @@ def half_widths_of_sums(laws: Sequence[Law], weights: FloatArray, confidence: fl
     normals = [law.near_normal for law in laws if law.near_normal is not None]
     if len(scales) == len(laws):
         each_side = min(failure / 2, _MOST_ON_ONE_SIDE)
-        together = laplace_quantiles(sizes.T * scales, np.ones(sizes.T.shape), each_side) + sizes.sum(axis=0)
+        surer, sure = (laplace_quantiles(sizes.T * scales, np.ones(sizes.T.shape), each_side / n) for n in (2, 1))
+        together = np.minimum(surer, sure + sizes.sum(axis=0))
     elif len(normals) == len(laws):
         variances, distances, failures = (np.array(column) for column in zip(*normals, strict=True))
         z = -NormalDist().inv_cdf((failure - failures.sum()) / 2)
