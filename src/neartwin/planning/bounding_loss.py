@@ -57,10 +57,8 @@ _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the 
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
-_UNSURE, _EIGHTH = (
-    0.05,
-    0.125,
-)  # a share of units that may be cut, and of the limit that M is at least, where it is more
+_UNSURE = 0.05  # a share of units that may be cut: beyond it M is at least so much of the limit
+_EIGHTH = 0.125
 _NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
 
