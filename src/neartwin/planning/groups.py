@@ -427,6 +427,13 @@ class GroupPlan(QueryPlan):
             notes.append(
                 "Groups were discovered privately: small ones are missing. The bars use noise separate from that."
             )
+            people = [name for name, one in self.query.aggregates.items() if one.counts_units]
+            if self.stage.norm is not None and 0 < len(people) < len(self.query.aggregates):
+                why = "nobody knows in how many groups a unit is"
+                notes.append(
+                    f"The noise of {' and '.join(people)} is that of a norm of rows, for {why}. With keys=, or asked without "
+                    "the others, it is smaller."
+                )
         return tuple(notes)
 
 
