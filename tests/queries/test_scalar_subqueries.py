@@ -204,7 +204,7 @@ REFUSED = {
         "at most 8 are asked first"
     ),
     "SELECT town, COUNT(*) AS n FROM visits GROUP BY town HAVING COUNT(*) > (SELECT AVG(paid) FROM visits)": (
-        "is asked first in WHERE alone; elsewhere ask it alone"
+        "HAVING compares statistics of groups; ask it first, and write its answer"
     ),
     "SELECT name, COUNT(*) AS n FROM towns GROUP BY name": "asks public tables alone: ask the database itself, or",
 }  # fmt: skip

@@ -20,7 +20,7 @@ def promised(target, neighbours="add_remove"):
 @pytest.mark.parametrize("target", [pure(1), approx("0.5", "1e-6"), zcdp("0.1", "1e-6")], ids=str)
 def test_every_chance_of_the_table_is_the_curves_own_and_rounded_up(target):
     floor = claim_of(target).floor
-    found = {row["name"]: row["at_most"] for row in risk_facts(promised(target))["rows"]}
+    found = {row.name: percent(row.at_most) for row in risk_facts(promised(target))["rows"]}
     for name, rate in (
         ("membership at 1 % false alarms", 0.01),
         ("singling out", 1e-6),
@@ -46,7 +46,7 @@ def test_words_speak_of_presence_or_of_records_as_the_relation_says():
     assert "which of two records" in replaced[0]
     assert not any("stranger" in words or "in the data" in words for words in replaced)
     rows = risk_facts(promised(pure(1), "replace_one"))["rows"]
-    assert [row["words"] for row in rows] == replaced[1:]
+    assert [row.words for row in rows] == replaced[1:]
 
 
 def test_the_page_of_a_release_holds_table_sentences_and_picture(tmp_path):
@@ -58,6 +58,6 @@ def test_the_page_of_a_release_holds_table_sentences_and_picture(tmp_path):
     text = page(release)
     assert "What an attacker can do with it" in text
     for row in risk_facts(release.guarantee)["rows"]:
-        assert f"<td>{row['name']}</td><td>{row['blindly']}</td><td>{row['at_most']}</td>" in text
-        assert row["words"] in text
+        assert f"<td>{row.name}</td><td>{percent(row.blindly)}</td><td>{percent(row.at_most)}</td>" in text
+        assert row.words in text
     assert text.count("<svg") == 2  # the chart and the risk

@@ -8,8 +8,10 @@ import shlex
 import shutil
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -20,7 +22,7 @@ from neartwin.cli import main
 from neartwin.errors import AccessError
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.datasets import Rule
+from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.pages import admin
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
@@ -537,6 +539,25 @@ def test_a_dashboard_shows_stored_answers_and_prices_and_pays_nothing(client, di
     assert account.spent["epsilon"] == paid
     csrf = signed("analyst")
     assert "Nothing is saved yet" in client.post(dashboard, data={"csrf": csrf, "remove": identity}).text
+
+
+def test_charts_over_time_have_titles_of_their_own_on_an_answers_page(client, directory, tokens, signed):
+    days = [date(2024, 1 + place % 4, 1) for place in range(240)]
+    towns = ["Ulm", "Bonn", "Trier"]
+    visits = pa.table({"who": range(240), "day": days, "town": [towns[place % 3] for place in range(240)]})
+    pq.write_table(visits, directory.files / "visits.parquet")
+    place = str(directory.files / "visits.parquet")
+    dataset = Dataset(name="visits", place=place, unit="who", budget=pure(9), policy=(Rule(allotment=pure(9)),))
+    directory.register(dataset, by="console")
+    keys = [[str(day), town] for day in sorted(set(days)) for town in towns]
+    question = {"group_by": ["day", "town"], "keys": keys, "statistics": {"n": {"ask": "count_distinct_units"}}}
+    ask = {"question": question, "spend": {"epsilon": "8"}, "limits": {"max_groups": 1}}
+    paid = released(client, ask, bearer(tokens["analyst"]), name="visits")
+    signed("analyst")
+    shown = client.get(f"/data/visits/releases/{paid['position']}")
+    assert shown.status_code == 200
+    titles = re.findall(r"<figcaption>([^<]*)</figcaption>", shown.text)
+    assert titles == [f"n (count_distinct_units()), {town}" for town in towns]  # three charts of one statistic
 
 
 def test_a_dashboard_is_shared_within_a_project_and_keeps_to_each_policy(client, directory, signed):

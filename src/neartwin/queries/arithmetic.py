@@ -220,7 +220,8 @@ class _Evaluation:
 
     def column(self, node: exp.Expr) -> Estimate:
         if node.name not in self.columns or node.args.get("table"):
-            raise QueryError(f"{node.sql(dialect='duckdb')} is no statistic of the result: {', '.join(self.columns)}")
+            known = ", ".join(self.columns) or "none is a number; of dates and texts write SELECT MIN(day), MAX(day)"
+            raise QueryError(f"{node.sql(dialect='duckdb')} is no statistic of the result: {known}")
         one = self.columns[node.name]
         linear = None if one.half is None else _Linear(node.name, (one.low + one.high) / 2, 1.0, 0.0)
         return replace(one, events=frozenset({(node.name, 0.0)}), linear=linear)

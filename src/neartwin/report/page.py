@@ -22,17 +22,14 @@ from neartwin.tables.types import ColumnType, Key
 
 
 def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
-    """The rows of the table of risks, each chance as text and rounded up, and the chart.
+    """The rows of the table of risks, the text of a chance, which rounds up, and the chart.
 
     The bet on membership is on the page's first card already.
     """
     floor = claim_of(guarantee).floor
-    rows = risks(floor, neighbours=Neighbours(guarantee.neighbours))[1:]
     return {
-        "rows": [
-            {"name": row.name, "blindly": percent(row.blindly), "at_most": percent(row.at_most), "words": row.words}
-            for row in rows
-        ],
+        "rows": risks(floor, neighbours=Neighbours(guarantee.neighbours))[1:],
+        "percent": percent,
         "picture": risk_figure(floor, guarantee.symbols).draw(name="risk"),
     }
 
@@ -89,7 +86,8 @@ def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
         ends = [end for i in places for end in (one.values[i], one.lower[i], one.upper[i]) if end is not None]
         column = one.what.startswith("histogram(")
         for group, shown in series.items():
-            title = shorten(one.name if alike else f"{one.name} ({one.what})", 44, placeholder=" ...")
+            full = f"{one.name} ({one.what})"
+            title = shorten(one.name if alike or len(full) > 44 else full, 44, placeholder=" ...")
             title += f", {group}" * (len(series) > 1)
             spoken = (
                 f"{title}: {len(shown)} groups of {len(release.keys)} with their error bars; the table has the numbers"

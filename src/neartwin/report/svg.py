@@ -8,7 +8,7 @@ readers.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, timedelta
 from html import escape
 from pathlib import Path
 from textwrap import wrap
@@ -22,6 +22,8 @@ from neartwin.exact import FloatArray
 
 LineStyle = Literal["solid", "dashed", "dotted", "faint", "area", "dots"]
 Scale = Literal["linear", "log", "none"]
+_SIZES = ((1e12, " T"), (1e9, " B"), (1e6, " M"))
+_DAYS = ("%Y", "%Y-%m", "%Y-%m-%d", "%m-%d %H:%M", "%H:%M:%S")  # the first that tells most days of a chart apart
 _COLORS = ("#1b4965", "#d1495b", "#2e8b57", "#e09f3e", "#6a4c93", "#3d5a80")
 STYLE = """text { font-family: "DejaVu Sans", system-ui, sans-serif; font-size: 11px; fill: #1b1f24 }
 .tick { fill: #57606a } .heading { font-weight: bold } .big { font-size: 27px }
@@ -112,9 +114,8 @@ def stacked(drawings: Sequence[Drawing], title: str, words: str = "") -> Drawing
     """
     width = max(drawing.width for drawing in drawings)
     first, *others = wrap(title, round(width / 7)) or [""]
-    parts, top = [], 24.0 + 15 * len(others)
-    for number, line in enumerate(others):
-        parts.append(_text("heading", 10, 7 + 15 * number, line))
+    parts = [_text("heading", 10, 7 + 15 * number, line) for number, line in enumerate(others)]
+    top = 24.0 + 15 * len(others)
     for drawing in drawings:
         parts.append(
             f'<g transform="translate(0 {top:g})"><text class="label" x="10" y="-4">{escape(drawing.title)}</text>'
@@ -164,6 +165,11 @@ class Axis:
         step = 10.0 ** math.floor(math.log10((self.high - self.low) / 4))
         step *= next(factor for factor in (1, 2, 5, 10) if (self.high - self.low) / (step * factor) <= 5)
         return [step * n for n in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+
+    def text(self, tick: float) -> str:
+        """A tick in words; on an axis of millions and more in those."""
+        size, word = next((one for one in _SIZES if max(-self.low, self.high) >= one[0]), (1.0, ""))
+        return f"{tick / size:,.6g}{word if tick else ''}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,9 +331,7 @@ class Bar:
     column: bool = False
 
 
-def bars(
-    values: Sequence[Bar], *, name: str, title: str, spoken: str, left: float = 116.0, width: float = 270.0
-) -> Drawing:
+def bars(values: Sequence[Bar], *, name: str, title: str, spoken: str) -> Drawing:
     """One row a value, its dot and its error bar, on one axis. An open end is dashed to the edge, and ends in an arrow.
 
     Args:
@@ -335,13 +339,11 @@ def bars(
         name: An id, unlike any other of the page.
         title: The title.
         spoken: The text for screen readers.
-        left: The room for labels, in pixels.
-        width: The width of the axis, in pixels.
 
     Returns:
         The chart.
     """
-    row, top = 26.0, 10.0
+    row, top, left, width = 26.0, 10.0, 126.0, 270.0  # labels stand left of the axis
     bottom = top + row * len(values)
     places = [x for one in values for x in (one.value, one.lower, one.upper) if x is not None]
     low, high = min(0.0, *places), max(0.0, *places)
@@ -352,7 +354,7 @@ def bars(
     parts = []
     for tick in axis.ticks():
         parts.append(_line("grid", (axis.at(tick), 6), (axis.at(tick), bottom)))
-        parts.append(_text("tick", axis.at(tick), bottom + 16, f"{tick:,.10g}", "middle"))
+        parts.append(_text("tick", axis.at(tick), bottom + 16, axis.text(tick), "middle"))
     for place, one in enumerate(values):
         y = top + row * (place + 0.5)
         start, end = sorted((axis.at(0), axis.at(one.value)))
@@ -360,21 +362,21 @@ def bars(
             parts.append(
                 f'<rect class="column" x="{start:.1f}" y="{y - 12:.1f}" width="{end - start:.1f}" height="24"/>'
             )
-        lines = wrap(one.label, 15, max_lines=2, placeholder="…")
+        lines = wrap(one.label, 15)
+        if len(lines) > 2:  # names that begin alike still differ at their ends
+            lines = [lines[0], f"…{one.label[-14:].lstrip()}"]
         for number, line in enumerate(lines):
             parts.append(_text("label", left - 10, y + 10.5 - 6.5 * len(lines) + 13 * number, line, "end"))
         shown = axis.at(one.value)
-        ends = [shown if limit is None else axis.at(limit) for limit in (one.lower, one.upper)]
-        parts.append(_line("bar", (ends[0], y), (ends[1], y)))
-        for limit, x, edge in ((one.lower, ends[0], axis.start), (one.upper, ends[1], axis.end)):
-            if limit is not None:
+        for limit, edge, side in ((one.lower, axis.start, -1), (one.upper, axis.end, 1)):
+            x = edge if limit is None else axis.at(limit)
+            parts.append(_line("bar open" if limit is None else "bar", (shown, y), (x, y)))
+            if limit is None:
+                parts += [_line("bar", (edge, y), (edge - 6 * side, y + rise)) for rise in (-5, 5)]
+            elif abs(x - shown) > 4.5:  # else the dot hides the bar, and its end would stick out
                 parts.append(_line("bar", (x, y - 5), (x, y + 5)))
-                continue
-            tip = edge + math.copysign(8, edge - left - width / 2)
-            parts.append(_line("bar open", (shown, y), (tip, y)))
-            parts += [_line("bar", (tip, y), (tip - math.copysign(6, tip - edge), y + rise)) for rise in (-5, 5)]
-        parts.append(f'<circle class="dot" cx="{axis.at(one.value):.1f}" cy="{y:.1f}" r="4.5"/>')
-    return Drawing(name, title, spoken, left + width + 20, bottom + 26, parts)
+        parts.append(f'<circle class="dot" cx="{shown:.1f}" cy="{y:.1f}" r="4.5"/>')
+    return Drawing(name, title, spoken, left + width + 28, bottom + 26, parts)
 
 
 def over_time(
@@ -393,21 +395,25 @@ def over_time(
     Returns:
         The chart.
     """
-    places = [day.toordinal() + (day.hour / 24 if isinstance(day, datetime) else 0) for day in days]
-    x, y = Axis(min(places), max(places), 62, 376), Axis(reach[0], max(reach[1], reach[0] + 1e-9), 160, 12)
+    places = [(day - days[0]) / timedelta(1) for day in days]
+    names = max(([day.strftime(form) for day in days] for form in _DAYS), key=lambda one: len(set(one)))
+    x, y = Axis(min(places), max(places), 70, 376), Axis(reach[0], max(reach[1], reach[0] + 1e-9), 160, 12)
     parts = []
     for tick in y.ticks():
         parts.append(_line("grid", (x.start - 8, y.at(tick)), (x.end + 8, y.at(tick))))
-        parts.append(_text("tick", x.start - 14, y.at(tick) + 4, f"{tick:,.6g}", "end"))
-    shown = sorted({round(place * (len(days) - 1) / 3) for place in range(4)})
-    parts += [_text("tick", x.at(places[tick]), 180, days[tick].isoformat()[:10], "middle") for tick in shown]
+        parts.append(_text("tick", x.start - 14, y.at(tick) + 4, y.text(tick), "end"))
+    last = -math.inf
+    for at, day in sorted(zip(map(x.at, places), names, strict=True)):
+        if at - last >= 80:  # the widest of them and a gap
+            parts.append(_text("tick", at, 180, day, "middle"))
+            last = at
     for place, one in zip(places, values, strict=True):
         at = x.at(place)
         for end, edge in ((one.lower, y.start), (one.upper, y.end)):
             tip = (at, edge if end is None else y.at(end))
             parts.append(_line("bar open" if end is None else "bar", (at, y.at(one.value)), tip))
         parts.append(f'<circle class="dot" cx="{at:.1f}" cy="{y.at(one.value):.1f}" r="3"/>')
-    return Drawing(name, title, spoken, 412, 188, parts)
+    return Drawing(name, title, spoken, 420, 188, parts)
 
 
 def dial(*, spent: float, plan: float, name: str, title: str) -> Drawing:

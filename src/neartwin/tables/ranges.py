@@ -521,7 +521,7 @@ def _propagated(table: Table, column: str, expression: RowExpression, step: Frac
         names = ", ".join(map(repr, unbounded(expression.term, table.columns))) or "a function"
         raise QueryError(
             f"{column!r} needs bounds, and {names} in it has none to derive them from: declare them in nt.table(columns=...), "
-            "write clip(x, low, high) around it, or give low and high"
+            f"write clip({expression.text}, 0, 100), or give low and high"
         )
     if reach.low == reach.high and expression.columns and not never_null(expression.term):  # a multiple of a count
         reach = replace(reach, low=min(reach.low, Fraction(0)), high=max(reach.high, Fraction(0)))

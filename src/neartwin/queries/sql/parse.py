@@ -350,6 +350,7 @@ def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Se
     select = statements[0] if statements else None
     for other in (one for one in statements if not isinstance(one, exp.Query)):
         word = other.sql(dialect="duckdb", comments=False).split()[0]
+        line = instead("clauses", f"{word.lower()}s") or line
         raise QueryError(f"{word} is refused: neartwin only reads, and answers statistics of many people; {line}")
     union = select.find(exp.SetOperation) if select else None
     if union and union is select:  # of one in a subquery the parts are no answers

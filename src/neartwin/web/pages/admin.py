@@ -106,22 +106,9 @@ def _ledger(
     request: Request, caller: Caller, running: Running, known_head: str = "", verdict: books.Verdict | None = None
 ) -> Response:
     values: dict[str, Any] = {"known_head": known_head, "verdict": verdict, "head": str(running.directory.books.head())}
-    return page(request, "ledger.html", caller=caller, title="Ledger", acts=_acts(running), **values)
-
-
-def _acts(running: Running) -> list[dict[str, Any]]:
-    """The curators' newest 50 acts, newest first, in words and as recorded."""
-    newest = list(reversed(running.directory.books.acts()))[:50]
-    return [
-        {
-            "position": act.position,
-            "time": act.time[:16].replace("T", " "),
-            "who": act.who,
-            "words": _act_words(act.what, json.loads(act.body)),
-            "body": act.body,
-        }
-        for act in newest
-    ]
+    newest = running.directory.books.acts()[:-51:-1]  # of curators
+    acts = [(act, _act_words(act.what, json.loads(act.body))) for act in newest]
+    return page(request, "ledger.html", caller=caller, title="Ledger", acts=acts, **values)
 
 
 _ACT_WORDS = {
