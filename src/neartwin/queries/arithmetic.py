@@ -30,7 +30,10 @@ _Operation = Callable[[FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True, slots=True)
 class _Linear:
-    """c + w X + v T of one column: its middle, (groups,), w and v."""
+    """c + w X + v T of one column: its middles, (corners, groups), w and v.
+
+    The corners of (L10): limits took nothing, all of it from the group, all from others.
+    """
 
     column: str
     middle: FloatArray
@@ -43,7 +46,7 @@ class _Linear:
     def covariance(self, other: "_Linear") -> float:
         """Of the noises of both, in squares of half-widths of X."""
         own = self.own * other.own + self.own * other.whole + self.whole * other.own
-        return own + self.whole * other.whole * len(self.middle)
+        return own + self.whole * other.whole * int(self.middle.shape[-1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,7 +59,8 @@ class Estimate:
         high: The upper ends, (groups,).
         events: Conditions of the bars: a column, and the combination of its noise.
         is_whole: Whether a column's values are whole numbers.
-        half: The half-width of a column's noise, where each bar is of that noise alone and no other group has it.
+        half: The half-width of a column's noise around its values, where no other group has it.
+        lost: The most that limits took from a column in all groups together, where it has a half-width.
         linear: The form, where it is linear in one column.
         what: The statistic in words.
     """
@@ -67,6 +71,7 @@ class Estimate:
     events: frozenset[tuple[str, object]] = frozenset()
     is_whole: bool = False
     half: float | None = None
+    lost: float = 0.0
     linear: _Linear | None = None
     what: str = ""
 
@@ -223,17 +228,16 @@ class _Evaluation:
             known = ", ".join(self.columns) or "none is a number; of dates and texts write SELECT MIN(day), MAX(day)"
             raise QueryError(f"{node.sql(dialect='duckdb')} is no statistic of the result: {known}")
         one = self.columns[node.name]
-        linear = None if one.half is None else _Linear(node.name, (one.low + one.high) / 2, 1.0, 0.0)
+        linear = None if one.half is None else _Linear(node.name, one.values + one.lost * _OWN, 1.0, 0.0)
         return replace(one, events=frozenset({(node.name, 0.0)}), linear=linear)
 
     def total(self, node: exp.Expr) -> Estimate:
         one = self.column(node)
         values, everywhere = np.full_like(one.values, one.values.sum()), np.full_like(one.values, np.inf)
         found = Estimate(values, -everywhere, everywhere, frozenset({(node.name, "total")}))
-        form = one.linear
-        if form is None:
+        if one.linear is None:
             return found
-        return self.linear(found, _Linear(node.name, np.full_like(values, form.middle.sum()), 0.0, 1.0))
+        return self.linear(found, _Linear(node.name, values + one.lost * _ALL, 0.0, 1.0))
 
     def place(self, kind: exp.Expr, by: exp.Expr) -> Estimate:
         """The place of each group by noisy values, undefined ones last. Its bar is sure: the first and the last place."""
@@ -257,7 +261,8 @@ class _Evaluation:
     def linear(self, found: Estimate, form: _Linear) -> Estimate:
         off = max(form.covariance(form), 0.0) ** 0.5 * (self.columns[form.column].half or 0.0)
         event = (form.column, form.own / form.whole if form.own and form.whole else "total" if form.whole else 0.0)
-        return Estimate(found.values, form.middle - off, form.middle + off, frozenset({event}), linear=form)
+        low, high = form.middle.min(axis=0) - off, form.middle.max(axis=0) + off
+        return Estimate(found.values, low, high, frozenset({event}), linear=form)
 
     def quotient(self, node: exp.Expr) -> Estimate:
         a, b = self.of(node.this), self.of(node.expression)
@@ -275,6 +280,7 @@ class _Evaluation:
         return _mapped(found, lambda x: np.clip(np.nan_to_num(x), 0, 1))  # some rows of all rows
 
 
+_OWN, _ALL = (np.array([[0.0], [1.0], [end]]) for end in (0.0, 1.0))  # parts of what limits took, in corners
 PLACES = (exp.Rank, exp.DenseRank, exp.RowNumber)
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
 _MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
@@ -328,17 +334,17 @@ def _form(one: Estimate, other: Estimate) -> _Linear | None:
     """Its linear form; a constant is one of the other's column."""
     if one.events or other.linear is None:
         return one.linear
-    return _Linear(other.linear.column, np.full_like(other.values, one.values[0]), 0.0, 0.0)
+    return _Linear(other.linear.column, np.full((1, len(other.values)), one.values[0]), 0.0, 0.0)
 
 
 def fieller(
     above: FloatArray, below: FloatArray, first: float, second: float, common: float
 ) -> tuple[FloatArray, FloatArray]:
-    """All m with (a - m b)^2 <= h_a^2 - 2 m c + m^2 h_b^2; open if b may be 0.
+    """The hull of all m with (a - m b)^2 <= h_a^2 - 2 m c + m^2 h_b^2 over corners a, b: (L10). Open if b may be 0.
 
     Args:
-        above: a, (groups,).
-        below: b, (groups,).
+        above: a, (corners, groups).
+        below: b, (corners, groups).
         first: The square of a's half-width.
         second: That of b's.
         common: c, the square of the half-width that both share.
@@ -348,8 +354,9 @@ def fieller(
     """
     lead, middle = below**2 - second, above * below - common
     root = np.sqrt(np.maximum(middle**2 - lead * (above**2 - first), 0.0))
-    low, high = (np.where(lead <= 0, sign * np.inf, (middle + sign * root) / lead) for sign in (-1, 1))
-    return low, high
+    is_open = (lead <= 0).any(axis=0) | (below.min(axis=0) * below.max(axis=0) <= 0)
+    low, high = ((middle + sign * root) / np.where(lead <= 0, 1.0, lead) for sign in (-1, 1))
+    return np.where(is_open, -np.inf, low.min(axis=0)), np.where(is_open, np.inf, high.max(axis=0))
 
 
 OPERATIONS = (

@@ -3,7 +3,8 @@
 Let X_i be independent noises, normal, Laplace, or sums of such, with P(|X_i| <= h_i) >= 95 %. Let h be the root of the sum of
 (w_i h_i)^2. The sum of w_i X_i is within h with at least 95 %. Normal noise makes that exact; sums of Laplace noise have lighter
 tails, and are within h more often. Noise in whole numbers gets one step more. So the difference of two counts has h as its bar. A
-ratio m of a over b has the bar of all m for which a - m b is within that of its noise (Fieller 1954).
+ratio m of a over b has the bar of all m for which a - m b is within that of its noise (Fieller 1954). Rows that limits took
+from counts are at most L in all groups together, so no bar needs them twice: (L10) of docs/proofs/lost-rows.md.
 
 Other bars, and noise that groups share, allow no more than the union bound: the box of both bars, at twice the failure.
 """
@@ -88,12 +89,14 @@ def _bar(a: Estimate, b: Estimate, word: str) -> tuple[FloatArray, FloatArray]:
     """The bar of a - b or a / b."""
     if a.half is None or b.half is None:
         return extremes(a, b, np.subtract if word == "less" else np.divide)
-    middles = (a.low + a.high) / 2, (b.low + b.high) / 2
+    # the corners of (L10): limits took nothing, all of it from the first group, all from the second
+    above = a.values + a.lost * np.array([[0.0], [1.0], [0.0]])
+    below = b.values + b.lost * np.array([[0.0], [0.0], [1.0]])
     if word == "over":
-        return fieller(*middles, a.half**2, b.half**2, 0.0)
+        return fieller(above, below, a.half**2, b.half**2, 0.0)
     off = math.hypot(a.half, b.half)
     off = math.floor(off) if a.is_whole else off
-    return middles[0] - middles[1] - off, middles[0] - middles[1] + off
+    return (above - below).min(axis=0) - off, (above - below).max(axis=0) + off
 
 
 def _place(release: StatisticsTable, key: object) -> int:

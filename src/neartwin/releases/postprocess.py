@@ -219,15 +219,17 @@ def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
         one: The statistic.
 
     Returns:
-        The column, with the half-width of its noise where all bars are as drawn.
+        The column, with the half-width of its noise where all bars are as drawn, and with what limits took.
     """
     low = np.array([-np.inf if end is None else end for end in one.lower], dtype=float)
     high = np.array([np.inf if end is None else end for end in one.upper], dtype=float)
-    half = release.own_noise(one.name)
-    drawn = half is not None and bool(np.all(np.abs((high - low) / 2 - half) <= _OWN * (half + 1)))
+    values, (noise, lost) = np.array(one.values, dtype=float), release.own_noise(one.name)
+    # the failure of a bar that holds lost rows leaves its noise less, so it is longer below, too
+    half = float((values - low).max(initial=noise)) if lost else noise
+    drawn = np.allclose(values - low, half, _OWN, _OWN) and np.allclose(high - values, half + lost, _OWN, _OWN)
     is_whole = all(isinstance(value, int) for value in one.values)
-    own = half + is_whole if half is not None and drawn else None
-    return Estimate(np.array(one.values, dtype=float), low, high, is_whole=is_whole, half=own, what=one.what)
+    own = half + is_whole if drawn and half < math.inf else None
+    return Estimate(values, low, high, is_whole=is_whole, half=own, lost=lost, what=one.what)
 
 
 def new_name(release: StatisticsTable, name: str) -> None:

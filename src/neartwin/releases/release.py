@@ -168,12 +168,13 @@ class Release(StatisticsTable):
         """
         return comparisons.top(self, groups, by)
 
-    def own_noise(self, name: str) -> float | None:
-        """The half-width of a statistic's noise, by the method."""
-        method = self.provenance.method
+    def own_noise(self, name: str) -> tuple[float, float]:
+        """The half-width of a statistic's noise, by the method, and the rows that a count lost, as measured: (L10)."""
+        method, counts_rows = self.provenance.method, self[name].what.startswith("count(")
         widths = [one["half_width"] for one in method.get("errors", ()) if one["name"] == name]
         shared = {"margins", "workload"} & set(method.get("question", ()))
-        return None if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
+        noise = math.inf if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
+        return noise, self.loss["rows"][1] if self.loss and counts_rows else 0.0
 
     def non_negative(self, *names: str) -> "Release":
         """Cut statistics and their bars at 0, for example counts.

@@ -74,14 +74,15 @@ class StatisticsTable:
         remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
         raise ParameterError("name", name, "must be one of " + ", ".join(names), remedy=remedy)
 
-    def own_noise(self, name: str) -> float | None:
-        """The half-width of a statistic's noise, where it is noise alone, drawn anew in each group; None where that is not
-        known.
+    def own_noise(self, name: str) -> tuple[float, float]:
+        """The half-width of a statistic's noise, infinite where groups share it or none is known.
+
+        With it, the most rows that limits took from a count, in all groups together: each bar reaches so much farther up.
 
         Args:
             name: The statistic.
         """
-        return None
+        return math.inf, 0.0
 
     def __len__(self) -> int:
         return len(self.keys)
