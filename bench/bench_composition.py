@@ -1,4 +1,4 @@
-"""Certified composition against the peers, W1 to W11: what each says, whether it is right, how wide, and how long it takes.
+"""Certified composition against the peers, W1 to W12: what each says, whether it is right, how wide, and how long it takes.
 
 Peers: `pip install "neartwin[peers-accounting]"`; one that cannot be asked is named and left out. Times are processor time in
 one process: of the first question of a row, with whatever it has to import and lay out, and the least of a few more. Every run
@@ -10,6 +10,7 @@ import argparse
 import math
 import time
 import warnings
+from fractions import Fraction
 
 from accounting_peers import FEW, RATES, RESPONSES, installed
 
@@ -47,6 +48,12 @@ def responses(kinds):
     return compose([RandomizedResponse(epsilon=float(rate)) for rate in RATES[:kinds]]).epsilon("1e-6")
 
 
+def noises(kinds, rate, each=1):
+    """A schedule of noise: so many sigmas from 2 down to 1/2 at one rate, so many steps of each."""
+    mus = [Fraction(1, 2) + Fraction(3, 2) * Fraction(k, kinds - 1) for k in range(kinds)]
+    return compose({SubsampledGaussian(mu=mu, rate=rate): each for mu in mus}).epsilon("1e-6")
+
+
 def mix():
     return 50 * Laplace(epsilon="0.05") + 50 * Gaussian(mu="0.1") + 20 * RandomizedResponse(epsilon="0.3")
 
@@ -72,6 +79,10 @@ OURS = {
     "W10": lambda: odometer(1000),
     f"W11 {FEW}": lambda: responses(FEW),
     "W11": lambda: responses(RESPONSES),
+    f"W12 {FEW}": lambda: noises(FEW, "0.01", 100),
+    f"W12 {FEW} 1e-3": lambda: noises(FEW, "0.001", 100),
+    "W12": lambda: noises(1000, "0.01"),
+    "W12 1e-3": lambda: noises(1000, "0.001"),
 }
 
 

@@ -6,10 +6,12 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
+from flint import acb, arb, ctx
 
-from neartwin.losses import SubsampledGaussian
+from neartwin.losses import SubsampledGaussian, compose
 from neartwin.losses.families.subsampled_gaussian import Strip, SubsampledGaussianSum, log_mixed
 from tests.losses.strata import bells_of_a_sample
+from tests.oracles import truth
 from tests.oracles.sums import exact
 
 MU, RATE = Fraction("0.5"), Fraction("0.0001")
@@ -112,3 +114,38 @@ def test_a_mixed_ratio_errs_as_stated(q):
     assert np.all(error <= 1e-13 * np.maximum(1, np.abs(x)) / (1 - q))
     missed = [abs(mp.mpf(a) - b) > e for a, b, e in zip(value.tolist(), further, error.tolist(), strict=True)]
     assert any(missed)  # a rate less by 1e-11 of itself lies outside
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("rate", "least", "greatest"), [("1e-4", "0.3", 4), ("0.01", "0.5", 2), ("0.5", "0.05", 3)])
+@pytest.mark.parametrize("direction", ["remove", "add", "replace"])
+def test_a_schedule_of_noise_has_the_transform_of_all_its_laws(rate, least, greatest, direction):
+    least, q, tilt = Fraction(least), Fraction(rate), Fraction(3, 4)
+    mus = [least + (greatest - least) * Fraction(k, 34) for k in range(35)] + [Fraction(9)]  # the last is an outlier
+    counts = [1 + k % 3 for k in range(36)]
+    steps = {SubsampledGaussian(mu=mu, rate=q): count for mu, count in zip(mus, counts, strict=True)}
+    (side,) = compose(steps).sides(direction)
+    value, error = side.upper.log_mgf(float(tilt))
+    line, slack = side.upper.log_mgf_ratio(float(tilt), np.array([0.0, 0.125, 0.25]))
+
+    def truths(mu, count):
+        """K(tilt), and the logarithm of the ratio at the last t, by a rule of its own in Arb."""
+        law = truth.nodes(("sampled gaussian", mu, q), direction, 4 + math.ceil(2 * mu), tilt)
+        law = [(p * (truth.ball(tilt) * l).exp(), l) for p, l in law]
+        whole = sum((p for p, _ in law), arb(0))
+        return count * whole.log(), count * (sum((p * acb(0, l / 4).exp() for p, l in law), acb(0)) / whole).log()
+
+    with ctx.workprec(160):
+        each = [truths(mu, count) for mu, count in zip(mus, counts, strict=True)]
+        whole, ratio = (sum(part[1:], part[0]) for part in zip(*each, strict=True))
+        moved = truths(mus[17] * (1 + Fraction(1, 1000)), counts[17])
+        whole_moved, ratio_moved = (
+            total - old + new for total, old, new in zip((whole, ratio), each[17], moved, strict=True)
+        )
+        log, bound = acb(complex(line[-1])), arb(float(slack[-1])).expm1()
+        assert abs(whole - arb(value)) <= arb(error)
+        assert abs((ratio - log).exp() - 1) <= bound
+        assert error <= 1e-11 * abs(value)
+        assert slack[-1] <= 1e-7  # the outlier keeps little of its modulus there
+        assert abs(whole_moved - arb(value)) > arb(error)  # one of the 36 moved by a thousandth lies outside
+        assert abs((ratio_moved - log).exp() - 1) > bound

@@ -20,6 +20,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.laplace import LaplacePair
+from neartwin.losses.families.subsampled_gaussian import log_mixed
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
@@ -74,14 +75,8 @@ class SubsampledLaplaceSum(QuadratureSum):
         }[self.direction]
 
     def log_r(self, l: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """log(1 + q expm1(l)), and its error: l errs by 4U(|l| + e) through q e^l / r <= 1, q by U."""
-        grown = self.q * np.expm1(np.minimum(l, 700.0))
-        value = np.log1p(grown)
-        share = self.q * np.exp(np.minimum(l, 700.0)) / (1 + grown)
-        error = (
-            share * 4 * U * (np.abs(l) + self.e) + 4 * U * np.abs(grown) / (1 + grown) + 4 * ELEMENTARY * np.abs(value)
-        )
-        return value, error
+        """Log(1 - q + q e^l), and its error: l errs by 4U(|l| + e), q by U."""
+        return log_mixed(l, 4 * U * (np.abs(l) + self.e), self.q)
 
     def _log_floor(self, tilt: float) -> float:
         """A lower bound on K(tilt): 0 (Jensen), or the atom of the largest loss."""
