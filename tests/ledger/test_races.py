@@ -62,6 +62,13 @@ def test_processes_that_make_the_same_ledger_at_once_make_one(place):
         assert ledger.verify().whole
 
 
+def test_openers_of_a_new_file_wait_for_the_one_that_turns_its_log_on(tmp_path):
+    """SQLite does not wait there by itself: without it, six openers fail in one round of five."""
+    for count in range(20):
+        raised = writers.in_threads(6, lambda _, place=tmp_path / f"{count}.db": Book(place).close())
+        assert not raised
+
+
 def test_concurrent_equal_plans_are_paid_and_later_ones_are_free(place):
     with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))

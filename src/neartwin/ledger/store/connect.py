@@ -7,6 +7,7 @@ returned, the disk has the record, by WAL with synchronous=FULL or by PostgreSQL
 
 import os
 import sqlite3
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -154,7 +155,16 @@ class Database:
             names = {name for (name,) in cursor.fetchall()}
             if names and schema.ledger.name not in names:
                 raise LedgerError(f"{self.place} is another application's database; give the ledger a file of its own")
-            cursor.execute("PRAGMA journal_mode=WAL")
+            until = time.monotonic() + PATIENCE
+            while True:  # for this alone SQLite does not wait
+                try:
+                    cursor.execute("PRAGMA journal_mode=WAL")
+                except sqlite3.OperationalError as fault:
+                    if "locked" not in str(fault) or time.monotonic() > until:
+                        raise
+                    time.sleep(0.01)
+                else:
+                    return
 
     def _make_tables(self, start: Callable[[Writing], None] | None) -> None:
         """Bring the tables to the newest version; where there are none, make them and `start`, in one transaction."""
