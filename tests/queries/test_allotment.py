@@ -274,3 +274,11 @@ def test_people_beside_rows_of_unknown_groups_are_said_to_have_their_noise():
     assert said == [1, 0, 0]
     beside, given = (made.measures["units"].mechanism.half_width(CONFIDENCE) for made in (beside, given))
     assert beside / 2**24 > 4 * given  # in parts of a unit where weights are
+
+
+@pytest.mark.parametrize(
+    "part", [nt.zcdp("1e-300", "1e-6"), Zcdp(Fraction(1, 10**400), Fraction(1, 2)), nt.gdp("1e-200", "1e-6")]
+)
+def test_a_part_that_pays_for_next_to_nothing_is_zero(part):
+    assert each_epsilon(part, 10) == 0
+    assert each_epsilon(nt.gdp("1e-5", "1e-6"), 10) > 0

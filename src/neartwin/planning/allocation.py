@@ -34,7 +34,7 @@ from neartwin.statistics.measures import Measurement, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 
 _LEAST_EPSILON = Fraction(1, 2000)  # for one group; below it, the table of probabilities is too long
-_LARGEST_EPSILON = Fraction(64)
+_SMALLEST_EPSILON, _LARGEST_EPSILON = Fraction(1, 2**34), Fraction(64)  # where it is looked for
 _SECANTS, _CLOSE = 40, 2.0**-36  # of logarithms of costs
 
 
@@ -97,8 +97,10 @@ def largest(cost: Callable[[Fraction], Fraction], most: Fraction) -> Fraction:
         most: The most that it may cost.
 
     Returns:
-        The epsilon.
+        The epsilon; 0 where not even 2^-34 is paid for.
     """
+    if cost(_SMALLEST_EPSILON) > most:
+        return Fraction(0)
     if cost(_LARGEST_EPSILON) <= most:
         return _LARGEST_EPSILON
     goal, end, slope = math.log(most), math.log(_LARGEST_EPSILON), 1.5
