@@ -210,7 +210,9 @@ def _known(place: Path) -> Imported | None:
 def _refused(odd: int, listed: Sequence[str], file: str = "") -> SchemaError:
     """The refusal of odd lines and values, with what mends the first of each kind; of a frame without a file."""
     shown = "; ".join(listed[:_SHOWN]) + ("; ..." if odd > _SHOWN else "")
-    found = mending("\n".join(listed), column_in_sql, file=file) or mending("no other line" * bool(file), column_in_sql)
+    found = mending("\n".join(listed), column_in_sql, file=file)
+    if file and not found:
+        found = ["name texts that mean no value: null='NA', or --null NA; or the encoding: encoding='latin-1'"]
     return SchemaError(
         f"{odd:,} {'lines or values are' if odd > 1 else 'line or value is'} odd: {shown}. Mend them, or accept them with "
         "nt.table(..., accept_odd=True) or `neartwin import --accept-odd`: odd lines are then left out, and odd values are NULL."
