@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
@@ -46,7 +45,13 @@ def _spend_of_habit(_context: click.Context, option: click.Parameter, given: str
 
 def together(*options: Decorator) -> Decorator:
     """Several options as one decorator, in their order."""
-    return lambda command: reduce(lambda made, option: option(made), reversed(options), command)
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 def _writable(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:

@@ -57,7 +57,7 @@ _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the 
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
-_UNSURE = 0.05  # a share of units that may be cut: beyond it M is at least so much of the limit
+_UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least an eighth of the limit
 _EIGHTH = 0.125
 _NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
@@ -190,11 +190,15 @@ class LossStage:
             found = self.stated(self.mechanism.noisy(exact, source=source))
         else:
             found = {
-                "rows": [0, 0],
                 "confidence": CONFIDENCE,
+                "cut": 0.0,
+                "cut_at_most": 0.0,
+                "beyond": 0,
+                "rows": [0, 0],
+                "units": 0,
+                "each": 0,
                 "says": "The limits take nothing, as a unit has one row.",
             }
-            found |= dict.fromkeys(("cut", "cut_at_most"), 0.0) | dict.fromkeys(("beyond", "units", "each"), 0)
         if self.clipped is None:
             return found
         clipped = self.clipped.measured(engine, source)

@@ -3,7 +3,7 @@
 The candidates are quarter octaves of the limit C. Units are counted by the size of their contribution: rows, length or
 number of groups. The score of C is
 
-    q(C) = -max(units above C - r, 0) - max(t f(C), min(3/4 r, units not above C / 16) log2 C)
+    q(C) = -max(units above C - r, 0) - max(t f(C), min(3/4 r, units not above C / 16) min(log2 C, 16))
 
 with f(C) = 3 for each of two doublings and 2 for each further one.
 

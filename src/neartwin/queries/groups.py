@@ -109,7 +109,7 @@ def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
     """
     if not 2 <= len(several(edges=edges)) <= _MOST_BINS:
         raise ParameterError("edges", edges, f"must be a list of 2 to {_MOST_BINS} numbers, dates or times")
-    if len({isinstance(edge, dt.date) + isinstance(edge, dt.datetime) for edge in edges}) != 1:
+    if len({(isinstance(edge, dt.date), isinstance(edge, dt.datetime)) for edge in edges}) != 1:
         raise ParameterError("edges", edges, "must be all numbers, all dates or all times")
     exact = [edge if isinstance(edge, dt.date) else rational(edge=edge) for edge in edges]
     for low, high in pairwise(exact):

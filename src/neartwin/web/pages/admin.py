@@ -151,7 +151,9 @@ def _spending(account: books.Account) -> Drawing | None:
         return None
     times = [datetime.fromisoformat(entry.time) for entry in paid]
     start, span = times[0], max((times[-1] - times[0]).total_seconds(), 1.0)
-    shares = {one.holder: one.spent[pool] / caps[pool] for one in account.allotments() if one.holder[:8] == "analyst:"}
+    shares = {
+        one.holder: one.spent[pool] / caps[pool] for one in account.allotments() if one.holder.startswith("analyst:")
+    }
     shares["the owner"] = account.spent[pool] / caps[pool] - sum(shares.values())
     asked = [(next((one for one in entry.payers if one in shares), "the owner"), entry) for entry in paid]
     for who, entry in asked:  # back to what was spent before the first that is drawn
