@@ -108,6 +108,10 @@ def test_a_direction_that_costs_less_takes_no_answer_of_its_own(monkeypatch):
     )  # Chernoff is not enough
     assert add.meets(answer.lower, 1e-6, slope)
     assert not add.meets(0.9 * answer.lower, 1e-6, slope)
+    few = (3 * SubsampledGaussian(mu=1, rate="0.5")).sides("add")[0]
+    top = few.upper.top.loss  # beyond it delta is 0
+    assert few.meets(top, 1e-300, 1.0)
+    assert not few.meets(0.9 * top, 1e-300, 1.0)
 
 
 def test_frequencies_that_leave_gaps_are_summed_one_by_one(monkeypatch):

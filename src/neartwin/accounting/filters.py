@@ -161,7 +161,11 @@ def filter_for(target: Budget) -> Filter:
         case Mixed(epsilon=epsilon, mu=mu, delta=delta):
             return _capped("three pools", {EPSILON: epsilon, MU_SQUARED: mu**2, DELTA: delta})
         case Advantage():
-            return _capped("gdp", {MU_SQUARED: _mu_for(target) ** 2, DELTA: target.delta})
+            from neartwin.tradeoff.gaussian_dp import mu_of_advantage
+
+            # the largest mu with delta + (1 - delta)(2 Phi(mu/2) - 1) <= a, rounded down
+            most = mu_of_advantage((target.value - target.delta) / (1 - target.delta)).lower
+            return _capped("gdp", {MU_SQUARED: Fraction(float(most)) ** 2, DELTA: target.delta})
         case _ if not isinstance(target, Budget):  # a caller without a type checker
             raise PrivacyError(
                 f"{target!r} opens no account: plans are chosen after earlier answers are seen, and no theorem composes "
@@ -173,16 +177,6 @@ def filter_for(target: Budget) -> Filter:
 
 def _capped(kind: str, caps: dict[Pool, Fraction]) -> Filter:
     return Filter(kind, tuple(caps), tuple(amount // pool.unit for pool, amount in caps.items()))
-
-
-def _mu_for(target: Advantage) -> Fraction:
-    """The largest mu whose advantage beside the failures is the wanted one, rounded down.
-
-    delta + (1 - delta)(2 Phi(mu/2) - 1) <= a.
-    """
-    from neartwin.tradeoff.gaussian_dp import mu_of_advantage
-
-    return Fraction(float(mu_of_advantage((target.value - target.delta) / (1 - target.delta)).lower))
 
 
 def _family(kind: str) -> str:

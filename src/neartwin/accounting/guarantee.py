@@ -88,8 +88,8 @@ class Guarantee:
         if isinstance(self.promise, Advantage):
             return min(1.0, math.nextafter(float(self.promise.value), math.inf))
         value = self.whole().advantage().upper
-        divergence = _kl_above(self.promise)
-        if divergence is not None:
+        if isinstance(self.promise, Zcdp | Rdp):  # each bounds the KL divergence too
+            divergence = self.promise.rho if isinstance(self.promise, Zcdp) else self.promise.epsilon
             by_kl = math.sqrt(-math.expm1(-float(divergence) * (1 + 1e-12))) * (1 + 1e-12)
             delta = float(self.delta)
             value = min(value, delta * (1 + 1e-12) + (1 - delta) * by_kl * (1 + 1e-12))
@@ -202,14 +202,3 @@ def whole_of(promise: Budget) -> "Composition":
     if delta:
         parts.append(1 * losses.Leak(delta=delta))
     return losses.compose(parts or [losses.Approx(epsilon=0, delta=0)])
-
-
-def _kl_above(promise: Budget) -> Fraction | None:
-    """An upper bound on the Kullback-Leibler divergence where only Renyi divergences are promised."""
-    match promise:
-        case Zcdp(rho=rho):
-            return rho
-        case Rdp(epsilon=epsilon):
-            return epsilon
-        case _:
-            return None

@@ -83,8 +83,7 @@ def _floats(epsilon: Fraction) -> None:
 
 def by_epsilon(spend: Budget) -> Amounts:
     """The amounts for an account in pure or in basic (epsilon, delta) currency."""
-    remedy = "write spend=nt.pure(epsilon='0.5')"
-    return _amounts(spend, "epsilon", {"epsilon": _itself}, remedy)
+    return _amounts(spend, "epsilon", {"epsilon": _itself}, "write spend=nt.pure(epsilon='0.5')")
 
 
 def by_rho(spend: Budget) -> Amounts:

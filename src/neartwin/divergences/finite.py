@@ -355,13 +355,10 @@ def finite_pair(P: Law, Q: Law) -> FinitePair:
 
 
 def _of_rationals(laws: Laws) -> list[Outcome]:
-    return [Outcome(ball(p), ball(q), _loss(p, q)) for p, q in zip(*laws, strict=True)]
+    def loss(p: Fraction, q: Fraction) -> "arb":
+        return ball(p / q).log() if p and q else ball(_INFINITY if p else -_INFINITY)
 
-
-def _loss(p: Fraction, q: Fraction) -> "arb":
-    if p == 0 or q == 0:
-        return ball(_INFINITY if p > 0 else -_INFINITY)
-    return ball(p / q).log()
+    return [Outcome(ball(p), ball(q), loss(p, q)) for p, q in zip(*laws, strict=True)]
 
 
 def randomized_response_pair(epsilon: Numeric) -> FinitePair:

@@ -148,6 +148,8 @@ class DirectedComposition:
         """
         if not self.complete or self.upper is None or self.upper.infinity[1] > 0 or not math.isfinite(slope):
             return False
+        if self.upper.top.loss <= eps:
+            return True
         log_delta = math.log(delta)
         missed = sum(self.upper.log_mgf(slope)) + log_c(slope) - slope * eps - log_delta
         if missed < -1e-12 * (1 + slope * abs(eps) - log_delta):

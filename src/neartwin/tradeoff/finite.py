@@ -54,15 +54,12 @@ class FinitePair:
     def _at(self, level: FloatArray, rest: FloatArray) -> FloatArray:
         """The polygon through the knots, from alpha = 0."""
         value = _between(self.alphas, self.betas, level)
-        return np.where(rest <= 0, 0.0, np.where(level <= 0, self._at_zero(), value))
+        free = max(int(np.searchsorted(self.alphas, 0.0, side="right")) - 1, 0)
+        return np.where(rest <= 0, 0.0, np.where(level <= 0, self.betas[free], value))
 
     def _left_of_one(self, rest: FloatArray) -> FloatArray:
         """The same polygon from alpha = 1, where 1 - alpha is known better than alpha."""
         return _between(np.concatenate(([0.0], np.cumsum(self.P[::-1]))), self.betas[::-1], rest)
-
-    def _at_zero(self) -> float:
-        free = int(np.searchsorted(self.alphas, 0.0, side="right")) - 1
-        return float(self.betas[max(free, 0)])
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The polygon, widened by the slack of its knots."""

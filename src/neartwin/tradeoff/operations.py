@@ -47,25 +47,6 @@ if TYPE_CHECKING:
 MOST_OUTCOMES = 1 << 22  # of a product of finite pairs: 32 MB an array
 
 
-def turned_delta(of: TradeOff, epsilon: Argument) -> Interval[FloatArray]:
-    """The delta of the inverse curve: 1 - e^epsilon (1 - delta(-epsilon)).
-
-    Args:
-        of: The curve.
-        epsilon: Real numbers, any shape.
-
-    Returns:
-        Bounds of the shape of epsilon.
-    """
-    wanted = finite(epsilon=epsilon)
-
-    def turned(end: float, exponent: Exact) -> "arb":
-        growth = ball(exponent).exp()
-        return (1 - growth * (1 - ball(end))).max(1 - growth)
-
-    return mapped(turned, of.delta(np.frompyfunc(lambda one: -Fraction(one), 1, 1)(wanted)), wanted, method="turned")
-
-
 @dataclass(frozen=True, slots=True)
 class Inverse(DerivedCurve):
     """f^-1(a) = inf of t with f(t) <= a, for a curve without a closed form of it: by bisection, bracketed."""
@@ -80,11 +61,20 @@ class Inverse(DerivedCurve):
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta."""
-        return _complement(self.beta(alpha))
+        beta = self.beta(alpha)
+        lower, upper = ends(beta)
+        return clipped(np.nextafter(1 - upper, -1), np.nextafter(1 - lower, 2), beta.method)
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """1 - e^epsilon (1 - delta of the curve at -epsilon)."""
-        return turned_delta(self.of, epsilon)
+        wanted = finite(epsilon=epsilon)
+        opposite = self.of.delta(np.frompyfunc(lambda one: -Fraction(one), 1, 1)(wanted))
+
+        def turned(end: float, exponent: Exact) -> "arb":
+            growth = ball(exponent).exp()
+            return (1 - growth * (1 - ball(end))).max(1 - growth)
+
+        return mapped(turned, opposite, wanted, method="turned")
 
 
 def _crossing(curve: TradeOff, level: FloatArray) -> Interval[FloatArray]:
@@ -126,12 +116,6 @@ def _proved(curve: TradeOff, level: FloatArray, point: FloatArray, side: int) ->
         open_ = open_[~sure]
         step[open_] *= 16
     return found
-
-
-def _complement(beta: Interval[FloatArray]) -> Interval[FloatArray]:
-    lower, upper = ends(beta)
-    low, high = 1 - upper, 1 - lower
-    return clipped(np.nextafter(low, -1), np.nextafter(high, 2), beta.method)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,6 @@ from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
 
 POINTS = 16
 MOST_PANELS = 1 << 15
-MOST_ROUGH = 1 << 11  # panels of a bound that may be loose
 FEW = 32  # panels at which a bound is evaluated; the others lie between
 RHO = np.array([1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 20.0])
 
@@ -78,10 +77,6 @@ class SubsampledLaplaceSum(QuadratureSum):
         """Log(1 - q + q e^l), and its error: l errs by 4U(|l| + e), q by U."""
         return log_mixed(l, 4 * U * (np.abs(l) + self.e), self.q)
 
-    def _log_floor(self, tilt: float) -> float:
-        """A lower bound on K(tilt): 0 (Jensen), or the atom of the largest loss."""
-        return max(0.0, self._share + tilt * self._largest) * (1 - 1e-12)
-
     def _panel_error(self, tilt: float, reach: float, panels: int) -> float:
         """Log of (S8) for all panels of all ramps together over M(tilt), the best of a few ellipses; grows with reach."""
         w = self.e / (2 * panels)
@@ -110,7 +105,8 @@ class SubsampledLaplaceSum(QuadratureSum):
                 + reach * turn
             )
             total = np.logaddexp(total, log.max(axis=0) + math.log(panels))
-        return float(total.min(initial=math.inf)) - self._log_floor(tilt)
+        # K(tilt) is at least 0 (Jensen), and at least what the atom of the largest loss says
+        return float(total.min(initial=math.inf)) - max(0.0, self._share + tilt * self._largest) * (1 - 1e-12)
 
     def layout(self, low: float, high: float, reach: float) -> Layout:
         """A power of two of panels; half as many prove too little, at this reach as at any longer one."""

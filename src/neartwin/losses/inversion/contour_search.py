@@ -195,19 +195,7 @@ def smooth_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, Co
         at: The saddle.
         rtol: The relative width.
     """
-    return _smooth(total, at, tuple(share * rtol for share in RESOLUTIONS))
-
-
-def wide_line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
-    """A line with smooth kernels, at whatever width is affordable.
-
-    Args:
-        total: The sum.
-        at: The saddle.
-        rtol: Any.
-    """
-    del rtol
-    return _smooth(total, at, COARSER)
+    return smooth_line(total, at, tuple(share * rtol for share in RESOLUTIONS))
 
 
 def lines_at(
@@ -238,11 +226,17 @@ def lines_at(
         if not isinstance(result[1], contour.Contour) or result[1].dip is None:
             break
     if result is None and at.log_delta > FAINT:
-        yield wide_line_at(total, at, rtol)
+        yield smooth_line(total, at, COARSER)
 
 
-def _smooth(total: SumOfLosses, at: Saddle, resolutions: tuple[float, ...]) -> tuple[str, ContourRule]:
-    """The first smooth kernels that are affordable; the two of a pair are gamma^2 (tilt + 1) apart in eps."""
+def smooth_line(total: SumOfLosses, at: Saddle, resolutions: tuple[float, ...]) -> tuple[str, ContourRule]:
+    """The first smooth kernels that are affordable; the two of a pair are gamma^2 (tilt + 1) apart in eps.
+
+    Args:
+        total: The sum.
+        at: The saddle.
+        resolutions: Relative widths in eps, tried in turn.
+    """
     eps = max(abs(at.eps), 1e-2 * at.deviation)
     for resolution in resolutions:
         tolerance = min(max(1e-2 * resolution * at.tilt * eps, contour.TOLERANCE), 1e-6)
@@ -314,7 +308,9 @@ def by_line(
         raise NoCertificateError
     if left == tries and build is line_at and not narrow(best.lower, best.upper, rtol):  # the last level was never met
         with contextlib.suppress(*NO_LINE):
-            _, line = _smooth(total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower))
+            _, line = smooth_line(
+                total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower)
+            )
             best = common(best, invert(line, at, low_target, high_target, enough=rtol)[0])
     return best
 

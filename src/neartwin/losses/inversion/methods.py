@@ -21,6 +21,7 @@ from neartwin.losses.inversion.closed_form import by_closed_form, closed_form
 from neartwin.losses.inversion.contour import ContourRule
 from neartwin.losses.inversion.contour_search import (
     CLOSED,
+    COARSER,
     FLOOR,
     FURTHER,
     NARROW,
@@ -31,7 +32,7 @@ from neartwin.losses.inversion.contour_search import (
     common,
     lines_at,
     narrow,
-    wide_line_at,
+    smooth_line,
 )
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
@@ -82,7 +83,9 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         yield Method(enough, partial(special.epsilon, total), partial(special.lines, total), SPECIAL_LINES)
     levels = (NARROW,) if special is not None else (ROUGH, NARROW)
     yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
-    yield Method(max(POOR, rtol), partial(by_line, total, rtol=rtol, build=wide_line_at))
+    yield Method(
+        max(POOR, rtol), partial(by_line, total, rtol=rtol, build=lambda total, at, _: smooth_line(total, at, COARSER))
+    )
     wider = NARROW
     for level in FURTHER:
         if rtol < wider:

@@ -38,7 +38,9 @@ def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> 
     """
     grid = np.linspace(max(span[0], -FARTHEST), min(span[1], FARTHEST), COARSE)
     low, high = profile(grid)
-    lower, centre = _from_lines(grid, high, alpha)
+    values = 1 - high - np.multiply.outer(alpha, np.exp(grid))
+    best = values.argmax(axis=1)
+    lower, centre = np.maximum(values[np.arange(len(alpha)), best], 0.0), grid[best]  # the best line of the grid
     x, slack = np.exp(grid[:2]), 40 * U * (1 + np.multiply.outer(np.exp(grid[:2]), alpha))
     first, second = 1 - low[0] - x[0] * alpha + slack[0], 1 - high[1] - x[1] * alpha - slack[1]
     steepest = np.maximum(first - second, 0.0) / (x[1] - x[0]) * (1 + 1e-6)
@@ -63,13 +65,6 @@ def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> 
     lower = np.clip(lower * (1 - 8 * U) - 8 * U, 0.0, 1 - alpha)
     upper = np.clip(upper * (1 + 8 * U) + 8 * U, lower, 1 - alpha)
     return lower, upper
-
-
-def _from_lines(eps: FloatArray, delta_high: FloatArray, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The best line of the grid for each alpha, and its eps."""
-    values = 1 - delta_high - np.multiply.outer(alpha, np.exp(eps))
-    j = values.argmax(axis=1)
-    return np.maximum(values[np.arange(len(alpha)), j], 0.0), eps[j]
 
 
 def _vertex(points: FloatArray, values: FloatArray, step: FloatArray) -> FloatArray:
