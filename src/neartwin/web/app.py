@@ -46,10 +46,13 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     async def running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         app.state.service = service(directory, chosen)
         stop, books = threading.Event(), directory.books
-        beats: list[Callable[[], object]] = [app.state.service.jobs.say_alive]
-        beats += [partial(books.anchor, place) for place in (directory.head_file, *chosen.anchors)]
+        beats: list[tuple[Callable[[], object], float]] = [
+            (app.state.service.authenticator.buckets.settle, 1),
+            (app.state.service.jobs.say_alive, _HEARTBEAT_SECONDS),
+        ]
+        beats += [(partial(books.anchor, it), _HEARTBEAT_SECONDS) for it in (directory.head_file, *chosen.anchors)]
         # A thread each: a place that hangs delays no other.
-        hearts = [threading.Thread(target=_repeat, args=(beat, stop)) for beat in beats]
+        hearts = [threading.Thread(target=_repeat, args=(*beat, stop)) for beat in beats]
         for heart in hearts:
             heart.start()
         try:
@@ -86,15 +89,15 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     return app
 
 
-def _repeat(beat: Callable[[], object], stop: threading.Event) -> None:
-    """Do something now and then, and once more at the end."""
+def _repeat(beat: Callable[[], object], seconds: float, stop: threading.Event) -> None:
+    """Do something every so many seconds, and once more at the end."""
     ended = False
     while not ended:
-        ended = stop.wait(_HEARTBEAT_SECONDS)
+        ended = stop.wait(seconds)
         try:
             beat()
         except NeartwinError as fault:  # the next beat tries again
-            _LOG.critical("the service cannot say that it lives, or keep its head: %s", fault)
+            _LOG.critical("the service cannot share its rates, say that it lives, or keep its head: %s", fault)
 
 
 def _tell_how_to_sign(app: FastAPI) -> None:

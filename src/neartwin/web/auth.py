@@ -7,9 +7,9 @@ session's secret.
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
@@ -30,7 +30,6 @@ _GUESSES = 10  # wrong secrets of one token from one address at once; then one a
 _RECORDS = 100  # of one person at once; then one in ten seconds
 _MOST_FIELDS = 500
 _SESSION_HOURS = 8
-_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,32 +71,75 @@ class Caller:
             raise AccessError(403, "role", self.role, rule, remedy="ask with a token of that role")
 
 
-@dataclass(slots=True)
-class RateLimiter:
-    """A token bucket for each caller. It forgets the callers that were away longest.
+class Buckets:
+    """When each caller's bucket of requests is full again. All processes of a service count in the same ones.
+
+    A request puts that time off by a constant, so that requests of several processes add up in any order. A process counts
+    in memory, and settles with the others once a second.
 
     Attributes:
+        counting: A lock of whoever counts.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """All are full. The store is where they are settled."""
+        self._store, self.counting = store, threading.Lock()
+        self._full: dict[str, float] = {}  # in monotonic seconds
+        self._delays: defaultdict[str, float] = defaultdict(float)  # in seconds, since the last settlement
+
+    def missing(self, who: str) -> float:
+        """The seconds until a bucket is full."""
+        return max(0.0, self._full.get(who, 0.0) - time.monotonic())
+
+    def delay(self, who: str, seconds: float) -> None:
+        """Put off the time at which a bucket is full."""
+        self._full[who] = time.monotonic() + self.missing(who) + seconds
+        self._delays[who] += seconds
+
+    def settle(self) -> None:
+        """Tell the other processes what this one counted, and learn what they did.
+
+        Raises:
+            LedgerError: The database does not answer. The next settlement has these counts too.
+        """
+        with self.counting:
+            told = self._delays.copy()
+        missing = self._store.delay_rates(told)
+        with self.counting:
+            for who, seconds in told.items():
+                self._delays[who] -= seconds
+            self._delays = defaultdict(float, {who: later for who, later in self._delays.items() if later > 0})
+            for who, later in self._delays.items():
+                missing[who] = missing.get(who, 0.0) + later
+            self._full = {who: time.monotonic() + seconds for who, seconds in missing.items()}
+
+
+@dataclass(slots=True)
+class RateLimiter:
+    """A limit on each caller's requests.
+
+    Attributes:
+        buckets: Where it counts.
+        name: Its name there.
         burst: The most requests at once.
         per_second: The requests per second after a burst.
     """
 
+    buckets: Buckets
+    name: str
     burst: float
     per_second: float
-    _left: "OrderedDict[str, tuple[float, float]]" = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def check(self, who: str) -> float:
-        """The requests that a caller may send now, from 1. Nothing is counted.
+    def check(self, who: str) -> None:
+        """Refuse a caller who is too fast. Nothing is counted.
 
         Raises:
             AccessError: Status 429, after too many requests.
         """
-        left, then = self._left.get(who, (self.burst, 0.0))
-        left = min(self.burst, left + (time.monotonic() - then) * self.per_second)
-        if left < 1:
+        used = self.buckets.missing(f"{self.name} {who}") * self.per_second
+        if used > self.burst - 0.5:  # half a request more than a whole number, because times are rounded
             rule = f"must be at most {self.per_second:g} a second"
             raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
-        return left
 
     def take(self, who: str) -> None:
         """Count one request.
@@ -105,24 +147,22 @@ class RateLimiter:
         Raises:
             AccessError: Status 429, after too many requests.
         """
-        with self._lock:
-            self._left[who] = (self.check(who) - 1, time.monotonic())
-            self._left.move_to_end(who)
-            if len(self._left) > _REMEMBERED:
-                self._left.popitem(last=False)
+        with self.buckets.counting:
+            self.check(who)
+            self.buckets.delay(f"{self.name} {who}", 1 / self.per_second)
 
 
 class Authenticator:
     """Turns a request into a `Caller`. Every invalid token meets the same refusal."""
 
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
-        """Tokens and sessions are in the store. Rates belong to this process, because they protect its machine."""
-        self._store, self._memory = store, tokens.VerifiedSecrets()
-        self.rates = RateLimiter(burst, per_second)  # by token
-        self.strangers = RateLimiter(2 * burst, per_second)  # by address
-        self._wrong = RateLimiter(burst, min(1, per_second))  # tokens, by address
-        self.records = RateLimiter(_RECORDS, 0.1)  # by name: what stays and costs no budget
-        self._unproved = RateLimiter(_GUESSES, 1)  # by token and address
+        """Tokens, sessions and rates are in the store."""
+        self._store, self._memory, self.buckets = store, tokens.VerifiedSecrets(), Buckets(store)
+        self.rates = RateLimiter(self.buckets, "token", burst, per_second)
+        self.strangers = RateLimiter(self.buckets, "address", 2 * burst, per_second)
+        self._wrong = RateLimiter(self.buckets, "wrong", burst, min(1, per_second))  # tokens, by address
+        self.records = RateLimiter(self.buckets, "records", _RECORDS, 0.1)  # by name: what stays and costs no budget
+        self._unproved = RateLimiter(self.buckets, "unproved", _GUESSES, 1)  # by token and address
 
     def by_token(self, token_text: str, address: str) -> Token:
         """The live token that a text stands for.
