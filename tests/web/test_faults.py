@@ -35,12 +35,13 @@ from tests.web.server import serving, without_processes
 
 def test_a_job_keeps_the_place_of_its_answer_and_not_the_answer(client, tokens):
     headers = bearer(tokens["analyst"])
-    done = released(client, ASK, headers)
+    jobs, job = client.app.state.service.jobs, client.post("/v1/datasets/purchases/releases", json=ASK, headers=headers)
+    jobs.share(kept := jobs.get(job.json()["job"], "ada"))
+    done = client.get(f"/v1/jobs/{kept.id}?wait=60", headers=headers).json()
     assert done["release"]["statistics"]
-    jobs = client.app.state.service.jobs
-    kept = jobs.get(done["job"], "ada")
     assert set(kept.outcome["done"]) == {"dataset", "position", "after"}
-    assert kept.future.result() == kept.outcome
+    assert kept.future.result() == kept.outcome == jobs.get(kept.id, "ada").outcome
+    assert kept.id not in jobs._jobs
     stored = client.get(f"/v1/datasets/purchases/releases/{done['position']}", headers=headers).json()
     assert stored["release"] == done["release"]
 

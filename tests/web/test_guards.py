@@ -157,8 +157,8 @@ def test_guesses_are_refused_before_they_are_parsed_and_others_are_not(directory
 
 
 def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
-    records = client.app.state.service.authenticator.records
-    records.burst, records.per_second = 3, 0.001
+    limits = client.app.state.service.authenticator.rates.limits
+    limits["records"] = 3, 0.001
     ada = bearer(tokens["analyst"])
     wish, statuses = {"target": {"epsilon": "0.9"}, "reason": "more"}, []
     for _ in range(4):  # each a record of the ledger, and so is its withdrawal
@@ -168,7 +168,7 @@ def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
             place = f"/v1/datasets/purchases/requests/{asked.json()[0]['position']}"
             assert client.delete(place, headers=ada).status_code == 204
     assert statuses == [201] * 3 + [429]
-    records.burst = 2
+    limits["records"] = 2, 0.001
     bob = bearer(directory.mint("bob", "agent", by="console")[1])
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}

@@ -93,17 +93,16 @@ def test_a_session_of_one_replica_is_one_of_all(replicas):
 
 def test_requests_at_one_replica_count_at_all_of_them(replicas):
     first, second = replicas
-    limits = [replica.app.state.service.authenticator for replica in replicas]
+    rates = [replica.app.state.service.authenticator.rates for replica in replicas]
     headers = bearer(first.app.state.service.directory.mint("ada", "analyst", by="console")[1])
     other = bearer(first.app.state.service.directory.mint("bob", "analyst", by="console")[1])
     guess = bearer("nt_0123456789abcdef_0")
-    for limit in limits:
-        limit.rates.burst, limit.rates.per_second = 5, 0.001
-        limit._wrong.burst, limit._wrong.per_second = 4, 0.001
+    for one in rates:
+        one.limits |= {"token": (5, 0.001), "wrong token": (4, 0.001)}
 
     def settled():
-        for limit in limits:
-            limit.buckets.settle()
+        for one in rates:
+            one.settle()
 
     def statuses(replica, sent):
         return [replica.get("/v1/me", headers=sent).status_code for _ in range(2)]
@@ -112,17 +111,17 @@ def test_requests_at_one_replica_count_at_all_of_them(replicas):
     assert statuses(first, headers) + statuses(second, headers) == [200] * 4  # of five
     assert statuses(first, guess) + statuses(second, guess) == [401] * 4  # of four
     settled()
-    limits[0].buckets.settle()  # which the second one has told meanwhile
+    rates[0].settle()  # which the second one has told meanwhile
     assert statuses(first, headers) == [200, 429]
     assert [one for replica in replicas for one in statuses(replica, guess)] == [429] * 4
     settled()
     assert statuses(second, headers) == [429] * 2
     assert statuses(first, other) == [200, 429]
     first.app.state.service.directory.store.close()
-    limits[0].buckets.delay("token x", 1000)
+    rates[0].take("token", "x")
     with pytest.raises(LedgerError):
-        limits[0].buckets.settle()
-    assert 999 < limits[0].buckets.missing("token x") <= 1000
+        rates[0].settle()
+    assert 999 < rates[0].missing("token x") <= 1000
 
 
 @pytest.mark.slow  # two processes

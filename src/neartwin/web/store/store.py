@@ -248,7 +248,7 @@ class Store:
             row = connection.execute(sa.select(schema.job).where(schema.job.c.id == identity)).one_or_none()
         return None if row is None else (row.owner, row.outcome, time.time() - row.seen)
 
-    def delay_rates(self, delays: Mapping[str, float]) -> dict[str, float]:
+    def delay_rates(self, delays: Mapping[str, float]) -> dict[str, Any]:
         """Put off the times at which buckets of requests are full.
 
         Args:
