@@ -102,9 +102,12 @@ def test_a_vanished_file_hides_no_other_data_set_and_no_paid_answer(directory, c
     assert not any("secret-place" in answer.text for answer in [*answers, *pages])
 
 
-def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, tmp_path):  # noqa: F811 - a fixture
+def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, tmp_path, monkeypatch):  # noqa: F811
     import psycopg
 
+    whole = sa.make_url(postgres_place)
+    place = whole._replace(password=None).render_as_string()
+    monkeypatch.setenv("PGPASSWORD", whole.password)  # which no list of processes shows, and no backup has
     with psycopg.connect(postgres_place, autocommit=True) as connection:
         connection.execute("CREATE TABLE visits AS SELECT i AS who, i % 3 AS kind FROM generate_series(1, 300) t(i)")
         connection.execute("CREATE TABLE kinds AS SELECT i AS kind, 'k' || i AS word FROM generate_series(0, 2) t(i)")
@@ -115,14 +118,12 @@ def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, t
         "limits": {"rows": 1},
     }
     answers = []
-    side = JoinableTable(name="kinds", kind="public", place=postgres_place, table="kinds")
+    side = JoinableTable(name="kinds", kind="public", place=place, table="kinds")
     for number in range(2):  # another service, whose worker has opened nothing yet
         with DataDirectory(tmp_path / "house") as directory:
             if not number:
                 directory.register(
-                    Dataset(
-                        name="visits", place=postgres_place, table="visits", unit="who", budget=pure(1), tables=(side,)
-                    ),
+                    Dataset(name="visits", place=place, table="visits", unit="who", budget=pure(1), tables=(side,)),
                     by="console",
                 )
                 directory.allot("visits", "analyst:ada", pure(1), by="console")
