@@ -250,7 +250,7 @@ def test_a_copied_ledger_without_its_log_is_found_by_its_own_head(directory, cli
 
 
 def test_a_service_keeps_its_newest_head_by_itself(directory, tmp_path, monkeypatch):
-    monkeypatch.setattr("neartwin.web.app._HEARTBEAT_SECONDS", 0.05)
+    monkeypatch.setattr("neartwin.web.app._BEAT", 0.05)
     other = str(tmp_path / "head")
     with without_processes(), TestClient(create_app(directory, Settings(workers=1, anchors=(other,)))):
         directory.mint("eve", "auditor", by="console")
@@ -284,7 +284,7 @@ def test_a_place_that_hangs_or_cannot_be_used_is_an_error_of_ours(hanging_git, t
 
 
 def test_places_that_fail_stop_neither_the_others_nor_the_sign_of_life(directory, hanging_git, tmp_path, monkeypatch):
-    monkeypatch.setattr("neartwin.web.app._HEARTBEAT_SECONDS", 0.02)
+    monkeypatch.setattr("neartwin.web.app._BEAT", 0.02)
     alive = []
     monkeypatch.setattr(Jobs, "say_alive", lambda _: alive.append(1))
     with without_processes(), TestClient(create_app(directory, Settings(anchors=(hanging_git, str(tmp_path))))):

@@ -35,12 +35,13 @@ from tests.web.server import serving, without_processes
 
 def test_a_job_keeps_the_place_of_its_answer_and_not_the_answer(client, tokens):
     headers = bearer(tokens["analyst"])
-    done = released(client, ASK, headers)
+    jobs, job = client.app.state.service.jobs, client.post("/v1/datasets/purchases/releases", json=ASK, headers=headers)
+    jobs.share(kept := jobs.get(job.json()["job"], "ada"))
+    done = client.get(f"/v1/jobs/{kept.id}?wait=60", headers=headers).json()
     assert done["release"]["statistics"]
-    jobs = client.app.state.service.jobs
-    kept = jobs.get(done["job"], "ada")
     assert set(kept.outcome["done"]) == {"dataset", "position", "after"}
-    assert kept.future.result() == kept.outcome
+    assert kept.future.result() == kept.outcome == jobs.get(kept.id, "ada").outcome
+    assert kept.id not in jobs._jobs
     stored = client.get(f"/v1/datasets/purchases/releases/{done['position']}", headers=headers).json()
     assert stored["release"] == done["release"]
 
@@ -101,9 +102,12 @@ def test_a_vanished_file_hides_no_other_data_set_and_no_paid_answer(directory, c
     assert not any("secret-place" in answer.text for answer in [*answers, *pages])
 
 
-def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, tmp_path):  # noqa: F811 - a fixture
+def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, tmp_path, monkeypatch):  # noqa: F811
     import psycopg
 
+    whole = sa.make_url(postgres_place)
+    place = whole._replace(password=None).render_as_string()
+    monkeypatch.setenv("PGPASSWORD", whole.password)  # which no list of processes shows, and no backup has
     with psycopg.connect(postgres_place, autocommit=True) as connection:
         connection.execute("CREATE TABLE visits AS SELECT i AS who, i % 3 AS kind FROM generate_series(1, 300) t(i)")
         connection.execute("CREATE TABLE kinds AS SELECT i AS kind, 'k' || i AS word FROM generate_series(0, 2) t(i)")
@@ -114,14 +118,12 @@ def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, t
         "limits": {"rows": 1},
     }
     answers = []
-    side = JoinableTable(name="kinds", kind="public", place=postgres_place, table="kinds")
+    side = JoinableTable(name="kinds", kind="public", place=place, table="kinds")
     for number in range(2):  # another service, whose worker has opened nothing yet
         with DataDirectory(tmp_path / "house") as directory:
             if not number:
                 directory.register(
-                    Dataset(
-                        name="visits", place=postgres_place, table="visits", unit="who", budget=pure(1), tables=(side,)
-                    ),
+                    Dataset(name="visits", place=place, table="visits", unit="who", budget=pure(1), tables=(side,)),
                     by="console",
                 )
                 directory.allot("visits", "analyst:ada", pure(1), by="console")

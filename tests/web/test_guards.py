@@ -20,7 +20,6 @@ from starlette.testclient import TestClient
 from neartwin.accounting.budgets import pure
 from neartwin.web import tokens as made
 from neartwin.web.app import create_app
-from neartwin.web.auth import RateLimiter
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError
 from neartwin.web.service import Settings
@@ -157,9 +156,9 @@ def test_guesses_are_refused_before_they_are_parsed_and_others_are_not(directory
         assert on_the_wire(address, head + b"\r\n").startswith(b"HTTP/1.1 401")  # no guess
 
 
-def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens, monkeypatch):
-    records = RateLimiter(3, 0.001)
-    monkeypatch.setattr(client.app.state.service.authenticator, "records", records)
+def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
+    limits = client.app.state.service.authenticator.rates.limits
+    limits["records"] = 3, 0.001
     ada = bearer(tokens["analyst"])
     wish, statuses = {"target": {"epsilon": "0.9"}, "reason": "more"}, []
     for _ in range(4):  # each a record of the ledger, and so is its withdrawal
@@ -169,7 +168,7 @@ def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens, monke
             place = f"/v1/datasets/purchases/requests/{asked.json()[0]['position']}"
             assert client.delete(place, headers=ada).status_code == 204
     assert statuses == [201] * 3 + [429]
-    records.burst, records.per_second = 2, 0
+    limits["records"] = 2, 0.001
     bob = bearer(directory.mint("bob", "agent", by="console")[1])
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}

@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
-from neartwin.errors import NeartwinError
+from neartwin.errors import LedgerError, NeartwinError
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.service import Settings
@@ -21,7 +21,7 @@ from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F
 from tests.web import load
 from tests.web.conftest import ASK, bearer, registered, released, sign_in
 from tests.web.server import PATIENCE, ThreadWorkers, without_processes
-from tests.web.test_kills import Machine
+from tests.web.test_kills import Machine, crash_of_the_database
 
 
 @pytest.fixture
@@ -91,6 +91,65 @@ def test_a_session_of_one_replica_is_one_of_all(replicas):
     assert second.get("/data/purchases").status_code == 200
 
 
+def test_requests_at_one_replica_count_at_all_of_them(replicas):
+    first, second = replicas
+    rates = [replica.app.state.service.authenticator.rates for replica in replicas]
+    headers = bearer(first.app.state.service.directory.mint("ada", "analyst", by="console")[1])
+    other = bearer(first.app.state.service.directory.mint("bob", "analyst", by="console")[1])
+    guess = bearer("nt_0123456789abcdef_0")
+    for one in rates:
+        one.limits |= {"token": (5, 0.001), "wrong token": (4, 0.001)}
+
+    def settled():
+        for one in rates:
+            one.settle()
+
+    def statuses(replica, sent):
+        return [replica.get("/v1/me", headers=sent).status_code for _ in range(2)]
+
+    assert statuses(first, other) + statuses(second, other) == [200] * 4
+    assert statuses(first, headers) + statuses(second, headers) == [200] * 4  # of five
+    assert statuses(first, guess) + statuses(second, guess) == [401] * 4  # of four
+    settled()
+    rates[0].settle()  # which the second one has told meanwhile
+    assert statuses(first, headers) == [200, 429]
+    assert [one for replica in replicas for one in statuses(replica, guess)] == [429] * 4
+    settled()
+    assert statuses(second, headers) == [429] * 2
+    assert statuses(first, other) == [200, 429]
+    first.app.state.service.directory.store.close()
+    rates[0].take("token", "x")
+    with pytest.raises(LedgerError):
+        rates[0].settle()
+    assert 999 < rates[0].missing("token x") <= 1000
+
+
+@pytest.mark.slow  # two processes
+def test_guesses_at_one_process_are_refused_at_another(postgres_place, purchases, tmp_path):  # noqa: F811 - a fixture
+    with registered(tmp_path / "first", purchases, ledger=postgres_place) as one, ExitStack() as stack:
+        machines = [Machine(one), Machine(one)]
+        for machine in machines:
+            stack.callback(machine.kill)
+            machine.start()
+
+        def refused(machine):
+            try:
+                load.HttpClient(machine.address, "nt_0123456789abcdef_0", 60).get("me")
+            except NeartwinError as refusal:
+                return refusal.as_dict()["code"] == "NT-600" and "a second" in str(refusal)
+
+        assert not refused(machines[1])
+        while not refused(machines[0]):  # 200 at once
+            pass
+        ends = time.monotonic() + PATIENCE
+        at_the_other = 1
+        while not refused(machines[1]):
+            at_the_other += 1
+            time.sleep(0.1)
+            assert time.monotonic() < ends
+        assert at_the_other < 100
+
+
 class Proxy:
     """A proxy on the loopback that hands each connection to a replica that answers, as one in front of them does."""
 
@@ -146,7 +205,10 @@ def persistent(address, token, who, over, said):
 
 
 def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: F811 - an argument
-    """Two replicas on one database behind a proxy; each kill comes a random while after the last one was got over."""
+    """Two replicas on one database behind a proxy; each kill comes a random while after the last one was got over.
+
+    Of four kills two end a replica, one a worker and one the database.
+    """
     with ExitStack() as stack:
         budget = pure(10**6)
         first = stack.enter_context(registered(folder / "first", purchases, ledger=place, budget=budget))
@@ -176,7 +238,13 @@ def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: 
                 time.sleep(0.05)
             time.sleep(random.random())
             machine = random.choice(machines)
-            (machine.kill_a_worker if number % 3 == 2 else machine.kill)()
+            match number % 4:
+                case 2:
+                    machine.kill_a_worker()
+                case 3:
+                    crash_of_the_database(place)
+                case _:
+                    machine.kill()
         over.set()
         for thread in threads:
             thread.join()

@@ -73,7 +73,7 @@ _PORT = 8417
 def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     """Serve the registered data sets. The first start prints a curator's token, once.
 
-    Any number of them may serve one ledger: sessions and releases under way are in its database. Rates are of each.
+    Any number of them may serve one ledger: sessions, rates and releases under way are in its database.
     """
     _, uvicorn = needed("web", "argon2", "uvicorn")
     from neartwin.web.app import create_app

@@ -259,8 +259,7 @@ def _task(caller: Caller, dataset: str, question: str | Json, spend: str, keys: 
 
 def _answer(service: Service, done: Json, most: int) -> Json:
     """A settled release: each value with its bar, what limits left out, the guarantee and what is left."""
-    account = service.directory.books.account(done["dataset"])
-    stored = account.answer(done["position"])
+    stored = service.directory.books.account(done["dataset"]).answer(done["position"])
     release = shown(stored.document, 1, done["after"])
     rows = release.to_arrow().slice(0, most).to_pylist()
     return {
@@ -289,7 +288,7 @@ class _Endpoint:
             raise unauthenticated()
         shakes_hands = request.headers.get("mcp-protocol-version") in {None, *HANDSHAKE_PROTOCOL_VERSIONS}
         if shakes_hands and "mcp-session-id" not in request.headers:
-            self.authenticator.records.take(token.name)  # it begins a session, which stays for half an hour
+            self.authenticator.rates.take("records", token.name)  # it begins a session, which stays for half an hour
         owner = AccessToken(token="", client_id=token.id, scopes=[])  # binds a session to the token that began it
         await self.inner({**scope, _OWNER: token, "user": AuthenticatedUser(owner)}, receive, send)
 

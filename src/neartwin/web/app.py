@@ -19,7 +19,7 @@ from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
-from neartwin.web.middleware import RequestLimit, UnexpectedErrors, Watch
+from neartwin.web.middleware import Guard, Watch
 from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
 from neartwin.web.schemas import Refusal
 from neartwin.web.service import Service, Settings
@@ -30,7 +30,7 @@ _ABOUT = """Private statistics from tables about people. Amounts are exact: deci
 Sign requests with `Authorization: Bearer nt_...`. Every error has one shape: code, error, message, name, value, rule, remedy.
 """
 _LOG = logging.getLogger("neartwin.web")
-_HEARTBEAT_SECONDS = 10
+_BEAT = 10  # seconds
 
 
 def create_app(directory: DataDirectory, settings: Settings | None = None) -> FastAPI:
@@ -44,19 +44,20 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
 
     @asynccontextmanager
     async def running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
-        app.state.service = service(directory, chosen)
+        run = app.state.service = service(directory, chosen)
         stop, books = threading.Event(), directory.books
-        beats: list[Callable[[], object]] = [app.state.service.jobs.say_alive]
+        beats: list[Callable[[], object]] = [run.jobs.say_alive]
         beats += [partial(books.anchor, place) for place in (directory.head_file, *chosen.anchors)]
         # A thread each: a place that hangs delays no other.
-        hearts = [threading.Thread(target=_repeat, args=(beat, stop)) for beat in beats]
+        hearts = [threading.Thread(target=_repeat, args=(beat, _BEAT, stop)) for beat in beats]
+        hearts += [threading.Thread(target=_repeat, args=(run.authenticator.rates.settle, 1, stop))]
         for heart in hearts:
             heart.start()
         try:
             async with _with_agents(app):
-                yield {"check": app.state.service.authenticator.check}  # where each connection finds it
+                yield {"check": run.authenticator.check}  # where each connection finds it
         finally:
-            app.state.service.workers.close()
+            run.workers.close()
             stop.set()
             for heart in hearts:
                 heart.join()
@@ -76,34 +77,22 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)
-    _tell_how_to_sign(app)
-    errors.install(app)
-    app.add_middleware(UnexpectedErrors)
-    app.add_middleware(RequestLimit, most=chosen.body_bytes, seconds=chosen.body_seconds)
-    app.add_middleware(pages.RefusalPages)
+    errors.install(app, pages.refusal)
+    app.add_middleware(Guard, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.state.answered = Counter()
     app.add_middleware(Watch, answered=app.state.answered, https=chosen.https)  # added last, so outermost
     return app
 
 
-def _repeat(beat: Callable[[], object], stop: threading.Event) -> None:
-    """Do something now and then, and once more at the end."""
+def _repeat(beat: Callable[[], object], seconds: float, stop: threading.Event) -> None:
+    """Do something every so many seconds, and once more at the end."""
     ended = False
     while not ended:
-        ended = stop.wait(_HEARTBEAT_SECONDS)
+        ended = stop.wait(seconds)
         try:
             beat()
         except NeartwinError as fault:  # the next beat tries again
-            _LOG.critical("the service cannot say that it lives, or keep its head: %s", fault)
-
-
-def _tell_how_to_sign(app: FastAPI) -> None:
-    """Put the bearer token into the OpenAPI document, except for the routes without one."""
-    document = app.openapi()
-    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    document["security"] = [{"token": []}]
-    for path in ("/healthz", "/readyz"):
-        document["paths"][path]["get"]["security"] = []
+            _LOG.critical("the service cannot share its rates, say that it lives, or keep its head: %s", fault)
 
 
 def service(directory: DataDirectory, settings: Settings) -> Service:

@@ -7,9 +7,9 @@ session's secret.
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from hmac import compare_digest
@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self
 from urllib.parse import parse_qs
 
 from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
 from starlette.concurrency import run_in_threadpool
 
 from neartwin.errors import AccessError
@@ -26,11 +27,9 @@ from neartwin.web.tokens import Token
 
 COOKIE = "neartwin_session"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
-_GUESSES = 10  # wrong secrets of one token from one address at once; then one a second
-_RECORDS = 100  # of one person at once; then one in ten seconds
+_BEARER = HTTPBearer(scheme_name="token", auto_error=False)  # which documents how to sign, and checks nothing
 _MOST_FIELDS = 500
 _SESSION_HOURS = 8
-_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,57 +71,80 @@ class Caller:
             raise AccessError(403, "role", self.role, rule, remedy="ask with a token of that role")
 
 
-@dataclass(slots=True)
-class RateLimiter:
-    """A token bucket for each caller. It forgets the callers that were away longest.
+class Rates:
+    """Limits on each caller's requests. All processes of a service count together.
+
+    A caller has a bucket for each limit, which is the time at which it is full again. A request puts that time off by a
+    constant, so that requests of several processes add up in any order. A process counts in memory, and settles with the
+    others once a second.
 
     Attributes:
-        burst: The most requests at once.
-        per_second: The requests per second after a burst.
+        limits: The most requests at once and the requests per second after them, by the limit's name.
     """
 
-    burst: float
-    per_second: float
-    _left: "OrderedDict[str, tuple[float, float]]" = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    def __init__(self, store: Store, limits: dict[str, tuple[float, float]]) -> None:
+        """All buckets are full. The store is where they are settled."""
+        self.limits, self._store, self._lock = limits, store, threading.Lock()
+        self._full: dict[str, float] = {}  # in monotonic seconds
+        self._delays: Any = Counter()  # in seconds, since the last settlement; to typeshed counts are whole
 
-    def check(self, who: str) -> float:
-        """The requests that a caller may send now, from 1. Nothing is counted.
+    def missing(self, bucket: str) -> float:
+        """The seconds until a bucket is full."""
+        return max(0.0, self._full.get(bucket, 0.0) - time.monotonic())
+
+    def check(self, limit: str, who: str) -> None:
+        """Refuse a caller who is too fast. Nothing is counted.
 
         Raises:
             AccessError: Status 429, after too many requests.
         """
-        left, then = self._left.get(who, (self.burst, 0.0))
-        left = min(self.burst, left + (time.monotonic() - then) * self.per_second)
-        if left < 1:
-            rule = f"must be at most {self.per_second:g} a second"
+        burst, per_second = self.limits[limit]
+        # half a request more than a whole number, because times are rounded
+        if self.missing(f"{limit} {who}") * per_second > burst - 0.5:
+            rule = f"must be at most {per_second:g} a second"
             raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
-        return left
 
-    def take(self, who: str) -> None:
+    def take(self, limit: str, who: str) -> None:
         """Count one request.
 
         Raises:
             AccessError: Status 429, after too many requests.
         """
+        bucket, seconds = f"{limit} {who}", 1 / self.limits[limit][1]
         with self._lock:
-            self._left[who] = (self.check(who) - 1, time.monotonic())
-            self._left.move_to_end(who)
-            if len(self._left) > _REMEMBERED:
-                self._left.popitem(last=False)
+            self.check(limit, who)
+            self._full[bucket] = time.monotonic() + self.missing(bucket) + seconds
+            self._delays[bucket] += seconds
+
+    def settle(self) -> None:
+        """Tell the other processes what this one counted, and learn what they did.
+
+        Raises:
+            LedgerError: The database does not answer. The next settlement has these counts too.
+        """
+        with self._lock:
+            told = self._delays.copy()
+        missing = self._store.delay_rates(told)
+        with self._lock:
+            self._delays -= told  # what is left came meanwhile
+            later = (Counter(missing) + self._delays).items()
+            self._full = {bucket: time.monotonic() + seconds for bucket, seconds in later}
 
 
 class Authenticator:
     """Turns a request into a `Caller`. Every invalid token meets the same refusal."""
 
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
-        """Tokens and sessions are in the store. Rates belong to this process, because they protect its machine."""
+        """Tokens, sessions and rates are in the store."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
-        self.rates = RateLimiter(burst, per_second)  # by token
-        self.strangers = RateLimiter(2 * burst, per_second)  # by address
-        self._wrong = RateLimiter(burst, min(1, per_second))  # tokens, by address
-        self.records = RateLimiter(_RECORDS, 0.1)  # by name: what stays and costs no budget
-        self._unproved = RateLimiter(_GUESSES, 1)  # by token and address
+        limits: dict[str, tuple[float, float]] = {
+            "token": (burst, per_second),
+            "address": (2 * burst, per_second),  # of strangers
+            "wrong token": (burst, min(1, per_second)),  # by address
+            "unproved": (10, 1),  # wrong secrets of one token, by token and address
+            "records": (100, 0.1),  # by name: what stays and costs no budget
+        }
+        self.rates = Rates(store, limits)
 
     def by_token(self, token_text: str, address: str) -> Token:
         """The live token that a text stands for.
@@ -138,14 +160,14 @@ class Authenticator:
         record = self._store.token(identity) if identity else None
         if record is not None and not self._memory.knows(secret, record[1]):
             try:  # before the costly check: guessing cannot keep the machine busy
-                self._unproved.take(f"{identity} {address}")
+                self.rates.take("unproved", f"{identity} {address}")
             except AccessError:
-                self._wrong.take(address)
+                self.rates.take("wrong token", address)
                 raise
             record = record if self._memory.right(secret, record[1]) else None
         if record is None or not record[0].live(datetime.now(UTC)):
             raise self._refused(secret, address)
-        self.rates.take(record[0].id)
+        self.rates.take("token", record[0].id)
         return record[0]
 
     def sign_in(self, token: Token) -> tuple[str, str]:
@@ -154,7 +176,7 @@ class Authenticator:
         Returns:
             The cookie's value, and the secret that must come with every request that changes something.
         """
-        self.records.take(token.name)
+        self.rates.take("records", token.name)
         cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
         self._store.start_session(_digest(cookie), token.id, ends, by=token.name)
@@ -177,13 +199,13 @@ class Authenticator:
         if record is None or not record[0].live(datetime.now(UTC)):
             raise self._refused(cookie, address_of(request)) if cookie else unauthenticated()
         self._memory.remember(cookie)
-        self.rates.take(record[0].id)
+        self.rates.take("token", record[0].id)
         return Caller.of(record[0], _csrf(cookie))
 
     def _refused(self, secret: str, address: str) -> AccessError:
         """The refusal of a wrong secret, which counts for its address."""
         self._memory.forget(secret)
-        self._wrong.take(address)
+        self.rates.take("wrong token", address)
         return unauthenticated()
 
     def check(self, address: str, method: str, headers: Mapping[str, str]) -> bool:
@@ -207,9 +229,9 @@ class Authenticator:
         of_session = cookie.rpartition(f"{COOKIE}=")[2].partition(";")[0] if COOKIE in cookie else ""
         if (tokens.parts(sent.partition(" ")[2].strip())[1] or of_session) in self._memory:
             return False
-        self.strangers.check(address)
+        self.rates.check("address", address)
         if sent or of_session or method not in _SAFE:
-            self._wrong.check(address)
+            self.rates.check("wrong token", address)
         return True
 
 
@@ -298,7 +320,7 @@ def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
         A function that raises `AccessError`: status 401 without a live token, 403 for another role.
     """
 
-    async def allowed(request: Request) -> Caller:
+    async def allowed(request: Request, _: Annotated[object, Depends(_BEARER)]) -> Caller:
         caller = await run_in_threadpool(caller_of, request, await _secret_sent(request))
         request.state.caller = caller
         caller.require(*roles)

@@ -1,9 +1,11 @@
 """Errors as HTTP answers. All have the shape of the terminal's `--json`, and none holds a private value."""
 
+from collections.abc import Awaitable, Callable
+
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from neartwin.errors import AccessError, BudgetError, ExecutionError, LedgerError, NeartwinError, PrivacyError
 from neartwin.ledger.store import UnavailableError
@@ -62,31 +64,32 @@ class UnexpectedError(NeartwinError):
         super().__init__("the service failed and served nothing; the ledger shows the spending; tell the curator")
 
 
-def install(app: FastAPI) -> None:
-    """Register the handlers that turn errors into these answers."""
+def install(app: FastAPI, refusal: Callable[..., Awaitable[Response]]) -> None:
+    """Register the handlers that turn errors into these answers.
 
-    async def refused(_: Request, error: Exception) -> Response:
-        if not isinstance(error, NeartwinError):
-            raise error
+    Args:
+        app: The application, whose `state.refusal` layers around it use too.
+        refusal: Makes the answer of a request, an error as data, a status and perhaps headers.
+    """
+    app.state.refusal = refusal
+
+    @app.exception_handler(NeartwinError)
+    async def refused(request: Request, error: NeartwinError) -> Response:
         status = status_of(error)
         headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(status)
-        return JSONResponse(as_dict(error), status, headers)
+        return await refusal(request, as_dict(error), status, headers)
 
-    async def unreadable(_: Request, error: Exception) -> Response:
-        first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": ""}
+    @app.exception_handler(RequestValidationError)
+    async def unreadable(request: Request, error: RequestValidationError) -> Response:
+        first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"]) or "request"
         value = str(first.get("input", ""))[:SHOWN]
         value = "" if "nt_" in value else value  # a token, perhaps
-        refusal = AccessError(422, name, value, f"is not valid: {first['msg']}", remedy="see /openapi.json")
-        return JSONResponse(as_dict(refusal) | {"code": "NT-100", "error": "ParameterError"}, 422)
+        fault = AccessError(422, name, value, f"is not valid: {first['msg']}", remedy="see /openapi.json")
+        return await refusal(request, as_dict(fault) | {"code": "NT-100", "error": "ParameterError"}, 422)
 
-    async def elsewhere(_: Request, error: Exception) -> Response:
-        if not isinstance(error, HTTPException):
-            raise error
+    @app.exception_handler(HTTPException)
+    async def elsewhere(request: Request, error: HTTPException) -> Response:
         rule = {404: "has an unknown address", 405: "has a refused method"}.get(error.status_code, "is refused")
-        refusal = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
-        return JSONResponse(as_dict(refusal), error.status_code, dict(error.headers or {}))
-
-    app.add_exception_handler(NeartwinError, refused)
-    app.add_exception_handler(RequestValidationError, unreadable)
-    app.add_exception_handler(HTTPException, elsewhere)
+        fault = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
+        return await refusal(request, as_dict(fault), error.status_code, error.headers)

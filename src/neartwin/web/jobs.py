@@ -10,7 +10,6 @@ import json
 import secrets
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -22,8 +21,6 @@ from neartwin.web.store import Store
 from neartwin.web.workers import Workers, lost
 
 Json = dict[str, Any]
-_MOST_JOBS = 2_000  # that are remembered where the oldest is done; the ledger keeps their answers
-_FINISHED_SECONDS = 3600
 _SILENT_SECONDS = 30  # after which a job of another process is lost with it
 _POLL_SECONDS = 0.2
 
@@ -37,7 +34,6 @@ class Job:
         owner: The analyst who asked.
         state: "queued", "running" or "done".
         outcome: The worker's outcome, once the job is done: a refusal, or the place of the answer in the ledger.
-        ended: The monotonic time of its end, in seconds.
         future: The worker's future, or None for a job of another process.
         place: The owner, the data set and the request's key.
         asked: The digest of the request, or "" without a key.
@@ -48,7 +44,6 @@ class Job:
     owner: str
     state: str = "queued"
     outcome: Json = field(default_factory=dict)
-    ended: float = 0.0
     future: "Future[Json] | None" = None
     place: tuple[str, str, str] = ("", "", "")
     asked: str = ""
@@ -56,7 +51,7 @@ class Job:
 
 
 class Jobs:
-    """The jobs of this process, and those that others share. The ledger keeps their answers."""
+    """The jobs that this process runs, and those that are shared. The ledger keeps their answers."""
 
     def __init__(self, workers: Workers, store: Store, *, seconds: float) -> None:
         """Start without jobs.
@@ -67,7 +62,7 @@ class Jobs:
             seconds: The longest run of a release.
         """
         self._workers, self._store, self._seconds = workers, store, seconds
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._jobs: dict[str, Job] = {}
         self._keyed: dict[tuple[str, str, str], Job] = {}  # those under way, by place
         self._lock = threading.Lock()
 
@@ -81,7 +76,6 @@ class Jobs:
         asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if key else ""
         place = (owner, str(task["dataset"]), key)
         with self._lock:
-            self._forget()
             if key and (known := self._keyed.get(place)) is not None:
                 if known.asked != asked:
                     rule = "belongs to another request that is under way"
@@ -115,7 +109,7 @@ class Jobs:
             job = Job(identity, row[0], "done" if outcome else "queued", outcome, shared=True)
         if job is None or job.owner != owner:
             remedy = "ask the question again: an answer that was paid for costs nothing"
-            rule = "is not one of your jobs, or ended more than an hour ago"
+            rule = "is none of your jobs under way, and none that was followed in the last hour"
             raise AccessError(404, "job", identity, rule, remedy=remedy)
         return job
 
@@ -131,7 +125,7 @@ class Jobs:
     def say_alive(self) -> None:
         """Say that the shared jobs of this process are alive."""
         with self._lock:
-            running = [job.id for job in self._jobs.values() if job.shared and job.state != "done"]
+            running = [job.id for job in self._jobs.values() if job.shared]
         if running:
             self._store.touch_jobs(running)
 
@@ -149,19 +143,11 @@ class Jobs:
         return job
 
     def _end(self, job: Job, outcome: Json) -> None:
-        job.outcome, job.ended = outcome, time.monotonic()
+        job.outcome = outcome
         job.state = "done"
-        with self._lock:
-            self._keyed.pop(job.place, None)
         if job.shared:
             with contextlib.suppress(NeartwinError):  # the ledger keeps the answer all the same
                 self._store.end_job(job.id, json.dumps(outcome))
-
-    def _forget(self) -> None:
-        """Forget the finished jobs that began before all others, where they are too many or too old."""
-        while self._jobs:
-            first = next(iter(self._jobs.values()))
-            young = time.monotonic() - first.ended < _FINISHED_SECONDS and len(self._jobs) <= _MOST_JOBS
-            if first.state != "done" or young:
-                return
-            del self._jobs[first.id]
+        with self._lock:
+            self._keyed.pop(job.place, None)
+            del self._jobs[job.id]

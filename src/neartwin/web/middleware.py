@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import AccessError
@@ -85,34 +84,11 @@ class Watch:
                 traced.set_attributes({"http.route": route, "http.response.status_code": answered})
 
 
-class UnexpectedErrors:
-    """Turns an unexpected exception into one uniform answer. The log gets its type, never its text."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap an application."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
-        started = False
-
-        async def watched(message: Message) -> None:
-            nonlocal started
-            started = started or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watched)
-        except Exception as fault:  # noqa: BLE001 - whatever it is, its text may hold a value
-            _LOG.error("a request failed: %s", type(fault).__name__)
-            if scope["type"] == "http" and not started:
-                await JSONResponse(UnexpectedError().as_dict(), 500)(scope, receive, send)
-
-
-class RequestLimit:
+class Guard:
     """Refuses what `Authenticator.check` refuses, and a body above a size, before they cost anything.
 
-    A body is refused at once where the request says its size, else while it is read. The connection ends with a refusal.
+    A body is refused at once where the request says its size, else while it is read. The connection ends with a refusal. An
+    unexpected exception becomes one uniform answer: the log gets its type, never its text.
     """
 
     def __init__(self, app: ASGIApp, *, most: int, seconds: float) -> None:
@@ -130,21 +106,33 @@ class RequestLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        try:
-            authenticator, address = scope["app"].state.service.authenticator, (scope["client"] or [""])[0]
-            if authenticator.check(address, scope["method"], Request(scope).headers):
-                authenticator.strangers.take(address)
-            body = await self._body(scope, receive)
-        except AccessError as fault:
-            await JSONResponse(fault.as_dict(), fault.status, {"Connection": "close"})(scope, receive, send)
-            return
-        waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        state, started = scope["app"].state, False
+        waiting: list[Message] = []
 
         async def again() -> Message:
             return waiting.pop() if waiting else await receive()
 
-        if body is not None:
-            await self._app(scope, again, send)
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            authenticator, address = state.service.authenticator, (scope["client"] or [""])[0]
+            if authenticator.check(address, scope["method"], Request(scope).headers):
+                authenticator.rates.take("address", address)
+            if (body := await self._body(scope, receive)) is not None:
+                waiting.append({"type": "http.request", "body": body, "more_body": False})
+                await self._app(scope, again, watched)
+        except AccessError as fault:
+            answer = await state.refusal(Request(scope), fault.as_dict(), fault.status, {"Connection": "close"})
+        except Exception as fault:  # noqa: BLE001 - whatever it is, its text may hold a value
+            _LOG.error("a request failed: %s", type(fault).__name__)
+            answer = await state.refusal(Request(scope), UnexpectedError().as_dict(), 500)
+        else:
+            return
+        if not started:
+            await answer(scope, receive, send)
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
         """The body, or None where the sender went away."""

@@ -84,10 +84,9 @@ def _stored(proposal: Proposal | SeriesProposal) -> int | None:
 
 
 def _written_question(proposal: Proposal | SeriesProposal, tables: Others) -> Json:
-    if isinstance(proposal, Proposal):
-        return {"question": form_of(proposal.plan.query, tables)}
-    forms = [form_of(part.query, tables) for part in proposal.plan.parts]
-    return {"question": forms[0], "questions": forms}
+    plans = [proposal.plan] if isinstance(proposal, Proposal) else proposal.plan.parts
+    forms = [form_of(plan.query, tables) for plan in plans]
+    return {"question": forms[0]} | ({"questions": forms} if len(forms) > 1 else {})
 
 
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:

@@ -207,12 +207,12 @@ def currencies(guarantee: Guarantee) -> dict[str, Any]:
     return {
         "pure": above(promise.epsilon) if isinstance(promise, Pure) else NONE,
         "approximate": [{"delta": delta, "epsilon": _epsilon(guarantee, delta)} for delta in DELTAS],
-        "zcdp": _priced(promise, prices.by_rho, "rho", "rho"),
+        "zcdp": priced(promise, prices.by_rho, "rho", "rho"),
         "renyi": [
-            {"order": str(order)} | _priced(promise, prices.by_order(Fraction(order)), "renyi", "epsilon")
+            {"order": str(order)} | priced(promise, prices.by_order(Fraction(order)), "renyi", "epsilon")
             for order in ORDERS
         ],
-        "gdp": _priced(promise, prices.by_mu, "mu_squared", "mu"),
+        "gdp": priced(promise, prices.by_mu, "mu_squared", "mu"),
         "advantage": above(guarantee.advantage),
         "best_guess_from_one_half": above(guarantee.best_guess),
     }
@@ -249,8 +249,18 @@ def _epsilon(guarantee: Guarantee, delta: str) -> str:
         return NONE
 
 
-def _priced(promise: Budget, rule: Any, pool: str, name: str) -> dict[str, str]:
-    """The price of the promise under a rule, with mu as a root rounded up."""
+def priced(promise: Budget, rule: Any, pool: str, name: str) -> dict[str, str]:
+    """The price of a promise under a rule, as decimals that are rounded up.
+
+    Args:
+        promise: The promise.
+        rule: A function of `accounting.prices`.
+        pool: The rule's pool. The amount of "mu_squared" is its root.
+        name: The name of the amount.
+
+    Returns:
+        The amount and its delta, by name; `NONE` where there is no theorem or the loss is beyond all currencies.
+    """
     try:
         owed = rule(promise)
     except (PrivacyError, ParameterError):  # no theorem, or a loss beyond all currencies

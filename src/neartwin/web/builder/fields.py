@@ -2,6 +2,7 @@
 
 import datetime as dt
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -271,8 +272,6 @@ def start(dataset: Dataset, groupable: list[str], rule: str) -> AskFields:
 def _edge(text: str) -> Edge:
     written = text.strip()
     for kind in (dt.date, dt.datetime):
-        try:
+        with suppress(ValueError):
             return kind.fromisoformat(written)
-        except ValueError:
-            continue
     return written

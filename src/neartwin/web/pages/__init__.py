@@ -16,10 +16,10 @@
 from fastapi import APIRouter
 
 from neartwin.web.pages import admin, answers, ask, dashboard, datasets, policy, register, requests, signin
-from neartwin.web.pages.layout import RefusalPages
+from neartwin.web.pages.layout import refusal
 
 router = APIRouter()
 for _part in (signin, datasets, ask, answers, dashboard, requests, admin, policy, register):
     router.include_router(_part.router)
 
-__all__ = ["RefusalPages", "router"]
+__all__ = ["refusal", "router"]

@@ -20,7 +20,7 @@ from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, page
 from neartwin.web.routes import datasets as routes
 from neartwin.web.routes.datasets import Named
-from neartwin.web.schemas import Target
+from neartwin.web.schemas import Raise, Target
 from neartwin.web.service import Running
 
 router = APIRouter()
@@ -59,8 +59,8 @@ def cap(name: Named, caller: Curator, running: Running, sent: Form) -> Response:
     target, reason = first(sent, "target"), first(sent, "reason")
     if not reason:
         raise ParameterError("reason", reason, "must be given", remedy="write why; the ledger keeps the reason")
-    population = running.directory.dataset(name).name
-    running.directory.books.raise_cap(population, budget_in(target, "budget"), reason, by=caller.name)
+    wish = Raise(target=dict(parts_of(budget_in(target, "budget"))), reason=reason)
+    routes.raise_cap(name, wish, caller, running)
     return RedirectResponse(address("data", name, "office"), 303)
 
 

@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import BudgetError, NeartwinError
-from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
+from neartwin.tables.types import NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Asker, Caller, Form
 from neartwin.web.builder import fields, options
 from neartwin.web.builder.sql import named, sql
@@ -25,7 +25,7 @@ from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, host, page, short
-from neartwin.web.routes.datasets import Named, payable, visible
+from neartwin.web.routes.datasets import Named, payable, usable, visible
 from neartwin.web.routes.questions import fits, task_of
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
@@ -154,14 +154,13 @@ async def _release(
 def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:
     dataset, rule = visible(running.directory, name, caller)
     schema = running.directory.rows(dataset).table.schema
-    usable = [column for column in schema if rule is None or rule.columns is None or column in rule.columns]
-    others = {column: schema[column] for column in usable if column != dataset.unit}
-    grouped = None if rule is None else rule.group_columns
+    groupable = {one["name"]: one["groupable"] for one in usable(schema, dataset, rule)}
+    others = [column for column in groupable if column != dataset.unit]
     return dataset, {
-        "usable": usable,
-        "groupable": [one for one, kind in others.items() if kind in GROUPABLE and (grouped is None or one in grouped)],
-        "numeric": [one for one, kind in others.items() if kind in NUMERIC],
-        "dated": [one for one, kind in others.items() if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}],
+        "usable": list(groupable),
+        "groupable": [one for one in others if groupable[one]],
+        "numeric": [one for one in others if schema[one] in NUMERIC],
+        "dated": [one for one in others if schema[one] in {ColumnType.DATE, ColumnType.TIMESTAMP}],
     }
 
 

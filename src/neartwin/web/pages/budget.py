@@ -14,9 +14,8 @@ from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.accounting.filters import Filter
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import FloatArray, root_above
-from neartwin.releases.certificates.document import NONE, above, curve
+from neartwin.exact import FloatArray
+from neartwin.releases.certificates.document import NONE, above, curve, priced
 from neartwin.report.figures import tradeoff_chart
 from neartwin.report.svg import BLIND, Drawing, Line, dial
 from neartwin.web.pages.layout import digits_up, percent_up
@@ -87,14 +86,10 @@ def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
     if isinstance(promised, Pure):
         epsilon = above(promised.epsilon)
     else:
-        converted = Fraction(guarantee.whole().epsilon(delta).upper) if guarantee.delta < delta else None
-        own = promised.epsilon if isinstance(promised, Approx) and promised.delta <= delta else None
-        known = [one for one in (converted, own) if one is not None]
+        known = [Fraction(guarantee.whole().epsilon(delta).upper)] if guarantee.delta < delta else []
+        known += [promised.epsilon] if isinstance(promised, Approx) and promised.delta <= delta else []
         epsilon = above(min(known)) if known else NONE
-    try:
-        mu = above(root_above(prices.by_mu(promised)["mu_squared"])) if any(_amounts(promised)) else "0"
-    except (PrivacyError, ParameterError):  # the kind has no mu, or epsilon is above 700
-        mu = NONE
+    mu = priced(promised, prices.by_mu, "mu_squared", "mu")["mu"] if any(_amounts(promised)) else "0"
     return digits_up(epsilon), digits_up(mu), percent_up(guarantee.best_guess) if any(_amounts(promised)) else "50 %"
 
 

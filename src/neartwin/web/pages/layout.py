@@ -16,8 +16,7 @@ from urllib.parse import quote
 from fastapi import Query, Request
 from jinja2 import Environment
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse, RedirectResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from neartwin.errors import NeartwinError
 from neartwin.report.page import templates
@@ -29,43 +28,27 @@ _STATIC = Path(__file__).parent.parent / "static"
 _PROGRAMS = ("/v1/", "/mcp", "/static/", "/openapi.json", "/healthz", "/readyz", "/metrics")
 
 
-class RefusalPages:
-    """Shows every refusal outside the interfaces of programs as a page, with its navigation and a way out.
+async def refusal(
+    request: Request, fault: dict[str, str], status: int, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A refusal: data for programs, and a page with its navigation and a way out for browsers.
 
-    A caller without a session is sent to the sign-in page.
+    A browser without a session is sent to the sign-in page.
+
+    Args:
+        request: The refused request.
+        fault: The error as data.
+        status: The HTTP status.
+        headers: More headers of the answer.
     """
-
-    def __init__(self, app: ASGIApp) -> None:
-        """Wrap an application."""
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, and put a page in the place of a refusal."""
-        if scope["type"] != "http" or scope["path"].startswith(_PROGRAMS):
-            await self._app(scope, receive, send)
-            return
-        status, closes, body = 0, False, b""
-
-        async def watched(message: Message) -> None:
-            nonlocal status, closes, body
-            if message["type"] == "http.response.start":
-                json_sent = (b"content-type", b"application/json") in message["headers"]
-                closes = (b"connection", b"close") in message["headers"]
-                status = message["status"] if json_sent and message["status"] >= 400 else 0
-            if not status:
-                await send(message)
-            elif message["type"] == "http.response.body":
-                body += message.get("body", b"")
-                if not message.get("more_body"):
-                    answer = await run_in_threadpool(_refusal, Request(scope), status, json.loads(body))
-                    if closes:
-                        answer.headers["Connection"] = "close"
-                    await answer(scope, receive, send)
-
-        await self._app(scope, receive, watched)
+    if request.scope["path"].startswith(_PROGRAMS):
+        return JSONResponse(fault, status, headers)
+    answer = await run_in_threadpool(_refusal_page, request, fault, status)
+    answer.headers.update(headers or {})
+    return answer
 
 
-def _refusal(request: Request, status: int, fault: dict[str, str]) -> Response:
+def _refusal_page(request: Request, fault: dict[str, str], status: int) -> Response:
     if status == 401:
         return to_signin(request)
     caller = None

@@ -128,7 +128,6 @@ def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[
 def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Rule | None) -> schemas.DatasetAnswer:
     account = directory.books.account(dataset.name)
     now = account.filter
-    facts = _facts(directory, dataset, rule)
     return schemas.DatasetAnswer.model_validate(
         {
             "name": dataset.name,
@@ -142,7 +141,7 @@ def _answer(directory: DataDirectory, dataset: Dataset, caller: Caller, rule: Ru
             "promise": str(now.promise(now.caps)),
             "allowed": None if rule is None else rule.as_dict(),
         }
-        | facts
+        | _facts(directory, dataset, rule)
     )
 
 
@@ -150,7 +149,7 @@ def _facts(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> dic
     """The columns and tables. A data set that cannot be read has none, and says so: others are listed all the same."""
     try:
         schema = directory.rows(dataset).table.schema
-        return {"columns": _columns(schema, dataset, rule), "tables": _tables(directory, dataset, rule)}
+        return {"columns": usable(schema, dataset, rule), "tables": _tables(directory, dataset, rule)}
     except AccessError as refusal:
         return {"columns": [], "fault": str(refusal)}
 
@@ -161,14 +160,21 @@ def _tables(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> li
     return [
         {"name": table.name, "kind": table.kind, "unit": table.unit, "on": dict(table.on), "columns": columns}
         for table in dataset.tables
-        if (columns := _columns(schema_of(opened[table.name]), table, rule, f"{table.name}."))
+        if (columns := usable(schema_of(opened[table.name]), table, rule, f"{table.name}."))
     ]
 
 
-def _columns(
+def usable(
     schema: Mapping[str, ColumnType], table: Dataset | JoinableTable, rule: Rule | None, prefix: str = ""
 ) -> list[dict[str, Any]]:
-    """The columns that a rule lets the caller use. prefix: of their names in the rule."""
+    """The columns that a rule lets the caller use.
+
+    Args:
+        schema: The columns of the table.
+        table: The table.
+        rule: The rule, or None for all columns.
+        prefix: The prefix of their names in the rule.
+    """
     allowed = None if rule is None else rule.columns
     grouped = None if rule is None else rule.group_columns
     return [

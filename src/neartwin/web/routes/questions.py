@@ -93,8 +93,7 @@ async def _state(job: Job, wait: float, running: Running) -> Response:
 def _stored(running: Running, done: dict[str, Any]) -> dict[str, Any]:
     document = running.directory.books.account(done["dataset"]).answer(done["position"]).document
     first, *more = parts_in(document)
-    body = {"position": done["position"], "release": first}
-    return body | ({"releases": [first, *more]} if more else {})
+    return {"position": done["position"], "release": first} | ({"releases": [first, *more]} if more else {})
 
 
 def as_json(body: dict[str, Any], status: int = 200) -> Response:

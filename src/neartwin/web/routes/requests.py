@@ -49,7 +49,7 @@ def request(name: Named, wish: schemas.BudgetWish, caller: Analyst, running: Run
     if all(amount <= part.caps[pool] for pool, amount in asked.items()):
         raise ParameterError("in all", str(target), "must be more than the present allotment", remedy="ask for more")
     reason = text(reason=wish.reason, at_least=1, at_most=1_000)
-    running.authenticator.records.take(caller.name)
+    running.authenticator.rates.take("records", caller.name)
     body = {"dataset": name, "holder": holder, "target": decimals(target), "reason": reason}
     directory.store.request(caller.name, "request", body)
     return requests(name, caller, running)

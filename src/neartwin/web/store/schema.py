@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from neartwin.errors import LedgerError
 from neartwin.ledger.store.schema import stamp
 
-HEAD = "0004"  # the version of these tables
+HEAD = "0005"  # the version of these tables
 VERSIONS = "neartwin_service_version"
 
 tables = sa.MetaData()
@@ -72,6 +72,15 @@ saved = sa.Table(
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("fields", sa.Text, nullable=False),  # of the question page, as JSON
     sa.Column("created", sa.Text, nullable=False),
+)
+
+rate = sa.Table(
+    "neartwin_rate",
+    tables,
+    sa.Column("caller", sa.Text, primary_key=True),  # after the name of a limit
+    sa.Column(
+        "full_at", sa.Double, nullable=False
+    ),  # when the caller's bucket is full, in the database's seconds since 1970
 )
 
 

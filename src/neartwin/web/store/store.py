@@ -7,7 +7,7 @@ The transaction of a curator's act also chains the act into the ledger's records
 import json
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -29,6 +29,14 @@ from neartwin.web.tokens import Token
 # what every request asks
 _DATASET = Statement(sa.select(schema.dataset.c.body).where(schema.dataset.c.name == sa.bindparam("its_name")))
 _TOKEN = Statement(sa.select(schema.token).where(schema.token.c.id == sa.bindparam("its_id")))
+_NOW = {  # of the database, whose clock all hosts share
+    "sqlite": "(julianday('now') - 2440587.5) * 86400",
+    "postgresql": "CAST(extract(epoch FROM now()) AS double precision)",
+}
+_DELAY = (
+    "INSERT INTO neartwin_rate VALUES (:caller, {now} + :seconds) "
+    "ON CONFLICT (caller) DO UPDATE SET full_at = neartwin_rate.full_at + :seconds"
+)
 _JOB_SECONDS = 3600  # that a job is remembered
 _SESSIONS = 20  # of one token at a time; a new one ends the oldest
 
@@ -239,6 +247,28 @@ class Store:
         with self._database.connection(writes=False) as connection:
             row = connection.execute(sa.select(schema.job).where(schema.job.c.id == identity)).one_or_none()
         return None if row is None else (row.owner, row.outcome, time.time() - row.seen)
+
+    def delay_rates(self, delays: Mapping[str, float]) -> dict[str, Any]:
+        """Put off the times at which buckets of requests are full.
+
+        Args:
+            delays: The seconds to add, by caller.
+
+        Returns:
+            The seconds until each bucket is full, of all that are not.
+        """
+        table = schema.rate
+        with self._database.connection(writes=bool(delays), durable=False) as connection:
+            now = _NOW[connection.dialect.name]
+            clock: sa.ColumnElement[float] = sa.literal_column(now, sa.Double)
+            if delays:
+                if connection.dialect.name == "postgresql":  # where two at once could wait for each other's rows
+                    connection.exec_driver_sql("LOCK TABLE neartwin_rate IN EXCLUSIVE MODE")
+                connection.execute(sa.delete(table).where(table.c.full_at <= clock))
+                rows = [{"caller": who, "seconds": seconds} for who, seconds in delays.items()]
+                connection.execute(sa.text(_DELAY.format(now=now)), rows)
+            left = sa.select(table.c.caller, table.c.full_at - clock).where(table.c.full_at > clock)
+            return {who: float(seconds) for who, seconds in connection.execute(left)}
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
