@@ -5,7 +5,7 @@ Each check takes exactly one keyword. Its name is the name in the message.
 
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from importlib import import_module
 from numbers import Integral, Rational, Real
@@ -246,10 +246,11 @@ def needed(extra: str, *modules: str) -> list[Any]:
         raise ParameterError("extra", extra, "is not installed", remedy=f"pip install 'neartwin[{extra}]'") from None
 
 
-def writable(**named: str | PathLike[str]) -> Path:
-    """A file that can be written: its folder is there, and it is no folder itself.
+def writable(*, endings: Sequence[str] = (), **named: str | PathLike[str]) -> Path:
+    """A file that can be written: its folder is there, it is no folder itself, and its format has its package.
 
     Args:
+        endings: The endings of the formats; () for any.
         named: The path, by the name of its parameter.
 
     Returns:
@@ -264,6 +265,11 @@ def writable(**named: str | PathLike[str]) -> Path:
     """
     ((name, given),) = named.items()
     path = Path(given)
+    if endings and path.suffix.lower() not in endings:
+        remedy = f"write {str(path.with_suffix('.csv' if '.csv' in endings else endings[0]))!r}"
+        raise ParameterError(name, str(given), f"must end in {', '.join(endings)}", remedy=remedy)
+    if path.suffix.lower() == ".xlsx":
+        needed("excel", "openpyxl")
     if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
         raise ParameterError(name, str(given), "must lie in a writable folder", remedy=f"write {path.name!r}")
     return path

@@ -3,26 +3,24 @@
 Examples of the syntax: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from neartwin.accounting.budgets import budget_in
+from neartwin.checks import writable
 from neartwin.errors import ParameterError
 from neartwin.planning.limits import Limits, known_names
 from neartwin.queries.groups import Grouping, date, date_part
+from neartwin.releases.release import FORMATS
 from neartwin.tables.table import ROW, RowUnit
 from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import KINDS, JoinableTable, bounds_in, keys_in, pairs
 
 T = TypeVar("T")
-_ENDINGS = (".html", ".json", ".csv", ".parquet", ".xlsx")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -56,14 +54,11 @@ def together(*options: Decorator) -> Decorator:
 
 def _writable(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
     """The file of a release, before anything is paid."""
-    path = Path(place or "release.csv")
-    if path.suffix not in _ENDINGS:
-        raise click.BadParameter(f"{place!r} must end in {', '.join(_ENDINGS)}; write {path.with_suffix('.csv')}")
-    if place and not os.access(path.absolute().parent, os.W_OK):
-        raise click.BadParameter(f"the folder of {place!r} is not there, or cannot be written to; write {path.name}")
-    if path.suffix == ".xlsx" and find_spec("openpyxl") is None:
-        install = "pip install 'neartwin[excel]'"
-        raise click.BadParameter(f"{place!r} needs openpyxl: {install}; or write {path.with_suffix('.csv')}")
+    if place is not None:
+        try:
+            writable(endings=FORMATS, out=place)
+        except ParameterError as fault:
+            raise click.BadParameter(str(fault)) from None
     return place
 
 

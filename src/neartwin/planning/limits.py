@@ -8,7 +8,7 @@ from typing import Any, Self
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.interactive import explained_call, suggested
+from neartwin.interactive import argument, explained_call
 from neartwin.statistics.clipping import check_share
 
 
@@ -163,7 +163,7 @@ class Limits:
         for word, value in form.items():
             name = word.strip().replace("-", "_")
             if name not in known:
-                near = suggested(name, known_names()) or "rows"
+                near = argument(name, known_names())[0] or "rows"
                 raise ParameterError(
                     "limits", word, f"must name {', '.join(known_names())}", remedy=f"write {near}={value}"
                 )

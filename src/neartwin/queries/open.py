@@ -172,6 +172,9 @@ def _within(opened: Table, period: Grouping) -> Table:
 def _check(opened: Table) -> None:
     given: Mapping[str, Any] = opened.columns
     for column, bounds in given.items():
+        if (held := opened.has(column, "columns")) in {ColumnType.DATE, ColumnType.TIMESTAMP}:
+            line = f"leave it out, and write nt.median({column!r}), or MEDIAN({column})"
+            raise SchemaError(f"columns: {column!r} is {held}, and days need no bounds; {line}")
         if not isinstance(bounds, Bounds):
             ends = ", ".join(map(str, bounds)) if isinstance(bounds, tuple | list) else "LOW, HIGH"
             remedy = f"write columns={{{column!r}: nt.bounds({ends})}}"

@@ -28,6 +28,7 @@ from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.types import ColumnType, Key
 
 MOST_LINES = 60  # the most groups that the text shows
+FORMATS = (".html", ".json", ".csv", ".parquet", ".xlsx")
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
 
 
@@ -290,8 +291,8 @@ class Release(StatisticsTable):
         Raises:
             ParameterError: The ending is another one, or the file cannot be written.
         """
-        target = writable(path=path)
-        match target.suffix:
+        target = writable(endings=FORMATS, path=path)
+        match target.suffix.lower():
             case ".json":
                 target.write_text(self.to_json(), encoding="utf-8")
             case ".csv":
@@ -304,13 +305,8 @@ class Release(StatisticsTable):
                 pq.write_table(self.to_arrow().replace_schema_metadata(metadata), target)
             case ".xlsx":
                 _write_excel(target, self)
-            case ".html":
-                raise ParameterError("path", str(path), "is a page", remedy=f"write nt.save(release, {str(path)!r})")
             case _:
-                remedy = f"write {str(target.with_suffix('.csv'))!r}"
-                raise ParameterError(
-                    "path", str(path), "must end in .json, .csv, .parquet, .xlsx or .html", remedy=remedy
-                )
+                raise ParameterError("path", str(path), "is a page", remedy=f"write nt.save(release, {str(path)!r})")
         return target
 
     def lines(self, most: int | None = None) -> list[list[str]]:

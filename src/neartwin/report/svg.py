@@ -17,7 +17,6 @@ from typing import Literal
 import numpy as np
 
 from neartwin.checks import needed, writable
-from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 
 LineStyle = Literal["solid", "dashed", "dotted", "faint", "area", "dots"]
@@ -87,17 +86,15 @@ class Drawing:
         Raises:
             ParameterError: The ending is unknown, the extra is missing, or the file cannot be written.
         """
-        target = writable(path=path)
+        target = writable(endings=(".svg", ".png", ".pdf"), path=path)
         text = self._repr_svg_()
         match target.suffix.lower():
             case ".svg":
                 target.write_text(text, encoding="utf-8")
             case ".png":
                 needed("plots", "cairosvg")[0].svg2png(bytestring=text.encode(), write_to=str(target), scale=2)
-            case ".pdf":
-                needed("plots", "cairosvg")[0].svg2pdf(bytestring=text.encode(), write_to=str(target))
             case _:
-                raise ParameterError("path", str(path), "must end in .svg, .png or .pdf")
+                needed("plots", "cairosvg")[0].svg2pdf(bytestring=text.encode(), write_to=str(target))
         return target
 
 
