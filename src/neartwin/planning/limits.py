@@ -8,10 +8,11 @@ from typing import Any, Self
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.interactive import argument, explained_call
+from neartwin.interactive import argument, explained_call, shown_as_text
 from neartwin.statistics.clipping import check_share
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateLimit:
     """A limit that the plan chooses privately.
@@ -25,6 +26,11 @@ class PrivateLimit:
     at_most: int
     share: Fraction | None
     groups: int | None
+
+    def __str__(self) -> str:
+        more = {"share": self.share and str(self.share), "groups": self.groups}
+        parts = [str(self.at_most), *(f"{name}={value!r}" for name, value in more.items() if value is not None)]
+        return f"nt.private_limit({', '.join(parts)})"
 
 
 def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: int | None = None) -> PrivateLimit:
@@ -47,7 +53,7 @@ def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: 
         ParameterError: An argument is out of bounds.
 
     >>> private_limit(256, share="1/4")
-    PrivateLimit(at_most=256, share=Fraction(1, 4), groups=None)
+    nt.private_limit(256, share='1/4')
     """
     integer(at_least=1, at_most=at_most)
     part = None if share is None else check_share(share)

@@ -57,6 +57,9 @@ class Drawing:
     height: float
     parts: Sequence[str]
 
+    def __repr__(self) -> str:
+        return f"<Drawing of {self.title}>"
+
     def __html__(self) -> str:
         """The chart as an element of a page, which paints it."""
         own = escape(f"{self.name}-title", quote=True)

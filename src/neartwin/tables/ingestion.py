@@ -307,7 +307,8 @@ def _by_blocks(
     casts = ", ".join(f"{_lenient(name, kind)} AS {identifier(name)}" for name, kind in columns.items())
     nothing = pa.table(dict.fromkeys(columns, pa.array([], pa.string())))
     schema = connection.from_arrow(nothing).project(casts).to_arrow_table().schema
-    with pq.ParquetWriter(copy, schema) as writer:
+    texts_alone = [name for name, kind in columns.items() if kind is ColumnType.TEXT]
+    with pq.ParquetWriter(copy, schema, use_dictionary=texts_alone) as writer:
         for file in files:
             name = Path(file.path).name
             for numbers, in_order, others in _to_the_end(file):
@@ -320,7 +321,9 @@ def _by_blocks(
                     array, wrong = texts_of([found[place] for _, found in kept])
                     array = pa.chunked_array([*in_order[place], array])
                     array = array.take(order) if kept else array
-                    texts[column] = pc.if_else(pc.is_in(array, pa.array(null, pa.string())), None, array)
+                    texts[column] = (
+                        pc.if_else(pc.is_in(array, pa.array(null, pa.string())), None, array) if null else array
+                    )
                     faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
                 given, at = pa.table(texts), at[order]
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
@@ -428,6 +431,8 @@ def _unfit(array: Any, name: str, kind: ColumnType) -> list[tuple[int, str]]:
 
 
 def _lost(texts: Any, typed: Any, kind: ColumnType) -> list[tuple[int, str]]:
+    if texts.null_count == typed.null_count:  # as NULL stays NULL
+        return []
     lost = pc.and_(pc.is_valid(texts), pc.is_null(typed))
     shown = zip(pc.indices_nonzero(lost).to_pylist(), texts.filter(lost).to_pylist(), strict=True)
     return [(place, f"is {_short(text)}, and no {kind}") for place, text in shown]

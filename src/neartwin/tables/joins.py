@@ -9,7 +9,7 @@ from typing import Any, assert_never
 
 from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.interactive import instead
+from neartwin.interactive import instead, shown_as_text
 from neartwin.tables.ingestion import Terms
 from neartwin.tables.postgres import PostgresTable, check_declared
 from neartwin.tables.sources import (
@@ -27,6 +27,7 @@ from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType, has_column
 On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherTable:
     """A table without a unit column, to be joined to one that has it. It holds no rows.
@@ -48,6 +49,10 @@ class OtherTable:
     declared: frozenset[str]
     columns: Mapping[str, Bounds]
     owner: Owner | None = None
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.schema.items())
+        return f"<Table {self.name!r} of {'public rows' if self.owner is None else self.kind}: {columns}>"
 
 
 def public_table(
