@@ -6,7 +6,7 @@ caller's own arguments, and name variables as the README does: rows, query, acco
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, partialmethod, wraps
 from html import escape
@@ -134,13 +134,12 @@ def explained_call(function: Callable[P, R], name: str) -> Callable[P, R]:
     return call
 
 
-def argument(name: str, known: Iterable[str]) -> tuple[str, str]:
+def argument(name: str, known: Collection[str]) -> tuple[str, str]:
     """The argument that a caller means by a name, and its text with {0} for the value; empty if none is near.
 
     >>> argument("max_rows", ["max_groups", "rows"])
     ('rows', '{0}')
     """
-    known = list(known)
     for template in (f"{name}={{0}}", *_habits()["arguments"].get(name, ()), f"{suggested(name, known)}={{0}}"):
         key, _, text = template.partition("=")
         if key in known:

@@ -70,8 +70,8 @@ def test_values_show_as_text_in_a_shell_and_a_notebook(release):
     assert guarantee._repr_html_() == f"<pre>{guarantee}</pre>"
     towns = nt.public_table(pa.table({"town": ["Ulm"]}), name="towns")
     for value, text in (
-        (release.provenance, "snapshot"), (release.statistics[0], "± "), (towns, "'towns' of public rows: town text"),
-        (nt.private_limit(9, share="1/4"), "nt.private_limit(9, share='1/4')"),
+        (release.provenance, "snapshot"), (release.statistics[0], "of 24 groups: "), (towns, "'towns' of public rows: town text"),
+        (nt.private_limit(9, share="1/4"), "nt.private_limit(at_most=9, share='1/4')"),
     ):  # fmt: skip
         assert f"{type(value).__name__}(" not in repr(value)
         assert text in repr(value)

@@ -75,13 +75,12 @@ def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_j
 def export(*, ledger: str, position: int, out: str, signing_key: str | None, part: int) -> None:
     """Write a certificate to a file: .json or .html."""
     issued, target = _issued(ledger, position, signing_key, part), writable(endings=(".json", ".html"), out=out)
-    match target.suffix.lower():
-        case ".json":
-            issued.save(target)
-        case _:
-            from neartwin.report.certificate import page
+    if target.suffix.lower() == ".json":
+        issued.save(target)
+    else:
+        from neartwin.report.certificate import page
 
-            target.write_text(page(issued), encoding="utf-8")
+        target.write_text(page(issued), encoding="utf-8")
     stderr.print(f"wrote {target}", markup=False)
 
 

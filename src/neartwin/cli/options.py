@@ -11,11 +11,9 @@ from typing import Any, TypeVar
 import click
 
 from neartwin.accounting.budgets import budget_in
-from neartwin.checks import writable
 from neartwin.errors import ParameterError
 from neartwin.planning.limits import Limits, known_names
 from neartwin.queries.groups import Grouping, date, date_part
-from neartwin.releases.release import FORMATS
 from neartwin.tables.table import ROW, RowUnit
 from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import KINDS, JoinableTable, bounds_in, keys_in, pairs
@@ -52,21 +50,10 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
-def _writable(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
-    """The file of a release, before anything is paid."""
-    if place is not None:
-        try:
-            writable(endings=FORMATS, out=place)
-        except ParameterError as fault:
-            raise click.BadParameter(str(fault)) from None
-    return place
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 out_option = click.option(
     "--out",
     type=click.Path(dir_okay=False),
-    callback=_writable,
     help="Also write .html, .json, .csv, .parquet or .xlsx.",
 )
 picture_option = click.option(

@@ -27,10 +27,13 @@ class PrivateLimit:
     share: Fraction | None
     groups: int | None
 
+    def as_dict(self) -> dict[str, object]:
+        """The wire form: the arguments of `private_limit`."""
+        return {"at_most": self.at_most, "share": self.share and str(self.share), "groups": self.groups}
+
     def __str__(self) -> str:
-        more = {"share": self.share and str(self.share), "groups": self.groups}
-        parts = [str(self.at_most), *(f"{name}={value!r}" for name, value in more.items() if value is not None)]
-        return f"nt.private_limit({', '.join(parts)})"
+        given = (f"{name}={value!r}" for name, value in self.as_dict().items() if value is not None)
+        return f"nt.private_limit({', '.join(given)})"
 
 
 def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: int | None = None) -> PrivateLimit:
@@ -53,7 +56,7 @@ def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: 
         ParameterError: An argument is out of bounds.
 
     >>> private_limit(256, share="1/4")
-    nt.private_limit(256, share='1/4')
+    nt.private_limit(at_most=256, share='1/4')
     """
     integer(at_least=1, at_most=at_most)
     part = None if share is None else check_share(share)
@@ -219,8 +222,7 @@ def known_names() -> tuple[str, ...]:
 
 def _written(name: str, value: Any) -> object:
     if isinstance(value, PrivateLimit):
-        share = None if value.share is None else str(value.share)
-        return {"at_most": value.at_most, "share": share, "groups": value.groups}
+        return value.as_dict()
     return str(rational(**{name: value})) if name in {"norm", "loss_share"} else value
 
 

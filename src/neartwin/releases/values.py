@@ -9,7 +9,6 @@ from neartwin.errors import ParameterError
 from neartwin.interactive import at_a_prompt, shown_as_text, suggested
 from neartwin.tables.types import ColumnType, Key, of_code
 
-
 _SHOWN = 5
 
 
@@ -50,9 +49,9 @@ class Statistic:
         return [math.inf if low is None or high is None else (high - low) / 2 for low, high in ends]
 
     def __str__(self) -> str:
-        groups = len(self.values)
-        first = [shown(self, place) for place in range(min(groups, _SHOWN))]
-        return f"{self.name} = {self.what} of {groups:,} groups: {', '.join(first)}{', ...' * (groups > _SHOWN)}"
+        first = ", ".join(shown(self, place) for place in range(len(self.values))[:_SHOWN])
+        more = ", ..." * (len(self.values) > _SHOWN)
+        return f"{self.name} = {self.what} of {len(self.values):,} groups: {first}{more}"
 
 
 def shown(statistic: Statistic, place: int) -> str:

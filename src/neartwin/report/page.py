@@ -66,7 +66,9 @@ def plot(release: Release) -> Drawing:
     drawings = charts(release)
     if not drawings:
         raise ParameterError("release", release.group_columns, "has no numbers to draw")
-    return stacked(drawings, f"{release.provenance.population}: {question(release)}", release.headline)
+    others = ", ".join(one.what for one in release.statistics if one.kind is not ColumnType.NUMBER)
+    says = release.headline + f" No number, and not drawn: {others}." * bool(others)
+    return stacked(drawings, f"{release.provenance.population}: {question(release)}", says.strip())
 
 
 def charts(release: Release, *, name: str = "chart") -> list[Drawing]:

@@ -90,14 +90,12 @@ class Drawing:
             ParameterError: The ending is unknown, the extra is missing, or the file cannot be written.
         """
         target = writable(endings=(".svg", ".png", ".pdf"), path=path)
-        text = self._repr_svg_()
-        match target.suffix.lower():
-            case ".svg":
-                target.write_text(text, encoding="utf-8")
-            case ".png":
-                needed("plots", "cairosvg")[0].svg2png(bytestring=text.encode(), write_to=str(target), scale=2)
-            case _:
-                needed("plots", "cairosvg")[0].svg2pdf(bytestring=text.encode(), write_to=str(target))
+        text, format_ = self._repr_svg_(), target.suffix.lower().removeprefix(".")
+        if format_ == "svg":
+            target.write_text(text, encoding="utf-8")
+        else:
+            draw = getattr(needed("plots", "cairosvg")[0], f"svg2{format_}")
+            draw(bytestring=text.encode(), write_to=str(target), scale=2)
         return target
 
 
