@@ -3,8 +3,8 @@
 A release must be answered for both tables of a pair, or both refused before an account can be opened. `tests/engines`
 holds a sample of the same pairs.
 
-On 23 November 2026, on a busy machine, it was stopped after 1,200 of its 5,000 pairs: 1,200 came out alike (1,148 answered,
-52 refused), at 124 ms of CPU a pair. Besides, 150 of 150 pairs of PostgreSQL and 12 of 12 of Spark were answered.
+On 26 November 2026 the slow tests ran 5,000 pairs: 4,400 of files, frames and DuckDB, 560 of PostgreSQL and 40 of Spark. All
+came out alike, and more than nine of ten were answered.
 """
 
 import sys

@@ -5,10 +5,12 @@ Each check takes exactly one keyword. Its name is the name in the message.
 
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from numbers import Integral, Rational, Real
+from operator import le, lt
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,13 +22,18 @@ T = TypeVar("T")
 _LEAST, _MOST = Fraction(1, 10**100), 10**100  # their squares and products are floats
 
 
-def _number(name: str, value: object) -> None:
-    if type(value) is Fraction or type(value) is int:  # the usual case, without a walk through the numeric tower
-        return
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise ParameterError(name, value, "must be a number")
-    if not isinstance(value, Rational) and not math.isfinite(value):
-        raise ParameterError(name, value, "must be finite")
+def _number(named: Mapping[str, N], holds: Callable[[N], bool] | None = None, rule: str = "") -> N:
+    """The one value, a finite real number for which a condition holds."""
+    ((name, value),) = named.items()
+    kind: type = type(value)  # the annotation of the value is a promise, not yet a fact
+    if kind is not Fraction and kind is not int:  # the usual case, without a walk through the numeric tower
+        if kind is bool or not issubclass(kind, Real):
+            raise ParameterError(name, value, "must be a number")
+        if not issubclass(kind, Rational) and not math.isfinite(value):
+            raise ParameterError(name, value, "must be finite")
+    if holds is not None and not holds(value):
+        raise ParameterError(name, value, rule)
+    return value
 
 
 def finite(**named: N) -> N:
@@ -35,9 +42,7 @@ def finite(**named: N) -> N:
     >>> finite(shift=-2.5)
     -2.5
     """
-    ((name, value),) = named.items()
-    _number(name, value)
-    return value
+    return _number(named)
 
 
 def positive(**named: N) -> N:
@@ -47,11 +52,7 @@ def positive(**named: N) -> N:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: scale=0 must be positive
     """
-    ((name, value),) = named.items()
-    _number(name, value)
-    if not value > 0:
-        raise ParameterError(name, value, "must be positive")
-    return value
+    return _number(named, partial(lt, 0), "must be positive")
 
 
 def in_floats(**named: N) -> N:
@@ -95,31 +96,20 @@ def sampling_rate(**named: Fraction) -> Fraction:
 
 def non_negative(**named: N) -> N:
     """A finite number, 0 or above."""
-    ((name, value),) = named.items()
-    _number(name, value)
-    if value < 0:
-        raise ParameterError(name, value, "must not be negative")
-    return value
+    return _number(named, partial(le, 0), "must not be negative")
 
 
 def probability(**named: N) -> N:
     """A number in [0, 1], ends included."""
-    ((name, value),) = named.items()
-    _number(name, value)
-    if not 0 <= value <= 1:
-        raise ParameterError(name, value, "must lie in [0, 1]")
-    return value
+    return _number(named, lambda value: 0 <= value <= 1, "must lie in [0, 1]")
 
 
 def open_probability(**named: N) -> N:
     """A number in (0, 1), ends excluded."""
-    ((name, value),) = named.items()
+    ((_, value),) = named.items()
     if type(value) is Fraction and 0 < value.numerator < value.denominator:  # without Fraction's own comparisons
         return value
-    _number(name, value)
-    if not 0 < value < 1:
-        raise ParameterError(name, value, "must lie strictly between 0 and 1")
-    return value
+    return _number(named, lambda value: 0 < value < 1, "must lie strictly between 0 and 1")
 
 
 def integer(*, at_least: int, **named: int) -> int:
@@ -246,10 +236,11 @@ def needed(extra: str, *modules: str) -> list[Any]:
         raise ParameterError("extra", extra, "is not installed", remedy=f"pip install 'neartwin[{extra}]'") from None
 
 
-def writable(**named: str | PathLike[str]) -> Path:
-    """A file that can be written: its folder is there, and it is no folder itself.
+def writable(*, endings: Sequence[str] = (), **named: str | PathLike[str]) -> Path:
+    """A file that can be written: its folder is there, it is no folder itself, and its format has its package.
 
     Args:
+        endings: The endings of the formats; () for any.
         named: The path, by the name of its parameter.
 
     Returns:
@@ -264,6 +255,11 @@ def writable(**named: str | PathLike[str]) -> Path:
     """
     ((name, given),) = named.items()
     path = Path(given)
+    if endings and path.suffix.lower() not in endings:
+        remedy = f"write {str(path.with_suffix('.csv' if '.csv' in endings else endings[0]))!r}"
+        raise ParameterError(name, str(given), f"must end in {', '.join(endings)}", remedy=remedy)
+    if path.suffix.lower() == ".xlsx":
+        needed("excel", "openpyxl")
     if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
         raise ParameterError(name, str(given), "must lie in a writable folder", remedy=f"write {path.name!r}")
     return path

@@ -6,7 +6,7 @@ caller's own arguments, and name variables as the README does: rows, query, acco
 
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, partialmethod, wraps
 from html import escape
@@ -134,6 +134,19 @@ def explained_call(function: Callable[P, R], name: str) -> Callable[P, R]:
     return call
 
 
+def argument(name: str, known: Collection[str]) -> tuple[str, str]:
+    """The argument that a caller means by a name, and its text with {0} for the value; empty if none is near.
+
+    >>> argument("max_rows", ["max_groups", "rows"])
+    ('rows', '{0}')
+    """
+    for template in (f"{name}={{0}}", *_habits()["arguments"].get(name, ()), f"{suggested(name, known)}={{0}}"):
+        key, _, text = template.partition("=")
+        if key in known:
+            return key, text
+    return "", ""
+
+
 def _corrected(shape: Signature, args: tuple[object, ...], named: dict[str, object]) -> str:
     """The arguments in the places and under the names that the signature has, with examples of those that lack."""
     parameters = {name: one for name, one in shape.parameters.items() if name != "self"}
@@ -146,15 +159,9 @@ def _corrected(shape: Signature, args: tuple[object, ...], named: dict[str, obje
     by_name = [name for name, one in parameters.items() if one.kind is Parameter.KEYWORD_ONLY and name not in named]
     given = dict(zip([*lacking, *by_name], map(variable, args[places:]), strict=False))
     for name, value in named.items():
-        for template in (
-            f"{name}={{0}}",
-            *_habits()["arguments"].get(name, ()),
-            f"{suggested(name, parameters)}={{0}}",
-        ):
-            key, _, text = template.partition("=")
-            if key in parameters:
-                given[key] = text.format(variable(value), value)
-                break
+        key, text = argument(name, parameters)
+        if key:
+            given[key] = text.format(variable(value), value)
     given = {name: _habits()["examples"].get(name, name) for name in lacking} | given
     return ", ".join([*map(variable, args[:places]), *(f"{name}={text}" for name, text in given.items())])
 

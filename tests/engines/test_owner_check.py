@@ -10,7 +10,9 @@ from click.testing import CliRunner
 
 import neartwin as nt
 from neartwin.cli import main
+from neartwin.engines.engine_for import engine_for
 from neartwin.errors import SchemaError
+from neartwin.planning.planner import plan
 
 VALUES = "(1, 7), (1, 7), (2, 8), (3, 8), (3, NULL), (4, NULL)"
 ROWS = f"SELECT who, visit, 12 / (who - 3) AS rate FROM (VALUES {VALUES}) AS t(who, visit)"
@@ -80,9 +82,12 @@ def test_false_statistics_of_a_file_are_found(tmp_path):
 
 
 def test_one_reason_is_given_once(tmp_path):
-    late = pa.array([2**62] * 40, pa.timestamp("ms"))  # DuckDB reads no column of such a file
-    (fault,) = nt.check(written(tmp_path / "late.parquet", at=late))
-    assert fault.startswith("who, at: ")
+    late = pa.array([2**62] * 40, pa.timestamp("ms"))  # which DuckDB does not read
+    rows = written(tmp_path / "late.parquet", at=late, seen=late)
+    (fault,) = nt.check(rows)
+    assert fault.startswith("at, seen: ")
+    stage = plan(rows.agg(n=nt.count("who")), spend=nt.pure(1), limits=nt.limits(rows=1)).stage
+    assert engine_for(stage.table.source).aggregate(stage, salt=0).values  # of a column without such values
 
 
 UNCHECKED = "no check of these data is on record"

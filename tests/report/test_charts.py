@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from html import escape
 from itertools import pairwise
 
 import pyarrow as pa
@@ -67,6 +68,15 @@ def test_values_show_as_text_in_a_shell_and_a_notebook(release):
     guarantee = release.guarantee
     assert repr(guarantee) == str(guarantee)
     assert guarantee._repr_html_() == f"<pre>{guarantee}</pre>"
+    towns = nt.public_table(pa.table({"town": ["Ulm"]}), name="towns")
+    for value, text in (
+        (release.provenance, "snapshot"), (release.statistics[0], "of 24 groups: "), (towns, "'towns' of public rows: town text"),
+        (nt.private_limit(9, share="1/4"), "nt.private_limit(at_most=9, share='1/4')"),
+    ):  # fmt: skip
+        assert f"{type(value).__name__}(" not in repr(value)
+        assert text in repr(value)
+        assert escape(text) in value._repr_html_()
+    assert repr(nt.plot(release)).startswith("<Drawing of visits: ")
 
 
 def test_label_of_a_bar_is_whole_on_two_lines_and_a_longer_one_says_so():

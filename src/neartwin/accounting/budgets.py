@@ -17,6 +17,7 @@ from neartwin.exact import Number, rational
 from neartwin.interactive import suggested, variable
 
 _MOST = Fraction(10**100)
+_LEAST = Fraction(1, 10**300)
 
 
 class _Budget:
@@ -140,8 +141,11 @@ def approx(epsilon: Number, delta: Number) -> Approx:
 
     >>> approx(1, "1e-6")
     nt.approx(epsilon='1', delta='1/1000000')
+    >>> approx(1, "1e-301")
+    Traceback (most recent call last):
+    neartwin.errors.ParameterError: delta='a number' must be at least 1e-300
     """
-    return Approx(_amount(epsilon=epsilon), open_probability(delta=rational(delta=delta)))
+    return Approx(_amount(epsilon=epsilon), open_probability(delta=_pool(delta)))
 
 
 def zcdp(rho: Number, delta: Number = 0) -> Zcdp:
@@ -257,6 +261,8 @@ def _pool(delta: Number) -> Fraction:
     value = probability(delta=rational(delta=delta))
     if value == 1:
         raise ParameterError("delta", value, "must be below 1")
+    if 0 < value < _LEAST:  # floats hold it, its shares, and 1 over each
+        raise ParameterError("delta", "a number", f"must be at least {float(_LEAST):g}")
     return value
 
 

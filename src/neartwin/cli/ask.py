@@ -7,7 +7,7 @@ import click
 
 from neartwin.accounting.budgets import budget_in, parts_of
 from neartwin.cli import options
-from neartwin.cli.output import report_errors, show_releases
+from neartwin.cli.output import report_errors, require_writable, show_releases
 from neartwin.errors import ParameterError
 from neartwin.interactive import visible
 from neartwin.planning.pilots import with_private_range
@@ -47,6 +47,7 @@ def ask(
     """
     from neartwin.client import connect
 
+    require_writable(out)
     account = connect(url, _token(token)).open(dataset)
     clip = read_range(arguments["private_range"] or None)
     texts = statements(sql, arguments["dialect"])

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict
 from fractions import Fraction
+from statistics import fmean
 from typing import Any
 
 import click
@@ -97,9 +98,8 @@ def _show(attempts: dict[str, list[Attempt]]) -> None:
         for setting in sorted({attempt.setting for attempt in attempts[kind]}):
             for name in _ATTACKERS:
                 group = [a for a in attempts[kind] if a.setting == setting and a.attacker == name]
-                error, roots, wrong = (
-                    float(np.mean([getattr(a, part) for a in group])) for part in ("error", "error_in_roots", "wrong")
-                )
+                parts = ("error", "error_in_roots", "wrong")
+                error, roots, wrong = (fmean(getattr(a, part) for a in group) for part in parts)
                 rows.append((label.format(setting), name, f"{error:.3g}", f"{roots:.3g}", f"{wrong:.1%}"))
     show_table(("answers", "attacker", "largest error", "in sqrt(people)", "wrong"), rows, texts=2)
     stderr.print(

@@ -74,16 +74,13 @@ def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_j
 @report_errors
 def export(*, ledger: str, position: int, out: str, signing_key: str | None, part: int) -> None:
     """Write a certificate to a file: .json or .html."""
-    issued, target = _issued(ledger, position, signing_key, part), writable(out=out)
-    match target.suffix:
-        case ".json":
-            issued.save(target)
-        case ".html":
-            from neartwin.report.certificate import page
+    issued, target = _issued(ledger, position, signing_key, part), writable(endings=(".json", ".html"), out=out)
+    if target.suffix.lower() == ".json":
+        issued.save(target)
+    else:
+        from neartwin.report.certificate import page
 
-            target.write_text(page(issued), encoding="utf-8")
-        case _:
-            raise ParameterError("out", out, "must end in .json or .html")
+        target.write_text(page(issued), encoding="utf-8")
     stderr.print(f"wrote {target}", markup=False)
 
 

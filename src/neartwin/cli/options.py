@@ -3,12 +3,9 @@
 Examples of the syntax: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm,Bonn`, `cds=1:5`.
 """
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -22,7 +19,6 @@ from neartwin.tables.types import ColumnType
 from neartwin.web.datasets import KINDS, JoinableTable, bounds_in, keys_in, pairs
 
 T = TypeVar("T")
-_ENDINGS = (".html", ".json", ".csv", ".parquet", ".xlsx")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -54,24 +50,10 @@ def together(*options: Decorator) -> Decorator:
     return decorate
 
 
-def _writable(_context: click.Context, _option: click.Parameter, place: str | None) -> str | None:
-    """The file of a release, before anything is paid."""
-    path = Path(place or "release.csv")
-    if path.suffix not in _ENDINGS:
-        raise click.BadParameter(f"{place!r} must end in {', '.join(_ENDINGS)}; write {path.with_suffix('.csv')}")
-    if place and not os.access(path.absolute().parent, os.W_OK):
-        raise click.BadParameter(f"the folder of {place!r} is not there, or cannot be written to; write {path.name}")
-    if path.suffix == ".xlsx" and find_spec("openpyxl") is None:
-        install = "pip install 'neartwin[excel]'"
-        raise click.BadParameter(f"{place!r} needs openpyxl: {install}; or write {path.with_suffix('.csv')}")
-    return place
-
-
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 out_option = click.option(
     "--out",
     type=click.Path(dir_okay=False),
-    callback=_writable,
     help="Also write .html, .json, .csv, .parquet or .xlsx.",
 )
 picture_option = click.option(

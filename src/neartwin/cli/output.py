@@ -13,10 +13,11 @@ from rich.console import Console, ConsoleOptions
 from rich.segment import Segment
 
 from neartwin.accounting.guarantee import Guarantee
+from neartwin.checks import writable
 from neartwin.errors import NeartwinError
 from neartwin.interactive import aligned, visible
 from neartwin.ledger.verify import Verdict
-from neartwin.releases.release import Release
+from neartwin.releases.release import FORMATS, Release
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -94,6 +95,12 @@ def show_guarantee(guarantee: Guarantee, notes: Iterable[str]) -> None:
     stderr.print(str(guarantee), style="bold", markup=False)
     for note in (guarantee.describe(), *(f"- {note}" for note in notes)):
         stderr.print(note, style="dim", markup=False)
+
+
+def require_writable(out: str | None) -> None:
+    """Refuse a file that the release cannot be written to, before anything is paid."""
+    if out is not None:
+        writable(endings=FORMATS, out=out)
 
 
 def show_releases(releases: Sequence[Release], *, as_json: bool, out: str | None) -> None:

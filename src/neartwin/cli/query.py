@@ -3,7 +3,6 @@
 import json
 import tomllib
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import click
 
 from neartwin.accounting.budgets import budget_in
 from neartwin.cli import options
-from neartwin.cli.output import report_errors, show_guarantee, show_releases, stderr
+from neartwin.cli.output import report_errors, require_writable, show_guarantee, show_releases, stderr
 from neartwin.errors import ParameterError, QueryError
 from neartwin.interactive import visible
 from neartwin.planning.pilots import with_private_range
@@ -49,12 +48,13 @@ def query(*, as_json: bool, out: str | None, table_out: str | None, **arguments:
 
     Several SELECT statements with a semicolon between them are planned and paid as one series, each with its own answer.
     """
+    require_writable(out)
     with open_ledger(arguments["ledger"]) as book:
         proposal = _proposal(book, arguments)
         if table_out is not None:
             _write(proposal, table_out, as_json=as_json)
             return
-        with _waiting():
+        with stderr.status("asking the data"):
             if isinstance(proposal, SeriesProposal):
                 answers = proposal.account.release_series(proposal)
             else:
@@ -62,22 +62,13 @@ def query(*, as_json: bool, out: str | None, table_out: str | None, **arguments:
     show_releases(answers, as_json=as_json, out=out)
 
 
-def _write(proposal: Proposal | SeriesProposal, place: str, *, as_json: bool) -> None:
-    one = _alone(proposal, "--table-out writes one answer")
-    with _waiting():
+def _write(one: Proposal | SeriesProposal, place: str, *, as_json: bool) -> None:
+    if isinstance(one, SeriesProposal):
+        raise QueryError("--table-out writes one answer; leave the others of the series out")
+    with stderr.status("asking the data"):
         written = one.account.release_to_parquet(one, place)
     click.echo(written.to_json() if as_json else f"{written.place}  sha256 {written.digest}")
     show_guarantee(written.guarantee, written.notes)
-
-
-def _alone(proposal: Proposal | SeriesProposal, why: str) -> Proposal:
-    if isinstance(proposal, SeriesProposal):
-        raise QueryError(f"{why}; leave the others of the series out")
-    return proposal
-
-
-def _waiting() -> AbstractContextManager[object]:
-    return stderr.status("asking the data") if stderr.is_terminal else nullcontext()
 
 
 @click.command()

@@ -107,7 +107,9 @@ def _register(
         case ParquetFiles(paths=paths):
             files = ", ".join(map(quoted, paths))
             options = "hive_partitioning = true, hive_types_autocast = false"
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet([{files}], {options})")
+            # a value of another column is not even converted
+            read = ", ".join(exp.column(one, quoted=True).sql(dialect="duckdb") for one in columns) or "1"
+            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {read} FROM read_parquet([{files}], {options})")
         case ImportedFiles(copy=copy):
             connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({quoted(copy)})")
         case DuckdbConnection(text=text):

@@ -8,10 +8,11 @@ from typing import Any, Self
 from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational
-from neartwin.interactive import explained_call, suggested
+from neartwin.interactive import argument, explained_call, shown_as_text
 from neartwin.statistics.clipping import check_share
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateLimit:
     """A limit that the plan chooses privately.
@@ -25,6 +26,14 @@ class PrivateLimit:
     at_most: int
     share: Fraction | None
     groups: int | None
+
+    def as_dict(self) -> dict[str, object]:
+        """The wire form: the arguments of `private_limit`."""
+        return {"at_most": self.at_most, "share": self.share and str(self.share), "groups": self.groups}
+
+    def __str__(self) -> str:
+        given = (f"{name}={value!r}" for name, value in self.as_dict().items() if value is not None)
+        return f"nt.private_limit({', '.join(given)})"
 
 
 def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: int | None = None) -> PrivateLimit:
@@ -47,7 +56,7 @@ def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: 
         ParameterError: An argument is out of bounds.
 
     >>> private_limit(256, share="1/4")
-    PrivateLimit(at_most=256, share=Fraction(1, 4), groups=None)
+    nt.private_limit(at_most=256, share='1/4')
     """
     integer(at_least=1, at_most=at_most)
     part = None if share is None else check_share(share)
@@ -163,7 +172,7 @@ class Limits:
         for word, value in form.items():
             name = word.strip().replace("-", "_")
             if name not in known:
-                near = suggested(name, known_names()) or "rows"
+                near = argument(name, known_names())[0] or "rows"
                 raise ParameterError(
                     "limits", word, f"must name {', '.join(known_names())}", remedy=f"write {near}={value}"
                 )
@@ -213,8 +222,7 @@ def known_names() -> tuple[str, ...]:
 
 def _written(name: str, value: Any) -> object:
     if isinstance(value, PrivateLimit):
-        share = None if value.share is None else str(value.share)
-        return {"at_most": value.at_most, "share": share, "groups": value.groups}
+        return value.as_dict()
     return str(rational(**{name: value})) if name in {"norm", "loss_share"} else value
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike, fspath
-from types import MappingProxyType, NoneType
 from typing import Any, TypedDict, Unpack, overload
 
 from neartwin.checks import made_of
@@ -13,7 +12,16 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.queries.groups import Grouping
 from neartwin.queries.query import Rows
 from neartwin.tables.ingestion import Terms
-from neartwin.tables.joins import On, OtherTable, declared_types, file_name, owned_table, owner_of, typed_schema
+from neartwin.tables.joins import (
+    On,
+    OtherTable,
+    declared_types,
+    file_name,
+    owned_table,
+    owner_of,
+    public_bounds,
+    typed_schema,
+)
 from neartwin.tables.sources import source_of
 from neartwin.tables.table import Bounds, Owner, RowUnit, Table
 from neartwin.tables.types import IDENTIFYING, ColumnType
@@ -124,8 +132,6 @@ def table(
     who: object = unit  # the annotation is a promise, not yet a fact
     one = repr(who[0]) if isinstance(who, list) and who else "'customer_id'"
     made_of((str, RowUnit, tuple, Owner), f"the column of those to protect; write unit={one}", unit=unit)
-    line = f"write columns={{{', '.join(f'{name!r}: nt.bounds(0, 200)' for name in columns or ())}}}"
-    made_of((Mapping, NoneType), f"public bounds by column; {line}", columns=columns)
     declared = declared_types(types)
     nothing = (null,) if isinstance(null, str) else tuple(null)
     terms = Terms(into=fspath(into), accept_odd=accept_odd, refresh=refresh, encoding=encoding, null=nothing)
@@ -146,7 +152,7 @@ def table(
         neighbours=Neighbours(neighbours),
         schema=schema,
         declared=cast,
-        columns=MappingProxyType(dict(columns or {})),
+        columns=public_bounds(columns, schema),
     )
     if unit not in schema and unit in (getattr(getattr(data, "index", None), "names", None) or ()):
         raise SchemaError(
@@ -170,13 +176,6 @@ def _within(opened: Table, period: Grouping) -> Table:
 
 
 def _check(opened: Table) -> None:
-    given: Mapping[str, Any] = opened.columns
-    for column, bounds in given.items():
-        if not isinstance(bounds, Bounds):
-            ends = ", ".join(map(str, bounds)) if isinstance(bounds, tuple | list) else "LOW, HIGH"
-            remedy = f"write columns={{{column!r}: nt.bounds({ends})}}"
-            raise ParameterError(f"columns[{column!r}]", bounds, "must be public bounds", remedy=remedy)
-        opened.numeric(column, "columns")
     if isinstance(opened.unit, RowUnit):
         return
     if opened.has(opened.unit, "unit") not in IDENTIFYING:

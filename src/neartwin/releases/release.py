@@ -24,10 +24,11 @@ from neartwin.checks import needed, writable
 from neartwin.errors import ParameterError
 from neartwin.interactive import aligned, at_a_prompt, html_table
 from neartwin.releases import comparisons, consistency, postprocess
-from neartwin.releases.values import Provenance, Statistic, StatisticsTable
+from neartwin.releases.values import Provenance, Statistic, StatisticsTable, shown
 from neartwin.tables.types import ColumnType, Key
 
 MOST_LINES = 60  # the most groups that the text shows
+FORMATS = (".html", ".json", ".csv", ".parquet", ".xlsx")
 FORMAT = 1  # of the document that a ledger stores; a new meaning takes a new number
 
 
@@ -290,8 +291,8 @@ class Release(StatisticsTable):
         Raises:
             ParameterError: The ending is another one, or the file cannot be written.
         """
-        target = writable(path=path)
-        match target.suffix:
+        target = writable(endings=FORMATS, path=path)
+        match target.suffix.lower():
             case ".json":
                 target.write_text(self.to_json(), encoding="utf-8")
             case ".csv":
@@ -304,13 +305,8 @@ class Release(StatisticsTable):
                 pq.write_table(self.to_arrow().replace_schema_metadata(metadata), target)
             case ".xlsx":
                 _write_excel(target, self)
-            case ".html":
-                raise ParameterError("path", str(path), "is a page", remedy=f"write nt.save(release, {str(path)!r})")
             case _:
-                remedy = f"write {str(target.with_suffix('.csv'))!r}"
-                raise ParameterError(
-                    "path", str(path), "must end in .json, .csv, .parquet, .xlsx or .html", remedy=remedy
-                )
+                raise ParameterError("path", str(path), "is a page", remedy=f"write nt.save(release, {str(path)!r})")
         return target
 
     def lines(self, most: int | None = None) -> list[list[str]]:
@@ -348,46 +344,6 @@ class Release(StatisticsTable):
         first, dot, rest = map(escape, self.headline.partition(". "))
         top = f"<p><b>{first}{dot}</b>{rest}</p>" if first else ""
         return f"{top}{table}{more}{promise}<ul>{notes}</ul>"
-
-
-def shown(statistic: Statistic, place: int) -> str:
-    """A value with its bar: `12,345 ± 67`, or `3.2 (2.9 to 3.4)` if the bar is not symmetric.
-
-    Args:
-        statistic: The statistic.
-        place: The place of the group.
-
-    Returns:
-        The text.
-
-    >>> shown(Statistic(name="n", what="count()", values=(1200,), lower=(1190,), upper=(1210,)), 0)
-    '1,200 ± 10'
-    >>> shown(Statistic(name="n", what="count()", values=(7,), lower=(0,), upper=(17,)), 0)
-    '7 (0 to 17)'
-    """
-    value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
-    if statistic.kind is not ColumnType.NUMBER:
-        return "{} ({} to {})".format(*(one or "''" for one in statistic.meant([value, low, high])))
-    if low is None or high is None:
-        known = [f"at {word} {_number(end, None)}" for word, end in (("least", low), ("most", high)) if end is not None]
-        return f"{_number(value, None)} ({', '.join(known) or 'no bar is proven'})"
-    digits = 0 if isinstance(value, int) else _digits(high - low)
-    text, wider = _number(value, digits), max(high - value, value - low)
-    uneven = abs((high - value) - (value - low))
-    if uneven <= 1e-9 * max(1.0, high - low) or (digits is not None and uneven <= 1.000001 * 10.0**-digits):
-        return f"{text} ± {_number(wider, digits)}"  # the wider side is a valid bar
-    return f"{text} ({_number(low, digits)} to {_number(high, digits)})"
-
-
-def _digits(width: float) -> int | None:
-    """How many decimals the width of a bar lets mean anything; None where that is more than a few."""
-    if width >= 20:
-        return 0
-    return 1 if width >= 2 else 2 if width >= 0.1 else None
-
-
-def _number(value: float, digits: int | None) -> str:
-    return f"{value:,.4g}" if digits is None and abs(value) < 1000 else f"{value:,.{digits or 0}f}"
 
 
 def _no_formula(texts: Any) -> Any:

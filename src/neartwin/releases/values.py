@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
-from neartwin.interactive import at_a_prompt, suggested
+from neartwin.interactive import at_a_prompt, shown_as_text, suggested
 from neartwin.tables.types import ColumnType, Key, of_code
+
+_SHOWN = 5
 
 
 @at_a_prompt("statistic")
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic:
     """One statistic of every group: values with error bars.
@@ -44,6 +47,51 @@ class Statistic:
         """Half of the bars' lengths, (groups,), infinite for open bars."""
         ends = zip(self.lower, self.upper, strict=True)
         return [math.inf if low is None or high is None else (high - low) / 2 for low, high in ends]
+
+    def __str__(self) -> str:
+        first = ", ".join(shown(self, place) for place in range(len(self.values))[:_SHOWN])
+        more = ", ..." * (len(self.values) > _SHOWN)
+        return f"{self.name} = {self.what} of {len(self.values):,} groups: {first}{more}"
+
+
+def shown(statistic: Statistic, place: int) -> str:
+    """A value with its bar: `12,345 ± 67`, or `3.2 (2.9 to 3.4)` if the bar is not symmetric.
+
+    Args:
+        statistic: The statistic.
+        place: The place of the group.
+
+    Returns:
+        The text.
+
+    >>> shown(Statistic(name="n", what="count()", values=(1200,), lower=(1190,), upper=(1210,)), 0)
+    '1,200 ± 10'
+    >>> shown(Statistic(name="n", what="count()", values=(7,), lower=(0,), upper=(17,)), 0)
+    '7 (0 to 17)'
+    """
+    value, low, high = statistic.values[place], statistic.lower[place], statistic.upper[place]
+    if statistic.kind is not ColumnType.NUMBER:
+        return "{} ({} to {})".format(*(one or "''" for one in statistic.meant([value, low, high])))
+    if low is None or high is None:
+        known = [f"at {word} {_number(end, None)}" for word, end in (("least", low), ("most", high)) if end is not None]
+        return f"{_number(value, None)} ({', '.join(known) or 'no bar is proven'})"
+    digits = 0 if isinstance(value, int) else _digits(high - low)
+    text, wider = _number(value, digits), max(high - value, value - low)
+    uneven = abs((high - value) - (value - low))
+    if uneven <= 1e-9 * max(1.0, high - low) or (digits is not None and uneven <= 1.000001 * 10.0**-digits):
+        return f"{text} ± {_number(wider, digits)}"  # the wider side is a valid bar
+    return f"{text} ({_number(low, digits)} to {_number(high, digits)})"
+
+
+def _digits(width: float) -> int | None:
+    """How many decimals the width of a bar lets mean anything; None where that is more than a few."""
+    if width >= 20:
+        return 0
+    return 1 if width >= 2 else 2 if width >= 0.1 else None
+
+
+def _number(value: float, digits: int | None) -> str:
+    return f"{value:,.4g}" if digits is None and abs(value) < 1000 else f"{value:,.{digits or 0}f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +139,7 @@ class StatisticsTable:
 AnyTable = TypeVar("AnyTable", bound=StatisticsTable)
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Where a release comes from: enough to judge it, nothing private.
@@ -110,3 +159,8 @@ class Provenance:
     budget_after: Mapping[str, str]
     cap: Mapping[str, str]
     method: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        left = ", ".join(f"{pool} {before} -> {self.budget_after[pool]}" for pool, before in self.budget_before.items())
+        made = f"asked of {self.population!r}, snapshot {self.snapshot}, at {self.created} with neartwin {self.version}"
+        return f"{self.explanation}\n\n{made}\nrecord {self.position} of the account {self.account!r}: {left}"

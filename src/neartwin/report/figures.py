@@ -4,10 +4,9 @@ Testing has error regions, domination, the (epsilon, delta) polygon and the Gaus
 transition of reconstruction and the risk of a release.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 
 import numpy as np
 
@@ -20,15 +19,9 @@ from neartwin.report.svg import BLIND, Drawing, Figure, Line, Note
 from neartwin.tradeoff import TradeOff, epsilon_delta, gaussian
 
 
-def _levels(size: int) -> FloatArray:
-    # even in alpha, and dense at both ends, where curves of weak privacy turn
-    return np.unique(
-        np.concatenate((np.linspace(0, 1, size), np.geomspace(1e-4, 0.05, 20), 1 - np.geomspace(1e-4, 0.05, 20)))
-    )
-
-
 def _points(curve: TradeOff, size: int) -> tuple[FloatArray, FloatArray]:
-    alpha = _levels(size)
+    ends = np.geomspace(1e-4, 0.05, 20)  # dense there, where curves of weak privacy turn, and even between
+    alpha = np.unique(np.concatenate((np.linspace(0, 1, size), ends, 1 - ends)))
     return alpha, np.asarray(curve.beta(alpha).lower)
 
 
@@ -242,14 +235,12 @@ def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float]
     """For each attacker the errors over sqrt(people), ascending, and the mean share of wrong bits over the repeats of a
     setting.
     """
-    attempts_by_error: defaultdict[str, defaultdict[float, list[Attempt]]] = defaultdict(lambda: defaultdict(list))
-    for attempt in attempts:
-        attempts_by_error[attempt.attacker][attempt.setting].append(attempt)
     lines = {}
-    for name, settings in attempts_by_error.items():
+    for name in dict.fromkeys(one.attacker for one in attempts):
+        own = [one for one in attempts if one.attacker == name]
+        groups = [[one for one in own if one.setting == setting] for setting in {one.setting for one in own}]
         means = sorted(
-            (float(np.mean([a.error_in_roots for a in group])), float(np.mean([a.wrong for a in group])))
-            for group in settings.values()
+            (fmean(one.error_in_roots for one in group), fmean(one.wrong for one in group)) for group in groups
         )
         lines[name] = ([error for error, _ in means], [wrong for _, wrong in means])
     return lines

@@ -15,7 +15,7 @@ from neartwin.audit.risk import percent, risks
 from neartwin.checks import writable
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.releases.release import Release
+from neartwin.releases.release import FORMATS, Release
 from neartwin.report.figures import risk_figure
 from neartwin.report.svg import Bar, Drawing, bars, over_time, stacked
 from neartwin.tables.types import ColumnType, Key
@@ -66,7 +66,9 @@ def plot(release: Release) -> Drawing:
     drawings = charts(release)
     if not drawings:
         raise ParameterError("release", release.group_columns, "has no numbers to draw")
-    return stacked(drawings, f"{release.provenance.population}: {question(release)}", release.headline)
+    others = ", ".join(one.what for one in release.statistics if one.kind is not ColumnType.NUMBER)
+    says = release.headline + f" No number, and not drawn: {others}." * bool(others)
+    return stacked(drawings, f"{release.provenance.population}: {question(release)}", says.strip())
 
 
 def charts(release: Release, *, name: str = "chart") -> list[Drawing]:
@@ -225,8 +227,8 @@ def save(release: Release, path: str | Path) -> Path:
     >>> nt.save(release, getfixture("tmp_path") / "release.html").name
     'release.html'
     """
-    target = writable(path=path)
-    if target.suffix == ".html":
+    target = writable(endings=FORMATS, path=path)
+    if target.suffix.lower() == ".html":
         target.write_text(page(release), encoding="utf-8")
         return target
     return release.write(target)

@@ -17,7 +17,6 @@ from typing import Literal
 import numpy as np
 
 from neartwin.checks import needed, writable
-from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 
 LineStyle = Literal["solid", "dashed", "dotted", "faint", "area", "dots"]
@@ -58,6 +57,9 @@ class Drawing:
     height: float
     parts: Sequence[str]
 
+    def __repr__(self) -> str:
+        return f"<Drawing of {self.title}>"
+
     def __html__(self) -> str:
         """The chart as an element of a page, which paints it."""
         own = escape(f"{self.name}-title", quote=True)
@@ -87,17 +89,13 @@ class Drawing:
         Raises:
             ParameterError: The ending is unknown, the extra is missing, or the file cannot be written.
         """
-        target = writable(path=path)
-        text = self._repr_svg_()
-        match target.suffix.lower():
-            case ".svg":
-                target.write_text(text, encoding="utf-8")
-            case ".png":
-                needed("plots", "cairosvg")[0].svg2png(bytestring=text.encode(), write_to=str(target), scale=2)
-            case ".pdf":
-                needed("plots", "cairosvg")[0].svg2pdf(bytestring=text.encode(), write_to=str(target))
-            case _:
-                raise ParameterError("path", str(path), "must end in .svg, .png or .pdf")
+        target = writable(endings=(".svg", ".png", ".pdf"), path=path)
+        text, format_ = self._repr_svg_(), target.suffix.lower().removeprefix(".")
+        if format_ == "svg":
+            target.write_text(text, encoding="utf-8")
+        else:
+            draw = getattr(needed("plots", "cairosvg")[0], f"svg2{format_}")
+            draw(bytestring=text.encode(), write_to=str(target), scale=2)
         return target
 
 

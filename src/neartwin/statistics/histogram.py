@@ -20,7 +20,7 @@ from neartwin.tables.expressions import RowExpression
 from neartwin.tables.ranges import Value, as_value, is_name
 from neartwin.tables.table import Bounds, Table
 from neartwin.tables.terms import Term, as_kind, check_term
-from neartwin.tables.types import NUMERIC, ColumnType
+from neartwin.tables.types import NUMERIC, ColumnType, number_column
 
 MOST_BINS = 1000
 
@@ -68,7 +68,7 @@ class Histogram(Statistic):
     def value(self, table: Table) -> Value:
         """The number of the bin, computed from the column or expression that the histogram is of."""
         if self.column not in table.computed and is_name(table, self.column):
-            table.numeric(self.column, "histogram")
+            number_column(self.column, table.schema, "histogram")
         bins = Bounds(Fraction(0), Fraction(len(self.edges) - 2), Fraction(1))
         return Value(self.record, bins, self.bin_of(table.expression(as_value(table, self.column))))
 

@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 
 Row = tuple[int, list[Any] | None, str]  # its number; its values, or None and the fault
 Block = tuple[Any, Sequence[Sequence[pa.Array]], list[Row]]  # numbers of rows, their columns of text, and other rows
-_LETTERS = 2**24  # of a block
+_LETTERS = 2**22  # of a block, which a cache of the processor holds
 _QUOTE, _LF, _CR, _SURROGATE = b'"\n\r\xed'
 
 
@@ -66,11 +66,11 @@ def _lines(content: bytes, delimiter: str, wanted: int, *, last: bool) -> tuple[
     blank = np.isin(letters.take(starts[:-1]), (_LF, _CR))
     quotes, separators = np.flatnonzero(letters == _QUOTE), np.flatnonzero(letters == ord(delimiter))
     before, surrogates = np.searchsorted(quotes, starts), np.flatnonzero(letters == _SURROGATE)
-    of_quotes, of_separators, of_surrogates = (
-        np.searchsorted(starts, places, side="right") - 1 for places in (quotes, separators, surrogates)
-    )
-    outside = (np.searchsorted(quotes, separators) - before[of_separators]) % 2 == 0
-    odd = np.bincount(of_separators[outside], minlength=len(starts)) != wanted - 1
+    of_quotes, of_surrogates = (np.searchsorted(starts, places, side="right") - 1 for places in (quotes, surrogates))
+    if quotes.size:
+        of_separators = np.searchsorted(starts, separators, side="right") - 1
+        separators = separators[(np.searchsorted(quotes, separators) - before[of_separators]) % 2 == 0]
+    odd = np.append(np.diff(np.searchsorted(separators, starts)) != wanted - 1, False)
     odd[:-1] = odd[:-1] & ~blank if wanted > 1 else odd[:-1] | blank
     odd[:-1] |= np.diff(before) % 2 == 1
     opening = (np.arange(len(quotes)) - before[of_quotes]) % 2 == 0

@@ -580,6 +580,8 @@ def _is_integral(node: exp.Expr, names: Names) -> bool:
 
 
 def _clipped(node: exp.Expr, names: Names, arguments: list[exp.Expr]) -> Term:
+    if term_of(arguments[0], names).kind in _DATED:
+        raise refused(node, f"days need no bounds; write MEDIAN({arguments[0].sql()})")
     value = as_kind(_number(node, names, arguments[0]), _NUMBER)
     low, high = (as_kind(_number(node, names, end), _NUMBER).value for end in arguments[1:])
     if not isinstance(low, float) or not isinstance(high, float) or not -math.inf < low <= high < math.inf:

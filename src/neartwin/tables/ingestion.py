@@ -251,9 +251,9 @@ def _written(
 def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path, null: Sequence[str]) -> str:
     """The statement that copies files in which every line is in order; it fails on any other."""
     casts = ", ".join(
-        f"{_cast('CAST', identifier(name), kind)} AS {identifier(name)}" for name, kind in columns.items()
+        f"coalesce({_lenient(name, kind)}, CASE WHEN {identifier(name)} IS NOT NULL THEN error('odd') END) AS {identifier(name)}"
+        for name, kind in columns.items()
     )
-    inside = ", ".join(_checked(identifier(name), kind) for name, kind in columns.items())
     nothing = ", ".join(map(quoted, ("", *null)))
     parts = []
     for file in files:
@@ -262,36 +262,24 @@ def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path
         options = f"auto_detect = false, header = true, delim = {quoted(file.delimiter)}, quote = '\"', escape = '\"'"
         options = f"{options}, nullstr = [{nothing}]"
         rows = f"read_csv({quoted(file.path)}, columns = {{{kinds}}}, {options}, strict_mode = true)"
-        parts.append(f"SELECT {inside} FROM (SELECT {casts} FROM {rows})")
+        parts.append(f"SELECT {casts} FROM {rows}")
     return f"COPY ({' UNION ALL '.join(parts)}) TO {quoted(str(copy))} (FORMAT parquet)"
 
 
-def _cast(cast: str, column: str, kind: ColumnType) -> str:
-    """A text as a type, by CAST or TRY_CAST. DuckDB rounds 12.5 to an integer and drops the hour of a date; here both are odd."""
-    value = f"{cast}({column} AS {_SQL[kind]})"
-    if kind not in _BROKEN:
-        return value
-    odd = "error('odd')" if cast == "CAST" else "NULL"
-    return f"CASE WHEN {_BROKEN[kind].format(column)} THEN {odd} ELSE {value} END"
-
-
-def _checked(column: str, kind: ColumnType) -> str:
-    if kind not in _DAYS:
-        return column
-    return f"CASE WHEN {column} IS NULL OR {_in_calendar(column, kind)} THEN {column} ELSE error('odd') END AS {column}"
-
-
 def _lenient(name: str, kind: ColumnType) -> str:
-    """A text as a type, NULL where it does not fit. DuckDB's reader takes a space before a quote away, so it fits no text."""
+    """A text as a type, NULL where it does not fit. DuckDB rounds 12.5 to an integer, drops the hour of a date, and takes a
+    space before a quote away; here these fit no type.
+    """
     column = identifier(name)
     if kind is ColumnType.TEXT:
         return f"CASE WHEN NOT ({column} LIKE ' %' AND ltrim({column}, ' ') LIKE '\"%') THEN {column} END"
-    value = _cast("TRY_CAST", column, kind)
-    return f"CASE WHEN {_in_calendar(value, kind)} THEN {value} END" if kind in _DAYS else value
-
-
-def _in_calendar(value: str, kind: ColumnType) -> str:
-    return f"({value} >= {_SQL[kind]} '0001-01-01' AND {value} < {_SQL[kind]} '10000-01-01')"
+    value = f"TRY_CAST({column} AS {_SQL[kind]})"
+    if kind in _BROKEN:
+        value = f"CASE WHEN {_BROKEN[kind].format(column)} THEN NULL ELSE {value} END"
+    if kind in _DAYS:
+        first, last = (f"{_SQL[kind]} '{year}-01-01'" for year in ("0001", "10000"))
+        value = f"CASE WHEN {value} >= {first} AND {value} < {last} THEN {value} END"
+    return value
 
 
 def _by_blocks(
@@ -303,11 +291,12 @@ def _by_blocks(
     *,
     seen: Callable[[int], None],
 ) -> tuple[int, int, list[str]]:
-    rows, odd, listed = 0, 0, list[str]()
+    rows, odd, listed, missing = 0, 0, list[str](), pa.array(null, pa.string())
     casts = ", ".join(f"{_lenient(name, kind)} AS {identifier(name)}" for name, kind in columns.items())
     nothing = pa.table(dict.fromkeys(columns, pa.array([], pa.string())))
     schema = connection.from_arrow(nothing).project(casts).to_arrow_table().schema
-    with pq.ParquetWriter(copy, schema) as writer:
+    texts_alone = [name for name, kind in columns.items() if kind is ColumnType.TEXT]
+    with pq.ParquetWriter(copy, schema, use_dictionary=texts_alone) as writer:
         for file in files:
             name = Path(file.path).name
             for numbers, in_order, others in _to_the_end(file):
@@ -320,7 +309,7 @@ def _by_blocks(
                     array, wrong = texts_of([found[place] for _, found in kept])
                     array = pa.chunked_array([*in_order[place], array])
                     array = array.take(order) if kept else array
-                    texts[column] = pc.if_else(pc.is_in(array, pa.array(null, pa.string())), None, array)
+                    texts[column] = pc.if_else(pc.is_in(array, missing), None, array) if null else array
                     faults += [(kept[i][0], f"{column!r} {why}") for i, why in wrong]
                 given, at = pa.table(texts), at[order]
                 typed = connection.from_arrow(given).project(casts).to_arrow_table()
@@ -428,6 +417,8 @@ def _unfit(array: Any, name: str, kind: ColumnType) -> list[tuple[int, str]]:
 
 
 def _lost(texts: Any, typed: Any, kind: ColumnType) -> list[tuple[int, str]]:
+    if texts.null_count == typed.null_count:  # as NULL stays NULL
+        return []
     lost = pc.and_(pc.is_valid(texts), pc.is_null(typed))
     shown = zip(pc.indices_nonzero(lost).to_pylist(), texts.filter(lost).to_pylist(), strict=True)
     return [(place, f"is {_short(text)}, and no {kind}") for place, text in shown]

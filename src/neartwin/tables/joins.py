@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from os import PathLike, fspath
 from pathlib import Path
 from types import MappingProxyType, NoneType
-from typing import Any, assert_never
+from typing import Any
 
 from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
-from neartwin.interactive import instead
+from neartwin.interactive import instead, shown_as_text
 from neartwin.tables.ingestion import Terms
 from neartwin.tables.postgres import PostgresTable, check_declared
 from neartwin.tables.sources import (
@@ -22,11 +22,12 @@ from neartwin.tables.sources import (
     source_of,
 )
 from neartwin.tables.table import Bounds, How, Join, JoinKind, Owner, Table, together
-from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType, has_column
+from neartwin.tables.types import GROUPABLE, ColumnType, has_column, number_column
 
 On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
 
 
+@shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherTable:
     """A table without a unit column, to be joined to one that has it. It holds no rows.
@@ -48,6 +49,10 @@ class OtherTable:
     declared: frozenset[str]
     columns: Mapping[str, Bounds]
     owner: Owner | None = None
+
+    def __str__(self) -> str:
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.schema.items())
+        return f"<Table {self.name!r} of {'public rows' if self.owner is None else self.kind}: {columns}>"
 
 
 def public_table(
@@ -148,18 +153,40 @@ def _other(
     kind: JoinKind, source: Source, name: str, types: Mapping[str, ColumnType], columns: Mapping[str, Bounds] | None
 ) -> OtherTable:
     schema, declared = typed_schema(source, types)
-    opened = OtherTable(
+    return OtherTable(
         kind=kind,
         name=name or file_name(source) or str(kind),
         source=source,
         schema=schema,
         declared=declared,
-        columns=MappingProxyType(dict(columns or {})),
+        columns=public_bounds(columns, schema),
     )
-    for column in opened.columns:
-        if opened.schema.get(column) not in NUMERIC:
-            raise SchemaError(f"columns: {column!r} must be a column of numbers of the table {opened.name!r}")
-    return opened
+
+
+def public_bounds(columns: Mapping[str, Bounds] | None, schema: Mapping[str, ColumnType]) -> Mapping[str, Bounds]:
+    """The public bounds of columns of numbers.
+
+    Args:
+        columns: The bounds by column, as a caller gave them.
+        schema: The type of each column.
+
+    Returns:
+        The bounds, by column.
+
+    Raises:
+        ParameterError: They are no bounds by column.
+        SchemaError: A column is missing, or is no number.
+    """
+    line = f"write columns={{{', '.join(f'{name!r}: nt.bounds(0, 200)' for name in columns or ())}}}"
+    made_of((Mapping, NoneType), f"public bounds by column; {line}", columns=columns)
+    given: Mapping[str, Any] = columns or {}
+    for column, bounds in given.items():
+        number_column(column, schema, "columns")
+        if not isinstance(bounds, Bounds):
+            ends = ", ".join(map(str, bounds)) if isinstance(bounds, tuple | list) else "LOW, HIGH"
+            remedy = f"write columns={{{column!r}: nt.bounds({ends})}}"
+            raise ParameterError(f"columns[{column!r}]", bounds, "must be public bounds", remedy=remedy)
+    return MappingProxyType(dict(given))
 
 
 def file_name(source: Source) -> str:
@@ -182,7 +209,12 @@ def declared_types(types: Mapping[str, str] | None) -> dict[str, ColumnType]:
         ParameterError: A word is none of a type, or the types are no mapping.
     """
     made_of((Mapping, NoneType), "types by column; write types={'amount': 'number'}", types=types)
-    return {column: _declared(column, kind) for column, kind in (types or {}).items()}
+    choices = sorted(set(ColumnType) - {ColumnType.OTHER})
+    for column, kind in (types or {}).items():
+        if kind not in choices:
+            remedy = instead("types", str(getattr(kind, "__name__", kind)).lower())
+            raise ParameterError(f"types[{column!r}]", kind, "must be one of " + ", ".join(choices), remedy=remedy)
+    return {column: ColumnType(kind) for column, kind in (types or {}).items()}
 
 
 def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Mapping[str, ColumnType], frozenset[str]]:
@@ -204,14 +236,6 @@ def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Ma
     for column in declared:
         has_column(column, found_types, "types")
     return MappingProxyType({**found_types, **declared}), frozenset(declared)
-
-
-def _declared(column: str, kind: str) -> ColumnType:
-    choices = sorted(set(ColumnType) - {ColumnType.OTHER})
-    if kind not in choices:
-        remedy = instead("types", str(getattr(kind, "__name__", kind)).lower())
-        raise ParameterError(f"types[{column!r}]", kind, "must be one of " + ", ".join(choices), remedy=remedy)
-    return ColumnType(kind)
 
 
 def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[Table, dict[str, str]]:
@@ -300,15 +324,7 @@ def _again(  # noqa: PLR0917 - of one join
         for name_there in join.columns
         if name_there in of.columns and names[name_there] in columns
     }
-    other = OtherTable(
-        kind=join.kind, name=join.name, source=join.source, schema=join.schema, declared=join.declared, columns={}
-    )
-    _check_pairs(table, other, pairs)
-    if how is How.BESIDE:
-        _check_beside(table, join.kind, pairs)
-    if join.owner is not None:
-        _check_owner(table, join.owner, join.name, pairs)
-    _check_engines(table, other)
+    _check(table, join, how, pairs)
     again = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
     return _with_join(table, again, bounds)
 
@@ -351,21 +367,13 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
             f"join: the unit is {table.unit_name!r}, so private rows of other tables have none; join public tables"
         )
     pairs = _pairs(on)
-    match other:
-        case Table():
-            kind = JoinKind.SAME_UNIT
-            pairs = _equated(table, other, pairs)
-        case OtherTable():
-            kind = other.kind
-            if other.owner is not None:
-                pairs = pairs or other.owner.on
-                _check_owner(table, other.owner, other.name, pairs)
-        case _:
-            assert_never(other)
-    _check_pairs(table, other, pairs)
-    if how == How.BESIDE:
-        _check_beside(table, kind, pairs)
-    _check_engines(table, other)
+    if isinstance(other, Table):
+        kind, owner, per_unit = JoinKind.SAME_UNIT, None, other.per_unit
+        pairs = _equated(table, other, pairs)
+    else:
+        kind, owner, per_unit = other.kind, other.owner, None
+        pairs = pairs or (owner.on if owner is not None else ())
+    _check(table, other, how, pairs)
     shared = {left for left, right in pairs if left == right}
     names = _names(table, {name: name for name in other.schema}, shared, prefix, other.name)
     join = Join(
@@ -377,8 +385,8 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         columns=MappingProxyType(names),
         schema=other.schema,
         declared=other.declared,
-        owner=other.owner if isinstance(other, OtherTable) else None,
-        per_unit=other.per_unit if isinstance(other, Table) else None,
+        owner=owner,
+        per_unit=per_unit,
     )
     taken = {new: other.columns[old] for new, old in names.items() if old in other.columns}
     return _with_join(table, join, taken)
@@ -433,31 +441,37 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
     return (units, *pairs)
 
 
-def _check_pairs(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str], ...]) -> None:
+def _check(table: Table, other: OtherTable | Table | Join, how: str, pairs: tuple[tuple[str, str], ...]) -> None:
+    if how == How.BESIDE:
+        _check_beside(table, other, pairs)
+    if not isinstance(other, Table) and other.owner is not None:
+        _check_owner(table, other.owner, other.name, pairs)
+    _check_pairs(table, other, pairs)
+    _check_engines(table, other)
+
+
+def _check_pairs(table: Table, other: OtherTable | Table | Join, pairs: tuple[tuple[str, str], ...]) -> None:
     if not pairs:
         raise QueryError(
             "join: on= must name the columns that are equal, for instance on='town' or on={'town': 'name'}"
         )
     for left, right in pairs:
-        kind = table.has(left, "join")
+        kind, its = table.has(left, "join"), has_column(right, other.schema, f"join, in {other.name!r}")
         if left in table.computed:
             raise QueryError(f"join: {left!r} is computed; join on columns of the tables")
-        if right not in other.schema:
-            have = ", ".join(map(repr, other.schema))
-            raise SchemaError(f"join: column {right!r} is not in the table {other.name!r}; it has {have}")
-        if kind not in GROUPABLE or kind is not other.schema[right]:
+        if kind not in GROUPABLE or kind is not its:
             raise SchemaError(
-                f"join: {left!r} is {kind} and {right!r} is {other.schema[right]}; join on integers, text, booleans or dates of "
+                f"join: {left!r} is {kind} and {right!r} is {its}; join on integers, text, booleans or dates of "
                 "one type, declared with types= where the source has another"
             )
 
 
-def _check_beside(table: Table, kind: JoinKind, pairs: tuple[tuple[str, str], ...]) -> None:
+def _check_beside(table: Table, other: OtherTable | Table | Join, pairs: tuple[tuple[str, str], ...]) -> None:
     """It continues a left join, and something ties it to that, so that rows of both tables are not all met with each other."""
     group = together(table.joins)[-1] if table.joins else []
     if not group or group[0].how is not How.LEFT:
         raise QueryError("join: how='beside' must follow a left join, and the join before is not one; use how='left'")
-    if kind is JoinKind.OWNED:
+    if not isinstance(other, Table) and other.kind is JoinKind.OWNED:
         raise QueryError("join: a table with owned rows cannot be joined beside another; use how='inner' or how='left'")
     tied = {name for join in group for name in (*join.columns, *(left for left, _ in join.on))}
     if not any(left in tied for left, _ in pairs):
@@ -510,9 +524,9 @@ def claims_of(table: Table, owner: Owner) -> Table | Join | None:
     return next((part for part in known if same_rows(part.source, owner.source)), None)
 
 
-def _check_engines(table: Table, other: OtherTable | Table) -> None:
+def _check_engines(table: Table, other: OtherTable | Table | Join) -> None:
     mine, its = table.source, other.source
-    is_public = isinstance(other, OtherTable) and other.kind is JoinKind.PUBLIC
+    is_public = not isinstance(other, Table) and other.kind is JoinKind.PUBLIC
     local = [isinstance(one, LocalSource) for one in (mine, its)]
     places = [(type(one), getattr(one, "place", getattr(one, "address", ""))) for one in (mine, its)]
     if all(local) or places[0] == places[1] or (is_public and local[1] and not isinstance(mine, ServedTable)):

@@ -21,7 +21,7 @@ from neartwin.tables.expressions import RowExpression, as_number, as_whole, bare
 from neartwin.tables.functions import OPERATIONS
 from neartwin.tables.table import Bounds, Table, bounds
 from neartwin.tables.terms import COMPARISONS, Term, as_kind
-from neartwin.tables.types import NUMERIC, ColumnType
+from neartwin.tables.types import NUMERIC, ColumnType, number_column
 
 End = Fraction | float  # a float only where it is an infinity
 _CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "like"}
@@ -469,7 +469,7 @@ def _expression(table: Table, column: str) -> RowExpression | None:
     if column in table.computed:
         expression = table.computed[column]
     elif is_name(table, column) and table.schema.get(column) is not ColumnType.BOOLEAN:
-        table.numeric(column, "of a sum")
+        number_column(column, table.schema, "of a sum")
         return None
     else:
         expression = table.expression(as_value(table, column) if is_name(table, column) else column)

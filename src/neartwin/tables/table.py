@@ -23,14 +23,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
 from itertools import chain
-from shlex import quote
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.sources import Frame, ImportedFiles, Source, snapshot_name
-from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType, has_column
+from neartwin.tables.types import GROUPABLE, ColumnType, has_column
 
 
 class JoinKind(StrEnum):
@@ -488,27 +487,6 @@ class Table:
             raise SchemaError(
                 f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or date_part(...){remedy}"
             )
-        return kind
-
-    def numeric(self, column: str, asked_by: str) -> ColumnType:
-        """The type of a column that can be summed.
-
-        Args:
-            column: The column.
-            asked_by: The statistic, for the error.
-
-        Returns:
-            The type.
-
-        Raises:
-            SchemaError: The column is missing, or is no number.
-        """
-        kind = self.has(column, asked_by)
-        if kind not in NUMERIC:
-            line = f"write types={{{column!r}: 'number'}}, or --types {quote(f'{column}=number')}, if it holds numbers"
-            if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
-                line = f"write clip(date_diff('day', DATE '2020-01-01', CAST({column} AS DATE)), 0, 3650), in days"
-            raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line}")
         return kind
 
     def has(self, column: str, asked_by: str) -> ColumnType:

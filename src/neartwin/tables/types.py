@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import product
 from math import floor, isnan
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,31 @@ def has_column(column: str, schema: Mapping[str, ColumnType], asked_by: str) -> 
             f"{asked_by}: column {column!r} is not in the table; it has {', '.join(map(repr, schema))}{remedy}"
         )
     return schema[column]
+
+
+def number_column(column: str, schema: Mapping[str, ColumnType], asked_by: str) -> ColumnType:
+    """The type of a column of numbers.
+
+    Args:
+        column: The column.
+        schema: The types, by column.
+        asked_by: The part of a question that names it, for the error.
+
+    Returns:
+        The type.
+
+    Raises:
+        SchemaError: The column is missing, or is no number.
+    """
+    kind = has_column(column, schema, asked_by)
+    if kind not in NUMERIC:
+        line = f"write types={{{column!r}: 'number'}}, or --types {quote(f'{column}=number')}, if it holds numbers"
+        if kind in {ColumnType.DATE, ColumnType.TIMESTAMP}:
+            line = f"write clip(date_diff('day', DATE '2020-01-01', CAST({column} AS DATE)), 0, 3650), in days"
+            if asked_by == "columns":
+                line = f"days need no bounds: leave it out, and write nt.median({column!r}), or MEDIAN({column})"
+        raise SchemaError(f"{asked_by}: {column!r} is {kind}, but must be a number; {line}")
+    return kind
 
 
 def column_type(name: str) -> ColumnType:
