@@ -107,6 +107,13 @@ PAID = {
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
     "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
+    "a total beside statistics, asked first": (
+        "SELECT town, COUNT(*) / (SELECT COUNT(*) FROM visits) AS share FROM visits GROUP BY town"
+    ),
+    "the same, written as a JOIN": (
+        "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT town, COUNT(*) / t.n AS share FROM visits CROSS JOIN t "
+        "GROUP BY town, t.n"
+    ),
     "a statistic in WHERE, asked first for a fifth of the spend": f"{ALL} WHERE x > 0.5 * (SELECT AVG(x) FROM visits)",
 }
 BY_UNIT = {

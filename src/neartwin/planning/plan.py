@@ -546,10 +546,12 @@ class Choice(ABC):
     Attributes:
         before: The plan before the choice.
         plan: The plan at the chosen bounds.
+        asked_first: The numbers of questions that were asked first: what each is, its value and its bar.
     """
 
     before: QueryPlan
     plan: QueryPlan
+    asked_first: tuple[tuple[str, float, float | None, float | None], ...] = ()
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
@@ -47,51 +48,6 @@ class Statistic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatisticsTable:
-    """Noisy statistics by group, already public, for post-processing.
-
-    Attributes:
-        group_columns: Names of the group columns.
-        keys: The groups, in their public order, or sorted if they were discovered.
-        statistics: One for each column, with (groups,) values.
-        confidence: The confidence of every bar without its own.
-        notes: Notes for the reader, one sentence or two each.
-    """
-
-    group_columns: tuple[str, ...]
-    keys: tuple[Key, ...]
-    statistics: tuple[Statistic, ...]
-    confidence: float
-    notes: tuple[str, ...]
-
-    def __getitem__(self, name: str) -> Statistic:
-        """A statistic by name."""
-        for statistic in self.statistics:
-            if statistic.name == name:
-                return statistic
-        names = [statistic.name for statistic in self.statistics]
-        near = suggested(str(name), names) or next(iter(names), "")
-        remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
-        raise ParameterError("name", name, "must be one of " + ", ".join(names), remedy=remedy)
-
-    def own_noise(self, name: str) -> tuple[float, float]:
-        """The half-width of a statistic's noise, infinite where groups share it or none is known.
-
-        With it, the most rows that limits took from a count, in all groups together: each bar reaches so much farther up.
-
-        Args:
-            name: The statistic.
-        """
-        return math.inf, 0.0
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
-AnyTable = TypeVar("AnyTable", bound=StatisticsTable)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
     """Where a release comes from: enough to judge it, nothing private.
 
@@ -110,3 +66,66 @@ class Provenance:
     budget_after: Mapping[str, str]
     cap: Mapping[str, str]
     method: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsTable:
+    """Noisy statistics by group, already public, for post-processing.
+
+    Attributes:
+        group_columns: Names of the group columns.
+        keys: The groups, in their public order, or sorted if they were discovered.
+        statistics: One for each column, with (groups,) values.
+        confidence: The confidence of every bar without its own.
+        notes: Notes for the reader, one sentence or two each.
+        provenance: The origin, with all facts needed to judge it.
+        loss: The measured loss to limits; None where that was not measured.
+    """
+
+    group_columns: tuple[str, ...]
+    keys: tuple[Key, ...]
+    statistics: tuple[Statistic, ...]
+    confidence: float
+    notes: tuple[str, ...]
+    provenance: Provenance
+    loss: Mapping[str, Any] | None = None
+
+    @property
+    def asked_first(self) -> tuple[Statistic, ...]:
+        """The numbers of questions that were asked first, $1, $2, ...: each is the same in all groups."""
+        rows = len(self)
+        return tuple(
+            Statistic(name=f"${i}", what=what, values=(value,) * rows, lower=(low,) * rows, upper=(high,) * rows)
+            for i, (what, value, low, high) in enumerate(self.provenance.method.get("asked_first", ()), 1)
+        )
+
+    def __getitem__(self, name: str) -> Statistic:
+        """A statistic by name."""
+        for statistic in (*self.statistics, *self.asked_first):
+            if statistic.name == name:
+                return statistic
+        names = [statistic.name for statistic in self.statistics]
+        near = suggested(str(name), names) or next(iter(names), "")
+        remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
+        raise ParameterError("name", name, "must be one of " + ", ".join(names), remedy=remedy)
+
+    def own_noise(self, name: str) -> tuple[float, float]:
+        """The half-width of a statistic's noise, by the method: infinite where groups share it or none is known.
+
+        With it, the most rows that limits took from a count, in all groups together, as measured: each bar reaches so much
+        farther up. See (L10).
+
+        Args:
+            name: The statistic.
+        """
+        method, counts_rows = self.provenance.method, self[name].what.startswith("count(")
+        widths = [one["half_width"] for one in method.get("errors", ()) if one["name"] == name]
+        shared = {"margins", "workload"} & set(method.get("question", ()))
+        noise = math.inf if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
+        return noise, self.loss["rows"][1] if self.loss and counts_rows else 0.0
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+AnyTable = TypeVar("AnyTable", bound=StatisticsTable)
