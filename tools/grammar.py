@@ -102,6 +102,7 @@ PAID = {
     ),
     "a date in WHERE, asked first": f"{ALL} WHERE day > (SELECT MAX(day) FROM visits) - INTERVAL '30' DAY",
     "computed groups": "SELECT DATE_TRUNC('month', at) AS m, COUNT(*) AS n FROM visits GROUP BY m",
+    "buckets of time": "SELECT TIME_BUCKET(INTERVAL '15' MINUTE, at) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
     "margins: GROUPING SETS, CUBE, ROLLUP": "SELECT town, k, COUNT(*) AS n FROM visits GROUP BY ROLLUP (town, k)",
     "running and moving sums of groups": "SELECT k, SUM(COUNT(*)) OVER (ORDER BY k) AS n FROM visits GROUP BY k",
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",

@@ -260,7 +260,7 @@ def _columns(release: StatisticsTable) -> dict[str, Sequence[Any]]:
 
 
 def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:
-    keys: tuple[Key, ...] = tuple(release.keys[i] for i in places)
+    keys: tuple[Key, ...] = tuple(map(release.keys.__getitem__, places))
     statistics = tuple(at_places(statistic, places) for statistic in release.statistics)
     new = tuple(note for note in notes if note not in release.notes)
     return replace(release, keys=keys, statistics=statistics, notes=(*release.notes, *new))
@@ -276,8 +276,8 @@ def at_places(statistic: Statistic, places: Sequence[int]) -> Statistic:
     Returns:
         The new statistic.
     """
-    lower, upper = (tuple(ends[i] for i in places) for ends in (statistic.lower, statistic.upper))
-    return replace(statistic, values=tuple(statistic.values[i] for i in places), lower=lower, upper=upper)
+    lower, upper = (tuple(map(ends.__getitem__, places)) for ends in (statistic.lower, statistic.upper))
+    return replace(statistic, values=tuple(map(statistic.values.__getitem__, places)), lower=lower, upper=upper)
 
 
 def _kind(values: Sequence[object]) -> ColumnType:

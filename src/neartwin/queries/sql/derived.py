@@ -91,9 +91,7 @@ def statistics_in(node: exp.Expr) -> list[exp.Expr]:
     """
     if _is_statistic(node):
         return [node]
-    inside = node
-    if isinstance(node, exp.Window):
-        inside = node.args.get("order") or node.this
+    inside = node.args.get("order") or node.this if isinstance(node, exp.Window) else node
     return [one for child in inside.iter_expressions() for one in statistics_in(child)]
 
 
