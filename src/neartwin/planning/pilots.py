@@ -284,8 +284,7 @@ class ScalarAnswers(_Pilots):
         query = replace(plan.query, groups=replace(plan.query.groups, rows=Rows(rows.table, conditions)))
         question = self.plan_of(query, spend=self.rest, limits=self.limits, importance=self.importance)
         question = replace(question, price=plan.price, together=plan.together)
-        named = zip(self.asked, answers, strict=True)
-        shown = tuple((what, one.values[0], one.lower[0], one.upper[0]) for what, one in named)
+        shown = tuple((one.kind, one.values[0], one.lower[0], one.upper[0]) for one in answers)
         return GivenAnswers(before=plan, plan=question, stage=self, numbers=numbers, asked_first=shown)
 
 

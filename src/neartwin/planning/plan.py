@@ -546,12 +546,12 @@ class Choice(ABC):
     Attributes:
         before: The plan before the choice.
         plan: The plan at the chosen bounds.
-        asked_first: The numbers of questions that were asked first: what each is, its value and its bar.
+        asked_first: The numbers of questions that were asked first: the type, the value and the bar of each.
     """
 
     before: QueryPlan
     plan: QueryPlan
-    asked_first: tuple[tuple[str, float, float | None, float | None], ...] = ()
+    asked_first: tuple[tuple[ColumnType, float, float | None, float | None], ...] = ()
 
     @property
     @abstractmethod

@@ -93,21 +93,22 @@ class StatisticsTable:
     @property
     def asked_first(self) -> tuple[Statistic, ...]:
         """The numbers of questions that were asked first, $1, $2, ...: each is the same in all groups."""
-        rows = len(self)
-        return tuple(
-            Statistic(name=f"${i}", what=what, values=(value,) * rows, lower=(low,) * rows, upper=(high,) * rows)
-            for i, (what, value, low, high) in enumerate(self.provenance.method.get("asked_first", ()), 1)
-        )
+        found = list[Statistic]()
+        for i, (kind, *numbers) in enumerate(self.provenance.method.get("asked_first", ()), 1):
+            values, lower, upper = ((number,) * len(self) for number in numbers)
+            found.append(
+                Statistic(name=f"${i}", what=f"${i}", values=values, lower=lower, upper=upper, kind=ColumnType(kind))
+            )
+        return tuple(found)
 
     def __getitem__(self, name: str) -> Statistic:
         """A statistic by name."""
-        for statistic in (*self.statistics, *self.asked_first):
-            if statistic.name == name:
-                return statistic
-        names = [statistic.name for statistic in self.statistics]
-        near = suggested(str(name), names) or next(iter(names), "")
+        found = {one.name: one for one in (*self.statistics, *self.asked_first)}
+        if name in found:
+            return found[name]
+        near = suggested(str(name), found) or next(iter(found), "")
         remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
-        raise ParameterError("name", name, "must be one of " + ", ".join(names), remedy=remedy)
+        raise ParameterError("name", name, "must be one of " + ", ".join(found), remedy=remedy)
 
     def own_noise(self, name: str) -> tuple[float, float]:
         """The half-width of a statistic's noise, by the method: infinite where groups share it or none is known.
