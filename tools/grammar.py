@@ -102,11 +102,19 @@ PAID = {
     ),
     "a date in WHERE, asked first": f"{ALL} WHERE day > (SELECT MAX(day) FROM visits) - INTERVAL '30' DAY",
     "computed groups": "SELECT DATE_TRUNC('month', at) AS m, COUNT(*) AS n FROM visits GROUP BY m",
+    "buckets of time": "SELECT TIME_BUCKET(INTERVAL '15' MINUTE, at) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
     "margins: GROUPING SETS, CUBE, ROLLUP": "SELECT town, k, COUNT(*) AS n FROM visits GROUP BY ROLLUP (town, k)",
     "running and moving sums of groups": "SELECT k, SUM(COUNT(*)) OVER (ORDER BY k) AS n FROM visits GROUP BY k",
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
     "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
+    "a total beside statistics, asked first": (
+        "SELECT town, COUNT(*) / (SELECT COUNT(*) FROM visits) AS share FROM visits GROUP BY town"
+    ),
+    "the same, written as a JOIN": (
+        "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT town, COUNT(*) / t.n AS share FROM visits CROSS JOIN t "
+        "GROUP BY town, t.n"
+    ),
     "a statistic in WHERE, asked first for a fifth of the spend": f"{ALL} WHERE x > 0.5 * (SELECT AVG(x) FROM visits)",
 }
 BY_UNIT = {

@@ -191,7 +191,7 @@ def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, say
             "SELECT COUNT(*) FROM given g JOIN (SELECT who, t FROM given GROUP BY who, t) q ON g.t IS NOT DISTINCT FROM q.t",
             "is not an equality of two columns",
         ),
-        ("SELECT COUNT(*) / (SELECT COUNT(*) FROM given) FROM given", "the answer of a subquery as a number"),
+        ("SELECT COUNT(*) / (SELECT n FROM given) FROM given", "the answer of a subquery as a number"),
         ("SELECT COUNT(*) FROM given WHERE t IN (" + "'a', " * 20_000 + "'b')", "too long"),
     ],
 )
@@ -288,3 +288,39 @@ def test_answers_of_texts_equal_duckdbs(tmp_path, dialect, text, meant):
         found, wanted = (sorted(answer, key=lambda row: str(row[truth.column_names[0]])) for answer in (found, wanted))
     for row, true in zip(found, wanted, strict=True):
         assert row == {name: v if isinstance(v, str) else pytest.approx(float(v), abs=2e-3) for name, v in true.items()}
+
+
+LENGTHS = [f"{many} minutes" for many in (1, 5, 10, 15, 20, 30, 60)]
+LENGTHS += [
+    "1 hour",
+    "1 day",
+    "24 hours",
+    "7 days",
+    "1 week",
+    "1 month",
+    "3 months",
+    "1 quarter",
+    "12 months",
+    "1 year",
+]
+
+
+def test_buckets_of_time_are_those_of_the_database():
+    seen = pa.array(["2023-12-31 23:59:59", None, "1969-05-01 00:07:00"]).cast(pa.timestamp("us"))
+    times = pa.table({"who": range(3), "seen": seen})
+    rows, plain = nt.table(times, unit="who", name="visits"), duckdb.connect()
+    plain.register("visits", times)
+    for length in LENGTHS:
+        for dialect, bucket in (("duckdb", f"INTERVAL '{length}'"), ("postgres", f"'{length}'")):
+            text = f"SELECT TIME_BUCKET({bucket}, seen) AS b, COUNT(*) AS n FROM visits GROUP BY 1"
+            read = nt.from_sql(text, rows, dialect=dialect).table.computed["b"].text
+            both = f"CAST(TIME_BUCKET(INTERVAL '{length}', seen) AS TIMESTAMP), CAST({read} AS TIMESTAMP)"
+            found = plain.sql(f"SELECT {both} FROM visits").fetchall()
+            assert all(one == other for one, other in found), (length, found)
+    for other in (
+        "INTERVAL '3 days', seen",
+        "INTERVAL '7 minutes', seen",
+        "INTERVAL '1 week', seen, TIMESTAMP '2000-01-05'",
+    ):
+        with pytest.raises(QueryError, match="buckets are of 1 minute to 1 year"):
+            nt.from_sql(f"SELECT TIME_BUCKET({other}) AS b, COUNT(*) AS n FROM visits GROUP BY 1", rows)

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import date
 
 import duckdb
 import numpy as np
@@ -67,6 +68,11 @@ TEXTS = {
     "AND (SELECT AVG(paid) + 3 FROM visits)": {},
     "SELECT COUNT(*) AS n FROM visits WHERE paid * 5 > (SELECT AVG(cost) + 0.03 FROM orders) AND NOT EXISTS "
     "(SELECT 1 FROM orders WHERE buyer = who)": {},
+    "SELECT town, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM visits WHERE paid < 9) AS percent FROM visits GROUP BY town": {},
+    "WITH t AS (SELECT COUNT(*) AS n, AVG(paid) AS a FROM visits) SELECT town, (AVG(paid) - a) / MAX(t.n) AS off FROM visits "
+    "CROSS JOIN t GROUP BY town, a": {},
+    "WITH t AS (SELECT COUNT(*) AS n FROM visits) SELECT town, COUNT(*) + (SELECT n FROM t) AS s FROM visits "
+    "WHERE paid > (SELECT n / 30 FROM t) GROUP BY town HAVING COUNT(*) > 0.01 * (SELECT n FROM t)": {},
 }  # fmt: skip
 
 
@@ -77,13 +83,52 @@ def test_without_noise_the_answer_is_the_databases(text, visits, orders, tmp_pat
         keys = ["Bonn", "Ulm"] if "GROUP BY" in text else None
         limits = nt.limits(max_rows_per_group=2, max_groups=2 if keys else 1)
         release = account.sql(text, spend=nt.pure(10**8), limits=limits, keys=keys, tables={"orders": orders})
-        found = [list(release.statistics[0].values), [float(one) for one in account.spent.values()]]
+        found = [list(release.statistics[-1].values), [float(one) for one in account.spent.values()]]
     plain = duckdb.connect()
     plain.register("visits", VISITS)
     plain.register("orders", ORDERS)
     truth = plain.sql(f"{text} {'ORDER BY 1' if keys else ''}").fetchall()
     assert found[0] == pytest.approx([float(row[-1]) for row in truth], abs=1e-3)
     assert found[1] == [10**8]
+
+
+def test_a_date_that_is_asked_first_is_compared_after_aggregation(tmp_path):
+    days = pa.table(
+        {"who": range(40), "town": ["Ulm", "Bonn"] * 20, "day": [date(2024, 1, 1 + i % 20) for i in range(40)]}
+    )
+    rows = nt.table(days, unit="who", name="visits")
+    text = "SELECT town, MAX(day) AS last FROM visits GROUP BY town HAVING MAX(day) >= (SELECT MAX(day) FROM visits)"
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(10**9))
+        given = {"limits": nt.limits(max_rows_per_group=1, max_groups=1), "keys": ["Bonn", "Ulm"]}
+        release = account.sql(text, spend=nt.pure(10**8), **given)
+        assert release["$1"].meant(release["$1"].values) == [date(2024, 1, 20)] * len(release)
+        assert release.keys == (("Bonn",),)
+        with pytest.raises(QueryError, match="it compares date and number"):
+            account.sql(text.replace("MAX(day) >= ", "COUNT(*) / 2 > "), spend=nt.pure(10**7), **given)
+
+
+def test_a_total_beside_statistics_is_in_their_bars(visits, tmp_path):
+    total = visits.agg(count=nt.count())
+    towns = visits.ask_first(total).group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
+    text = "SELECT town, COUNT(*) AS n, COUNT(*) / (SELECT COUNT(*) FROM visits) AS share FROM visits GROUP BY town"
+    written = nt.from_sql(text, visits, keys=["Bonn", "Ulm"])
+    assert replace(written, after=towns.after) == towns
+    assert question_of(json.loads(json.dumps(form_of(written))), visits) == written
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(visits, nt.pure(9))
+        release = account.release(account.plan(written, spend=nt.pure(9), limits=ONE))
+        again = account.release(account.plan(towns, spend=nt.pure(9), limits=ONE)).computed("share", "n / $1")
+        assert account.spent["epsilon"] == 9
+    assert again["share"] == replace(release["share"], what="n / $1")
+    share, n, whole = (release[name] for name in ("share", "n", "$1"))
+    assert whole.lower[0] < whole.values[0] < whole.upper[0]
+    for i in range(2):
+        assert share.values[i] == n.values[i] / whole.values[i]
+        corners = [a / b for a in (n.lower[i], n.upper[i]) for b in (whole.lower[i], whole.upper[i])]
+        assert (share.lower[i], share.upper[i]) == pytest.approx((min(corners), max(corners)))
+        assert share.upper[i] > 1.01 * n.upper[i] / whole.values[i]  # near miss: a total without noise of its own
+    assert share.confidence == pytest.approx(2 * release.confidence - 1)
 
 
 @pytest.mark.parametrize("spend", [nt.pure(1), nt.approx(1, "1e-6"), nt.zcdp("0.1"), nt.rdp(4, 1), nt.gdp("0.5")])
@@ -203,9 +248,9 @@ REFUSED = {
     f"SELECT COUNT(*) AS n FROM visits WHERE {MANY}": (
         "at most 8 are asked first"
     ),
-    "SELECT town, COUNT(*) AS n FROM visits GROUP BY town HAVING COUNT(*) > (SELECT AVG(paid) FROM visits)": (
-        "HAVING compares statistics of groups; ask it first, and write its answer"
-    ),
+    "SELECT SUM(paid - (SELECT AVG(paid) FROM visits)) AS s FROM visits": "asked first in WHERE and beside other statistics",
+    "SELECT town, COUNT(*) / (SELECT paid FROM visits) AS s FROM visits GROUP BY town": "is not understood after aggregation",
+    "SELECT town, COUNT(*) / $1 AS s FROM visits GROUP BY town": "is no statistic of the result",
     "SELECT name, COUNT(*) AS n FROM towns GROUP BY name": "asks public tables alone: ask the database itself, or",
 }  # fmt: skip
 

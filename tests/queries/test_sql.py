@@ -190,7 +190,7 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
         ("SELECT COUNT(*) FROM visits GROUP BY town, town", "twice"),
         ("SELECT day AS town, COUNT(*) FROM visits GROUP BY town", "write GROUP BY day"),
         ("SELECT paid AS p, COUNT(*) FROM visits GROUP BY town", "is not understood"),
-        ("SELECT SUM(paid * (SELECT 1)) FROM visits", "asked first in WHERE alone"),
+        ("SELECT SUM(paid * (SELECT 1)) FROM visits", "asked first in WHERE and beside"),
         ("SELECT LN(SUM(paid)) FROM visits", "is not understood"),
         ("SELECT SUM(SUM(paid)) FROM visits", "allowed are"),
         ("SELECT SUM(town) FROM visits", "must be a number"),

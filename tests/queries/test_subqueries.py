@@ -187,7 +187,7 @@ def test_subquery_by_person_is_the_question_of_python(text, ask):
         ("FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.who = v.who LIMIT 1)", "does not go with EXISTS"),
         ("FROM visits WHERE who IN (SELECT who FROM visits LIMIT 1)", "LIMIT outside"),
         ("FROM visits WHERE town NOT IN (SELECT town FROM visits w WHERE w.who = visits.who AND w.age > 3)", "EXISTS"),
-        ("FROM visits WHERE age > (SELECT age FROM visits)", "is asked first in WHERE alone"),
+        ("FROM visits WHERE age > (SELECT age FROM visits)", "is asked first in WHERE and beside"),
         ("FROM visits WHERE town IN (SELECT town FROM towns)", "has no people of its own"),
         ("FROM (SELECT who FROM visits GROUP BY GROUPING SETS (who, ())) t", "columns and expressions"),
         ("FROM (SELECT DISTINCT ON (town) who FROM visits) t", "write PARTITION BY who"),

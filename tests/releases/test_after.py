@@ -12,7 +12,7 @@ import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
 from neartwin.releases.postprocess import having
 from neartwin.releases.release import Release
-from neartwin.releases.values import Statistic, StatisticsTable
+from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 from tests.oracles.memory import evaluate
@@ -39,6 +39,10 @@ def visits():
     )  # fmt: skip
 
 
+NOWHERE = Provenance(
+    population="", snapshot="", plan="", explanation="", created="", version="", account="", position=0,
+    budget_before={}, budget_after={}, cap={},
+)  # fmt: skip
 KEYS = {"town": ["Ulm", "Bonn", "Trier", None, "nowhere"]}
 LIMITS = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=6, max_groups=4)}
 SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total FROM visits GROUP BY town"
@@ -82,7 +86,7 @@ def test_having_keeps_the_rows_of_the_reference_evaluation(condition):
     )  # fmt: skip
     numbers = {"n": (1.0, 2.0, 3.0, float("nan")), "N": (2, 2, 3, 10**20)}
     table = StatisticsTable(
-        group_columns=("town", "big", "day", "open"), keys=keys, confidence=0.95, notes=(),
+        group_columns=("town", "big", "day", "open"), keys=keys, confidence=0.95, notes=(), provenance=NOWHERE,
         statistics=tuple(Statistic(name=n, what=n, values=v, lower=v, upper=v) for n, v in numbers.items()),
     )  # fmt: skip
     kinds = {"town": "text", "big": "integer", "day": "date", "open": "boolean", "n": "number", "N": "number"}

@@ -234,7 +234,7 @@ class GivenAnswers(Choice):
         """The numbers, in words."""
         shown = (f"{one:.9g}" if isinstance(one, float) else one for one in self.numbers)
         found = (f"{what}, is {number}" for what, number in zip(self.stage.asked, shown, strict=True))
-        return (f"Asked first: {'; '.join(found)}. Rows were compared with that; the bars are of these rows.",)
+        return (f"Asked first: {'; '.join(found)}. Where rows were compared with that, the bars are of these rows.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +276,7 @@ class ScalarAnswers(_Pilots):
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
         """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0."""
-        answers = (one.resolve(engine, source)[0].answer(engine, source).columns[0] for one in self.plans)
+        answers = [one.resolve(engine, source)[0].answer(engine, source).columns[0] for one in self.plans]
         values = ((one.kind, float(one.values[0])) for one in answers)
         numbers = tuple(of_code(kind, value if isfinite(value) else 0.0) for kind, value in values)
         rows = plan.query.groups.rows
@@ -284,7 +284,8 @@ class ScalarAnswers(_Pilots):
         query = replace(plan.query, groups=replace(plan.query.groups, rows=Rows(rows.table, conditions)))
         question = self.plan_of(query, spend=self.rest, limits=self.limits, importance=self.importance)
         question = replace(question, price=plan.price, together=plan.together)
-        return GivenAnswers(before=plan, plan=question, stage=self, numbers=numbers)
+        shown = tuple((one.kind, one.values[0], one.lower[0], one.upper[0]) for one in answers)
+        return GivenAnswers(before=plan, plan=question, stage=self, numbers=numbers, asked_first=shown)
 
 
 def _people(query: Query) -> tuple[object, ...]:

@@ -546,10 +546,12 @@ class Choice(ABC):
     Attributes:
         before: The plan before the choice.
         plan: The plan at the chosen bounds.
+        asked_first: The numbers of questions that were asked first: the type, the value and the bar of each.
     """
 
     before: QueryPlan
     plan: QueryPlan
+    asked_first: tuple[tuple[ColumnType, float, float | None, float | None], ...] = ()
 
     @property
     @abstractmethod

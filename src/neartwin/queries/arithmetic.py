@@ -109,7 +109,7 @@ class Arithmetic:
         Raises:
             QueryError: A part is not understood.
         """
-        tree = parsed(text, "100 * total / n")
+        tree = parsed(text, "100 * total / n").transform(as_column)
         check_surface(tree)
         checked = cls(text, tree)
         windows = {tuple(window.args.get("partition_by") or ()) for window in tree.find_all(exp.Window)}
@@ -284,6 +284,11 @@ _OWN, _ALL = (np.array([[0.0], [1.0], [end]]) for end in (0.0, 1.0))  # parts of
 PLACES = (exp.Rank, exp.DenseRank, exp.RowNumber)
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
 _MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
+
+
+def as_column(node: exp.Expr) -> exp.Expr:
+    """$1, the number of a question that is asked first, as a column of the release."""
+    return exp.column(f"${node.name}", quoted=True) if isinstance(node, exp.Placeholder | exp.Parameter) else node
 
 
 def _digits(node: exp.Expr) -> int | None:

@@ -96,12 +96,18 @@ class Rows:
     Attributes:
         table: The table.
         conditions: The conditions.
-        first: Questions of one number, $1, $2, ... in conditions. Each is paid, and answered first.
+        first: Questions of one number, $1, $2, ... in conditions and on the release. Each is paid, and answered first.
     """
 
     table: Table
     conditions: tuple[RowExpression, ...] = ()
     first: tuple[Any, ...] = ()  # of Query
+
+    @property
+    def answers(self) -> dict[str, ColumnType]:
+        """The answers of the questions asked first, $1, $2, ..., by type: dates and numbers."""
+        dated = (isinstance(one, Query) and ColumnType.DATE in one.released.values() for one in self.first)
+        return {f"${i}": ColumnType.DATE if one else ColumnType.NUMBER for i, one in enumerate(dated, 1)}
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.table.schema.items())
@@ -130,20 +136,35 @@ class Rows:
         <Query of 'people': rich = count()>
         """
         made_of(str, "a SQL text; write rows.where('amount > 5')", where=condition)
-        asked, answers = (*self.first, *first), {}
-        for i, one in enumerate(asked, 1):
-            kind = (
-                ColumnType.DATE
-                if isinstance(one, Query) and ColumnType.DATE in one.released.values()
-                else ColumnType.NUMBER
-            )
-            answers[f"${i}"] = RowExpression("", kind, Term("answer", kind, value=i))
+        asked, answers = self.ask_first(*first), dict[str, RowExpression]()
+        for i, (name, kind) in enumerate(asked.answers.items(), 1):
+            answers[name] = RowExpression("", kind, Term("answer", kind, value=i))
         checked = RowExpression.parse(condition, self.table.schema, {**self.table.computed, **answers})
         if checked.type is not ColumnType.BOOLEAN:
-            raise QueryError(
-                f"where={condition!r} is {checked.type}, no condition; write rows.where('{condition} > 5')"
-            )
-        return replace(self, conditions=(*self.conditions, checked), first=asked)
+            line = f"write rows.where('{condition} > 5')"
+            raise QueryError(f"where={condition!r} is {checked.type}, no condition; {line}")
+        return replace(asked, conditions=(*self.conditions, checked))
+
+    def ask_first(self, *questions: "Query") -> "Rows":
+        """These rows, for a question that is paid and answered with others first.
+
+        Args:
+            questions: Questions of one number each, as for `where`. They are $1, $2, ... in conditions and in arithmetic on
+                the release.
+
+        Returns:
+            The rows.
+
+        >>> import neartwin as nt, pyarrow as pa
+        >>> rows = nt.table(pa.table({"who": range(90), "town": ["Ulm", "Bonn"] * 45}), unit="who", name="visits")
+        >>> towns = rows.ask_first(rows.agg(n=nt.count())).group_by("town", keys=["Bonn", "Ulm"]).agg(n=nt.count())
+        >>> with nt.open_ledger(getfixture("tmp_path") / "budget.db") as ledger:
+        ...     account, one = ledger.open(rows, nt.pure(9)), nt.limits(max_rows_per_group=1, max_groups=1)
+        ...     release = account.release(account.plan(towns, spend=nt.pure(9), limits=one))
+        >>> release.computed("percent", "100 * n / $1")["percent"].what
+        '100 * n / $1'
+        """
+        return replace(self, first=(*self.first, *questions))
 
     def join(self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "") -> "Rows":
         """Join each row with the rows of another table that have equal values `on`. Bounds are applied after all joins.
@@ -428,17 +449,12 @@ class Groups:
                 raise QueryError(f"{name}={aggregate} releases {labels}, and one of these names is in use; rename it")
             if self.margins or self.linear_workload is not None:
                 linear_alone(aggregates, aggregate.is_linear)
-                self._named_apart(name)
+            linear = self.linear_workload
+            if linear is not None and name in dict(linear.resolved(self.columns, self.keys).columns):
+                raise QueryError(f"{name!r} is a column of {linear}; give the statistic another name")
             aggregate.check(self.rows.table)
         written = {name: aggregate.spelled(self.rows.table) for name, aggregate in aggregates.items()}
         return Query(self, MappingProxyType(written))
-
-    def _named_apart(self, name: str) -> None:
-        """Refuse a statistic that is called what the answers to a workload are named by."""
-        if self.linear_workload is not None and name in dict(
-            self.linear_workload.resolved(self.columns, self.keys).columns
-        ):
-            raise QueryError(f"{name!r} is a column of {self.linear_workload}; give the statistic another name")
 
 
 @at_a_prompt("query")
@@ -481,7 +497,7 @@ class Query:
             types = {name: self.table.schema[name] for name in groups.columns}
         for name, statistic in self.aggregates.items():
             types |= statistic.released(name, self.table)
-        return types | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
+        return types | groups.rows.answers | ({MARGIN: ColumnType.TEXT} if self.groups.margins else {})
 
 
 @at_a_prompt("query")

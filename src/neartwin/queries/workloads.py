@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from neartwin.checks import integer
+from neartwin.checks import integer, several
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import rational
 from neartwin.mechanisms.linear.workloads import MOST_CELLS, Intervals, Queries, Weighted
@@ -159,7 +159,7 @@ def range_sums(lengths: Sequence[int] | None = None) -> Workload:
     """
     if lengths is None:
         return Workload("ranges")
-    sizes = tuple(lengths)
+    sizes: tuple[Any, ...] = several(lengths=lengths)
     for one in sizes:
         integer(at_least=1, lengths=one)
     if not sizes or len(set(sizes)) != len(sizes):
@@ -192,11 +192,11 @@ def moving_sums(before: int, after: int = 0) -> Workload:
     return Workload("moving", lengths=(before, after))
 
 
-def weighted(table: Any) -> Workload:
+def weighted(weights: Any) -> Workload:
     """Any linear queries: weights by name and key.
 
     Args:
-        table: A mapping from names to mappings from keys to weights.
+        weights: A mapping from names to mappings from keys to weights.
 
     Returns:
         The workload.
@@ -204,15 +204,13 @@ def weighted(table: Any) -> Workload:
     Raises:
         QueryError: The mapping has another form.
     """
-    if not isinstance(table, Mapping) or not table:
+    if not isinstance(weights, Mapping) or not weights:
         raise QueryError("workload() takes nt.prefix_sums(), nt.range_sums(), nt.moving_sums() or {name: weights}")
     queries = []
-    for name, weights in table.items():
-        if not isinstance(name, str) or not name or not isinstance(weights, Mapping):
+    for name, own in weights.items():
+        if not isinstance(name, str) or not name or not isinstance(own, Mapping):
             raise QueryError(f"workload: {name!r} must be a name with weights by key, {{key: weight}}")
-        pairs = (
-            (key if isinstance(key, tuple) else (key,), rational(weight=weight)) for key, weight in weights.items()
-        )
+        pairs = ((key if isinstance(key, tuple) else (key,), rational(weight=weight)) for key, weight in own.items())
         nonzero = tuple((key, weight) for key, weight in pairs if weight)
         if not nonzero:
             raise QueryError(f"workload: all weights of {name!r} are 0; leave it out")

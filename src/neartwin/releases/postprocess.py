@@ -78,7 +78,7 @@ def having(release: AnyTable, condition: str) -> AnyTable:
     Raises:
         QueryError: The condition is not understood, or is no condition.
     """
-    numbers = {one.name: (one.kind, one.meant(list(map(float, one.values)))) for one in release.statistics}
+    numbers = {one.name: (one.kind, one.meant(list(map(float, one.values)))) for one in _numbers(release)}
     columns = {name: (_kind(values), values) for name, values in _groups(release).items()} | numbers
     checked = RowExpression.parse(condition, {name: kind for name, (kind, _) in columns.items()})
     if checked.type is not ColumnType.BOOLEAN:
@@ -107,8 +107,8 @@ def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
         if name not in release.group_columns:
             release[name]  # raises for a name that is no column
         values: Sequence[Any] = columns_by_name[name]
-        present = [place for place in places if values[place] is not None]
-        nothing = [place for place in places if values[place] is None]
+        nothing = [place for place in places if values[place] is None] if None in values else []
+        present = [place for place in places if values[place] is not None] if nothing else places
         places = sorted(present, key=values.__getitem__, reverse=down) + nothing
     chosen = any((column if isinstance(column, str) else column[0]) not in release.group_columns for column in columns)
     return _selected(release, places, (_CHOSEN,) if chosen else ())
@@ -174,7 +174,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         QueryError: The expression is not understood.
     """
     new_name(release, name)
-    expression = Arithmetic.parse(text, [one.name for one in release.statistics], release.group_columns)
+    expression = Arithmetic.parse(text, [one.name for one in _numbers(release)], release.group_columns)
     by, parts = _columns(release), dict[tuple[object, ...], list[int]]()
     for place in range(len(release)):
         parts.setdefault(tuple(by[part][place] for part in sorted(expression.partition)), []).append(place)
@@ -185,7 +185,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         values[places], low[places], high[places] = found.values, found.low, found.high
         events |= found.events
     held = 1 - sum(1 - (release[column].confidence or release.confidence) for column, _ in events)
-    names = [repr(one.name) for one in release.statistics if one.name in expression.columns]
+    names = [repr(one.name) for one in _numbers(release) if one.name in expression.columns]
     note = (
         f"The bar of {name!r} holds wherever those of {' and '.join(names)} do: with probability at least {held:.0%}."
     )
@@ -250,12 +250,17 @@ def _groups(release: StatisticsTable) -> dict[str, Sequence[object]]:
     return {name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)}
 
 
+def _numbers(release: StatisticsTable) -> tuple[Statistic, ...]:
+    """The statistics, and the numbers of questions that were asked first."""
+    return (*release.statistics, *release.asked_first)
+
+
 def _columns(release: StatisticsTable) -> dict[str, Sequence[Any]]:
-    return _groups(release) | {statistic.name: statistic.values for statistic in release.statistics}
+    return _groups(release) | {one.name: one.values for one in _numbers(release)}
 
 
 def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:
-    keys: tuple[Key, ...] = tuple(release.keys[i] for i in places)
+    keys: tuple[Key, ...] = tuple(map(release.keys.__getitem__, places))
     statistics = tuple(at_places(statistic, places) for statistic in release.statistics)
     new = tuple(note for note in notes if note not in release.notes)
     return replace(release, keys=keys, statistics=statistics, notes=(*release.notes, *new))
@@ -271,8 +276,8 @@ def at_places(statistic: Statistic, places: Sequence[int]) -> Statistic:
     Returns:
         The new statistic.
     """
-    lower, upper = (tuple(ends[i] for i in places) for ends in (statistic.lower, statistic.upper))
-    return replace(statistic, values=tuple(statistic.values[i] for i in places), lower=lower, upper=upper)
+    lower, upper = (tuple(map(ends.__getitem__, places)) for ends in (statistic.lower, statistic.upper))
+    return replace(statistic, values=tuple(map(statistic.values.__getitem__, places)), lower=lower, upper=upper)
 
 
 def _kind(values: Sequence[object]) -> ColumnType:

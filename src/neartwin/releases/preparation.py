@@ -66,9 +66,11 @@ class PreparedRelease:
         if not choices:
             return self.description
         try:
-            return described_choices(plan, choices)
+            description = described_choices(plan, choices)
         except Exception:  # noqa: BLE001 - words must not cost an answer that was paid for
-            return self.before_choices
+            description = self.before_choices
+        answers = [list(one) for choice in choices for one in choice.asked_first]
+        return replace(description, method={**description.method, "asked_first": answers}) if answers else description
 
     @cached_property
     def schema(self) -> pa.Schema:

@@ -4,10 +4,9 @@ import io
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date
-from fractions import Fraction
 from html import escape
 from itertools import chain
 from pathlib import Path
@@ -39,13 +38,9 @@ class Release(StatisticsTable):
 
     Attributes:
         guarantee: The promise to each unit.
-        provenance: The origin of the release, with all facts needed to judge it.
-        loss: The measured loss to limits; None where that was not measured.
     """
 
     guarantee: Guarantee
-    provenance: Provenance
-    loss: Mapping[str, Any] | None = None
 
     @property
     def headline(self) -> str:
@@ -168,14 +163,6 @@ class Release(StatisticsTable):
             The new release.
         """
         return comparisons.top(self, groups, by)
-
-    def own_noise(self, name: str) -> tuple[float, float]:
-        """The half-width of a statistic's noise, by the method, and the rows that a count lost, as measured: (L10)."""
-        method, counts_rows = self.provenance.method, self[name].what.startswith("count(")
-        widths = [one["half_width"] for one in method.get("errors", ()) if one["name"] == name]
-        shared = {"margins", "workload"} & set(method.get("question", ()))
-        noise = math.inf if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
-        return noise, self.loss["rows"][1] if self.loss and counts_rows else 0.0
 
     def non_negative(self, *names: str) -> "Release":
         """Cut statistics and their bars at 0, for example counts.

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeVar
 
 from neartwin.errors import ParameterError
@@ -94,51 +95,6 @@ def _number(value: float, digits: int | None) -> str:
     return f"{value:,.4g}" if digits is None and abs(value) < 1000 else f"{value:,.{digits or 0}f}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatisticsTable:
-    """Noisy statistics by group, already public, for post-processing.
-
-    Attributes:
-        group_columns: Names of the group columns.
-        keys: The groups, in their public order, or sorted if they were discovered.
-        statistics: One for each column, with (groups,) values.
-        confidence: The confidence of every bar without its own.
-        notes: Notes for the reader, one sentence or two each.
-    """
-
-    group_columns: tuple[str, ...]
-    keys: tuple[Key, ...]
-    statistics: tuple[Statistic, ...]
-    confidence: float
-    notes: tuple[str, ...]
-
-    def __getitem__(self, name: str) -> Statistic:
-        """A statistic by name."""
-        for statistic in self.statistics:
-            if statistic.name == name:
-                return statistic
-        names = [statistic.name for statistic in self.statistics]
-        near = suggested(str(name), names) or next(iter(names), "")
-        remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
-        raise ParameterError("name", name, "must be one of " + ", ".join(names), remedy=remedy)
-
-    def own_noise(self, name: str) -> tuple[float, float]:
-        """The half-width of a statistic's noise, infinite where groups share it or none is known.
-
-        With it, the most rows that limits took from a count, in all groups together: each bar reaches so much farther up.
-
-        Args:
-            name: The statistic.
-        """
-        return math.inf, 0.0
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
-AnyTable = TypeVar("AnyTable", bound=StatisticsTable)
-
-
 @shown_as_text
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
@@ -164,3 +120,68 @@ class Provenance:
         left = ", ".join(f"{pool} {before} -> {self.budget_after[pool]}" for pool, before in self.budget_before.items())
         made = f"asked of {self.population!r}, snapshot {self.snapshot}, at {self.created} with neartwin {self.version}"
         return f"{self.explanation}\n\n{made}\nrecord {self.position} of the account {self.account!r}: {left}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatisticsTable:
+    """Noisy statistics by group, already public, for post-processing.
+
+    Attributes:
+        group_columns: Names of the group columns.
+        keys: The groups, in their public order, or sorted if they were discovered.
+        statistics: One for each column, with (groups,) values.
+        confidence: The confidence of every bar without its own.
+        notes: Notes for the reader, one sentence or two each.
+        provenance: The origin, with all facts needed to judge it.
+        loss: The measured loss to limits; None where that was not measured.
+    """
+
+    group_columns: tuple[str, ...]
+    keys: tuple[Key, ...]
+    statistics: tuple[Statistic, ...]
+    confidence: float
+    notes: tuple[str, ...]
+    provenance: Provenance
+    loss: Mapping[str, Any] | None = None
+
+    @property
+    def asked_first(self) -> tuple[Statistic, ...]:
+        """The numbers of questions that were asked first, $1, $2, ...: each is the same in all groups."""
+        found = list[Statistic]()
+        for i, (kind, *numbers) in enumerate(self.provenance.method.get("asked_first", ()), 1):
+            values, lower, upper = ((number,) * len(self) for number in numbers)
+            found.append(
+                Statistic(name=f"${i}", what=f"${i}", values=values, lower=lower, upper=upper, kind=ColumnType(kind))
+            )
+        return tuple(found)
+
+    def __getitem__(self, name: str) -> Statistic:
+        """A statistic by name."""
+        found = {one.name: one for one in (*self.statistics, *self.asked_first)}
+        if name in found:
+            return found[name]
+        near = suggested(str(name), found) or next(iter(found), "")
+        remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
+        raise ParameterError("name", name, "must be one of " + ", ".join(found), remedy=remedy)
+
+    def own_noise(self, name: str) -> tuple[float, float]:
+        """The half-width of a statistic's noise, by the method: infinite where groups share it or none is known.
+
+        With it, the most rows that limits took from a count, in all groups together, as measured: each bar reaches so much
+        farther up. See (L10).
+
+        Args:
+            name: The statistic.
+        """
+        method, counts_rows = self.provenance.method, self[name].what.startswith("count(")
+        widths = [one["half_width"] for one in method.get("errors", ()) if one["name"] == name]
+        shared = {"margins", "workload"} & set(method.get("question", ()))
+        noise = math.inf if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
+        lost = self.loss["rows"][1] if self.loss and counts_rows else 0.0
+        return (math.inf, 0.0) if lost is None else (noise, lost)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+AnyTable = TypeVar("AnyTable", bound=StatisticsTable)

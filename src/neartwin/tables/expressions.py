@@ -180,6 +180,8 @@ def _applied(node: exp.Expr, function: RowFunction, given: list[Term]) -> Term:
         terms = [as_kind(written(guard, *terms), term.kind) for guard, term in zip(function.guards, terms, strict=True)]
     literals = [term.value for term, letter in zip(terms, function.takes, strict=False) if letter.isupper()]
     values = (*literals, *(part for found in taken if isinstance(found, tuple) for part in found))
+    if function.operation == "clip" and values[0] > values[1]:  # type: ignore[operator] # numbers, as F says
+        raise refused(node, "clip takes the lower first")
     parts = tuple(term for term, letter in zip(terms, function.takes, strict=False) if letter.islower())
     return Term(function.operation, ColumnType(function.kind), parts, values or None)
 
@@ -192,6 +194,8 @@ def _taken(letter: str, term: Term) -> Term | tuple[str, str] | None:
         return regular(value) if isinstance(value, str) else None
     if letter in "KN":
         return term if isinstance(value, int) and (letter == "N") <= value < 2**31 else None
+    if letter == "F":
+        return as_kind(term, _NUMBER) if isinstance(value, int | float) and math.isfinite(value) else None
     if letter in "TR":
         return term if isinstance(value, str) and (value or letter == "R") and len(value) <= 100 else None
     if term.kind not in _LETTERS[letter]:
@@ -256,12 +260,8 @@ def _column(node: exp.Expr, names: Names) -> Term:
     name = node.name
     if name not in names:
         near = suggested(name, list(names))
-        remedy = (
-            f"; write {exp.column(near).sql(dialect='duckdb')}"
-            if near
-            else f"; a text has single quotes: write '{name}'"
-        )
-        raise QueryError(f"column={name!r} is not in the table; it has {', '.join(sorted(names))}{remedy}")
+        line = exp.column(near).sql(dialect="duckdb") if near else f"'{name}', if it is a text"
+        raise QueryError(f"column={name!r} is not in the table; it has {', '.join(sorted(names))}; write {line}")
     if names[name].kind is ColumnType.OTHER and not names[name].is_null:
         raise QueryError(f"column={name!r} has a type that questions cannot use; declare one with types=")
     return names[name]
@@ -468,11 +468,8 @@ def _case(node: exp.Expr, names: Names) -> Term:
         pairs += (equal or _condition(node, names, branch.this), term_of(branch.args.get("true"), names))
     last = term_of(node.args.get("default") or exp.null(), names)
     values = _one_type(node, [*pairs[1::2], last])
-    return Term(
-        "case",
-        values[0].kind,
-        (*(part for pair in zip(pairs[::2], values[:-1], strict=True) for part in pair), values[-1]),
-    )
+    pairs[1::2] = values[:-1]
+    return Term("case", values[0].kind, (*pairs, values[-1]))
 
 
 def _chosen(node: exp.Expr, names: Names) -> Term:
@@ -559,8 +556,6 @@ def _bucket(node: exp.Expr, names: Names) -> Term:
 
 def _anonymous(node: exp.Expr, names: Names) -> Term:
     name, arguments = str(node.this).lower(), node.expressions
-    if name == "clip" and len(arguments) == 3:
-        return _clipped(node, names, arguments)
     if name == "whole_part" and len(arguments) == 1:  # how `queries.sql` writes casts and quotients of other dialects
         value = term_of(arguments[0], names)
         return written("trunc(x)", value) if value.kind is _NUMBER else value
@@ -577,16 +572,6 @@ def _is_integral(node: exp.Expr, names: Names) -> bool:
     if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Paren):
         return all(_is_integral(part, names) for part in parts_of(node))
     return term_of(node, names).kind is _INTEGER
-
-
-def _clipped(node: exp.Expr, names: Names, arguments: list[exp.Expr]) -> Term:
-    if term_of(arguments[0], names).kind in _DATED:
-        raise refused(node, f"days need no bounds; write MEDIAN({arguments[0].sql()})")
-    value = as_kind(_number(node, names, arguments[0]), _NUMBER)
-    low, high = (as_kind(_number(node, names, end), _NUMBER).value for end in arguments[1:])
-    if not isinstance(low, float) or not isinstance(high, float) or not -math.inf < low <= high < math.inf:
-        raise refused(node, "clip takes a number and two literals, the lower first")
-    return Term("clip", _NUMBER, (value,), (low, high))
 
 
 def _dated(node: exp.Expr, kind: ColumnType) -> Term:
@@ -752,12 +737,8 @@ def bare_of(text: str) -> exp.Expr:
     def without(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Paren):
             return node
-        inner = node.unnest()
-        return (
-            inner
-            if isinstance(inner, exp.Column | exp.Literal) or isinstance(node.parent, exp.If)
-            else exp.paren(inner)
-        )
+        inner, within = node.unnest(), isinstance(node.parent, exp.If)
+        return inner if within or isinstance(inner, exp.Column | exp.Literal) else exp.paren(inner)
 
     return parsed(text).unnest().transform(without)
 

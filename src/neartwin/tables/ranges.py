@@ -9,7 +9,6 @@ rounding error, so they are clipped to it once more on their grid.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
 from fractions import Fraction
 from functools import reduce
 
@@ -32,7 +31,6 @@ _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
     "round": lambda end: math.floor(abs(end) + Fraction(1, 2)) * (1 if end > 0 else -1),
     "whole": int,
 }
-_DAYS = (date.max - date.min).days
 _LONGEST = Fraction(2**16)  # letters or bytes of a text that its length counts in sums and quantiles
 _MOST_VALUES = 400  # that are listed: the days of a year
 _MOST_STEPS = 10**7  # of a grid that nobody declared: finer ones tell nothing more through noise
@@ -87,8 +85,6 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
     if operation in OPERATIONS and OPERATIONS[operation].ends:
         low, high = map(Fraction, OPERATIONS[operation].ends)
         return Range(low, high, Fraction(1))
-    if operation == "days":
-        return Range(Fraction(-_DAYS), Fraction(_DAYS), Fraction(1))
     if operation == "case":
         return _hull([range_of(part, columns) for part in values_of(term) if not part.is_null])
     return _of_parts(term, [range_of(part, columns) for part in term.parts])
@@ -186,10 +182,9 @@ def _times(first: Range, second: Range) -> Range:
 
 
 def _absolute(part: Range) -> Range:
-    if part.low >= 0:
-        return part
-    flipped = _negative(part)
-    return flipped if part.high <= 0 else Range(Fraction(0), max(part.high, flipped.high), part.step)
+    if part.low >= 0 or part.high <= 0:
+        return part if part.low >= 0 else _negative(part)
+    return Range(Fraction(0), max(part.high, -part.low), part.step)
 
 
 def _extreme(term: Term, parts: list[Range]) -> Range:
@@ -232,11 +227,7 @@ def _hull(parts: list[Range]) -> Range:
 
 
 def _product(first: End, second: End) -> End:
-    if first == 0 or second == 0:
-        return Fraction(0)
-    if isinstance(first, Fraction) and isinstance(second, Fraction):
-        return first * second
-    return math.inf if (first > 0) == (second > 0) else -math.inf
+    return Fraction(0) if first == 0 or second == 0 else first * second
 
 
 def _common(first: Fraction | None, second: Fraction | None) -> Fraction | None:
@@ -283,9 +274,8 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
     parts = tuple(clipped(part, columns) for part in term.parts)
     if term.operation in {"mod", "inttext"}:
         return replace(term, parts=tuple(map(as_whole, parts)))
-    if any(
-        part.kind is not old.kind for part, old in zip(parts, term.parts, strict=True)
-    ):  # a whole number became a double
+    # a whole number may have become a double
+    if any(part.kind is not old.kind for part, old in zip(parts, term.parts, strict=True)):
         if term.operation == "double":
             return parts[0]
         parts = tuple(as_kind(part, ColumnType.NUMBER) if part.kind in NUMERIC else part for part in parts)
@@ -302,11 +292,9 @@ def unclipped(term: Term) -> Term:
     Returns:
         The new expression.
     """
-    if term.operation in _CONDITIONS:
-        return term
-    return (
-        unclipped(term.parts[0]) if term.operation == "clip" else replace(term, parts=tuple(map(unclipped, term.parts)))
-    )
+    if term.operation == "clip":
+        return unclipped(term.parts[0])
+    return term if term.operation in _CONDITIONS else replace(term, parts=tuple(map(unclipped, term.parts)))
 
 
 def grid_of(value_range: Range, step: Fraction | None) -> Bounds:
@@ -329,16 +317,11 @@ def grid_of(value_range: Range, step: Fraction | None) -> Bounds:
 
 def _step_for(width: Fraction, natural: Fraction | None) -> Fraction:
     """The natural step, made coarser by tens while the grid is too fine; without one, a power of ten."""
-    if natural is None:
-        chosen = Fraction(1)
-        while width / chosen >= 10 * _FEWEST_STEPS:
-            chosen *= 10
-        while width / chosen < _FEWEST_STEPS:
-            chosen /= 10
-        return chosen
-    chosen = natural
-    while width / chosen > _MOST_STEPS:
+    chosen = natural or Fraction(1)
+    while width / chosen > _MOST_STEPS if natural else width / chosen >= 10 * _FEWEST_STEPS:
         chosen *= 10
+    while not natural and width / chosen < _FEWEST_STEPS:
+        chosen /= 10
     return chosen
 
 

@@ -210,10 +210,7 @@ class Ranks:
         Returns:
             (groups,) cells, -1 if not even the first is certain.
         """
-        z_both = 2 * open_probability(confidence=confidence) - 1  # one-sided at `confidence`
-        _, rest = split
-        refuted = rest[:, :-1] > self.bars(1.0, max(z_both, 1e-9))[:-1]
-        return _first(~np.concatenate([refuted, np.zeros((refuted.shape[0], 1), dtype=bool)], axis=1)).astype(float) - 1
+        return self._certain(split[1][:, :-1], 1.0, slice(None, -1), confidence) - 1
 
     def smallest(self, split: tuple[FloatArray, FloatArray], confidence: float) -> FloatArray:
         """The first cell such that some row certainly lies in it or before.
@@ -225,11 +222,13 @@ class Ranks:
         Returns:
             (groups,) cells, `cells` if none is certain.
         """
-        z_both = 2 * open_probability(confidence=confidence) - 1
-        below, _ = split
-        refuted = (below[:, 1:] > self.bars(0.0, max(z_both, 1e-9))[1:])[:, ::-1]
-        stopped = _first(~np.concatenate([refuted, np.zeros((refuted.shape[0], 1), dtype=bool)], axis=1))
-        return (self.tree.cells - stopped).astype(float)
+        return self.tree.cells - self._certain(split[0][:, :0:-1], 0.0, slice(None, 0, -1), confidence)
+
+    def _certain(self, counts: FloatArray, rank: float, places: slice, confidence: float) -> FloatArray:
+        """(groups,) how many counts in a row pass the bar at their place, which noise alone does at `confidence`."""
+        both = 2 * open_probability(confidence=confidence) - 1  # one-sided at `confidence`
+        refuted = counts > self.bars(rank, max(both, 1e-9))[places]
+        return np.asarray(np.logical_and.accumulate(refuted, axis=1).sum(axis=1), dtype=float)
 
 
 def _first(true: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.queries.arithmetic import OPERATIONS, PLACES
+from neartwin.queries.arithmetic import OPERATIONS, PLACES, as_column
 from neartwin.queries.query import PostProcessing
 from neartwin.statistics.sql import FUNCTIONS
 from neartwin.tables.types import ColumnType
@@ -46,7 +46,7 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, tuple[tuple[str, ex
         if of is None:
             selected.append(item)
         else:
-            columns.append((item.alias or _written(of), of))
+            columns.append((item.alias or _written(item if of.find(exp.Placeholder) else of), of))
     parts = [part for _, of in columns for part in statistics_in(of)]
     asked = [one for item in selected for one in statistics_in(item)]
     if (parts or asked) and not any(isinstance(one, exp.Window | exp.Anonymous) for one in asked):
@@ -69,7 +69,8 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, tuple[tuple[str, ex
 def derived(node: exp.Expr) -> exp.Expr | None:
     """The expression of a computed column, without parentheses around it; None for a statistic, and for what is of rows."""
     bare = node.unnest()
-    return bare if isinstance(bare, OPERATIONS) and not _is_statistic(bare) and statistics_in(bare) else None
+    found = statistics_in(bare) or bare.find(exp.Placeholder)  # the number of a question that is asked first
+    return bare if isinstance(bare, (*OPERATIONS, exp.Placeholder)) and not _is_statistic(bare) and found else None
 
 
 def _is_statistic(node: exp.Expr) -> bool:
@@ -90,9 +91,7 @@ def statistics_in(node: exp.Expr) -> list[exp.Expr]:
     """
     if _is_statistic(node):
         return [node]
-    inside = node
-    if isinstance(node, exp.Window):
-        inside = node.args.get("order") or node.this
+    inside = node.args.get("order") or node.this if isinstance(node, exp.Window) else node
     return [one for child in inside.iter_expressions() for one in statistics_in(child)]
 
 
@@ -131,7 +130,8 @@ def computed(root: exp.Expr, known: Named) -> Iterator[exp.Expr]:
         The expressions.
     """
     for child in root.iter_expressions():
-        if _is_statistic(child) or (derived(child) is not None and (child.find(exp.Div, exp.Window) or known(child))):
+        alone = statistics_in(child) and child.find(exp.Div, exp.Window)
+        if _is_statistic(child) or (derived(child) is not None and (alone or known(child))):
             yield child
         else:
             yield from computed(child, known)
@@ -176,7 +176,7 @@ def _having(condition: exp.Expr, named: Named) -> str:
     root = exp.paren(condition.copy())
     for node in list(computed(root, named)):
         node.replace(exp.column(_column(node, named), quoted=True))
-    return _written(root.this)
+    return _written(root.transform(as_column).this)
 
 
 def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[str], named: Named) -> tuple[str, bool]:

@@ -293,8 +293,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
 
 
 def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
-    inner = item.this if isinstance(item, exp.Alias) else item
-    return _written(inner) not in {*groups.values(), *map(_quoted, groups)}
+    return _written(item.unalias()) not in {*groups.values(), *map(_quoted, groups)}
 
 
 def _after(statement: Statement, query: Query) -> PostProcessing:

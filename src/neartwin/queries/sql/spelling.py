@@ -34,7 +34,7 @@ from sqlglot.time import format_time
 from sqlglot.transforms import eliminate_distinct_on
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.tables.expressions import SECONDS, body_of
+from neartwin.tables.expressions import SECONDS, body_of, parts_of
 from neartwin.tables.terms import check_surface
 
 DIALECTS = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "tsql", "mysql", "redshift", "databricks", "trino")
@@ -144,11 +144,14 @@ def _marks(node: exp.Expr, dialect: str) -> str:
     return "".join(known.get(piece) or piece.strip('"').removesuffix("strict") for piece in pieces)
 
 
-def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:
+def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901 - a case for each kind of node
     """The name of a node in `dialects.toml`, and its arguments."""
     match node:
         case exp.Extract():
             return node.name.lower(), [node.expression]
+        case exp.DateBin(this=length) | exp.Anonymous(this="time_bucket" | "TIME_BUCKET", expressions=[length, _]):
+            length_of = f"{length.name} {length.text('unit')}".lower().strip().removesuffix("s")
+            return f"bin {length_of}{' from' * bool(node.args.get('unit'))}", parts_of(node)[1:]
         case exp.Anonymous():
             return node.name.lower(), node.expressions
         case exp.Window(this=exp.Anonymous() as one) if not node.args.get("partition_by"):

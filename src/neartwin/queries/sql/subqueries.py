@@ -13,7 +13,7 @@ is asked first, see `Rows.where`. Any other subquery over rows of several people
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from sqlglot import exp
 
@@ -56,6 +56,7 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str]
     if tables and all(isinstance(one, OtherTable) and one.owner is None for one in tables.values()):
         line = f"ask the database itself, or name the people in it: nt.table({next(iter(tables))!r}, unit='person')"
         raise QueryError(f"the statement asks public tables alone: {line}")
+    _write_numbers_out(select)
     first = _asked_first(select, given, read)
     flat = _flat(select, given)
     source = flat.args.get("from_")
@@ -76,13 +77,15 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str]
 
 
 def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) -> tuple[Any, ...]:
-    """The questions of scalar subqueries in WHERE. $1, $2, ... stand for their statistics."""
+    """The questions of scalar subqueries in WHERE, and beside statistics. $1, $2, ... stand for their statistics."""
     found = dict[str, Any]()
     for node in list(select.find_all(exp.Subquery)):
         clause, inner = node.find_ancestor(exp.Where, exp.Select, exp.From, exp.Join, exp.In, exp.Any), node.this
+        if isinstance(inner, exp.Select):
+            _merge(inner)
         value = inner.expressions[0].unalias() if isinstance(inner, exp.Select) else node
-        asked = statistics_in(value)
-        if not isinstance(clause, exp.Where) or len(asked) != 1 or node.root() is not select:
+        asked, beside = statistics_in(value), clause is select and _is_of_result(node)
+        if not (isinstance(clause, exp.Where) or beside) or len(asked) != 1 or node.root() is not select:
             continue
         pairs, compared = _correlated(inner.copy(), given)
         if pairs or compared:
@@ -96,6 +99,36 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) 
         statistics_in(number)[0].replace(exp.Placeholder(this=str(1 + list(found).index(text))))
         node.replace(number)
     return tuple(found.values())
+
+
+def _write_numbers_out(select: exp.Select) -> None:
+    """Write columns of a joined subquery that has one row, of statistics alone, as subqueries of one number."""
+    for join in list(select.args.get("joins") or []):
+        inner, group = join.this.this, select.args.get("group")
+        plain = {clause for clause, value in join.args.items() if value} <= {"this", "kind"}
+        if not plain or not isinstance(inner, exp.Select) or inner.args.get("group"):
+            continue
+        if all(map(statistics_in, inner.expressions)):
+            columns = _output(inner, join.this, "").expressions
+            numbers = {name: exp.Subquery(this=inner.select(one, append=False)) for name, one in columns.items()}
+            _put_in_place(select, str(join.this.alias_or_name), _Output("", numbers, star=False))
+            join.pop()
+            for one in [one for one in group.expressions if isinstance(one, exp.Subquery)] if group else ():
+                one.pop()
+            for same in select.find_all(exp.Min, exp.Max, exp.AnyValue):  # of one number in every row
+                if isinstance(same.this, exp.Subquery):
+                    same.replace(same.this)
+            select.set("group", group if group and group.expressions else None)
+
+
+def _is_of_result(node: exp.Subquery) -> bool:
+    """Whether it stands among statistics of the outermost SELECT, or in HAVING or ORDER BY."""
+    top: exp.Expr = node
+    while not isinstance(top.parent, exp.Select):
+        top = cast("exp.Expr", top.parent)
+    if isinstance(top, exp.Group) or node.find_ancestor(exp.AggFunc, exp.Window):
+        return False
+    return top.arg_key != "expressions" or top.unalias() is node or len(statistics_in(top)) > 1  # its own is one
 
 
 def _write_names_out(select: exp.Select) -> None:

@@ -172,12 +172,7 @@ def _reach(end: object) -> int | None:
 
 
 def _is_sum(node: exp.Expr | None) -> bool:
-    match node:
-        case exp.Count(this=value):
-            return not isinstance(value, exp.AggFunc | exp.Distinct)
-        case exp.Sum(this=value):
-            return not isinstance(value, exp.AggFunc | exp.Distinct | exp.Star)
-    return False
+    return isinstance(node, exp.Count | exp.Sum) and not isinstance(node.this, exp.AggFunc | exp.Distinct)
 
 
 def _refused(node: exp.Expr) -> QueryError:

@@ -28,7 +28,7 @@ part of the form names a file.
 import inspect
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
@@ -43,7 +43,7 @@ from neartwin.queries.wire.postprocess import after_form, after_from
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.statistics import CONSTRUCTORS, Statistic
 from neartwin.statistics.clipping import PrivateRange, read_range
-from neartwin.tables.expressions import parsed
+from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.joins import own_columns
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.table import How, Join, PerUnit, Table
@@ -88,26 +88,45 @@ def _from_inside(form: object, rows: Rows, tables: Others) -> Rows:
         or not isinstance(columns, Mapping)
         or not isinstance(by, Mapping | None)
         or not all(_texts(list(pair)) for pair in pairs)
-        or not _texts(form.get("where", []))
     ):
         raise QueryError(f"question: from must hold columns by name, and by where they are aggregates; {line}")
-    rows = _from_inside(form.get("from"), rows, tables)
-    rows = _computed(dict(form), with_joins(form.get("joins", []), rows, tables))
-    for condition in form.get("where", []):
-        rows = rows.where(condition)
+    rows = _rows(form, rows, tables)
     trees = {name: parsed(text) for name, text in columns.items()}
     if by is None:
         return Rows(with_windows(rows.table, rows.conditions, trees))
     return Rows(per_unit(rows.table, rows.conditions, by, trees))
 
 
+def _rows(form: Mapping[str, Any], rows: Rows, tables: Others, first: tuple[Any, ...] = ()) -> Rows:
+    """The rows of a form: those inside, with its joins, the questions asked first, computed columns and conditions."""
+    inside = _from_inside(form.get("from"), rows, tables)
+    rows = with_joins(form.get("joins", []), inside, tables).ask_first(*first)
+    for pair in _listed(form.get("computed", [])):  # which may name those before them
+        if not (_texts(pair) and len(pair) == 2):
+            raise QueryError("question: computed must be a list of pairs, a name and an expression")
+        rows = rows.with_column(*pair)
+    where = form.get("where", [])
+    if not _texts(where):
+        raise QueryError(f"question: where must be a list of texts; write {json.dumps([where], default=str)}")
+    for condition in where:
+        rows = rows.where(condition)
+    return rows
+
+
+def _rows_form(table: Table, conditions: Iterable[RowExpression], tables: Others) -> dict[str, Any]:
+    """The JSON form of rows; `_rows` reads it."""
+    form: dict[str, Any] = {
+        "computed": [[name, expression.text] for name, expression in table.computed.items()],
+        "joins": joins_of(table, tables),
+        "from": {} if table.per_unit is None else _inside_form(table.per_unit, tables),
+        "where": [condition.text for condition in conditions],
+    }
+    return {name: part for name, part in form.items() if part}
+
+
 def _inside_form(of: PerUnit, tables: Others) -> dict[str, Any]:
     """The JSON form of rows that are computed from one unit's rows at a time; `_from_inside` reads it."""
-    form: dict[str, Any] = {} if of.table.per_unit is None else {"from": _inside_form(of.table.per_unit, tables)}
-    form |= {"joins": joins} if (joins := joins_of(of.table, tables)) else {}
-    if of.table.computed:
-        form["computed"] = [[name, expression.text] for name, expression in of.table.computed.items()]
-    form |= {"where": [condition.text for condition in of.conditions]} if of.conditions else {}
+    form = _rows_form(of.table, of.conditions, tables)
     form |= {"by": dict(of.by)} if of.by is not None else {}
     return form | {"columns": {name: column.text for name, column in of.columns.items()}}
 
@@ -119,7 +138,7 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
     if not isinstance(table, str) or table not in tables:
         known = ", ".join(map(repr, tables)) or "none"
         raise QueryError(f"question: a join must name one of the tables beside {rows.table.name!r}, which are: {known}")
-    if not isinstance(on, list) or not all(_pair(one) for one in on):
+    if not isinstance(on, list) or not all(_texts(one) and len(one) == 2 for one in on):
         raise QueryError("question: on of a join must be a list of pairs, a column here and one of the other table")
     if how not in set(How) or not isinstance(prefix, str):
         raise QueryError("question: how of a join must be inner, left or beside, and prefix text")
@@ -129,10 +148,6 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
     elif join.get("from") is not None:
         raise QueryError(f"question: {table!r} has no unit of its own, so a join of it takes no from")
     return rows.join(other, on=dict(on) or None, how=how, prefix=prefix)
-
-
-def _pair(one: object) -> bool:
-    return isinstance(one, list) and len(one) == 2 and all(isinstance(name, str) for name in one)
 
 
 def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
@@ -179,8 +194,12 @@ def rows_source(other: Any) -> object:
     return other.table.source if isinstance(other, Rows) else other.source
 
 
-_MAKERS: dict[str, Callable[..., Workload]] = {"prefixes": prefix_sums, "ranges": range_sums, "moving": moving_sums}
-_ARGUMENTS = {"prefixes": set[str](), "ranges": {"lengths"}, "moving": {"before", "after"}, "weights": {"weights"}}
+_MAKERS: dict[str, Callable[..., Workload]] = {
+    "prefixes": prefix_sums,
+    "ranges": range_sums,
+    "moving": moving_sums,
+    "weights": weighted,
+}
 
 
 def with_workload(form: object, groups: Groups, key_of: Callable[[list[Any]], tuple[object, ...]]) -> Groups:
@@ -200,18 +219,25 @@ def with_workload(form: object, groups: Groups, key_of: Callable[[list[Any]], tu
     if form is None:
         return groups
     ask = form.get("ask") if isinstance(form, Mapping) else None
-    if not isinstance(form, Mapping) or not isinstance(ask, str) or ask not in _ARGUMENTS:
+    if not isinstance(form, Mapping) or not isinstance(ask, str) or ask not in _MAKERS:
         raise QueryError("question: workload must be {'ask': 'prefixes'}, or ask ranges, moving or weights")
-    arguments = {name: value for name, value in form.items() if name != "ask"}
-    if set(arguments) - _ARGUMENTS[ask]:
-        raise QueryError(f"question: a workload of {ask} takes {', '.join(sorted(_ARGUMENTS[ask])) or 'nothing else'}")
-    if ask == "weights":
-        return groups.workload(weighted(_weights(arguments.get("weights"), key_of)))
-    if ask == "ranges" and not isinstance(arguments.get("lengths", []), list):
-        raise QueryError("question: lengths of a workload of ranges must be a list")
-    if ask == "moving" and "before" not in arguments:
-        raise QueryError("question: a workload of moving sums needs before: how many groups before each")
-    return groups.workload(_MAKERS[ask](**arguments))
+    arguments = {str(name): value for name, value in form.items() if name != "ask"}
+    if "weights" in arguments:
+        arguments["weights"] = _weights(arguments["weights"], key_of)
+    return groups.workload(_called(f"a workload of {ask}", _MAKERS[ask], arguments))
+
+
+def _called(what: str, make: Callable[..., Any], keywords: Mapping[str, Any]) -> Any:
+    """What a function makes of keywords; those that it does not take are refused."""
+    parameters = inspect.signature(make).parameters
+    try:
+        inspect.signature(make).bind(**keywords)
+    except TypeError:
+        spare = [suggested(key, parameters) for key in keywords if key not in parameters]
+        line = f'"{spare[0]}"' if any(spare) else '"low": 0, "high": 100' if "bounds" in keywords else "no other"
+        known = ", ".join(parameters) or "nothing else"
+        raise QueryError(f"question: {what} takes {known}; write {line}") from None
+    return make(**keywords)
 
 
 def _weights(form: object, key_of: Callable[[list[Any]], tuple[object, ...]]) -> dict[str, dict[Any, Fraction]]:
@@ -239,18 +265,16 @@ def workload_form(workload: Workload, plain: Callable[[object], object]) -> dict
     Returns:
         The form.
     """
-    match workload.kind:
-        case "weights":
-            forms = {
-                name: [[[plain(value) for value in key], str(weight)] for key, weight in pairs]
-                for name, pairs in workload.weights
-            }
-            return {"ask": "weights", "weights": forms}
-        case "moving" if workload.lengths is not None:
-            before, after = workload.lengths
-            return {"ask": "moving", "before": before, "after": after}
-        case _:
-            return {"ask": workload.kind} | ({} if workload.lengths is None else {"lengths": list(workload.lengths)})
+    form: dict[str, Any] = {"ask": workload.kind}
+    if workload.weights:
+        form["weights"] = {
+            name: [[[plain(value) for value in key], str(weight)] for key, weight in pairs]
+            for name, pairs in workload.weights
+        }
+    elif workload.lengths is not None:
+        moving = workload.kind == "moving"
+        form |= zip(("before", "after"), workload.lengths, strict=True) if moving else {"lengths": [*workload.lengths]}
+    return form
 
 
 Form = dict[str, Any]
@@ -286,9 +310,9 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
         if kinds[0] == "sql":
             return _from_text(fields, rows, tables or {})
         named = {rows.table.name: rows, **(tables or {})}  # a subquery may read the table too
-        inside = _from_inside(fields.get("from"), rows, named)
         first = tuple(question_of(one, rows, tables) for one in _listed(fields.get("first", [])))
-        return _READERS[kinds[0]](fields, replace(with_joins(fields.get("joins", []), inside, named), first=first))
+        chosen = _rows(fields, rows, named, first)
+        return _from_parts(fields, chosen) if kinds[0] == "statistics" else _from_choice(fields, chosen)
     except RecursionError:
         raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
 
@@ -308,7 +332,6 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
     """
     base = replace(question.table, joins=(), computed={}, per_unit=None)
     tables = {**(tables or {}), base.name: Rows(base)} if base.name not in (tables or {}) else tables or {}
-    joins = joins_of(question.table, tables)
     if isinstance(question, TopK):
         choice: Form = {"column": question.column, "among": [_plain(key[0]) for key in question.among]}
         choice |= ({"k": question.k} if question.k > 1 else {}) | ({"counted": True} if question.counted else {})
@@ -327,11 +350,7 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
         form |= {} if question.after == NOTHING else {"after": after_form(question.after)}
     rows = question.rows if isinstance(question, TopK) else question.groups.rows
     form |= {"first": [form_of(one, tables) for one in rows.first]} if rows.first else {}
-    if question.table.computed:
-        form["computed"] = [[name, expression.text] for name, expression in question.table.computed.items()]
-    form |= {"joins": joins} if joins else {}
-    form |= {} if question.table.per_unit is None else {"from": _inside_form(question.table.per_unit, tables)}
-    return form | ({"where": [condition.text for condition in rows.conditions]} if rows.conditions else {})
+    return form | _rows_form(question.table, rows.conditions, tables)
 
 
 def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
@@ -347,15 +366,11 @@ def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
 
 
 def _from_parts(fields: Form, rows: Rows) -> Query:
-    where, columns, statistics = fields.get("where", []), fields.get("group_by", []), fields["statistics"]
-    rows = _computed(fields, rows)
-    for part in (where, columns):
-        if not _texts(part):
-            raise QueryError(f"question: where and group_by must be lists; write {json.dumps([part], default=str)}")
+    columns, statistics = fields.get("group_by", []), fields["statistics"]
+    if not _texts(columns):
+        raise QueryError(f"question: group_by must be a list of texts; write {json.dumps([columns], default=str)}")
     if not isinstance(statistics, Mapping):
         raise QueryError("question: statistics must have a statistic for each name, as in {'orders': {'ask': 'count'}}")
-    for condition in where:
-        rows = rows.where(condition)
     aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
     keys = fields.get("keys")
     if not columns:
@@ -384,39 +399,21 @@ def _margins(margins: object, groups: Groups) -> Groups:
     return groups.marginals(*margins)
 
 
-def _computed(fields: Form, rows: Rows) -> Rows:
-    """The rows with the computed columns, which may name those before them."""
-    for pair in _listed(fields.get("computed", [])):
-        if not (_texts(pair) and len(pair) == 2):
-            raise QueryError("question: computed must be a list of pairs, a name and an expression")
-        rows = rows.with_column(*pair)
-    return rows
-
-
 def _from_choice(fields: Form, rows: Rows) -> TopK:
-    choice, where = fields["most_common"], fields.get("where", [])
-    rows = _computed(fields, rows)
+    choice = fields["most_common"]
     fits = isinstance(choice, Mapping) and {"column", "among"} <= set(choice) <= {"column", "among", "k", "counted"}
     if not fits or not isinstance(choice["column"], str):
         raise QueryError("question: most_common needs column and among, its possible values; k and counted may follow")
     k, counted = choice.get("k", 1), choice.get("counted", False)
     if type(k) is not int or not isinstance(counted, bool):
         raise QueryError("question: k of most_common must be a whole number, and counted true or false")
-    if {"group_by", "keys", "after", "margins", "workload"} & set(fields) or not _texts(where):
-        raise QueryError("question: most_common takes where, a list of texts, and no groups")
-    for condition in where:
-        rows = rows.where(condition)
+    if {"group_by", "keys", "after", "margins", "workload"} & set(fields):
+        raise QueryError("question: most_common takes no groups, and nothing after")
     column = choice["column"]
     rows.table.groupable(column)
     return rows.most_common(
         column, among=[_dated(value, column, rows) for value in _listed(choice["among"])], k=k, counted=counted
     )
-
-
-_READERS: dict[str, Callable[[Form, Rows], Query | TopK]] = {
-    "statistics": _from_parts,
-    "most_common": _from_choice,
-}
 
 
 def _statistic(name: str, part: object) -> Statistic:
@@ -425,7 +422,6 @@ def _statistic(name: str, part: object) -> Statistic:
         habit = re.search(r"nt\.(\w+)\(", instead("nt", str(asked)))
         line = f'{{"ask": "{habit[1] if habit else suggested(str(asked), CONSTRUCTORS) or "count"}"'
         raise QueryError(f"question: {name!r} must ask one of {', '.join(sorted(CONSTRUCTORS))}; write {line}, ...}}")
-    make = CONSTRUCTORS[part["ask"]]
     keywords = {str(key): value for key, value in part.items() if key != "ask"}
     if "clip" in keywords:
         keywords["clip"] = read_range(keywords["clip"])
@@ -433,17 +429,10 @@ def _statistic(name: str, part: object) -> Statistic:
         parts = value if isinstance(value, list) else [value]
         if not all(part is None or isinstance(part, str | int | float | PrivateRange) for part in parts):
             raise QueryError(f"question: {key} of {name!r} is text or a number, or list for ranks, edges and features")
-    try:
-        inspect.signature(make).bind(**keywords)
-    except TypeError:
-        parameters = inspect.signature(make).parameters
-        spare = [suggested(key, parameters) for key in keywords if key not in parameters]
-        line = f'"{spare[0]}"' if any(spare) else '"low": 0, "high": 100' if "bounds" in keywords else "no other"
-        known = ", ".join(parameters) or "nothing else"
-        raise QueryError(f"question: {part['ask']} of {name!r} takes {known}; write {line}") from None
     if not isinstance(keywords.get("column", ""), str):
         raise QueryError(f"question: column of {name!r} must be text")
-    return make(**keywords)
+    made: Statistic = _called(f"{asked} of {name!r}", CONSTRUCTORS[str(asked)], keywords)
+    return made
 
 
 def _statistic_form(name: str, aggregate: Statistic) -> Form:

@@ -93,10 +93,6 @@ def after_form(after: PostProcessing) -> dict[str, Any]:
     return {name: value for name, value in parts.items() if value or (value == 0 and name == "limit")}
 
 
-def _are_texts(values: object) -> bool:
-    return isinstance(values, list) and all(isinstance(value, str) for value in values)
-
-
 def _is_mapping(value: object, fits: Callable[[Any], bool]) -> bool:
     return isinstance(value, Mapping) and all(isinstance(name, str) and name and fits(it) for name, it in value.items())
 
@@ -113,7 +109,10 @@ _FIT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda it: _is_mapping(it, lambda way: isinstance(way, str) and way in WAYS),
         'as in {"orders": "increasing"}, or decreasing',
     ),
-    "non_negative": (_are_texts, "a list of statistics"),
+    "non_negative": (
+        lambda it: isinstance(it, list) and all(isinstance(one, str) for one in it),
+        "a list of statistics",
+    ),
     "computed": (
         lambda it: _is_mapping(it, lambda text: isinstance(text, str)),
         'as in {"each": "ROUND(total / orders, 2)"}',
