@@ -164,6 +164,8 @@ def _called(node: exp.Expr, names: Names) -> Term:
     if function is None or " " in name:
         raise refused(node)
     given = [term_of(part, names) for part in parts]
+    if function.operation == "clip" and given[0].kind in _DATED:
+        raise refused(node, f"days need no bounds; write MEDIAN({parts[0].sql()})")
     if "w" in function.takes:
         given = [as_whole(term) if _is_integral(part, names) else term for part, term in zip(parts, given, strict=True)]
     return _applied(node, function, given)
