@@ -121,7 +121,7 @@ class Context:
         measures: The planned measures by name; empty before the budget is split.
         trees: The trees of those measures that have one.
         lost: The most rows that limits took: (L1) of docs/proofs/lost-rows.md. 0 where it is not known.
-        lost_groups: The most units that limits took from a group, where nothing but units is counted; else 0.
+        lost_groups: The most units that limits took from a group.
         clipped: The most by which clipping changed each total, in largest values: (L5). 0 where it is not known.
     """
 
