@@ -451,6 +451,36 @@ def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
     assert np.mean(near) < 0.5  # a near miss: a quarter of them
 
 
+@pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
+def test_a_count_of_units_beside_rows_holds_the_units_that_its_own_limit_takes(spend):
+    """Nobody loses a row, and half of the people lose most of their groups."""
+    draw, months, units = np.random.default_rng(4), 12, 2_000
+    seen = draw.random((units, months)) < np.where(np.arange(units) % 2, 0.9, 0.05)[:, None]
+    who, month = np.nonzero(seen)
+    table = nt.table(pa.table({"who": who, "month": month}), unit="who", name="visits")
+    limits = {"rows": 12, "max_groups": 2} if spend == nt.pure(2) else {"norm": 12, "max_groups": 2}
+    query = table.group_by("month", keys=range(months)).agg(n=nt.count(), u=nt.count_distinct_units())
+    made = plan(query, spend=spend, limits=nt.limits(**limits))
+    engine, source = DuckdbEngine(), noise.ScriptedSource(b"beside")
+    exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
+    cached, holds, near = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)]), [], []
+    for _ in range(60):
+        lost = made.loss.measured(cached, source)
+        of_units = lost["counts of units"]
+        assert abs(of_units["cut"] - np.mean(seen.sum(axis=1) > 2) / np.mean(seen.any(axis=1))) < 0.1
+        assert "In counts of units: The limits cut" in lost["says"]
+        for one, found in ((lost, holds), (lost | {"counts of units": of_units | {"units": 0}}, near)):
+            _, answer = made.after_loss(one).noised([exact[id(stage)] for stage in made.stages], source).columns
+            found.append(np.mean(np.array(answer.upper) >= seen.sum(axis=0)))
+    assert np.mean(holds) > 0.95
+    assert np.mean(near) < 0.5  # a near miss: the loss of rows alone
+    names = [name for name, _ in made.loss.mechanisms()]
+    assert names == ["what the limits take", "what the limits take from counts of units"]
+    whole = table.group_by("month", keys=range(months)).agg(u=nt.count_distinct_units(), n=nt.count())
+    no_more = plan(whole, spend=spend, limits=nt.limits(**(limits | {"max_groups": 12})))
+    assert no_more.loss.groups is None  # in no more groups than there are
+
+
 def test_bars_of_products_are_open_where_clipping_changes_values():
     _, table = many_and_dear(4_000)
     query = table.agg(y=nt.correlation("clip(paid, 1, 4)", "paid * paid"), z=nt.variance("paid", 1, 4))

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isqrt, sqrt
+from math import sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from neartwin.accounting.budgets import Budget
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
-from neartwin.exact import Number, WholeNumbers, rational
+from neartwin.exact import Number, WholeNumbers, rational, root_above
 from neartwin.losses import Composition
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.selection.thresholds import Selection
@@ -30,7 +30,7 @@ from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits
 from neartwin.planning.matching import matched
 from neartwin.planning.plan import NoisyAnswer, Plan, QueryPlan
-from neartwin.planning.stage import FINE, Aggregates, Stage
+from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.statistics import sensitivity
 from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic
@@ -296,8 +296,8 @@ class GroupPlan(QueryPlan):
 
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
-        alone = self.query.units_alone
-        groups = lost.get("counts of units", lost)["units"] if alone or self.query.units_beside else 0
+        alone = all(one.counts_units for one in self.context.statistics)
+        groups = (lost if alone else lost.get("counts of units", {"units": 0}))["units"]
         clipped = Fraction(lost.get("clipped", {"amount": 0})["amount"])
         # no unit counts more than once in a group
         context = replace(self.context, lost=0 if alone else lost["rows"][1], lost_groups=groups, clipped=clipped)
@@ -473,7 +473,7 @@ def context_of(query: Query, bounding: ContributionBounds, parts: int) -> Contex
             rows_per_unit=bounding.rows,
             norm=bounding.norm,
             values=bounding.values,
-            units=None if bounding.units_groups is None else Fraction(isqrt(FINE**2 * bounding.units_groups), FINE),
+            units=None if bounding.units_groups is None else root_above(Fraction(bounding.units_groups)),
         ),
         parts=1 if isinstance(query.table.unit, RowUnit) else parts,
         one_value=isinstance(query.table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions,
