@@ -62,7 +62,7 @@ def lost_by(rows, statistic, limits):
 def held(found, lost):
     """Whether a statement is true."""
     few = lost <= found["each"]
-    low, high = found["rows"]
+    low, high = (np.inf if end is None else end for end in found["rows"])
     true = (lost > 1e-9).mean() <= found["cut_at_most"] and (lost > found["each"]).sum() <= found["beyond"]
     return true and (found["each"] == 0 or low - 1e-6 <= lost[few].sum() <= high + 1e-6)
 
@@ -128,14 +128,52 @@ def test_bars_are_longer_where_few_units_are_known_to_lose_nothing():
     for rows in (1, 40):
         loss = plan(groups.agg(n=nt.count()), spend=nt.pure("1/2"), limits=nt.limits(rows=rows)).loss
         lost = 30 * max(1, rows // 8)  # far fewer units than the noise of the measurement
-        for units, least in ((180, 0.95), (20_000, 0.0)):
+        for units, least in ((1_600, 0.95), (20_000, 0.0)):
             exact, draws = np.array([units, lost // 3, lost // 3] + [0] * 11), 2000
             noisy = loss.mechanism.noisy(
                 np.tile(exact, (draws, 1)), source=noise.ScriptedSource(f"few {units}".encode())
             )
-            held = sum(loss.stated(one)["rows"][1] >= lost for one in noisy)
+            ends = [loss.stated(one)["rows"][1] for one in noisy]
+            assert sum(end is None for end in ends) < draws / 10
+            held = sum(end is None or end >= lost for end in ends)
             assert held >= binom.ppf(1e-9, draws, least)
             assert least or rows > 1 or held < 0.7 * draws  # a near miss: many units, of which few can lose a row
+
+
+@pytest.mark.parametrize("spend", [nt.pure("1/2"), nt.gdp("1/8")], ids=["pure", "gdp"])
+def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend):
+    """Of 300 people a tenth have most rows, and noise hides how many these are."""
+    draw, units = np.random.default_rng(3), 300
+    rows = np.where(np.arange(units) % 10, draw.integers(1, 4, units), draw.integers(40, 90, units))
+    who = np.repeat(np.arange(units), rows)
+    table = nt.table(pa.table({"who": who, "paid": np.full(len(who), 2.0)}), unit="who", name="visits")
+    asked = {"n": nt.count(), "s": nt.sum("paid", 0, 10), "both": nt.sum("paid - 5", -5, 5)}
+    asked |= {"m": nt.mean("paid", 0, 10), "q": nt.median("paid", 0, 10), "v": nt.variance("paid", 0, 10)}
+    asked |= {"h": nt.share("paid > 1")}
+    limits = nt.limits(rows=4) if spend == nt.pure("1/2") else nt.limits(norm=4)
+    made = plan(table.agg(**asked), spend=spend, limits=limits)
+    engine, source, near = DuckdbEngine(), noise.ScriptedSource(b"few"), []
+    exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
+    cached = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)])
+    for _ in range(20):
+        lost = made.loss.measured(cached, source)
+        assert lost["rows"][1] is None
+        assert "how many rows these lose is not known" in lost["says"]
+        columns = made.after_loss(lost).noised([exact[id(stage)] for stage in made.stages], source).columns
+        n, s, both, m, q, v, h = columns
+        assert (n.upper, s.upper, v.lower, v.upper) == ([None], [None], [None], [None])
+        assert n.lower[0] < len(who)
+        assert s.lower[0] < 2 * len(who)
+        assert (both.lower, both.upper) == ([None], [None])
+        assert (h.lower, h.upper) == ([0], [1])
+        assert m.lower[0] <= 0 < 10 <= m.upper[0]  # beyond them by what clipping may change
+        assert (q.lower, q.upper) == ([0], [10])
+        known = lost | {"rows": [0, lost["each"] * units]}  # the near miss: as if none lost more
+        near.append(made.after_loss(known).noised([exact[id(stage)] for stage in made.stages], source).columns[0])
+    assert np.mean([one.upper[0] >= len(who) for one in near]) < 0.5
+    many = nt.table(pa.table({"who": np.arange(10_000), "paid": np.full(10_000, 2.0)}), unit="who", name="visits")
+    whole = plan(many.agg(n=nt.count()), spend=spend, limits=limits)
+    assert whole.loss.measured(engine, source)["rows"][1] is not None
 
 
 def test_units_that_surely_lose_rows_move_the_end_that_is_stated():

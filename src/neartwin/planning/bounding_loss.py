@@ -60,6 +60,7 @@ _GROUPS = Fraction(1, 4)  # of the spend, where units are counted beside rows
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
 _UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least an eighth of the limit
 _EIGHTH = 0.125
+_FAR = 1 / 3  # a share of units beyond M, from which on nothing is known of the loss
 _NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
 
@@ -226,8 +227,8 @@ class LossStage:
 
         Returns:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
-            number of rows that are lost by units that lose up to "each". "units": the most such units. "amount": in place
-            of both, the most by which clipping changes each total, in largest values. "beyond": the most units that lose
+            number of rows that are lost by units that lose up to "each". The upper end is None where many may lose more.
+            "units": the most such units; there, all that lose something. "amount": in place of both, the most by which clipping changes each total, in largest values. "beyond": the most units that lose
             more. "says": all in words. "confidence": of all together.
         """
         counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken)
@@ -254,8 +255,14 @@ class LossStage:
         if self.what:
             found |= {"amount": math.floor(high) / FINE, "each": int(bars.ends[place]) / FINE}
         else:
-            found |= {"rows": [math.ceil(low), math.floor(high)], "each": int(bars.ends[place])}
-            found["units"] = math.floor(max((bars.inside @ counts + bars.losing)[place], float(place > 0)))
+            units = math.floor(max((bars.inside @ counts + bars.losing)[place], float(place > 0)))
+            rows, each = [math.ceil(low), math.floor(high)], int(bars.ends[place])
+            known = found["beyond"] <= _FAR * (cut + whole)
+            found |= {
+                "rows": rows if known else [rows[0], None],
+                "each": each,
+                "units": units if known else math.floor(most_cut),
+            }
         return found | {"says": self._words(found)}
 
     def _words(self, found: dict[str, Any]) -> str:
@@ -273,7 +280,7 @@ class LossStage:
         share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
         some = f"about {share:.1%} of {units}, {end}" if share >= _NONE else f"{end} of {units}, perhaps none"
         cut = f"{head} {some}"
-        if not most:
+        if not most or ("rows" in found and found["rows"][1] is None):
             return f"{cut}; {unknown} is not known."
         if self.what:
             much, up_to = map(self._amount, (found["amount"], most))

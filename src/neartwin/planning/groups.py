@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -284,11 +284,17 @@ class GroupPlan(QueryPlan):
         numbers = NoisyNumbers(sums, trees)
         measured = max(self.context.lost, self.context.lost_groups), self.context.clipped
         confidence = CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured))
-        return tuple(
+        found = tuple(
             estimate
             for name, statistic in self.query.aggregates.items()
             for estimate in statistic.estimate(name, numbers, self.context, confidence)
         )
+        if self.context.lost < inf:
+            return found
+        ends = (
+            [[None if end in {inf, -inf} else end for end in side] for side in (one.lower, one.upper)] for one in found
+        )
+        return tuple(replace(one, lower=low, upper=high) for one, (low, high) in zip(found, ends, strict=True))
 
     def holds_lost(self, statistic: Statistic) -> bool:
         """Whether it knows how lost rows move it."""
@@ -297,10 +303,11 @@ class GroupPlan(QueryPlan):
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
         alone = all(one.counts_units for one in self.context.statistics)
-        groups = (lost if alone else lost.get("counts of units", {"units": 0}))["units"]
+        groups, rows = (lost if alone else lost.get("counts of units", {"units": 0}))["units"], lost["rows"][1]
         clipped = Fraction(lost.get("clipped", {"amount": 0})["amount"])
-        # no unit counts more than once in a group
-        context = replace(self.context, lost=0 if alone else lost["rows"][1], lost_groups=groups, clipped=clipped)
+        most = 0 if alone else inf if rows is None else rows
+        # no unit counts twice in a group
+        context = replace(self.context, lost=most, lost_groups=groups, clipped=clipped)
         return replace(self, context=context)
 
     # Errors

@@ -169,12 +169,13 @@ class Release(StatisticsTable):
         return comparisons.top(self, groups, by)
 
     def own_noise(self, name: str) -> tuple[float, float]:
-        """The half-width of a statistic's noise, by the method, and the rows that a count lost, as measured: (L10)."""
+        """The half-width of a statistic's noise, by the method, and the rows that a count lost: (L10)."""
         method, counts_rows = self.provenance.method, self[name].what.startswith("count(")
         widths = [one["half_width"] for one in method.get("errors", ()) if one["name"] == name]
         shared = {"margins", "workload"} & set(method.get("question", ()))
         noise = math.inf if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
-        return noise, self.loss["rows"][1] if self.loss and counts_rows else 0.0
+        lost = self.loss["rows"][1] if self.loss and counts_rows else 0.0
+        return (math.inf, 0.0) if lost is None else (noise, lost)
 
     def non_negative(self, *names: str) -> "Release":
         """Cut statistics and their bars at 0, for example counts.
