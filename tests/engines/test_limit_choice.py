@@ -43,7 +43,8 @@ def search_of(name, **more):
     query = groups.agg(n=nt.count(), u=nt.count_distinct_units())
     limits = {"rows": {"rows": nt.private_limit(64), "max_groups": 2}, "norm": {"norm": nt.private_limit(64)}}
     limits["max_groups"] = {"max_groups": nt.private_limit(), "max_rows_per_group": 3}
-    spend = nt.gdp(1) if name == "norm" else nt.pure(1)
+    limits["groups of a norm"] = {"max_groups": nt.private_limit(), "norm": 3}
+    spend = nt.gdp(1) if "norm" in name else nt.pure(1)
     (search,) = plan(query, spend=spend, limits=nt.limits(**limits[name])).first_stages[0].searches
     return search
 
@@ -86,7 +87,7 @@ def two_ways(search, neighbours):
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("name", ["rows", "norm", "max_groups", "rows of a mean"])
+@pytest.mark.parametrize("name", ["rows", "norm", "max_groups", "groups of a norm", "rows of a mean"])
 def test_a_unit_moves_all_scores_one_way_and_none_by_more_than_is_paid_for(name, neighbours):
     search, moves = search_of(name, neighbours=neighbours), set()
     assert search.capped == (neighbours == "add_remove" or search.least)
@@ -404,6 +405,58 @@ def test_what_is_given_is_taken_and_what_is_half_given_is_refused():
     two = nt.limits(rows=nt.private_limit(groups=3), max_groups=nt.private_limit(groups=4))
     with pytest.raises(ParameterError, match="same in all"):
         plan(unknown, spend=SPEND, limits=two)
+
+
+ASKED = {
+    "rows": {"n": nt.count(), "m": nt.mean("paid", 0, 10)},
+    "units": {"u": nt.count_distinct_units()},
+    "both": {"n": nt.count(), "u": nt.count_distinct_units()},
+}
+
+
+@pytest.mark.parametrize("keys", [None, ["x", "y"]], ids=["unknown", "keys"])
+@pytest.mark.parametrize("asked", ASKED)
+def test_every_limit_can_be_left_to_the_plan_beside_numbers_for_the_others(asked, keys):
+    query = visits().group_by("town", keys=keys).agg(**ASKED[asked])
+    for given in (
+        {"max_rows_per_group": 3, "max_groups": None},
+        {"rows": None, "max_groups": 2},
+        {"rows": 9, "max_groups": None},
+        {"rows": None, "max_groups": None},
+        {"norm": None, "max_groups": 2},
+        {"norm": 5, "max_groups": None},
+        {"norm": None, "max_groups": None},
+    ):
+        few = {"max_discovered_groups": 2} if keys is None and "norm" in given else {}
+        limits = nt.limits(**{name: value or nt.private_limit() for name, value in given.items()}, **few)
+        made = plan(query, spend=SPEND, limits=limits)
+        chosen = [search.name for stage in made.first_stages for search in stage.searches]
+        needed = {name for name, value in given.items() if value is None}
+        needed -= {"rows"} if asked == "units" else set()
+        needed -= {"max_groups"} if "norm" in given and asked != "both" else set()
+        assert set(chosen) == needed, (given, chosen)
+
+
+def test_units_beside_rows_have_a_norm_of_their_own():
+    """Noise of a count of people is by the groups that they are in, not by their rows."""
+    query = visits().group_by("town").agg(n=nt.count(), u=nt.count_distinct_units())
+    chosen = plan(query, spend=nt.gdp(1, "1e-6")).first_stages[0]
+    assert {search.name: search.squared for search in chosen.searches} == {"norm": False, "max_groups": True}
+    few = visits().group_by("town", keys=list("abcdefghijklmnop")).agg(n=nt.count(), u=nt.count_distinct_units())
+    assert [search.name for search in plan(few, spend=nt.gdp(1)).first_stages[0].searches] == ["norm"]
+    shared, own = (
+        plan(query, spend=nt.gdp(1, "1e-6"), limits=nt.limits(norm=32, max_discovered_groups=4, max_groups=groups))
+        for groups in (None, 4)
+    )
+    of_shared, of_own = (
+        Fraction(made.measures["units"].sensitivity.l2_squared, made.measures["units"].parts ** 2)
+        for made in (shared, own)
+    )
+    assert (of_shared, of_own) == (32**2, 4)
+    assert "max_groups=" in " ".join(shared._notes())
+    assert "norm of rows" not in " ".join(own._notes())
+    bounds = {bound["what"]: bound["value"] for bound in own.bounds()}
+    assert bounds == {"norm": "32", "max_groups": "4"}
 
 
 def test_the_same_question_with_another_choice_is_another_plan():

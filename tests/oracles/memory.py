@@ -329,10 +329,11 @@ def weigher(stage: Stage, rows: Mapping[Key, int]) -> Callable[[Key, str, int], 
         if not unit_rows or (measure == "units" and measure not in stage.parts):
             return value
         if stage.norm is not None:
-            squared = lengths[measure == "units"]
-            if squared <= stage.norm**2:
+            squared, limit = lengths[measure == "units"], stage.units_norm if measure == "units" else stage.norm
+            assert limit is not None
+            if squared <= limit**2:
                 return value * parts
-            return toward_zero(value, parts * math.floor(FINE * stage.norm), root_above(squared))
+            return toward_zero(value, parts * math.floor(FINE * limit), root_above(squared))
         number, cap, most = rows[key], stage.rows_per_group, stage.rows_per_unit
         if not stage.capped:
             return toward_zero(value, parts * most, counted) if counted > most else value * parts

@@ -264,18 +264,6 @@ def test_equal_parts_spend_the_whole_and_never_more(cells, amount, kind):
     assert epsilon == 64 or cost(epsilon * (1 + Fraction(1, 2**30))) > most
 
 
-def test_people_beside_rows_of_unknown_groups_are_said_to_have_their_noise():
-    table = nt.table(pa.table({"who": ["a"], "town": ["x"]}), unit="who", name="visits")
-    both = {"n": nt.count(), "people": nt.count_distinct_units()}
-    beside = plan(table.group_by("town").agg(**both), spend=nt.approx(1, "1e-6"))
-    alone = plan(table.group_by("town").agg(people=both["people"]), spend=nt.approx(1, "1e-6"))
-    given = plan(table.group_by("town", keys=["x", "y"]).agg(**both), spend=nt.approx(1, "1e-6"))
-    said = [sum("The noise of people" in note for note in made.notes()) for made in (beside, alone, given)]
-    assert said == [1, 0, 0]
-    beside, given = (made.measures["units"].mechanism.half_width(CONFIDENCE) for made in (beside, given))
-    assert beside / 2**24 > 4 * given  # in parts of a unit where weights are
-
-
 @pytest.mark.parametrize(
     "part", [nt.zcdp("1e-300", "1e-6"), Zcdp(Fraction(1, 10**400), Fraction(1, 2)), nt.gdp("1e-200", "1e-6")]
 )

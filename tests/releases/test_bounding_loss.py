@@ -62,7 +62,7 @@ def lost_by(rows, statistic, limits):
 def held(found, lost):
     """Whether a statement is true."""
     few = lost <= found["each"]
-    low, high = found["rows"]
+    low, high = (np.inf if end is None else end for end in found["rows"])
     true = (lost > 1e-9).mean() <= found["cut_at_most"] and (lost > found["each"]).sum() <= found["beyond"]
     return true and (found["each"] == 0 or low - 1e-6 <= lost[few].sum() <= high + 1e-6)
 
@@ -128,14 +128,52 @@ def test_bars_are_longer_where_few_units_are_known_to_lose_nothing():
     for rows in (1, 40):
         loss = plan(groups.agg(n=nt.count()), spend=nt.pure("1/2"), limits=nt.limits(rows=rows)).loss
         lost = 30 * max(1, rows // 8)  # far fewer units than the noise of the measurement
-        for units, least in ((180, 0.95), (20_000, 0.0)):
+        for units, least in ((1_600, 0.95), (20_000, 0.0)):
             exact, draws = np.array([units, lost // 3, lost // 3] + [0] * 11), 2000
             noisy = loss.mechanism.noisy(
                 np.tile(exact, (draws, 1)), source=noise.ScriptedSource(f"few {units}".encode())
             )
-            held = sum(loss.stated(one)["rows"][1] >= lost for one in noisy)
+            ends = [loss.stated(one)["rows"][1] for one in noisy]
+            assert sum(end is None for end in ends) < draws / 10
+            held = sum(end is None or end >= lost for end in ends)
             assert held >= binom.ppf(1e-9, draws, least)
             assert least or rows > 1 or held < 0.7 * draws  # a near miss: many units, of which few can lose a row
+
+
+@pytest.mark.parametrize("spend", [nt.pure("1/2"), nt.gdp("1/8")], ids=["pure", "gdp"])
+def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend):
+    """Of 300 people a tenth have most rows, and noise hides how many these are."""
+    draw, units = np.random.default_rng(3), 300
+    rows = np.where(np.arange(units) % 10, draw.integers(1, 4, units), draw.integers(40, 90, units))
+    who = np.repeat(np.arange(units), rows)
+    table = nt.table(pa.table({"who": who, "paid": np.full(len(who), 2.0)}), unit="who", name="visits")
+    asked = {"n": nt.count(), "s": nt.sum("paid", 0, 10), "both": nt.sum("paid - 5", -5, 5)}
+    asked |= {"m": nt.mean("paid", 0, 10), "q": nt.median("paid", 0, 10), "v": nt.variance("paid", 0, 10)}
+    asked |= {"h": nt.share("paid > 1")}
+    limits = nt.limits(rows=4) if spend == nt.pure("1/2") else nt.limits(norm=4)
+    made = plan(table.agg(**asked), spend=spend, limits=limits)
+    engine, source, near = DuckdbEngine(), noise.ScriptedSource(b"few"), []
+    exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
+    cached = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)])
+    for _ in range(20):
+        lost = made.loss.measured(cached, source)
+        assert lost["rows"][1] is None
+        assert "how many rows these lose is not known" in lost["says"]
+        columns = made.after_loss(lost).noised([exact[id(stage)] for stage in made.stages], source).columns
+        n, s, both, m, q, v, h = columns
+        assert (n.upper, s.upper, v.lower, v.upper) == ([None], [None], [None], [None])
+        assert n.lower[0] < len(who)
+        assert s.lower[0] < 2 * len(who)
+        assert (both.lower, both.upper) == ([None], [None])
+        assert (h.lower, h.upper) == ([0], [1])
+        assert m.lower[0] <= 0 < 10 <= m.upper[0]  # beyond them by what clipping may change
+        assert (q.lower, q.upper) == ([0], [10])
+        known = lost | {"rows": [0, lost["each"] * units]}  # the near miss: as if none lost more
+        near.append(made.after_loss(known).noised([exact[id(stage)] for stage in made.stages], source).columns[0])
+    assert np.mean([one.upper[0] >= len(who) for one in near]) < 0.5
+    many = nt.table(pa.table({"who": np.arange(10_000), "paid": np.full(10_000, 2.0)}), unit="who", name="visits")
+    whole = plan(many.agg(n=nt.count()), spend=spend, limits=limits)
+    assert whole.loss.measured(engine, source)["rows"][1] is not None
 
 
 def test_units_that_surely_lose_rows_move_the_end_that_is_stated():
@@ -449,6 +487,36 @@ def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
         assert lost["units"] < lost["rows"][1] / 3  # what all lose together is far more
     assert np.mean(holds) > 0.95
     assert np.mean(near) < 0.5  # a near miss: a quarter of them
+
+
+@pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
+def test_a_count_of_units_beside_rows_holds_the_units_that_its_own_limit_takes(spend):
+    """Nobody loses a row, and half of the people lose most of their groups."""
+    draw, months, units = np.random.default_rng(4), 12, 2_000
+    seen = draw.random((units, months)) < np.where(np.arange(units) % 2, 0.9, 0.05)[:, None]
+    who, month = np.nonzero(seen)
+    table = nt.table(pa.table({"who": who, "month": month}), unit="who", name="visits")
+    limits = {"rows": 12, "max_groups": 2} if spend == nt.pure(2) else {"norm": 12, "max_groups": 2}
+    query = table.group_by("month", keys=range(months)).agg(n=nt.count(), u=nt.count_distinct_units())
+    made = plan(query, spend=spend, limits=nt.limits(**limits))
+    engine, source = DuckdbEngine(), noise.ScriptedSource(b"beside")
+    exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
+    cached, holds, near = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)]), [], []
+    for _ in range(60):
+        lost = made.loss.measured(cached, source)
+        of_units = lost["counts of units"]
+        assert abs(of_units["cut"] - np.mean(seen.sum(axis=1) > 2) / np.mean(seen.any(axis=1))) < 0.1
+        assert "In counts of units: The limits cut" in lost["says"]
+        for one, found in ((lost, holds), (lost | {"counts of units": of_units | {"units": 0}}, near)):
+            _, answer = made.after_loss(one).noised([exact[id(stage)] for stage in made.stages], source).columns
+            found.append(np.mean(np.array(answer.upper) >= seen.sum(axis=0)))
+    assert np.mean(holds) > 0.95
+    assert np.mean(near) < 0.5  # a near miss: the loss of rows alone
+    names = [name for name, _ in made.loss.mechanisms()]
+    assert names == ["what the limits take", "what the limits take from counts of units"]
+    whole = table.group_by("month", keys=range(months)).agg(u=nt.count_distinct_units(), n=nt.count())
+    no_more = plan(whole, spend=spend, limits=nt.limits(**(limits | {"max_groups": 12})))
+    assert no_more.loss.groups is None  # in no more groups than there are
 
 
 def test_bars_of_products_are_open_where_clipping_changes_values():

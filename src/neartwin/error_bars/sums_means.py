@@ -38,7 +38,7 @@ class Thresholds:
     edges: FloatArray
     reach: FloatArray
 
-    def with_lost(self, rows: int) -> "Thresholds":
+    def with_lost(self, rows: float) -> "Thresholds":
         """The largest deviation that noise and lost rows explain: (L3) of docs/proofs/lost-rows.md.
 
         Args:

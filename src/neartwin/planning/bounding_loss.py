@@ -56,9 +56,11 @@ _AMOUNTS = tuple(4**i for i in range(6))  # ends of cells, in such parts of the 
 # The failures of bars: of the units cut, of the units not cut, and of all choices of M together; of one M from above, (L1).
 _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
+_GROUPS = Fraction(1, 4)  # of the spend, where units are counted beside rows
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
 _UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least an eighth of the limit
 _EIGHTH = 0.125
+_FAR = 1 / 3  # a share of units beyond M, from which on nothing is known of the loss
 _NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
 
@@ -100,6 +102,7 @@ class LossStage:
         what: The clipped columns and their bounds, in words; empty for limits.
         sizes: The largest value of each clipped column, by its name.
         clipped: The stage that measures what clipping changes; None if no summed value can be clipped.
+        groups: The stage that measures what a limit of groups takes from counts of units beside other statistics, or None.
         takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
     """
 
@@ -110,17 +113,23 @@ class LossStage:
     what: str = ""
     sizes: Mapping[str, float] = field(default_factory=dict)
     clipped: "LossStage | None" = None
+    groups: "LossStage | None" = None
     takes_rows: bool = True
 
     @classmethod
-    def of(cls, stage: Stage, spend: Budget, *, power: int) -> Self:
+    def of(cls, stage: Stage, spend: Budget, *, power: int, beside: bool = False) -> Self:
         """The measurement of what a stage's limits take.
 
         Args:
             stage: The stage of the question, with its limits.
             spend: The spend of the measurement.
             power: 1 for lost rows, 0 for lost groups.
+            beside: Whether units are counted beside rows.
         """
+        groups_too, few = None, stage.groups_per_unit if stage.norm is None else stage.units_norm
+        if beside and few is not None:
+            part, spend = split_budget(spend, _GROUPS)
+            groups_too = cls.of(replace(stage, norm=stage.units_norm, grid={}, moments={}), part, power=0)
         amounts, clipped, groups = list(_amounts(stage)), None, stage.groups_per_unit or 1
         # a unit counts for that many rows, or groups for the power 0, and the answer's noise is scaled to it
         limit = float(stage.norm or (power and stage.rows_per_unit) or stage.rows_per_group**power * groups)
@@ -140,12 +149,14 @@ class LossStage:
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
         takes_rows, noise = clipped is None or not stage.table.one_row, _noise(stage, spend)
         asked = stage.counting_units(sizes)
-        return cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, takes_rows=takes_rows)
+        return cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, groups=groups_too, takes_rows=takes_rows)
 
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""
         if self.takes_rows:
             yield "what clipping changes" if self.what else "what the limits take", self.mechanism
+        if self.groups is not None:
+            yield "what the limits take from counts of units", self.groups.mechanism
         if self.clipped is not None:
             yield from self.clipped.mechanisms()
 
@@ -153,7 +164,7 @@ class LossStage:
     def stages(self) -> tuple[Stage, ...]:
         """The exact questions of all measurements."""
         own = (self.stage,) if self.takes_rows else ()
-        return (*own, *(() if self.clipped is None else self.clipped.stages))
+        return (*own, *(stage for one in (self.groups, self.clipped) if one is not None for stage in one.stages))
 
     def losses(self) -> Composition:
         """The privacy loss of all measurements."""
@@ -172,7 +183,7 @@ class LossStage:
         )
         if self.clipped is not None and not self.takes_rows:
             return self.clipped.explanation()
-        more = () if self.clipped is None else (self.clipped.explanation(),)
+        more = [one.explanation() for one in (self.groups, self.clipped) if one is not None]
         return Explained(f"measure {what}", (*nodes(*lines), *more))
 
     def measured(self, engine: Engine, source: Source) -> dict[str, Any]:
@@ -183,7 +194,8 @@ class LossStage:
             source: The source of noise.
 
         Returns:
-            The statement: see `stated`. With "clipped", that of what clipping changes, as sure alone.
+            The statement: see `stated`. With "clipped", that of what clipping changes, and with "counts of units", that of
+            what these lose; each as sure alone.
         """
         if self.takes_rows:
             exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
@@ -199,10 +211,13 @@ class LossStage:
                 "each": 0,
                 "says": "The limits take nothing, as a unit has one row.",
             }
-        if self.clipped is None:
-            return found
-        clipped = self.clipped.measured(engine, source)
-        return found | {"says": f"{found['says']} {clipped['says']}", "clipped": clipped}
+        if self.groups is not None:
+            groups = self.groups.measured(engine, source)
+            found |= {"says": f"{found['says']} In counts of units: {groups['says']}", "counts of units": groups}
+        if self.clipped is not None:
+            clipped = self.clipped.measured(engine, source)
+            found |= {"says": f"{found['says']} {clipped['says']}", "clipped": clipped}
+        return found
 
     def stated(self, noisy: WholeNumbers) -> dict[str, Any]:
         """The statement.
@@ -212,8 +227,8 @@ class LossStage:
 
         Returns:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
-            number of rows that are lost by units that lose up to "each". "units": the most such units. "amount": in place
-            of both, the most by which clipping changes each total, in largest values. "beyond": the most units that lose
+            number of rows that are lost by units that lose up to "each". The upper end is None where many may lose more.
+            "units": the most such units; there, all that lose something. "amount": in place of both, the most by which clipping changes each total, in largest values. "beyond": the most units that lose
             more. "says": all in words. "confidence": of all together.
         """
         counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken)
@@ -240,8 +255,14 @@ class LossStage:
         if self.what:
             found |= {"amount": math.floor(high) / FINE, "each": int(bars.ends[place]) / FINE}
         else:
-            found |= {"rows": [math.ceil(low), math.floor(high)], "each": int(bars.ends[place])}
-            found["units"] = math.floor(max((bars.inside @ counts + bars.losing)[place], float(place > 0)))
+            units = math.floor(max((bars.inside @ counts + bars.losing)[place], float(place > 0)))
+            rows, each = [math.ceil(low), math.floor(high)], int(bars.ends[place])
+            known = found["beyond"] <= _FAR * (cut + whole)
+            found |= {
+                "rows": rows if known else [rows[0], None],
+                "each": each,
+                "units": units if known else math.floor(most_cut),
+            }
         return found | {"says": self._words(found)}
 
     def _words(self, found: dict[str, Any]) -> str:
@@ -259,7 +280,7 @@ class LossStage:
         share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
         some = f"about {share:.1%} of {units}, {end}" if share >= _NONE else f"{end} of {units}, perhaps none"
         cut = f"{head} {some}"
-        if not most:
+        if not most or ("rows" in found and found["rows"][1] is None):
             return f"{cut}; {unknown} is not known."
         if self.what:
             much, up_to = map(self._amount, (found["amount"], most))

@@ -26,6 +26,7 @@ class ContributionBounds:
         max_discovered_groups: The most groups that a unit helps to discover; None for all its groups.
         rows: The most rows of a unit in all groups together; None if the other bounds imply no more.
         norm: The length of a unit's rows by group, in place of all the others.
+        units_groups: The groups that a unit counts in among distinct units beside a norm, in the square of its length.
         values: The most distinct values that a unit stands for in all groups together; None for as many as rows.
     """
 
@@ -35,14 +36,18 @@ class ContributionBounds:
     rows: int | None = None
     norm: Fraction | None = None
     values: int | None = None
+    units_groups: int | None = None
 
     def __str__(self) -> str:
         if self.values is not None:
             return f"{replace(self, values=None)}; it stands for at most {self.values:,} of its distinct values"
         if self.norm is not None:
+            units = (
+                "" if self.units_groups is None else f", and it counts as a unit in about {self.units_groups:,} groups"
+            )
             return (
                 "all rows of a unit weigh the same, so that its numbers of rows by group have a norm of at most "
-                f"{float(self.norm):g}; no row is dropped"
+                f"{float(self.norm):g}{units}; no row is dropped"
             )
         rows, groups = self.max_rows_per_group, self.max_groups
         if self.rows is not None and self.rows <= rows:
@@ -124,8 +129,8 @@ def _of_norm(query: Query, limits: Limits, norm: Fraction) -> ContributionBounds
         )
     if norm > LARGEST:
         raise ParameterError("norm", float(norm), f"must be at most {LARGEST:,} rows")
-    most = MOST_ROWS if keys is None else len(keys)
-    return ContributionBounds(max_rows_per_group=MOST_ROWS, max_groups=most, norm=norm)
+    few, most = _number(limits.max_groups), MOST_ROWS if keys is None else len(keys)
+    return ContributionBounds(max_rows_per_group=MOST_ROWS, max_groups=most, norm=norm, units_groups=few)
 
 
 def _of_caps(query: Query, limits: Limits) -> ContributionBounds:

@@ -85,6 +85,7 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         **({"rows_per_unit": stage.rows_per_unit} if stage.rows_per_unit is not None else {}),
         **({"discovery_groups": stage.discovery_groups} if stage.discovery_groups is not None else {}),
         **({"norm": str(stage.norm)} if stage.norm is not None else {}),
+        **({"norm of units": str(stage.units_norm)} if stage.units_norm not in {None, stage.norm} else {}),
         **({"length_by": stage.length_by} if stage.length_by is not None else {}),
         **({"one weight": dict(stage.parts)} if stage.parts else {}),
         **more,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import sqrt
+from math import inf, sqrt
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from neartwin.accounting.budgets import Budget
 from neartwin.checks import positive
 from neartwin.errors import ParameterError
-from neartwin.exact import Number, WholeNumbers, rational
+from neartwin.exact import Number, WholeNumbers, rational, root_above
 from neartwin.losses import Composition
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.selection.thresholds import Selection
@@ -282,24 +282,32 @@ class GroupPlan(QueryPlan):
             confidence of releases over the noise.
         """
         numbers = NoisyNumbers(sums, trees)
-        measured = self.context.lost + self.context.lost_groups, self.context.clipped
+        measured = max(self.context.lost, self.context.lost_groups), self.context.clipped
         confidence = CONFIDENCE + LOSS_FAILURE * sum(map(bool, measured))
-        return tuple(
+        found = tuple(
             estimate
             for name, statistic in self.query.aggregates.items()
             for estimate in statistic.estimate(name, numbers, self.context, confidence)
         )
+        if self.context.lost < inf:
+            return found
+        ends = (
+            [[None if end in {inf, -inf} else end for end in side] for side in (one.lower, one.upper)] for one in found
+        )
+        return tuple(replace(one, lower=low, upper=high) for one, (low, high) in zip(found, ends, strict=True))
 
     def holds_lost(self, statistic: Statistic) -> bool:
-        """Whether it knows how lost rows move it. Lost groups are not counted beside lost rows."""
-        return statistic.holds_lost and statistic.counts_units is self.query.units_alone
+        """Whether it knows how lost rows move it."""
+        return statistic.holds_lost
 
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
         alone = all(one.counts_units for one in self.context.statistics)
-        most = lost["units"] if alone else lost["rows"][1]  # no unit counts more than once in a group
+        groups, rows = (lost if alone else lost.get("counts of units", {"units": 0}))["units"], lost["rows"][1]
         clipped = Fraction(lost.get("clipped", {"amount": 0})["amount"])
-        context = replace(self.context, lost=most * (not alone), lost_groups=most * alone, clipped=clipped)
+        most = 0 if alone else inf if rows is None else rows
+        # no unit counts twice in a group
+        context = replace(self.context, lost=most, lost_groups=groups, clipped=clipped)
         return replace(self, context=context)
 
     # Errors
@@ -315,17 +323,22 @@ class GroupPlan(QueryPlan):
     def noise_of_limit(self, name: str) -> float:
         """That of all statistics over what one lost row costs all. A total counts in values of the largest size."""
         own, noise, lost = self.bounding, 0.0, 0.0
+        apart = self.query.units_beside and (own.norm is None or own.units_groups is not None)
         for statistic in self.query.aggregates.values():
             if (statistic.counts_values and own.values is not None) is not (name == "values"):
                 continue
-            if name in {"rows", "max_groups"} and statistic.counts_units is (name == "rows"):
+            if apart and name != "values" and statistic.counts_units is not (name == "max_groups"):
                 continue
             terms = self.context.whole(statistic.main_measure(self.context))
             measure = self.measures[terms[0]]
             what, _, column = measure.name.partition(":")
             cell = self.stage.grid.get(column) or self.stage.moments.get(column)
             value = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
-            limits = {"norm": own.norm, "values": own.values, "max_groups": own.max_groups}
+            limits = {
+                "norm": own.norm,
+                "values": own.values,
+                "max_groups": own.max_groups if own.units_groups is None else sqrt(own.units_groups),
+            }
             limit = limits.get(name) or own.rows or own.max_rows_per_group
             size = measure.mechanism.mean_size * sqrt(len(terms)) / measure.parts / value
             noise += size * statistic.noise_factor(self.context) / float(limit)
@@ -428,11 +441,9 @@ class GroupPlan(QueryPlan):
                 "Groups were discovered privately: small ones are missing. The bars use noise separate from that."
             )
             people = [name for name, one in self.query.aggregates.items() if one.counts_units]
-            if self.stage.norm is not None and 0 < len(people) < len(self.query.aggregates):
-                why = "nobody knows in how many groups a unit is"
+            if self.query.units_beside and self.stage.norm is not None and self.bounding.units_groups is None:
                 notes.append(
-                    f"The noise of {' and '.join(people)} is that of a norm of rows, for {why}. With keys=, or asked without "
-                    "the others, it is smaller."
+                    f"The noise of {' and '.join(people)} is that of a norm of rows: beside it, max_groups= makes it smaller."
                 )
         return tuple(notes)
 
@@ -469,6 +480,7 @@ def context_of(query: Query, bounding: ContributionBounds, parts: int) -> Contex
             rows_per_unit=bounding.rows,
             norm=bounding.norm,
             values=bounding.values,
+            units=None if bounding.units_groups is None else root_above(Fraction(bounding.units_groups)),
         ),
         parts=1 if isinstance(query.table.unit, RowUnit) else parts,
         one_value=isinstance(query.table.unit, RowUnit) and keys == ((),) and not query.groups.rows.conditions,
@@ -591,7 +603,9 @@ def _plan_groups(
     elif discovery is not None and "units" not in measures:
         names = ("units", *names)
     stage = replace(
-        _stage(query, bounding, draft.grid, names), moments=draft.moments, parts=_finer(draft, measures, names)
+        _stage(query, bounding, draft.grid, names, draft.context.reach.units_norm),
+        moments=draft.moments,
+        parts=_finer(draft, measures, names),
     )
     splits = _splits(stage, draft)
     return GroupPlan(
@@ -674,7 +688,11 @@ def _splits(stage: Stage, draft: _Draft) -> dict[str, Split]:
 
 
 def _stage(
-    query: Query, bounding: ContributionBounds, grid: Mapping[str, GridColumn], measures: tuple[str, ...]
+    query: Query,
+    bounding: ContributionBounds,
+    grid: Mapping[str, GridColumn],
+    measures: tuple[str, ...],
+    units_norm: Fraction | None,
 ) -> Stage:
     table, keys = query.table, query.groups.keys
     capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.max_groups < len(keys))
@@ -691,4 +709,5 @@ def _stage(
         rows_per_unit=bounding.rows,
         discovery_groups=bounding.max_discovered_groups,
         norm=bounding.norm,
+        units_norm=units_norm,
     )

@@ -100,7 +100,8 @@ class LimitSearch:
         stages: The exact question: the number of units by size, or the values of units, a question for each counted column.
         candidates: The limits to choose from, increasing.
         mechanism: The selection. Its scores are in parts of a unit.
-        growth: 1.2 r, in units for each doubling.
+        growth: 1.2 r, in units for each doubling of it, or of its root.
+        squared: Whether the limit is the square of a length: groups beside a norm.
         least: Whether units above the limit cost from the first on, as for ratios whose r is large.
         capped: Whether a doubling costs no more than a 16th of the units that are not above the limit.
     """
@@ -110,6 +111,7 @@ class LimitSearch:
     candidates: tuple[Fraction, ...]
     mechanism: PermuteAndFlip | ExponentialMechanism
     growth: float
+    squared: bool
     least: bool
     capped: bool
 
@@ -122,7 +124,7 @@ class LimitSearch:
         Returns:
             (candidates,) costs, in parts of a unit.
         """
-        doublings = np.log2([float(limit) for limit in self.candidates])
+        doublings = np.log2([float(limit) for limit in self.candidates]) / (2 if self.squared else 1)
         far = np.minimum(doublings, 2) * _FIRST + np.maximum(doublings - 2, 0) * _FURTHER
         slope = 1 if self.least or self.stages[0].by_unit else _SLOPE / _GROWTH
         steep = np.minimum(_SIXTEENTH * self.growth * slope, within if self.capped else math.inf)
@@ -277,7 +279,8 @@ class LimitChoice(FirstStage):
 
     def _examples(self, plan: QueryPlan) -> dict[str, float]:
         own = plan.bounding
-        return {one.name: float(getattr(own, one.name) or own.max_rows_per_group) for one in self.searches}
+        limits = {one.name: own.units_groups if one.squared else getattr(own, one.name) for one in self.searches}
+        return {name: float(limit or own.max_rows_per_group) for name, limit in limits.items()}
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
         """Choose the limits, and plan the question within them."""
@@ -321,7 +324,7 @@ def bounded_plan(
     usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))
     plan = _bounded_plan(query, rest, limits, importance)
-    loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1)
+    loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
     price = price_of(spend, query)
     price = price if whole.price == price else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
@@ -353,7 +356,7 @@ def plan_within(query: Query, *, spend: Budget, limits: Limits, importance: Mapp
         QueryError: Each row is its own unit.
         ParameterError: An argument makes no sense for this question, or its noise is too wide.
     """
-    limits = _of_values(query, limits)
+    limits = _needed(query, limits)
     lacks, private = _lacks(query, limits), limits.private
     if private and isinstance(query.table.unit, RowUnit):
         raise QueryError("private_limit(): each row is its own unit, so there is no limit to choose")
@@ -363,13 +366,21 @@ def plan_within(query: Query, *, spend: Budget, limits: Limits, importance: Mapp
     return min((_choosing(query, spend, way, importance) for way in ways), key=lambda way: way[0])[1]
 
 
-def _of_values(query: Query, limits: Limits) -> Limits:
-    """The limits, with that of distinct values alone as one of rows, and without it where none are counted."""
-    counted = [one.counts_values for one in query.aggregates.values()]
-    if limits.values is None or any(counted) is not all(counted):
-        return limits
-    alone: dict[str, Any] = {"rows": limits.values, "norm": None} if all(counted) else {}
-    return replace(limits, values=None, **alone)
+def _needed(query: Query, limits: Limits) -> Limits:
+    """The limits that the question needs. That of distinct values alone is one of rows. Units alone have none of rows, and
+    none of groups beside a norm, which is only for counts of units beside others.
+    """
+    units, values = (
+        [getattr(one, kind) for one in query.aggregates.values()] for kind in ("counts_units", "counts_values")
+    )
+    other: dict[str, Any] = {}
+    if limits.values is not None and any(values) is all(values):
+        other = {"values": None, **({"rows": limits.values, "norm": None} if all(values) else {})}
+    if limits.norm is not None and any(units) is all(units):
+        other["max_groups"] = None
+    if all(units) and "rows" in limits.private:
+        other["rows"] = None
+    return replace(limits, **other)
 
 
 def price_of(spend: Budget, query: Query) -> Budget:
@@ -401,13 +412,15 @@ def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
     keys, statistics = query.groups.keys, query.aggregates.values()
     units, values = [one.counts_units for one in statistics], [one.counts_values for one in statistics]
     found: dict[str, Any] = {} if all(units) else {"rows": private_limit()}
-    if any(units) and (keys is None or len(keys) > 1):
-        found["max_groups"] = private_limit()
+    own: dict[str, Any] = {"max_groups": private_limit()} if any(units) and (keys is None or len(keys) > 1) else {}
+    found |= own
+    if all(units) or (keys is not None and len(keys) <= GROUPS):
+        own = {}  # beside a norm, which bounds units alone; in few groups a unit is short, and a choice costs more
     voice: dict[str, Any] = {"loss_share": limits.loss_share}
     voice |= {"values": limits.values or private_limit()} if any(values) and not all(values) else {}
     voice |= {} if keys is not None else {"max_discovered_groups": limits.max_discovered_groups or DISCOVERED}
     ways = [Limits(**found, **voice)] if all(values) or isinstance(spend, Pure | Approx) else []
-    return ways if all(values) or isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **voice)]
+    return ways if all(values) or isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **own, **voice)]
 
 
 def _choosing(
@@ -434,7 +447,7 @@ def _choosing(
     example: dict[str, Any] = {name: min(EXAMPLE[name], limit) for name, limit in most.items()}
 
     def search(plan: QueryPlan, part: Budget, name: str, growth: float) -> LimitSearch:
-        steps = candidates(name, most[name], 1 if name in values else 4)
+        steps = candidates(name, most[name], 1 if name in values else 2 if name in squared else 4)
         distinct = tuple(stage for stage in plan.stages if stage.by_unit)
         least = ratios and name not in values and growth > _STEEP
         capped = name not in values and (least or query.table.neighbours is Neighbours.ADD_REMOVE)
@@ -444,6 +457,7 @@ def _choosing(
             candidates=steps,
             mechanism=_selection(part, monotone=name not in values),
             growth=growth,
+            squared=name in squared,
             least=least,
             capped=capped,
         )
@@ -453,7 +467,8 @@ def _choosing(
         first, rest = split_budget(spend, share)
         plan = bounded_plan(query, spend=rest, limits=replace(limits, **example), importance=importance)
         # rows of a unit are in about the root of the groups
-        noises = {name: plan.noise_of_limit(name) * (groups**-0.25 if name == "norm" else 1.0) for name in private}
+        lengths = {"norm", *squared}
+        noises = {name: plan.noise_of_limit(name) * (groups**-0.25 if name in lengths else 1.0) for name in private}
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
         searches = tuple(search(plan, part, name, _GROWTH * groups * noise) for name, noise in noises.items())
         choice = LimitChoice(searches=searches, limits=limits, importance=tuple((importance or {}).items()), rest=rest)
@@ -464,6 +479,7 @@ def _choosing(
             finer,
         )
 
+    squared = {"max_groups"} if limits.norm is not None else set[str]()
     groups = _expected_groups(query, private.values())
     ratios = all(one.lost_row < 1 for one in query.aggregates.values())
     noise, plan, finer = at(share)

@@ -74,10 +74,11 @@ class Limits:
 
     Attributes:
         max_rows_per_group: The most rows of a unit that count in one group.
-        max_groups: The most groups that a unit counts in, or `nt.private_limit()`.
+        max_groups: The most groups that a unit counts in, or `nt.private_limit()`. Beside a norm it is for counts of
+            units alone. Those in more groups weigh less in each, so that their groups are as long as so many.
         rows: The most rows of a unit in all groups together, for counts, sums and means, or `nt.private_limit()`. It
             can replace both limits above, over unknown groups together with `max_discovered_groups`.
-        norm: Instead of all three, the Euclidean length of a unit's vector over groups and statistics, in rows, or
+        norm: Instead of all three for rows, the Euclidean length of a unit's vector over groups and statistics, in rows, or
             `nt.private_limit()`. Longer vectors are scaled down; no row is dropped. Unknown groups still need
             `max_discovered_groups`.
         values: The most distinct values that a unit stands for in all groups together, for COUNT(DISTINCT x), or
@@ -119,7 +120,7 @@ class Limits:
             else:
                 integer(at_least=1, **{name: value})
         if self.norm is not None:
-            for name in sorted({"max_rows_per_group", "max_groups", "rows"} & set(self.given)):
+            for name in sorted({"max_rows_per_group", "rows"} & set(self.given)):
                 rule = "cannot be combined with norm, which bounds rows and groups together"
                 raise ParameterError(name, self.given[name], rule)
 

@@ -25,6 +25,7 @@ from neartwin.tables.table import Bounds, Join, JoinKind, Table
 from neartwin.tables.types import ColumnType, Key
 
 _GIVEN = "public: given with the question"
+_MORE_BOUNDS = {"rows": "rows", "values": "values", "units_groups": "max_groups"}  # as limits name them
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,7 +454,8 @@ class QueryPlan(Plan):
                 f"norm = {float(bounding.norm):g} rows: all rows of a unit weigh the same, so that its numbers of rows by "
                 "group are together no longer than that; no row is dropped"
             )
-            return nodes(line, *values)
+            units = f"max_groups = {bounding.units_groups}: a unit in more counts less in each, in no more than their length"
+            return nodes(line, *([] if bounding.units_groups is None else [units]), *values)
         groups = "a unit in more groups keeps those with most of its rows; a salted hash breaks ties"
         if self.stage.groups_per_unit is None:
             groups = "no unit can be in more"
@@ -530,8 +532,11 @@ class QueryPlan(Plan):
             bounds = [{"what": "max_rows_per_group", "value": "1", "origin": "each row is its own unit"}]
         else:
             names = ("max_rows_per_group", "max_groups") if self.bounding.norm is None else ("norm",)
-            names = (*names, *(name for name in ("rows", "values") if getattr(self.bounding, name) is not None))
-            bounds = [{"what": name, "value": str(getattr(self.bounding, name)), "origin": _GIVEN} for name in names]
+            names = (*names, *(name for name in _MORE_BOUNDS if getattr(self.bounding, name) is not None))
+            values = {name: str(getattr(self.bounding, name)) for name in names}
+            bounds = [
+                {"what": _MORE_BOUNDS.get(name, name), "value": at, "origin": _GIVEN} for name, at in values.items()
+            ]
         for name, statistic in self.query.aggregates.items():
             for column, clip in statistic.clip_bounds(table).items():
                 origin = _origin(table, column, getattr(statistic, "bounds", None))

@@ -119,8 +119,6 @@ def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number
         none["max_discovered_groups"] = None
     if keys is not None and len(keys) == 1:
         none["max_groups"] = None  # there is one group
-    if "rows" in limits.private and query.units_alone:
-        none["rows"] = None  # a unit counts once, however many rows it has
     return plan(query, spend=spend, importance=importance, limits=replace(limits, **none))
 
 

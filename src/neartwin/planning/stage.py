@@ -22,7 +22,7 @@ the unit's rows in group g: after the conditions, before any NULL or CASE. Then 
     min(1, L / |n|),   |n| the Euclidean length of n over all groups and L the `norm`; of margins, over the coarsest groups.
 
 A C of at least T bounds nothing more, and is left out of both: then all rows of the unit weigh min(1, T / W), W their number.
-Under a norm a unit counts min(1, L / root of its number of groups) among distinct units, where "units" has `parts`.
+Under a norm a unit counts min(1, K / root of its number of groups) among distinct units, K the `units_norm`.
 
 **Whole numbers.** A measure is counted in S = `parts` of a step. A unit adds floor(S C |t| / n) with the sign of t, for its
 total t in the group. That is multiplied by T / W, each time truncated toward zero, or t by S T / W or S floor(F L) / R alone.
@@ -108,6 +108,7 @@ class Stage:
         parts: Parts of a step by measure, or of a row by the split; 1 where it is not named.
         moments: The moments over the columns of the grid.
         norm: L, the length of a unit's vector of rows by group, in place of the caps.
+        units_norm: K, the length of its groups among distinct units; None where no unit's is longer.
         length_by: The places of the group columns by which public groups are counted together for that length; None for all.
     """
 
@@ -127,6 +128,7 @@ class Stage:
     parts: Mapping[str, int] = field(default_factory=dict)
     moments: Mapping[str, Moment] = field(default_factory=dict)
     norm: Fraction | None = None
+    units_norm: Fraction | None = None
     length_by: tuple[int, ...] | None = None
 
     @property

@@ -315,7 +315,8 @@ def extremes(a: Estimate, b: Estimate, operation: _Operation) -> tuple[FloatArra
     Returns:
         The ends of the bars, (groups,).
     """
-    corners = np.array([operation(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
+    with np.errstate(invalid="ignore"):  # of two open ends
+        corners = np.array([operation(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
     undefined = np.isnan(corners).any(axis=0) | ((operation is np.divide) & (b.low <= 0) & (b.high >= 0))
     return np.where(undefined, -np.inf, corners.min(axis=0)), np.where(undefined, np.inf, corners.max(axis=0))
 

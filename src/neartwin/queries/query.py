@@ -488,6 +488,11 @@ class Query:
         return all(one.counts_units for one in self.aggregates.values())
 
     @property
+    def units_beside(self) -> bool:
+        """Whether distinct units are counted beside other statistics."""
+        return not self.units_alone and any(one.counts_units for one in self.aggregates.values())
+
+    @property
     def released(self) -> dict[str, ColumnType]:
         """The columns of the release, and their types. HAVING and ORDER BY can name them."""
         groups = self.groups

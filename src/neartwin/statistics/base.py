@@ -120,8 +120,9 @@ class Context:
             are a measure of their own.
         measures: The planned measures by name; empty before the budget is split.
         trees: The trees of those measures that have one.
-        lost: The most rows that limits took: (L1) of docs/proofs/lost-rows.md. 0 where it is not known.
-        lost_groups: The most units that limits took from a group, where nothing but units is counted; else 0.
+        lost: The most rows that limits took: (L1) of docs/proofs/lost-rows.md. 0 where it is not measured, infinite where
+            many units may have lost any number.
+        lost_groups: The most units that limits took from a group.
         clipped: The most by which clipping changed each total, in largest values: (L5). 0 where it is not known.
     """
 
@@ -133,7 +134,7 @@ class Context:
     halves: tuple[str, ...] = ()
     measures: Mapping[str, Measure] = field(default_factory=dict)
     trees: Mapping[str, CountTree] = field(default_factory=dict)
-    lost: int = 0
+    lost: float = 0
     lost_groups: int = 0
     clipped: Fraction = Fraction(0)
 

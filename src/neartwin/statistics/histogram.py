@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from math import inf, isfinite
 from typing import Any
 
 from sqlglot import exp
@@ -94,8 +95,9 @@ class Histogram(Statistic):
         (leaves,) = noisy.trees[measure.name]
         values, bar, parts = leaves.ravel().tolist(), measure.mechanism.half_width(confidence), measure.parts
         nearest = [(2 * value + parts) // (2 * parts) for value in values]
-        most = bar + context.lost * parts
+        most = bar + (context.lost if isfinite(context.lost) else 0) * parts
         lower, upper = [(value - bar) // parts for value in values], [-((-value - most) // parts) for value in values]
+        upper = upper if isfinite(context.lost) else [inf] * len(upper)
         return [Estimate(COUNTS, nearest, lower, upper)]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:

@@ -107,7 +107,7 @@ class MomentStatistic(Statistic):
         sums = self.sums(context.table)
         measures = [context.measures[name] for name in self._measures(sums, context)]
         laws, parts = [one.mechanism.law for one in measures], [one.parts for one in measures]
-        return MomentNoise.of(sums, laws, parts, lost=context.lost)
+        return MomentNoise.of(sums, laws, parts, lost=int(context.lost) if isfinite(context.lost) else 0)
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """From sums in half-widths of the columns' bounds."""
@@ -121,7 +121,7 @@ class MomentStatistic(Statistic):
             for (i, j), total in zip(sums.pairs, totals[len(half) :], strict=True)
         }
         all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
-        nothing = inf if context.clipped else 0.0  # bounds squares of values beyond their bounds
+        nothing = inf if context.clipped or context.lost == inf else 0.0  # bounds squares of values beyond their bounds
         ends = (map(_ends, (value, low - nothing, high + nothing)) for value, low, high in all_bars)
         return [Estimate(one, *three) for one, three in zip(self.labels(name), ends, strict=True)]
 

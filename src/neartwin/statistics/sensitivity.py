@@ -86,6 +86,7 @@ class Contribution:
         groups: The number of public groups, or None.
         rows_per_unit: T, over all groups together; None where k C is the most.
         norm: L, in place of all: the length of its rows by group.
+        units: K beside a norm: the length of its groups among distinct units; None for L.
         values: The most distinct values that it stands for, over all groups together; None for as many as rows.
     """
 
@@ -95,6 +96,7 @@ class Contribution:
     rows_per_unit: int | None = None
     norm: Fraction | None = None
     values: int | None = None
+    units: Fraction | None = None
 
     @property
     def of_values(self) -> "Contribution":
@@ -106,7 +108,8 @@ class Contribution:
     @property
     def units_norm(self) -> Fraction | None:
         """The length that a norm leaves to a unit's groups; None where no unit can be in more groups."""
-        return self.norm if self.norm is not None and not (self.groups and self.norm**2 >= self.groups) else None
+        length = self.norm and (self.units or self.norm)
+        return None if length and self.groups and length**2 >= self.groups else length
 
 
 def of_units(neighbours: Neighbours, reach: Contribution, *, parts: int = 1) -> Sensitivity:

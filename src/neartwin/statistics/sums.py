@@ -115,8 +115,9 @@ class Sum(_Totalled):
         up, down = step.numerator, step.denominator * total.parts * parts
         width = ceil(self._half_width(column, context, confidence) * total.parts * parts)
         width += ceil(context.clipped * largest(column) * total.parts * parts)
-        each = context.lost * total.parts * parts
-        low, high = (each * end for end in (min(column.bounds.low_units, 0), max(column.bounds.high_units, 0)))
+        lost = context.lost * total.parts * parts
+        reach = min(column.bounds.low_units, 0), max(column.bounds.high_units, 0)
+        low, high = (lost * end if end else 0 for end in reach)
         # whole numbers divide to the nearest double, as fractions do
         return [
             Estimate(

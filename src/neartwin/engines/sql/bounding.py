@@ -46,15 +46,14 @@ from neartwin.engines.sql.dialect import (
 from neartwin.planning.stage import FINE, ContributionSizes, Stage
 
 
-def roots(source: str, norm: Fraction, names: Sequence[str], dialect: Dialect) -> Parts:
+def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts:
     """The parts that end in `rooted`: the source and for each w a k, the least whole number with k^2 >= w.
 
-    k is NULL for a w within the norm.
+    k is NULL for a w within its norm.
 
     Args:
         source: The part with F^2 times squared lengths.
-        norm: L.
-        names: The names of the w and of their k, by pairs: "w" and "k" with the same ending.
+        norms: L, by the ending of the names of w and k.
         dialect: The engine's spelling.
 
     Returns:
@@ -64,7 +63,7 @@ def roots(source: str, norm: Fraction, names: Sequence[str], dialect: Dialect) -
     steps = (("guessed", "r", _guess), ("nearer", "q", _newton), ("rooted", "k", _rounded_up))
     for part, letter, step in steps:
         columns = []
-        for end in names:
+        for end, norm in norms.items():
             beyond = exp.column(f"w{end}") > integer(FINE**2 * floor(norm**2))
             columns.append(named(exp.case().when(beyond, step(end, dialect)).else_(exp.null()), f"{letter}{end}"))
         found[part] = selected(source, exp.Star(), *columns)
@@ -72,7 +71,9 @@ def roots(source: str, norm: Fraction, names: Sequence[str], dialect: Dialect) -
     return found
 
 
-def over_units(source: str, sums: Mapping[str, exp.Expr], dialect: Dialect, norm: Fraction | None = None) -> Parts:
+def over_units(
+    source: str, sums: Mapping[str, exp.Expr], dialect: Dialect, norms: Mapping[str, Fraction] | None = None
+) -> Parts:
     """The parts that end in the source with sums over all rows of a unit, or with the roots of sums of squares.
 
     An engine that computes the source once joins it with one row a unit. Any other has windows, which take twice the
@@ -82,7 +83,7 @@ def over_units(source: str, sums: Mapping[str, exp.Expr], dialect: Dialect, norm
         source: The part, which must be computed once where the engine can.
         sums: The aggregates, by the name of their column.
         dialect: The engine's spelling.
-        norm: L, beyond which a column k has the root of each sum w; None for the sums.
+        norms: L by the ending of w, beyond which a column k has the root of w; None for the sums.
 
     Returns:
         The parts, by name.
@@ -90,16 +91,16 @@ def over_units(source: str, sums: Mapping[str, exp.Expr], dialect: Dialect, norm
     columns = []
     for name, value in sums.items():
         over = value if dialect.reads_once else windowed(value, "u")
-        columns.append(named(over if norm is None else over * integer(FINE**2), name))
+        columns.append(named(over if norms is None else over * integer(FINE**2), name))
     if dialect.reads_once:
         found = {"summed": grouped(selected(source, "u", *columns), "u")}
     else:
         found = {"summed": selected(source, exp.Star(), *columns)}
-    if norm is not None:
-        found |= roots("summed", norm, [name[1:] for name in sums], dialect)
+    if norms is not None:
+        found |= roots("summed", norms, dialect)
     if dialect.reads_once:
         last = next(reversed(found))
-        added = [exp.column(name if norm is None else f"k{name[1:]}", table=last) for name in sums]
+        added = [exp.column(name if norms is None else f"k{name[1:]}", table=last) for name in sums]
         same = exp.EQ(this=exp.column("u", table=source), expression=exp.column("u", table=last))
         every = exp.Column(this=exp.Star(), table=exp.to_identifier(source))
         found["joined"] = selected(source, every, *added).join(part_named(last), on=same, copy=False)
@@ -181,7 +182,7 @@ def contribution_sizes(
         sums = named(total(number), "n"), named(total(square) * integer(FINE**2), "w")
         more = {
             "squared": grouped(selected("counted", "u", *sums), *unit),
-            **roots("squared", stage.norm, [""], dialect),
+            **roots("squared", {"": stage.norm}, dialect),
         }
         whole = dialect.wide(exp.column("n"))
         kept = dialect.weighted(whole.copy(), integer(floor(FINE * stage.norm)), exp.column("k"))

@@ -238,9 +238,10 @@ def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
         found["coarse"], source = selected(source, exp.Star(), named(added, "together")), "coarse"
         together = exp.column("together")
     squares: dict[str, exp.Expr] = {"w": dialect.summed(rows * together)}
-    if "units" in stage.parts:
-        squares["wg"] = exp.Sum(this=dialect.wide(integer(1)))
-    return {**found, **over_units(source, squares, dialect, norm)}
+    norms = {"": norm}
+    if stage.units_norm is not None:
+        squares["wg"], norms["g"] = exp.Sum(this=dialect.wide(integer(1))), stage.units_norm
+    return {**found, **over_units(source, squares, dialect, norms)}
 
 
 def _coarse(stage: Stage) -> list[str]:
@@ -437,8 +438,10 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
         if what == "empty":
             value = exp.paren(exp.column("n") - value)
         if stage.norm is not None:
-            value, root = (as_bigint(integer(1)), "kg") if what == "units" else (value, "k")
-            found = weighed_by_norm(value, parts, stage.norm, root, dialect)
+            root, norm = "k", stage.norm
+            if what == "units" and stage.units_norm is not None:
+                value, root, norm = as_bigint(integer(1)), "kg", stage.units_norm
+            found = weighed_by_norm(value, parts, norm, root, dialect)
         elif not stage.capped:
             found = value
         elif what == "rows":

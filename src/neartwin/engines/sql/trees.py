@@ -115,7 +115,7 @@ def _lengths(stage: Stage, square: exp.Expr, source: str, dialect: Dialect) -> P
     """The source with the root of the unit's length, where a norm is bounded. square: what adds up to the length squared."""
     if stage.norm is None:
         return {}
-    return over_units(source, {"w": exp.Sum(this=dialect.wide(square))}, dialect, stage.norm)
+    return over_units(source, {"w": exp.Sum(this=dialect.wide(square))}, dialect, {"": stage.norm})
 
 
 def _present(column: str) -> exp.Expr:

@@ -129,7 +129,7 @@ class Ranks:
 
     tree: CountTree
     law: Law
-    lost: int = 0
+    lost: float = 0
 
     def bars(self, rank: float, confidence: float, width: int = 1) -> FloatArray:
         """(cells + 1,) one-sided bars of the noisy score: either side is passed with probability (1 - confidence) / 2.
