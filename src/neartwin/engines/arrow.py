@@ -130,11 +130,9 @@ def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
             column = column.cast(pa.int64())
             if column.null_count:  # to fill them in imports pandas, and so does `to_numpy`
                 column = column.fill_null(0)
-            numbers: NDArray[np.int64] = np.array(np.from_dlpack(column.combine_chunks()), dtype=np.int64)
+            return np.array(np.from_dlpack(column.combine_chunks()), dtype=np.int64)
         except pa.ArrowInvalid:  # a sum of more than 64 bits
             column = column.to_pylist()
-        else:
-            return numbers
     values = [int(value or 0) for value in column]
     small = all(_LIMITS.min <= value <= _LIMITS.max for value in values)
     return np.array(values, dtype=np.int64 if small else object)

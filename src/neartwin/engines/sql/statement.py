@@ -83,11 +83,10 @@ class SharedRows:
         own = min(grouped, key=lambda stage: stage.sizes is not None)
         sized = {name: column for stage in grouped if stage.sizes is not None for name, column in stage.grid.items()}
         measures = (*own.measures, *(f"total:{name}" for name in sized))
-        grid, ends = {**own.grid, **sized}, list[int]()
+        grid = {**own.grid, **sized}
         columns: dict[str, GridColumn | Moment] = {**grid, **own.moments}
-        for name, column in columns.items():
-            if f"total:{name}" in measures:
-                ends += [1, column.low, column.high, getattr(column, "fill", None) or 0]
+        summed = [column for name, column in columns.items() if f"total:{name}" in measures]
+        ends = [end for one in summed for end in (1, one.low, one.high, getattr(one, "fill", None) or 0)]
         exact_rows = 2**53 // max(map(abs, ends)) if ends else 0
         return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows)
 
