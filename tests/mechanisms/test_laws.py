@@ -44,6 +44,16 @@ def test_tail_variance_and_bar_follow_the_pmf(name):
             assert t == 0 or inside[1] ** count < confidence
 
 
+@pytest.mark.parametrize(
+    "law", [RoundedLaplaceLaw(Fraction(10**11)), RoundedGaussianLaw(Fraction(10**20)), LAWS["staircase"][0]]
+)
+def test_the_reach_of_a_tail_is_the_least(law):
+    """At noise in fine parts of a row; one less is the near miss."""
+    for allowed in (0.9, 0.05, 1e-6, 1e-300):
+        t = law.reach(allowed)
+        assert law.beyond(t) <= allowed < (law.beyond(t - 1) if t else 1)
+
+
 @pytest.mark.parametrize("name", LAWS)
 def test_draws_have_the_stated_law_and_no_other(name):
     law, sampler = LAWS[name]

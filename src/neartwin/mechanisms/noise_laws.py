@@ -91,12 +91,18 @@ class Law(ABC):
 
     def reach(self, allowed: float) -> int:
         """The least t >= 0 with P(|X| > t) <= allowed, for tails too small to be one minus a confidence."""
-        low, high = -1, 1
-        while self.beyond(high) > allowed:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.beyond(middle) <= allowed else (middle, high)
+        low, high, above, moved = -1, 1, -math.log(allowed), 0
+        while (tail := self.beyond(high)) > allowed:
+            low, high, above = high, 16 * high, math.log(tail / allowed)
+        below = math.log(tail / allowed) if tail else -above
+        while high - low > 1:  # by the line through the logarithms of tails; an end that stays twice weighs half
+            step = round((high - low) * above / (above - below or 1.0))
+            middle = low + min(max(step, 1), high - low - 1)
+            if (tail := self.beyond(middle)) > allowed:
+                low, above, below, moved = middle, math.log(tail / allowed), below / (1 + (moved < 0)), -1
+            else:
+                high, above, moved = middle, above / (1 + (moved > 0)), 1
+                below = math.log(tail / allowed) if tail else -above
         return high
 
 

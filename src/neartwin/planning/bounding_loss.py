@@ -228,8 +228,9 @@ class LossStage:
         Returns:
             "cut": the estimated share of units that lose something. "cut_at_most": its upper end. "rows": the ends of the
             number of rows that are lost by units that lose up to "each". The upper end is None where many may lose more.
-            "units": the most such units; there, all that lose something. "amount": in place of both, the most by which clipping changes each total, in largest values. "beyond": the most units that lose
-            more. "says": all in words. "confidence": of all together.
+            "units": the most such units; there, all that lose something. "amount": in place of both, the most by which
+            clipping changes each total, in largest values. "beyond": the most units that lose more. "says": all in words.
+            "confidence": of all together.
         """
         counts, bars = np.asarray(noisy, dtype=float), _bars(self.mechanism.law, self.taken)
         cut, whole = float(counts[1:].sum()), float(counts[0])

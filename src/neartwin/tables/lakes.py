@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from neartwin.errors import SchemaError
 from neartwin.tables.files import filesystem
@@ -61,7 +60,7 @@ class Stream:
         return self.read(self.names).__arrow_c_stream__(requested_schema)
 
 
-def remote_parquet(urls: Sequence[str], folders: Sequence[str]) -> ds.Dataset:
+def remote_parquet(urls: Sequence[str], folders: Sequence[str]) -> Any:
     """Parquet files of a store.
 
     Args:
@@ -69,19 +68,21 @@ def remote_parquet(urls: Sequence[str], folders: Sequence[str]) -> ds.Dataset:
         folders: The columns that their folders give.
 
     Returns:
-        The files, of which nothing but the first footer is read.
+        The files, a dataset of Arrow, of which nothing but the first footer is read.
     """
+    import pyarrow.dataset as ds  # it imports pandas, and most releases need neither
+
     files = filesystem(urls[0])
     hive = ds.partitioning(pa.schema([(name, pa.string()) for name in folders]), flavor="hive")
     paths = [str(files._strip_protocol(url)) for url in urls]  # noqa: SLF001 - fsspec's own name for it
     return ds.dataset(paths, format="parquet", filesystem=files, partitioning=hive)
 
 
-def batches_of(files: ds.Dataset, names: Sequence[str]) -> pa.RecordBatchReader:
+def batches_of(files: Any, names: Sequence[str]) -> Any:
     """A new reader of some columns.
 
     Args:
-        files: The files.
+        files: The files, a dataset of Arrow.
         names: The columns.
     """
     return files.scanner(columns=list(names)).to_reader()

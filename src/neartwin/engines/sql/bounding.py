@@ -49,7 +49,7 @@ from neartwin.planning.stage import FINE, ContributionSizes, Stage
 def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts:
     """The parts that end in `rooted`: the source and for each w a k, the least whole number with k^2 >= w.
 
-    k is NULL for a w within its norm.
+    r, q and k are NULL for a w within its norm.
 
     Args:
         source: The part with F^2 times squared lengths.
@@ -59,14 +59,22 @@ def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts
     Returns:
         The parts, by name.
     """
+    columns: dict[str, list[exp.Expr]] = {"guessed": [], "nearer": [], "rooted": []}
+    for end, norm in norms.items():
+        w, r, q = (exp.column(f"{letter}{end}") for letter in "wrq")
+        beyond = w > integer(FINE**2 * floor(norm**2))
+        guess = as_bigint(least(exp.Ceil(this=exp.Sqrt(this=as_double(w.copy()))), real(2.0**62)))
+        columns["guessed"].append(named(exp.case().when(beyond, guess).else_(exp.null()), r.name))
+        # Newton's step: (r + w / r) / 2, both quotients rounded down
+        newton = exp.paren(dialect.wide(r) + dialect.weighted(w.copy(), integer(1), r.copy()))
+        columns["nearer"].append(named(dialect.weighted(newton, integer(1), integer(2)), q.name))
+        below = exp.paren(q - integer(1))
+        case = exp.case().when(below.copy() * below.copy() >= w.copy(), below)
+        case = case.when(q.copy() * q.copy() >= w.copy(), q.copy()).else_(q + integer(1))
+        columns["rooted"].append(named(case, f"k{end}"))
     found: Parts = {}
-    steps = (("guessed", "r", _guess), ("nearer", "q", _newton), ("rooted", "k", _rounded_up))
-    for part, letter, step in steps:
-        columns = []
-        for end, norm in norms.items():
-            beyond = exp.column(f"w{end}") > integer(FINE**2 * floor(norm**2))
-            columns.append(named(exp.case().when(beyond, step(end, dialect)).else_(exp.null()), f"{letter}{end}"))
-        found[part] = selected(source, exp.Star(), *columns)
+    for part, added in columns.items():
+        found[part] = selected(source, exp.Star(), *added)
         source = part
     return found
 
@@ -105,23 +113,6 @@ def over_units(
         every = exp.Column(this=exp.Star(), table=exp.to_identifier(source))
         found["joined"] = selected(source, every, *added).join(part_named(last), on=same, copy=False)
     return found
-
-
-def _guess(end: str, dialect: Dialect) -> exp.Expr:  # noqa: ARG001 - one of three
-    return as_bigint(least(exp.Ceil(this=exp.Sqrt(this=as_double(exp.column(f"w{end}")))), real(2.0**62)))
-
-
-def _newton(end: str, dialect: Dialect) -> exp.Expr:
-    """(r + w / r) / 2, both quotients rounded down."""
-    guess, quotient = exp.column(f"r{end}"), dialect.weighted(exp.column(f"w{end}"), integer(1), exp.column(f"r{end}"))
-    return dialect.weighted(exp.paren(dialect.wide(guess) + quotient), integer(1), integer(2))
-
-
-def _rounded_up(end: str, dialect: Dialect) -> exp.Expr:  # noqa: ARG001 - one of three
-    q, w = exp.column(f"q{end}"), exp.column(f"w{end}")
-    below = exp.paren(q - integer(1))
-    case = exp.case().when(below.copy() * below.copy() >= w, below.copy())
-    return case.when(q.copy() * q.copy() >= w.copy(), q.copy()).else_(q + integer(1))
 
 
 def weighed_by_norm(value: exp.Expr, parts: int, norm: Fraction, root: str, dialect: Dialect) -> exp.Expr:

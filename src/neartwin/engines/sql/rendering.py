@@ -156,24 +156,6 @@ def is_on_grid(column: GridColumn) -> bool:
     )
 
 
-def grid_steps(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, str]) -> exp.Expr:
-    """The value within its bounds, in steps; NULL and NaN give any number.
-
-    Args:
-        column: The column with its bounds.
-        place: Its place among the summed columns.
-        stage: The stage.
-        aliases: The names of the columns in the statement.
-
-    Returns:
-        The expression, a double.
-    """
-    value, kind = _value(column, place, stage, aliases)
-    if kind is ColumnType.INTEGER:
-        value = as_double(value)
-    return steps_within(value, column.bounds)
-
-
 def steps_within(value: exp.Expr, bounds: Bounds) -> exp.Expr:
     """A double within bounds, in steps. NULL and NaN give any number.
 
@@ -206,6 +188,7 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
         The expression.
     """
     inside: exp.Expr
+    case = exp.case()
     value, kind = _value(column, place, stage, aliases)
     if stage.by_unit:
         key = exp.paren(dialect.hash_key(integer(0), [(value, kind)]))
@@ -213,13 +196,20 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
     elif is_on_grid(column):
         inside = exp.cast(exp.column(f"v{place}"), "BIGINT")
     else:
-        inside = rounded(exp.column(f"y{place}"), column.bounds, dialect)
+        steps = steps_within(as_double(value.copy()) if kind is ColumnType.INTEGER else value.copy(), column.bounds)
+        inside = rounded(steps, column.bounds, dialect)
+        term = column.expression.term if column.expression is not None else None
+        usual = term.parts[1].value if term is not None and term.operation == "case" else None
+        if isinstance(usual, float) and math.isfinite(usual):  # first, so that engines compute the rest for few rows
+            known = rounded(steps_within(real(usual), column.bounds), column.bounds, dialect)
+            same = exp.EQ(this=value.copy(), expression=real(usual))
+            case.append("ifs", exp.If(this=same, true=known - integer(column.centre)))
     if column.centre:
         inside = inside - integer(column.centre)
     missing: exp.Expr = value.copy().is_(exp.null())
     if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))
-    return exp.case().when(missing, exp.null() if column.fill is None else integer(column.fill)).else_(inside)
+    return case.when(missing, exp.null() if column.fill is None else integer(column.fill)).else_(inside)
 
 
 def rounded(steps: exp.Expr, bounds: Bounds, dialect: Dialect) -> exp.Expr:

@@ -3,8 +3,7 @@
 ```
 typed    the needed columns, each in one of the six types, by casts that cannot fail; joined rows, see `joins`
 computed and the expressions that are grouped by or summed, if there are any
-scaled   and each summed column clipped to its bounds, in steps, if any is summed
-kept     rows with a unit that meet the conditions, their group, their grid values
+kept     rows with a unit that meet the conditions, their group, their grid values: clipped to bounds, in whole steps
 products and products of grid values, if moments are needed
 units    one row a (unit, group): numbers of rows and values, totals; read before for several stages, where they share them
 joined   and the root of the unit's length over its groups, if a norm is bounded: see `bounding`
@@ -47,7 +46,7 @@ from neartwin.engines.sql.dialect import (
     with_parts,
 )
 from neartwin.engines.sql.joins import Place, table_rows
-from neartwin.engines.sql.rendering import column_of, grid_steps, is_on_grid, on_grid, translated
+from neartwin.engines.sql.rendering import column_of, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, ranking, units_of_cells
 from neartwin.planning.stage import ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
@@ -84,11 +83,10 @@ class SharedRows:
         own = min(grouped, key=lambda stage: stage.sizes is not None)
         sized = {name: column for stage in grouped if stage.sizes is not None for name, column in stage.grid.items()}
         measures = (*own.measures, *(f"total:{name}" for name in sized))
-        grid, ends = {**own.grid, **sized}, list[int]()
+        grid = {**own.grid, **sized}
         columns: dict[str, GridColumn | Moment] = {**grid, **own.moments}
-        for name, column in columns.items():
-            if f"total:{name}" in measures:
-                ends += [1, column.low, column.high, getattr(column, "fill", None) or 0]
+        summed = [column for name, column in columns.items() if f"total:{name}" in measures]
+        ends = [end for one in summed for end in (1, one.low, one.high, getattr(one, "fill", None) or 0)]
         exact_rows = 2**53 // max(map(abs, ends)) if ends else 0
         return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows)
 
@@ -177,9 +175,8 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
     aliases, dialect = column_aliases(stage), places[0].dialect
     parts: Parts = {} if keys is None else {KEYS: keys}
     parts |= table_rows(stage.table, iter(places), dialect, aliases, "")
-    for name, added in (("computed", _computed(stage, aliases, dialect)), ("scaled", _scaled(stage, aliases))):
-        if added:  # every step costs an engine time, even one that adds nothing
-            parts[name] = selected(next(reversed(parts)), exp.Star(), *added)
+    if added := _computed(stage, aliases, dialect):  # every step costs an engine time, even one that adds nothing
+        parts["computed"] = selected(next(reversed(parts)), exp.Star(), *added)
     rows = _kept_rows(stage, aliases, dialect, next(reversed(parts)))
     parts["kept"] = dialect.by_unit(rows) if isinstance(stage.table.unit, str) else rows
     if dialect.collates:
@@ -326,15 +323,6 @@ def _computed(stage: Stage, aliases: Mapping[str, str], dialect: Dialect) -> lis
         if column.expression is not None:
             expressions.append(named(translated(column.expression.term, columns, dialect), f"v{i}"))
     return expressions
-
-
-def _scaled(stage: Stage, aliases: Mapping[str, str]) -> list[exp.Expr]:
-    """A step of its own, so that engines compute each of these once."""
-    return [
-        named(grid_steps(column, i, stage, aliases), f"y{i}")
-        for i, column in enumerate(stage.grid.values())
-        if not stage.by_unit and not is_on_grid(column)
-    ]
 
 
 def _group_column(stage: Stage, place: int, aliases: Mapping[str, str]) -> exp.Expr:

@@ -216,11 +216,8 @@ class Reading:
 
     def owner_of(self, source: str) -> str | None:
         """The account that a source belongs to."""
-        return self._connection.execute(
-            sa.select(schema.source.c.account).where(
-                schema.source.c.digest == records.digest(records.canonical(source))
-            )
-        ).scalar_one_or_none()
+        row = statements.OWNER.row(self._connection, its_digest=records.digest(records.canonical(source)))
+        return None if row is None else str(row[0])
 
     def allotments(self, account: str) -> dict[str, AccountRow]:
         """All allotments of an account, by holder."""

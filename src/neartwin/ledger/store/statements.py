@@ -72,6 +72,9 @@ RECORD = Statement(sa.select(schema.record.c.line, schema.record.c.hash).where(s
 DOCUMENT = Statement(sa.select(schema.document.c.content).where(schema.document.c.position == _at))
 OPENED = Statement(sa.select(schema.account.c.opened).where(schema.account.c.name == _named))
 ACCOUNT = Statement(sa.select(schema.account.c.caps, schema.account.c.spent).where(schema.account.c.name == _named))
+OWNER = Statement(
+    sa.select(schema.source.c.account).where(schema.source.c.digest == sa.bindparam("its_digest", type_=sa.Text))
+)
 ALLOTMENT = Statement(
     sa.select(schema.allotment.c.caps, schema.allotment.c.spent).where(
         schema.allotment.c.account == _named, schema.allotment.c.holder == _held
