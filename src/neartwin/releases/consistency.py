@@ -13,6 +13,7 @@ value may lie off its middle, or outside. Its expected error is smaller.
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from statistics import fmean
 
 import numpy as np
 
@@ -159,8 +160,13 @@ def _parents(upper: StatisticsTable, lower: StatisticsTable) -> "np.ndarray[tupl
 
 
 def _variances(statistic: Statistic) -> FloatArray:
-    """Squared half-widths: variances up to one factor, where one kind of noise was used. An exact value weighs all."""
-    halves = np.asarray(statistic.half_widths(), dtype=float)
+    """Squared half-widths: variances up to one factor, where one kind of noise was used. An exact value weighs all.
+
+    A bar that is open on one side is as wide as on the other.
+    """
+    sides = zip(statistic.values, statistic.lower, statistic.upper, strict=True)
+    known = ([abs(end - value) for end in (low, high) if end is not None] for value, low, high in sides)
+    halves = np.array([fmean(of or [np.inf]) for of in known])
     if not np.isfinite(halves).all():
         raise ParameterError(
             "name", statistic.name, "must have finite bars", remedy="make its parts consistent, then divide"
