@@ -50,7 +50,8 @@ _RELEASE = together(
 def key(ledger: str, signing_key: str | None) -> None:
     """Print the public key of a ledger's owner, for those who check certificates."""
     with Book.existing(ledger) as book:
-        click.echo(_owner(book, signing_key).public.text)
+        owner = OwnerKey.beside(book.place) if signing_key is None else OwnerKey.at(signing_key)
+        click.echo(owner.public.text)
 
 
 @certificate.command()
@@ -142,10 +143,6 @@ def _second_opinion(certificate: Certificate) -> tuple[list[str], list[Flaw]]:
 def _issued(ledger: str, position: int, signing_key: str | None, part: int) -> Certificate:
     with Book.existing(ledger) as book:
         return issue.certify(released(book, position, part), book, key=signing_key)
-
-
-def _owner(book: Book, signing_key: str | None) -> OwnerKey:
-    return OwnerKey.beside(book.place) if signing_key is None else OwnerKey.at(signing_key)
 
 
 def _head(text: str, known: PublicKey) -> Head:

@@ -126,10 +126,10 @@ class LossStage:
             power: 1 for lost rows, 0 for lost groups.
             beside: Whether units are counted beside rows.
         """
-        groups_too, few = None, stage.groups_per_unit if stage.norm is None else stage.units_norm
+        units, few = None, stage.groups_per_unit if stage.norm is None else stage.units_norm
         if beside and few is not None:
             part, spend = split_budget(spend, _GROUPS)
-            groups_too = cls.of(replace(stage, norm=stage.units_norm, grid={}, moments={}), part, power=0)
+            units = cls.of(replace(stage, norm=stage.units_norm, grid={}, moments={}), part, power=0)
         amounts, clipped, groups = list(_amounts(stage)), None, stage.groups_per_unit or 1
         # a unit counts for that many rows, or groups for the power 0, and the answer's noise is scaled to it
         limit = float(stage.norm or (power and stage.rows_per_unit) or stage.rows_per_group**power * groups)
@@ -149,7 +149,7 @@ class LossStage:
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
         takes_rows, noise = clipped is None or not stage.table.one_row, _noise(stage, spend)
         asked = stage.counting_units(sizes)
-        return cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, groups=groups_too, takes_rows=takes_rows)
+        return cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, groups=units, takes_rows=takes_rows)
 
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""

@@ -440,11 +440,6 @@ class GroupPlan(QueryPlan):
             notes.append(
                 "Groups were discovered privately: small ones are missing. The bars use noise separate from that."
             )
-            people = [name for name, one in self.query.aggregates.items() if one.counts_units]
-            if self.query.units_beside and self.stage.norm is not None and self.bounding.units_groups is None:
-                notes.append(
-                    f"The noise of {' and '.join(people)} is that of a norm of rows: beside it, max_groups= makes it smaller."
-                )
         return tuple(notes)
 
 
@@ -603,7 +598,8 @@ def _plan_groups(
     elif discovery is not None and "units" not in measures:
         names = ("units", *names)
     stage = replace(
-        _stage(query, bounding, draft.grid, names, draft.context.reach.units_norm),
+        _stage(query, bounding, draft.grid, names),
+        units_norm=draft.context.reach.units_norm,
         moments=draft.moments,
         parts=_finer(draft, measures, names),
     )
@@ -688,11 +684,7 @@ def _splits(stage: Stage, draft: _Draft) -> dict[str, Split]:
 
 
 def _stage(
-    query: Query,
-    bounding: ContributionBounds,
-    grid: Mapping[str, GridColumn],
-    measures: tuple[str, ...],
-    units_norm: Fraction | None,
+    query: Query, bounding: ContributionBounds, grid: Mapping[str, GridColumn], measures: tuple[str, ...]
 ) -> Stage:
     table, keys = query.table, query.groups.keys
     capped = not isinstance(table.unit, RowUnit) and (keys is None or bounding.max_groups < len(keys))
@@ -709,5 +701,4 @@ def _stage(
         rows_per_unit=bounding.rows,
         discovery_groups=bounding.max_discovered_groups,
         norm=bounding.norm,
-        units_norm=units_norm,
     )

@@ -411,9 +411,8 @@ def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
     """The limits that the question can choose: of rows and groups for Laplace noise or distinct values, or a norm."""
     keys, statistics = query.groups.keys, query.aggregates.values()
     units, values = [one.counts_units for one in statistics], [one.counts_values for one in statistics]
-    found: dict[str, Any] = {} if all(units) else {"rows": private_limit()}
     own: dict[str, Any] = {"max_groups": private_limit()} if any(units) and (keys is None or len(keys) > 1) else {}
-    found |= own
+    found = own if all(units) else {"rows": private_limit(), **own}
     if all(units) or (keys is not None and len(keys) <= GROUPS):
         own = {}  # beside a norm, which bounds units alone; in few groups a unit is short, and a choice costs more
     voice: dict[str, Any] = {"loss_share": limits.loss_share}
@@ -467,8 +466,8 @@ def _choosing(
         first, rest = split_budget(spend, share)
         plan = bounded_plan(query, spend=rest, limits=replace(limits, **example), importance=importance)
         # rows of a unit are in about the root of the groups
-        lengths = {"norm", *squared}
-        noises = {name: plan.noise_of_limit(name) * (groups**-0.25 if name in lengths else 1.0) for name in private}
+        less = dict.fromkeys(("norm", *squared), groups**-0.25)
+        noises = {name: plan.noise_of_limit(name) * less.get(name, 1.0) for name in private}
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
         searches = tuple(search(plan, part, name, _GROWTH * groups * noise) for name, noise in noises.items())
         choice = LimitChoice(searches=searches, limits=limits, importance=tuple((importance or {}).items()), rest=rest)

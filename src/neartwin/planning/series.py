@@ -83,7 +83,8 @@ def plan_series(
         raise QueryError(
             "the questions of a series must be about one table; ask questions about others in a series of their own"
         )
-    parts = [{name: value for name, value in (importance or {}).items() if name in _names(query)} for query in queries]
+    names = [query.aggregates if isinstance(query, Query) else () for query in queries]
+    parts = [{name: value for name, value in (importance or {}).items() if name in own} for own in names]
     unknown = set(importance or {}) - {name for part in parts for name in part}
     if unknown:
         raise QueryError(f"importance: {min(unknown)!r} does not name a statistic of these questions")
@@ -105,10 +106,6 @@ def plan_series(
         paid = price or total_of([part.price for part in best], spend)
         options.append(SeriesPlan(parts=best, price=paid, why=f"{name}: {worth}"))
     return min(options, key=lambda one: _error(one.parts))
-
-
-def _names(query: Query | TopK) -> frozenset[str]:
-    return frozenset(query.aggregates) if isinstance(query, Query) else frozenset()
 
 
 def _planned(query: Query | TopK, spend: Budget, importance: Mapping[str, Number], limits: Limits) -> Plan:

@@ -1,7 +1,6 @@
 """Writes the fields as one SQL text. The text is not parsed here, because the SQL parser reads all of it."""
 
 import re
-from collections.abc import Sequence
 
 from sqlglot.dialects.duckdb import DuckDB
 
@@ -26,7 +25,8 @@ def sql(form: AskFields, dataset: Dataset) -> str:
     statistics = [(window.format(_statistic(one, dataset)), name) for name, one in named(form)]
     shown = names[: len(form.groups)]
     shown += [f"{group.grouping().text(_schema(group.of))} AS {name}" for name, group in computed.items()]
-    lines = ["SELECT", _indented([*shown, *(f"{text} AS {_quoted(name)}" for text, name in statistics)])]
+    shown += [f"{text} AS {_quoted(name)}" for text, name in statistics]
+    lines = ["SELECT", ",\n".join(f"  {item}" for item in shown)]
     lines += _from(form, dataset)
     if names:
         lines.append(f"GROUP BY {', '.join(names)}")
@@ -88,10 +88,6 @@ def _clipped(one: StatisticFields, dataset: Dataset) -> str:
     if not all(map(str, ends)):
         raise ParameterError("bounds", one.low or one.high, f"must be two for {one.column!r}, which declares none")
     return f"clip({value}, {ends[0]}, {ends[1]})"
-
-
-def _indented(items: Sequence[str]) -> str:
-    return ",\n".join(f"  {item}" for item in items)
 
 
 def _value(text: str) -> str:
