@@ -226,10 +226,21 @@ def test_snapshot_of_a_csv_moves_by_a_declared_refresh_alone(tmp_path):
     place = written(tmp_path / "v.csv", *GOOD)
     first = opened(place).table.source
     assert opened(place).table.source == first
-    written(place, *GOOD)  # the same rows: whether it is free must not tell that they are the same
+    written(place, *GOOD)  # a cell of the owner's notebook was run again, and wrote the same rows
+    assert opened(place).table.source == first
+    assert pq.read_table(first.copy).num_rows == len(GOOD)
+    written(place, *GOOD, GOOD[0])
     with pytest.raises(SchemaError, match=r"refresh=True"):
         opened(place)
     assert opened(place, refresh=False).table.source == first
+    written(place, *GOOD)
+    ingestion._opened.clear()  # as in a process that starts
+    with pytest.raises(
+        SchemaError, match=r"refresh=True"
+    ):  # the same rows: "free" must not tell that they are the same
+        opened(place)
+    with pytest.raises(SchemaError, match=r"refresh=True"):
+        opened(place)
     second = opened(place, refresh=True).table.source
     assert (first.label[:4], second.label[:4]) == ("1 of", "2 of")
     assert pq.read_table(first.copy) == pq.read_table(second.copy)

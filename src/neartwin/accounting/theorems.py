@@ -355,7 +355,8 @@ def adaptive_bound(chain: Step, *, order: Numeric, promises: Sequence[Number] | 
     """
     worst = worst_steps(chain, order=order)
     if promises is None:
-        return combined(lambda *parts: sum(map(ball, parts), ball(0)), *_levels(worst), method="Mironov Proposition 1")
+        levels = [Interval(float(low), float(high)) for low, high in zip(worst.lower, worst.upper, strict=True)]
+        return combined(lambda *parts: sum(map(ball, parts), ball(0)), *levels, method="Mironov Proposition 1")
     if len(several(promises=promises)) != len(worst.upper):
         raise ParameterError("promises", promises, f"must be one a level, {len(worst.upper)}")
     listed: Any = list(promises)
@@ -369,7 +370,3 @@ def adaptive_bound(chain: Step, *, order: Numeric, promises: Sequence[Number] | 
                     f"{float(exact[depth]):.6g}; promise the worst over all earlier outcomes, or use a filter"
                 )
     return elementwise(lambda: sum(map(ball, exact), ball(0)), method="Mironov Proposition 1")
-
-
-def _levels(worst: Certified) -> list[Certified]:
-    return [Interval(float(low), float(high)) for low, high in zip(worst.lower, worst.upper, strict=True)]

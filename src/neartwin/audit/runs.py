@@ -277,8 +277,8 @@ class ReleaseGame:
         return pa.table(columns)
 
     def _outputs(self, released: Any, runs: int) -> Sequence[Any] | NDArray[Any]:
-        names = [name for name in released.column_names if name not in (_REPLICA, _KEY)]
-        names = [name for name in names if not _is_bar(name, names)]
+        bars = {f"{name}{end}" for name in released.column_names for end in ("_lower", "_upper")}
+        names = [name for name in released.column_names if name not in {_REPLICA, _KEY, *bars}]
         if self.keys is not None:  # keys come replica by replica, in the order of the product
             return np.column_stack([released[name].to_numpy() for name in names]).reshape(runs, -1)
         outputs: list[dict[object, Any]] = [{} for _ in range(runs)]
@@ -286,8 +286,3 @@ class ReleaseGame:
         for replica, key, *numbers in zip(*columns, strict=True):
             outputs[replica].update({(key, name): number for name, number in zip(names, numbers, strict=True)})
         return outputs
-
-
-def _is_bar(name: str, names: Sequence[str]) -> bool:
-    """Whether a column is the end of another one's error bar."""
-    return any(name == f"{other}{end}" for other in names for end in ("_lower", "_upper"))

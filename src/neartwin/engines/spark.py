@@ -144,7 +144,7 @@ class SparkEngine:
             session = _session_of(stage)
             exact = together(stage, splits, session, lambda one: _frame(one, salt, session, undone))
             released = exact.mapInArrow(released_rows, from_arrow_schema(schema))
-            columns = [_column(released, name) for name in groups]
+            columns = [released["`" + name.replace("`", "``") + "`"] for name in groups]  # whole names, dots included
             numbered = released.withColumn(_ORDER, f.monotonically_increasing_id())
             placed = numbered.repartition(*columns).sortWithinPartitions(
                 *(column.asc_nulls_last() for column in columns), _ORDER
@@ -159,11 +159,6 @@ class SparkEngine:
     def shelf(self, stage: Stage) -> "SparkShelf":
         """The cluster's file system."""
         return SparkShelf(_source(stage).frame.sparkSession)
-
-
-def _column(frame: Any, name: str) -> Any:
-    """A column by its whole name, dots included."""
-    return frame["`" + name.replace("`", "``") + "`"]
 
 
 class SparkShelf:

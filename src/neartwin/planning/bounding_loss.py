@@ -256,14 +256,10 @@ class LossStage:
         if self.what:
             found |= {"amount": math.floor(high) / FINE, "each": int(bars.ends[place]) / FINE}
         else:
-            units = math.floor(max((bars.inside @ counts + bars.losing)[place], float(place > 0)))
-            rows, each = [math.ceil(low), math.floor(high)], int(bars.ends[place])
             known = found["beyond"] <= _FAR * (cut + whole)
-            found |= {
-                "rows": rows if known else [rows[0], None],
-                "each": each,
-                "units": units if known else math.floor(most_cut),
-            }
+            units = max((bars.inside @ counts + bars.losing)[place], float(place > 0)) if known else most_cut
+            rows = [math.ceil(low), math.floor(high) if known else None]
+            found |= {"rows": rows, "each": int(bars.ends[place]), "units": math.floor(units)}
         return found | {"says": self._words(found)}
 
     def _words(self, found: dict[str, Any]) -> str:

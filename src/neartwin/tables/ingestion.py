@@ -5,7 +5,8 @@ and reasons to the owner alone. Afterwards no value can make a statement fail.
 
 CSV, JSON lines, SQLite and Excel become a Parquet file in a folder of the owner's. The name of the snapshot is a running
 number and a random word. Only a declared refresh advances it. A name that follows the content would tell by "free" or
-"charged" whether one person's rows changed.
+"charged" whether one person's rows changed. In the owner's own process a file that was written again with equal rows keeps
+its name, as an equal frame does.
 
 Each row is read alone by the reader of its format. An odd row is left out, an odd value becomes NULL, and both are
 listed. A CSV whose every line is in order is read by DuckDB. A line in order is read the same both ways. A space before
@@ -72,6 +73,7 @@ class Terms:
 
 
 NO_TERMS = Terms()
+_opened = set[Path]()  # the imports that this process has opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,14 +133,17 @@ def imported(
     encoding = terms.encoding or (known.encoding if known else "utf-8")
     null = terms.null or (known.null if known else ())
     same = known is not None and (known.state, known.encoding, known.null) == (state, encoding, null)
+    why = "had another encoding= or null= when it was" if known and known.state == state else "was written since it was"
+    changed = SchemaError(
+        f"path={paths[0]!r} {why} read as snapshot {known and known.number}; write refresh=True in nt.table(...), "
+        "or use `neartwin import`, to read it again as another snapshot; refresh=False asks the one that was read"
+    )
+    undeclared = known is not None and not same and terms.refresh is None
+    if undeclared and place not in _opened:
+        raise changed
+    _opened.add(place)
     if known is not None and (same or terms.refresh is False):
         return known
-    if known is not None and terms.refresh is None:
-        why = "was written since it was" if known.state != state else "had another encoding= or null= when it was"
-        raise SchemaError(
-            f"path={paths[0]!r} {why} read as snapshot {known.number}; write refresh=True in nt.table(...), "
-            "or use `neartwin import`, to read it again as another snapshot; refresh=False asks the one that was read"
-        )
     number, word = (known.number + 1 if known else 1), uuid.uuid4().hex
     copy = place / f"{number}-{word}.parquet"
     try:
@@ -153,6 +158,12 @@ def imported(
     if odd and not (terms.accept_odd or (known and known.accepted)):
         copy.unlink()
         raise _refused(odd, listed, Path(paths[0]).name)
+    if known and undeclared:  # a cell that writes the file was run again: equal rows keep their number
+        equal = pq.read_table(known.copy).equals(pq.read_table(copy))
+        copy.unlink()
+        if not equal:
+            raise changed
+        copy, number, word = Path(known.copy), known.number, known.snapshot.rpartition(" ")[2]
     new = Imported(
         copy=str(copy), snapshot=f"{number} of {word}", number=number, state=state, rows=rows, odd=odd,
         listed=tuple(listed), accepted=bool(odd) or bool(known and known.accepted), encoding=encoding, null=null,
