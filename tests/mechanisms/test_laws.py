@@ -45,7 +45,14 @@ def test_tail_variance_and_bar_follow_the_pmf(name):
 
 
 @pytest.mark.parametrize(
-    "law", [RoundedLaplaceLaw(Fraction(10**11)), RoundedGaussianLaw(Fraction(10**20)), LAWS["staircase"][0]]
+    "law",
+    [
+        RoundedLaplaceLaw(Fraction(10**11)),
+        RoundedGaussianLaw(Fraction(10**20)),
+        LAWS["staircase"][0],
+        DiscreteLaplaceLaw(Fraction(2**200)),  # where neighbours have one tail, and lines end in steps of 1
+        DiscreteGaussianLaw(Fraction(2**360)),
+    ],
 )
 def test_the_reach_of_a_tail_is_the_least(law):
     """At noise in fine parts of a row; one less is the near miss."""

@@ -91,18 +91,17 @@ class Law(ABC):
 
     def reach(self, allowed: float) -> int:
         """The least t >= 0 with P(|X| > t) <= allowed, for tails too small to be one minus a confidence."""
-        low, high, above, moved = -1, 1, -math.log(allowed), 0
+        low, high, above, ends = -1, 1, -math.log(allowed), [0, 0]  # which of these stayed how often
         while (tail := self.beyond(high)) > allowed:
             low, high, above = high, 16 * high, math.log(tail / allowed)
         below = math.log(tail / allowed) if tail else -above
-        while high - low > 1:  # by the line through the logarithms of tails; an end that stays twice weighs half
-            step = round((high - low) * above / (above - below or 1.0))
+        while high - low > 1:  # by the line through the logarithms of tails, or by halves while one end stays
+            step = round((high - low) * above / (above - below or 1.0)) if max(ends) < 2 else (high - low) // 2
             middle = low + min(max(step, 1), high - low - 1)
             if (tail := self.beyond(middle)) > allowed:
-                low, above, below, moved = middle, math.log(tail / allowed), below / (1 + (moved < 0)), -1
+                low, above, ends = middle, math.log(tail / allowed), [0, ends[1] + 1]
             else:
-                high, above, moved = middle, above / (1 + (moved > 0)), 1
-                below = math.log(tail / allowed) if tail else -above
+                high, below, ends = middle, math.log(tail / allowed) if tail else -above, [ends[0] + 1, 0]
         return high
 
 
