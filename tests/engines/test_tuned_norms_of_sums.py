@@ -246,7 +246,7 @@ def test_impossible_private_limit_is_refused_before_any_spend():
         ):
             nt.limits(max_rows_per_group=nt.private_limit(8), max_groups=3)
         with pytest.raises(ParameterError, match="cannot be combined with norm"):
-            nt.limits(norm=nt.private_limit(8), max_groups=nt.private_limit(8))
+            nt.limits(norm=nt.private_limit(8), max_rows_per_group=8)
         with pytest.raises(PrivacyError, match="noise is normal"):
             plan(query, spend=nt.pure(1), limits=nt.limits(norm=nt.private_limit(64)))
         with pytest.raises(ParameterError, match="cannot be combined with norm"):

@@ -491,7 +491,7 @@ def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
 
 
 @pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
-def test_a_count_of_units_beside_rows_holds_the_units_that_its_own_limit_takes(spend):
+def test_a_count_of_units_beside_rows_holds_what_its_own_limit_takes(spend):
     """Nobody loses a row, and half of the people lose most of their groups."""
     draw, months, units = np.random.default_rng(4), 12, 2_000
     seen = draw.random((units, months)) < np.where(np.arange(units) % 2, 0.9, 0.05)[:, None]

@@ -139,7 +139,7 @@ def imported(
         "or use `neartwin import`, to read it again as another snapshot; refresh=False asks the one that was read"
     )
     undeclared = known is not None and not same and terms.refresh is None
-    if undeclared and place not in _opened:
+    if known and undeclared and (known.state == state or place not in _opened):
         raise changed
     _opened.add(place)
     if known is not None and (same or terms.refresh is False):
