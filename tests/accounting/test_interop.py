@@ -223,6 +223,7 @@ def test_events_of_the_newest_source_are_read():
         assert 0.2 + 0.1 * order <= shifted.renyi(order).upper <= 0.2 + 0.11 * order + 0.02
 
 
+@pytest.mark.slow
 def test_a_written_event_reads_back_as_no_less(dp):
     for factor in (
         Gaussian(mu="1/3"),

@@ -177,6 +177,7 @@ def test_the_discrete_gaussian_line_holds_beyond_its_period(variance, d):
         assert math.exp(value[j].real) * math.expm1(min(bound[j], 700)) < 1e-8
 
 
+@pytest.mark.slow
 def test_renyi_divergences_by_quadrature():
     s, q = mp.mpf("2.5"), mp.mpf("0.01")
     whole = 50 * SubsampledGaussian(mu="0.4", rate="0.01")

@@ -48,6 +48,7 @@ def faults(some):
     return [(key(asked), wrong) for asked in some if (wrong := fault(asked, found(asked)))]
 
 
+@pytest.mark.slow
 def test_quick_certified_numbers_meet_the_old_ones_and_are_no_wider():
     quick = [asked for asked in ASKED if "slow" not in asked]
     assert len(quick) >= 350

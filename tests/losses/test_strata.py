@@ -66,6 +66,7 @@ def test_a_lattice_keeps_a_leak_that_is_lost_beside_one():
         assert not close(truth, oracle(eps, leak * (1 + mp.mpf("1e-9"))), 1e-12)
 
 
+@pytest.mark.slow
 def test_lines_follow_every_return_of_atoms_until_the_gaussians_end_it():
     e, count, mu, eps = mp.mpf("0.479"), 9353, 2 * mp.mpf("0.03345"), 1462.9581048553894
     high = mp.exp(e) / (1 + mp.exp(e))
