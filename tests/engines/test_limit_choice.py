@@ -453,6 +453,9 @@ def test_units_beside_rows_have_a_norm_of_their_own():
         for made in (shared, own)
     )
     assert (of_shared, of_own) == (32**2, 4)
+    noise = {name: one.mechanism.mean_size / one.parts for name, one in own.measures.items()}
+    assert own.noise_of_limit("norm") == pytest.approx(noise["rows"] / 32)  # each limit is chosen by its own noise
+    assert own.noise_of_limit("max_groups") == pytest.approx(noise["units"] / 2)
     bounds = {bound["what"]: bound["value"] for bound in own.bounds()}
     assert bounds == {"norm": "32", "max_groups": "4"}
 
