@@ -46,7 +46,14 @@ CAPS = [
     {"max_groups": 2, "rows": 1},
     {"max_groups": 2, "rows": 2},
 ]
-LIMITS = [*CAPS, {"norm": 1}, {"norm": "3/2"}, {"norm": 2}, {"norm": 2, "max_groups": 1}, {"norm": "1/2", "max_groups": 1}]
+LIMITS = [
+    *CAPS,
+    {"norm": 1},
+    {"norm": "3/2"},
+    {"norm": 2},
+    {"norm": 2, "max_groups": 1},
+    {"norm": "1/2", "max_groups": 1},
+]
 WORLDS = [
     list(chosen)
     for size in range(4)

@@ -97,6 +97,7 @@ if (form) {
     const target = event.target;
     if (["view", "title", "for"].includes(target.name)) return; // nothing of the question
     wait();
+    newest += 1; // an answer under way is to older fields
     if (target === slider) {
       amount.value = String(Number((10 ** Number(slider.value)).toPrecision(3)));
       slider.setAttribute("aria-valuetext", amount.value);
