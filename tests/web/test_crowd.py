@@ -52,4 +52,4 @@ def test_fifty_analysts_for_a_minute_spend_what_there_is_and_no_more(team):
         load.check_books(directory, said)
         assert codes(said) == {"NT-400"}
         print(f"{len(load.served(said))} releases and {len(said)} answers in a minute")
-        load.check_replays(directory, address, tokens[0], load.served(said))
+        load.check_replays(directory, address, tokens[0], load.served(said)[::10])  # of some thousands
