@@ -63,18 +63,13 @@ def in_floats(**named: N) -> N:
     neartwin.errors.ParameterError: mu=1e-200 must lie between 1e-100 and 1e100 to be computed with
     """
     ((name, value),) = named.items()
-    if type(value) in {Fraction, int} and _plain(*value.as_integer_ratio()):
-        return value
+    if type(value) in {Fraction, int} and value > 0 and max(map(int.bit_length, value.as_integer_ratio())) < 300:
+        return value  # well within the range of doubles
     positive(**named)
     if not _LEAST <= value <= _MOST:
         shown = float(value) if Fraction(1, 10**300) < value < 10**300 else "a number"
         raise ParameterError(name, shown, "must lie between 1e-100 and 1e100 to be computed with")
     return value
-
-
-def _plain(top: int, bottom: int) -> bool:
-    """Whether a positive fraction of whole numbers this short lies well within the range of `in_floats`."""
-    return top > 0 and top.bit_length() < 300 and bottom.bit_length() < 300
 
 
 def sampling_rate(**named: Fraction) -> Fraction:

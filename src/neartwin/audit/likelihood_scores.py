@@ -275,11 +275,6 @@ def learned(left: Seen, right: Seen) -> list[Score]:
     return scores
 
 
-def _ratios(left: FloatArray, right: FloatArray) -> FloatArray:
-    """Log-likelihood ratios of counts, half a run added to each so that none is infinite."""
-    return np.asarray(np.log((right + 0.5) / (right.sum() + 1)) - np.log((left + 0.5) / (left.sum() + 1)))
-
-
 def _bins(column: FloatArray, edges: FloatArray) -> np.ndarray[Any, np.dtype[np.intp]]:
     bins = np.searchsorted(edges, np.where(np.isnan(column), 0, column), side="right")
     return np.where(np.isnan(column), len(edges) + 1, bins)
@@ -292,7 +287,10 @@ def _bin_score(name: str, left: FloatArray, right: FloatArray) -> BinScore:
     few = len(values) <= 2 * _BINS  # then a bin each
     edges = values if few else np.unique(np.quantile(pooled, np.arange(1, _BINS) / _BINS, method="lower"))
     counts = [np.bincount(_bins(side, edges), minlength=len(edges) + 2).astype(np.float64) for side in (left, right)]
-    return BinScore(name, edges, _ratios(*counts))
+    left_logs, right_logs = (
+        np.log((side + 0.5) / (side.sum() + 1)) for side in counts
+    )  # half a run more: none is infinite
+    return BinScore(name, edges, np.asarray(right_logs - left_logs))
 
 
 def _atoms(outputs: Outputs) -> list[Hashable]:

@@ -26,9 +26,9 @@ _LIMITS = np.iinfo(np.int64)
 
 
 def key_table(stage: Stage) -> pa.Table:
-    """The public keys with their positions: columns p, k0, k1, ... DuckDB groups by narrow positions a tenth faster."""
+    """The public keys with their positions: columns p, k0, k1, ..."""
     keys = stage.keys or ()
-    columns = {POSITION: pa.array(np.arange(len(keys), dtype=np.min_scalar_type(-len(keys) - 1)))}
+    columns = {POSITION: pa.array(range(len(keys)), pa.int64())}  # other types have another salted hash on Spark
     for i, name in enumerate(stage.group_columns):
         columns[f"k{i}"] = pa.array(list(map(itemgetter(i), keys)), ARROW[stage.table.schema[name]])
     return pa.table(columns)
@@ -128,8 +128,7 @@ def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
     if isinstance(column, pa.ChunkedArray):
         try:
             column = column.cast(pa.int64())
-            if column.null_count:  # to fill them in imports pandas, and so does `to_numpy`
-                column = column.fill_null(0)
+            column = column.fill_null(0) if column.null_count else column  # which imports pandas, as `to_numpy` does
             return np.array(np.from_dlpack(column.combine_chunks()), dtype=np.int64)
         except pa.ArrowInvalid:  # a sum of more than 64 bits
             column = column.to_pylist()

@@ -303,11 +303,11 @@ class GroupPlan(QueryPlan):
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
         alone = all(one.counts_units for one in self.context.statistics)
-        groups, rows = (lost if alone else lost.get("counts of units", {"units": 0}))["units"], lost["rows"][1]
+        groups = (lost if alone else lost.get("counts of units", {"units": 0}))["units"]
+        rows = 0 if alone else lost["rows"][1]
         clipped = Fraction(lost.get("clipped", {"amount": 0})["amount"])
-        most = 0 if alone else inf if rows is None else rows
         # no unit counts twice in a group
-        context = replace(self.context, lost=most, lost_groups=groups, clipped=clipped)
+        context = replace(self.context, lost=inf if rows is None else rows, lost_groups=groups, clipped=clipped)
         return replace(self, context=context)
 
     # Errors

@@ -176,8 +176,7 @@ def _total(first: Range, second: Range) -> Range:
 
 
 def _times(first: Range, second: Range) -> Range:
-    ends = [(x, y) for x in (first.low, first.high) for y in (second.low, second.high)]
-    corners = [Fraction(0) if 0 in both else both[0] * both[1] for both in ends]  # 0 times an open end is 0
+    corners = [_product(x, y) for x in (first.low, first.high) for y in (second.low, second.high)]
     step = None if first.step is None or second.step is None else first.step * second.step
     return Range(min(corners), max(corners), step)
 
@@ -225,6 +224,14 @@ def _clipped(term: Term, part: Range) -> Range:
 def _hull(parts: list[Range]) -> Range:
     step = reduce(_common, (part.step for part in parts))
     return Range(min(part.low for part in parts), max(part.high for part in parts), step)
+
+
+def _product(first: End, second: End) -> End:
+    """Of fractions that no double holds, too."""
+    if isinstance(first, Fraction) and isinstance(second, Fraction):
+        return first * second
+    infinite = math.inf if (first > 0) == (second > 0) else -math.inf
+    return Fraction(0) if 0 in {first, second} else infinite
 
 
 def _common(first: Fraction | None, second: Fraction | None) -> Fraction | None:
