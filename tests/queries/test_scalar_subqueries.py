@@ -93,17 +93,16 @@ def test_without_noise_the_answer_is_the_databases(text, visits, orders, tmp_pat
 
 
 def test_a_date_that_is_asked_first_is_compared_after_aggregation(tmp_path):
-    days = pa.table(
-        {"who": range(40), "town": ["Ulm", "Bonn"] * 20, "day": [date(2024, 1, 1 + i % 20) for i in range(40)]}
-    )
+    seen = [date(2024, 1, 1 + i % 20 if i % 2 else 1) for i in range(40)]  # in Ulm all on the first
+    days = pa.table({"who": range(40), "town": ["Ulm", "Bonn"] * 20, "day": seen})
     rows = nt.table(days, unit="who", name="visits")
     text = "SELECT town, MAX(day) AS last FROM visits GROUP BY town HAVING MAX(day) >= (SELECT MAX(day) FROM visits)"
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(rows, nt.pure(10**9))
         given = {"limits": nt.limits(max_rows_per_group=1, max_groups=1), "keys": ["Bonn", "Ulm"]}
         release = account.sql(text, spend=nt.pure(10**8), **given)
-        assert release["$1"].meant(release["$1"].values) == [date(2024, 1, 20)] * len(release)
-        assert release.keys == (("Bonn",),)
+        assert ("Ulm",) not in release.keys  # and Bonn's maximum, with noise of its own, is about the whole's
+        assert all(date(2024, 1, 9) < one <= date(2024, 1, 20) for one in release["$1"].meant(release["$1"].values))
         with pytest.raises(QueryError, match="it compares date and number"):
             account.sql(text.replace("MAX(day) >= ", "COUNT(*) / 2 > "), spend=nt.pure(10**7), **given)
 
