@@ -8,9 +8,7 @@ ten are new releases, and the rest plans, histories, stored answers, lists, and 
 """
 
 import itertools
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -23,11 +21,9 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from bench_service import BUDGET, WORKERS, ready
+from bench_service import minted, served
 
 from neartwin.client.http import HttpClient
-from neartwin.web.data_directory import DataDirectory
-from neartwin.web.datasets import Dataset, Rule
 
 ANALYSTS, GROUPS = 8, 20_000
 LIMITS = {"max_rows_per_group": 2, "max_groups": 2}
@@ -97,19 +93,8 @@ def main():
         f"SELECT i % 5000 AS customer_id, i % {GROUPS} AS town, (i * 37 % 20000) / 100 AS amount FROM range(40000) t(i)"
     )
     duckdb.sql(rows).write_parquet(str(place))
-    with DataDirectory(folder / "house") as directory:
-        policy = (Rule(allotment=BUDGET),)
-        dataset = Dataset(name="purchases", place=str(place), unit="customer_id", budget=BUDGET, policy=policy)
-        directory.register(dataset, by="bench")
-        tokens = [directory.mint(f"a{who}", "analyst", by="bench")[1] for who in range(ANALYSTS)]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "neartwin", "serve", "--data", str(folder / "house"), "--port", port]
-    server = subprocess.Popen([*command, "--workers", str(WORKERS)], stderr=subprocess.DEVNULL)
-    try:
-        ready(address)
+    tokens = minted(folder / "house", place, ANALYSTS)
+    with served(folder / "house") as (address, server):
         released(HttpClient(address, tokens[0], 120), large(0))
         numbers, samples = itertools.count(1), []
         threads = [threading.Thread(target=analyst, args=(address, token, numbers, most)) for token in tokens]
@@ -119,9 +104,6 @@ def main():
             sent = int(repr(numbers)[6:-1])
             samples.append((sent, *resident(server.pid)))
             time.sleep(0.5)
-    finally:
-        server.terminate()
-        server.wait()
     parts = [[one for one in samples if low * most < one[0] <= high * most] for low, high in ((0.1, 0.2), (0.9, 1))]
     ratios = []
     for at, name in ((1, "server"), (2, "largest worker")):

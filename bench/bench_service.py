@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -94,6 +95,32 @@ def ready(address):
             time.sleep(0.1)
 
 
+def minted(house, place, analysts):
+    """The tokens of so many analysts of a new service on one table."""
+    with DataDirectory(house) as directory:
+        policy = (Rule(allotment=BUDGET),)
+        dataset = Dataset(name="purchases", place=str(place), unit="customer_id", budget=BUDGET, policy=policy)
+        directory.register(dataset, by="bench")
+        return [directory.mint(f"a{who}", "analyst", by="bench")[1] for who in range(analysts)]
+
+
+@contextmanager
+def served(house):
+    """The address of a service in a process of its own, and the process."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    address = f"http://127.0.0.1:{port}"
+    command = [sys.executable, "-m", "neartwin", "serve", "--data", str(house), "--port", port]
+    server = subprocess.Popen([*command, "--workers", str(WORKERS)], stderr=subprocess.DEVNULL)
+    try:
+        ready(address)
+        yield address, server
+    finally:
+        server.terminate()
+        server.wait()
+
+
 def processor(server):
     """Seconds of processor that the server, its workers and this process have used."""
     server = psutil.Process(server)
@@ -111,22 +138,11 @@ def main():
     duckdb.sql(rows).write_parquet(str(place))
     alone, each = library_rate(place, folder, min(seconds, 60))
     print(f"library, {WORKERS} processes: {alone:.1f} releases a second, each {1000 * each:.1f} ms of processor")
+    tokens = minted(folder / "house", place, analysts + 1)
     with DataDirectory(folder / "house") as directory:
-        dataset = Dataset(
-            name="purchases", place=str(place), unit="customer_id", budget=BUDGET, policy=(Rule(allotment=BUDGET),)
-        )
-        directory.register(dataset, by="bench")
-        tokens = [directory.mint(f"a{who}", "analyst", by="bench")[1] for who in range(analysts + 1)]
         for who in range(analysts + 1):
             directory.allot("purchases", f"analyst:a{who}", BUDGET, by="bench")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
-    address = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "neartwin", "serve", "--data", str(folder / "house"), "--port", port]
-    server = subprocess.Popen([*command, "--workers", str(WORKERS)], stderr=subprocess.DEVNULL)
-    try:
-        ready(address)
+    with served(folder / "house") as (address, server):
         for warm in range(2 * WORKERS):  # whose processes start meanwhile
             analyst(address, tokens[-1], analysts + warm, time.monotonic() + 1, ("releases", [], []))
         took, previews, failed, ends = [], [], [], time.monotonic() + seconds
@@ -145,9 +161,6 @@ def main():
             thread.join()
         used = [now - then for now, then in zip(processor(server.pid), started, strict=True)]
         after = psutil.Process(server.pid).memory_info().rss
-    finally:
-        server.terminate()
-        server.wait()
     rate = (len(took) - len(failed)) / seconds
     middle, slow = statistics.median(took), statistics.quantiles(took, n=20)[-1]
     print(f"service, {analysts} analysts: {rate:.1f} releases a second; median {middle:.2f} s, p95 {slow:.2f} s")

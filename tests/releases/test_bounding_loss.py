@@ -465,17 +465,21 @@ def test_one_row_a_unit_needs_no_limit_and_no_measurement(tmp_path):
     assert clipped["s"].upper[0] > 1.05 * np.minimum(spent, 100).sum()  # it reaches by what clipping changes
 
 
-@pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
-def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
-    """A unit loses many groups, but of one group only itself."""
+def half_of_them_always():
+    """(units, months) whether one was seen: half of them in nearly all months, half in hardly any; and the table."""
     draw, months, units = np.random.default_rng(4), 12, 2_000
     seen = draw.random((units, months)) < np.where(np.arange(units) % 2, 0.9, 0.05)[:, None]
     who, month = np.nonzero(seen)
     table = nt.table(pa.table({"who": who, "month": month}), unit="who", name="visits")
+    return seen, table.group_by("month", keys=range(months))
+
+
+@pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
+def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
+    """A unit loses many groups, but of one group only itself."""
+    seen, by_month = half_of_them_always()
     limits = nt.limits(max_groups=2) if spend == nt.pure(2) else nt.limits(norm="1.5")
-    made = plan(
-        table.group_by("month", keys=range(months)).agg(n=nt.count_distinct_units()), spend=spend, limits=limits
-    )
+    made = plan(by_month.agg(n=nt.count_distinct_units()), spend=spend, limits=limits)
     engine, source, losing = DuckdbEngine(), noise.ScriptedSource(b"months"), np.sum(seen.sum(axis=1) > 2)
     exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
     cached, holds, near = SimpleNamespace(aggregate=lambda stage, **_: exact[id(stage)]), [], []
@@ -493,12 +497,9 @@ def test_a_count_of_units_reaches_by_those_that_lose_something(spend):
 @pytest.mark.parametrize("spend", [nt.pure(2), nt.gdp(2)], ids=["pure", "gdp"])
 def test_a_count_of_units_beside_rows_holds_what_its_own_limit_takes(spend):
     """Nobody loses a row, and half of the people lose most of their groups."""
-    draw, months, units = np.random.default_rng(4), 12, 2_000
-    seen = draw.random((units, months)) < np.where(np.arange(units) % 2, 0.9, 0.05)[:, None]
-    who, month = np.nonzero(seen)
-    table = nt.table(pa.table({"who": who, "month": month}), unit="who", name="visits")
+    seen, by_month = half_of_them_always()
     limits = {"rows": 12, "max_groups": 2} if spend == nt.pure(2) else {"norm": 12, "max_groups": 2}
-    query = table.group_by("month", keys=range(months)).agg(n=nt.count(), u=nt.count_distinct_units())
+    query = by_month.agg(n=nt.count(), u=nt.count_distinct_units())
     made = plan(query, spend=spend, limits=nt.limits(**limits))
     engine, source = DuckdbEngine(), noise.ScriptedSource(b"beside")
     exact = {id(stage): engine.aggregate(stage, salt=1) for stage in made.all_stages}
@@ -515,7 +516,7 @@ def test_a_count_of_units_beside_rows_holds_what_its_own_limit_takes(spend):
     assert np.mean(near) < 0.5  # a near miss: the loss of rows alone
     names = [name for name, _ in made.loss.mechanisms()]
     assert names == ["what the limits take", "what the limits take from counts of units"]
-    whole = table.group_by("month", keys=range(months)).agg(u=nt.count_distinct_units(), n=nt.count())
+    whole = by_month.agg(u=nt.count_distinct_units(), n=nt.count())
     no_more = plan(whole, spend=spend, limits=nt.limits(**(limits | {"max_groups": 12})))
     assert no_more.loss.groups is None  # in no more groups than there are
 
