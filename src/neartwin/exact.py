@@ -53,7 +53,7 @@ def rational(**named: Number) -> Fraction:
             return Fraction(value)
         return Fraction(Decimal(float.__repr__(float(value))))
     except (ValueError, TypeError, ZeroDivisionError, OverflowError, InvalidOperation):
-        day = re.match(r"\d{4}-\d\d-\d\d", str(value))
+        day = name in {"low", "high"} and re.match(r"\d{4}-\d\d-\d\d", str(value))
         remedy = "days need no bounds: write nt.median('day'), or MEDIAN(day)" if day else 'for instance 0.5 or "1/3"'
         raise ParameterError(name, value, "must be a finite number", remedy=remedy) from None
 
