@@ -149,7 +149,7 @@ def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend)
     table = nt.table(pa.table({"who": who, "paid": np.full(len(who), 2.0)}), unit="who", name="visits")
     asked = {"n": nt.count(), "s": nt.sum("paid", 0, 10), "both": nt.sum("paid - 5", -5, 5)}
     asked |= {"m": nt.mean("paid", 0, 10), "q": nt.median("paid", 0, 10), "v": nt.variance("paid", 0, 10)}
-    asked |= {"h": nt.share("paid > 1")}
+    asked |= {"h": nt.share("paid > 1"), "iqr": nt.interquartile_range("paid", 0, 10)}
     limits = nt.limits(rows=4) if spend == nt.pure("1/2") else nt.limits(norm=4)
     made = plan(table.agg(**asked), spend=spend, limits=limits)
     engine, source, near = DuckdbEngine(), noise.ScriptedSource(b"few"), []
@@ -160,7 +160,7 @@ def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend)
         assert lost["rows"][1] is None
         assert "how many rows these lose is not known" in lost["says"]
         columns = made.after_loss(lost).noised([exact[id(stage)] for stage in made.stages], source).columns
-        n, s, both, m, q, v, h = columns
+        n, s, both, m, q, v, h, iqr = columns
         assert (n.upper, s.upper, v.lower, v.upper) == ([None], [None], [None], [None])
         assert n.lower[0] < len(who)
         assert s.lower[0] < 2 * len(who)
@@ -168,7 +168,7 @@ def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend)
         assert (h.lower, h.upper) == ([0], [1])
         assert m.lower[0] <= 0  # and beyond them by what clipping may change
         assert m.upper[0] >= 10
-        assert (q.lower, q.upper) == ([0], [10])
+        assert (q.lower, q.upper, iqr.lower, iqr.upper) == ([0], [10], [0], [10])
         known = lost | {"rows": [0, lost["each"] * units]}  # the near miss: as if none lost more
         near.append(made.after_loss(known).noised([exact[id(stage)] for stage in made.stages], source).columns[0])
     assert np.mean([one.upper[0] >= len(who) for one in near]) < 0.5

@@ -35,8 +35,8 @@ class InterquartileRange(OrderStatistic):
         return {name: (value, np.minimum(lower, value), np.maximum(upper, value))}
 
     def in_units(self, cells: FloatArray, place: Bounds) -> list[float]:
-        """A difference of cells as a difference of values."""
-        values: list[float] = (np.maximum(cells, 0.0) * float(place.step)).tolist()
+        """A difference of cells as a difference of values, which is at most that of the bounds."""
+        values: list[float] = (np.clip(cells, 0.0, place.high_units - place.low_units) * float(place.step)).tolist()
         return values
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
