@@ -7,7 +7,9 @@ caller's own arguments, and name variables as the README does: rows, query, acco
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from difflib import get_close_matches
+from fractions import Fraction
 from functools import cache, partialmethod, wraps
 from html import escape
 from inspect import Parameter, Signature, signature
@@ -258,12 +260,12 @@ def html_table(lines: Sequence[Sequence[str]], texts: int) -> str:
     return f"<table><thead><tr>{head}</tr></thead><tbody><tr>{'</tr><tr>'.join(rows)}</tr></tbody></table>"
 
 
-class Amounts(dict[str, Any]):
+class Amounts(dict[str, Fraction]):
     """Exact amounts by name, shown as people write them.
 
     >>> from fractions import Fraction
-    >>> Amounts(epsilon=Fraction(1, 3))
-    {'epsilon': 1/3}
+    >>> Amounts(epsilon=Fraction(1, 3), delta=Fraction(99, 10**8))
+    {'epsilon': 1/3, 'delta': 9.9E-7}
     """
 
     __slots__ = ()
@@ -273,4 +275,6 @@ class Amounts(dict[str, Any]):
         raise UsageError("amounts are a value, and no function; write account.remaining, or account.spent")
 
     def __repr__(self) -> str:
-        return f"{{{', '.join(f'{name!r}: {amount}' for name, amount in self.items())}}}"
+        decimals = ((name, amount, Decimal(amount.numerator) / Decimal(amount.denominator)) for name, amount in self.items())
+        shown = (f"{name!r}: {near if Fraction(near) == amount else amount}" for name, amount, near in decimals)
+        return f"{{{', '.join(shown)}}}"

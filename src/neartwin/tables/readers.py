@@ -156,9 +156,10 @@ def _csv(path: str, codec: str) -> Reader:
             delimiter = _delimiter(path, header)
             names = tuple(next(csv.reader([header.rstrip("\r\n")], strict=True, delimiter=delimiter), ()))
         except (OSError, EOFError, UnicodeError, csv.Error):
+            likely = "utf-16" if "\0" in header else "latin-1"
             raise SchemaError(
                 f"path={path!r} is not a CSV file that can be read as {codec.upper()}; write it as UTF-8, or name its "
-                "encoding: nt.table(..., encoding='latin-1')"
+                f"encoding: nt.table(..., encoding={likely!r})"
             ) from None
     found = partial(_csv_blocks, path, codec, delimiter, len(names))
     return Reader(path, names, found, delimiter="" if is_remote(path) or codec != "utf-8" else delimiter)
