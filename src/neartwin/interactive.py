@@ -39,9 +39,15 @@ def variable(value: object) -> str:
     if isinstance(value, str | int | float | list | tuple | dict | None) and len(repr(value)) <= 80:
         return repr(value)
     if hasattr(value, "parts"):  # a budget
-        parts = ", ".join(f"{name}={str(part)!r}" for name, part in value.parts.items())
+        parts = ", ".join(f"{name}={_exact(part)!r}" for name, part in value.parts.items())
         return f"nt.{type(value).__name__.lower()}({parts})"
     return _VARIABLES.get(type(value)) or str(getattr(value, "__name__", type(value).__name__.lower()))
+
+
+def _exact(amount: Fraction) -> str:
+    """The amount as a decimal of at most 28 digits if one is equal to it, else as a fraction."""
+    decimal = Decimal(amount.numerator) / Decimal(amount.denominator)
+    return str(decimal if Fraction(decimal) == amount else amount)
 
 
 def suggested(name: str, known: Iterable[str]) -> str:
@@ -275,6 +281,4 @@ class Amounts(dict[str, Fraction]):
         raise UsageError("amounts are a value, and no function; write account.remaining, or account.spent")
 
     def __repr__(self) -> str:
-        decimals = ((name, amount, Decimal(amount.numerator) / Decimal(amount.denominator)) for name, amount in self.items())
-        shown = (f"{name!r}: {near if Fraction(near) == amount else amount}" for name, amount, near in decimals)
-        return f"{{{', '.join(shown)}}}"
+        return f"{{{', '.join(f'{name!r}: {_exact(amount)}' for name, amount in self.items())}}}"

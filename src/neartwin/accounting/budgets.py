@@ -121,7 +121,7 @@ def pure(epsilon: Number) -> Pure:
         The budget.
 
     >>> pure(0.5)
-    nt.pure(epsilon='1/2')
+    nt.pure(epsilon='0.5')
     >>> pure(0)
     Traceback (most recent call last):
     neartwin.errors.ParameterError: epsilon=0 must be positive
@@ -140,7 +140,7 @@ def approx(epsilon: Number, delta: Number) -> Approx:
         The budget.
 
     >>> approx(1, "1e-6")
-    nt.approx(epsilon='1', delta='1/1000000')
+    nt.approx(epsilon='1', delta='0.000001')
     >>> approx(1, "1e-301")
     Traceback (most recent call last):
     neartwin.errors.ParameterError: delta='a number' must be at least 1e-300
@@ -292,7 +292,7 @@ def budget_of(written: Mapping[str, object], name: str, shown: str = "") -> Budg
         ParameterError: The parts make no budget.
 
     >>> budget_of({"epsilon": "0.5", "delta": "1e-6"}, "spend")
-    nt.approx(epsilon='1/2', delta='1/1000000')
+    nt.approx(epsilon='0.5', delta='0.000001')
     >>> budget_of({"delta": "1e-6"}, "spend")
     Traceback (most recent call last):
     neartwin.errors.ParameterError: spend={'delta': '1e-6'} must be epsilon=..., epsilon=...,delta=..., rho=..., ...

@@ -20,7 +20,7 @@ from neartwin.accounting.budgets import Budget, budget_of, parts_of
 from neartwin.client.http import HttpClient, raised
 from neartwin.errors import AccessError, LedgerError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.interactive import at_a_prompt
+from neartwin.interactive import Amounts, at_a_prompt
 from neartwin.ledger import Entry, History
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import Explained
@@ -360,7 +360,7 @@ def _key(kind: str, value: object) -> object:
 
 
 def _amounts(body: Mapping[str, str]) -> dict[str, Fraction]:
-    return {pool: Fraction(amount) for pool, amount in body.items()}
+    return Amounts({pool: Fraction(amount) for pool, amount in body.items()})
 
 
 def _expected(body: Json) -> ExpectedError:

@@ -53,7 +53,7 @@ def share_of(spend: Budget, share: Fraction, *, delta: Fraction) -> Budget:
         PrivacyError: The currency does not add up.
 
     >>> share_of(Zcdp(Fraction(1, 2), Fraction(0)), Fraction(1, 4), delta=Fraction(0))
-    nt.zcdp(rho='1/8')
+    nt.zcdp(rho='0.125')
     """
     match spend:
         case Pure(epsilon=epsilon):
@@ -83,7 +83,7 @@ def split_budget(spend: Budget, share: Fraction) -> tuple[Budget, Budget]:
         PrivacyError: The currency does not add up.
 
     >>> split_budget(Approx(Fraction(1), Fraction(1, 10**6)), Fraction(1, 4))
-    (nt.pure(epsilon='1/4'), nt.approx(epsilon='3/4', delta='1/1000000'))
+    (nt.pure(epsilon='0.25'), nt.approx(epsilon='0.75', delta='0.000001'))
     """
     return share_of(spend, share, delta=NO_DELTA), share_of(spend, 1 - share, delta=delta_of(spend))
 
