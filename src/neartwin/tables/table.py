@@ -479,13 +479,14 @@ class Table:
         """
         kind = self.has(column, "group_by")
         if kind not in GROUPABLE:
-            remedy = (
-                f"; declare it where the table is opened: types={{{column!r}: 'text'}}"
-                if kind is ColumnType.OTHER
-                else f"; write CAST(FLOOR({column} / 10) AS BIGINT)" * (kind is ColumnType.NUMBER)
-            )
+            remedies = {
+                ColumnType.OTHER: f"declare it where the table is opened: types={{{column!r}: 'text'}}",
+                ColumnType.NUMBER: f"write CAST(FLOOR({column} / 10) AS BIGINT)",
+                ColumnType.TIMESTAMP: f"write CAST({column} AS DATE)",
+            }
             raise SchemaError(
-                f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or date_part(...){remedy}"
+                f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or date_part(...); "
+                f"{remedies[kind]}"
             )
         return kind
 
