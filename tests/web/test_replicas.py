@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError, NeartwinError
+from neartwin.web import auth
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.service import Settings
@@ -122,6 +123,47 @@ def test_requests_at_one_replica_count_at_all_of_them(replicas):
     with pytest.raises(LedgerError):
         rates[0].settle()
     assert 999 < rates[0].missing("token x") <= 1000
+
+
+@pytest.mark.slow
+def test_ever_new_strangers_leave_few_buckets_and_no_stranger_refused(replicas):
+    rates, other = (replica.app.state.service.authenticator.rates for replica in replicas)
+    store, few = replicas[0].app.state.service.directory.store, auth._MOST_BUCKETS
+    for one in (rates, other):
+        one.limits["wrong token"] = (200, 1)
+
+    def in_the_database():
+        with store._database.connection(writes=False) as connection:
+            return connection.exec_driver_sql("SELECT count(*) FROM neartwin_rate").scalar_one()
+
+    def strangers(kind):
+        for number in range(2 * few + 9):
+            rates.take("wrong token", f"{kind} {number}")  # which refuses none of them
+            assert len(rates._full) <= 2 * few
+        assert rates._delays.keys() <= rates._full.keys()
+
+    def guesses(most):
+        for _ in range(most):
+            rates.take("wrong token", "a guesser")
+
+    guesses(100)
+    strangers("a")
+    assert rates.missing("wrong token a guesser") > 90  # further from full than those who come once
+    rates.settle()
+    assert in_the_database() <= few
+    other.settle()
+    assert len(other._full) <= few
+    assert other.missing("wrong token a guesser") > 90
+    strangers("b")
+    store.close()  # the database is away
+    for kind in "cd":
+        with pytest.raises(LedgerError):
+            rates.settle()
+        strangers(kind)
+    assert rates.missing("wrong token a guesser") > 80
+    with pytest.raises(NeartwinError, match="a second"):
+        guesses(200)
+    rates.take("wrong token", "somebody else")
 
 
 @pytest.mark.slow  # two processes

@@ -7,7 +7,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import COOKIE, Anyone, Caller, Form, address_of
+from neartwin.web.auth import COOKIE, Anyone, Caller, Form
+from neartwin.web.connections import address_of
 from neartwin.web.oidc import Provider
 from neartwin.web.pages.layout import first, host, page
 from neartwin.web.service import Running
@@ -39,7 +40,7 @@ def sign_in(request: Request, running: Running, sent: Form) -> Response:
     if request.headers.get("sec-fetch-site", own) not in {"same-origin", "none"}:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
     try:
-        token = running.authenticator.by_token(first(sent, "token"), address_of(request))
+        token = running.authenticator.by_token(first(sent, "token"), address_of(request.client))
     except AccessError as refusal:
         gone = "This token opens nothing: it is mistyped, expired or was revoked. The curator can make a new one."
         return _form(request, running, status=refusal.status, fault=gone if refusal.status == 401 else str(refusal))

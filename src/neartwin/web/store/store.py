@@ -248,11 +248,12 @@ class Store:
             row = connection.execute(sa.select(schema.job).where(schema.job.c.id == identity)).one_or_none()
         return None if row is None else (row.owner, row.outcome, time.time() - row.seen)
 
-    def delay_rates(self, delays: Mapping[str, float]) -> dict[str, Any]:
+    def delay_rates(self, delays: Mapping[str, float], *, most: int) -> dict[str, Any]:
         """Put off the times at which buckets of requests are full.
 
         Args:
             delays: The seconds to add, by caller.
+            most: The most buckets to keep. Those that are full last are kept.
 
         Returns:
             The seconds until each bucket is full, of all that are not.
@@ -267,6 +268,8 @@ class Store:
                 connection.execute(sa.delete(table).where(table.c.full_at <= clock))
                 rows = [{"caller": who, "seconds": seconds} for who, seconds in delays.items()]
                 connection.execute(sa.text(_DELAY.format(now=now)), rows)
+                last = sa.select(table.c.caller).order_by(table.c.full_at.desc(), table.c.caller)
+                connection.execute(sa.delete(table).where(table.c.caller.in_(last.offset(most))))
             left = sa.select(table.c.caller, table.c.full_at - clock).where(table.c.full_at > clock)
             return {who: float(seconds) for who, seconds in connection.execute(left)}
 
