@@ -371,11 +371,15 @@ class Book:
         with self._database.read() as page:
             return standing(page).waiting
 
-    def acts(self, account: str | None = None) -> tuple[Act, ...]:
+    def acts(
+        self, account: str | None = None, *, before: int | None = None, most: int | None = None
+    ) -> tuple[Act, ...]:
         """The acts that the chain has, oldest first.
 
         Args:
             account: The account that they are about, or None for all.
+            before: Only records below this position, or None for all.
+            most: Only the newest of them, at most this many; None for all.
 
         Returns:
             The acts.
@@ -391,7 +395,7 @@ class Book:
                     what=event.what,
                     body=event.body,
                 )
-                for position, hash_, time, event in page.acts(account)
+                for position, hash_, time, event in page.acts(account, before=before, most=most)
             )
 
     def head(self) -> Head:
