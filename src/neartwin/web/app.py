@@ -11,10 +11,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from neartwin.errors import NeartwinError
+from neartwin.errors import AccessError, NeartwinError
 from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
@@ -70,6 +73,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # its own hold searches and errors' texts
         lifespan=running,
+        exception_handlers={NeartwinError: _refused, RequestValidationError: _unreadable, HTTPException: _elsewhere},
         responses={status: {"model": Refusal, "description": words} for status, words in errors.TITLES.items()},
         redirect_slashes=False,
     )
@@ -77,11 +81,32 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)
-    errors.install(app, pages.refusal)
+    app.state.refusal = pages.refusal  # for the layers around the application too
     app.add_middleware(Guard, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.state.answered = Counter()
     app.add_middleware(Watch, answered=app.state.answered, https=chosen.https)  # added last, so outermost
     return app
+
+
+async def _refused(request: Request, error: NeartwinError) -> Response:
+    status = errors.status_of(error)
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(status)
+    return await pages.refusal(request, errors.as_dict(error), status, headers)
+
+
+async def _unreadable(request: Request, error: RequestValidationError) -> Response:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"]) or "request"
+    value = str(first.get("input", ""))[: errors.SHOWN]
+    value = "" if "nt_" in value else value  # a token, perhaps
+    fault = AccessError(422, name, value, f"is not valid: {first['msg']}", remedy="see /openapi.json")
+    return await pages.refusal(request, errors.as_dict(fault) | {"code": "NT-100", "error": "ParameterError"}, 422)
+
+
+async def _elsewhere(request: Request, error: HTTPException) -> Response:
+    rule = {404: "has an unknown address", 405: "has a refused method"}.get(error.status_code, "is refused")
+    fault = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
+    return await pages.refusal(request, errors.as_dict(fault), error.status_code, error.headers)
 
 
 def _repeat(beat: Callable[[], object], seconds: float, stop: threading.Event) -> None:
