@@ -1,7 +1,7 @@
-"""Servers, workers and databases killed at random under load: nothing lost, nothing paid twice, nothing unrecorded.
+"""Servers, workers and databases killed in turn under load: nothing lost, nothing paid twice, nothing unrecorded.
 
     python bench/bench_replicas.py [KILLS]            two replicas on PostgreSQL behind a proxy; by default 500 kills
-    python bench/bench_replicas.py KILLS sqlite       one service on SQLite, where nobody but the service can be killed
+    python bench/bench_replicas.py KILLS sqlite       one service on SQLite, which has no server of its own to be killed
 
 Prints the minutes that it took and the share of questions that got an answer. It fails where an answer is missing from the
 ledger, a price is paid twice, or the ledger is not whole.
@@ -34,7 +34,7 @@ def main():
         with running(binaries()) as url:
             answered, asked = replicas_under_fire(url, place, folder, kills=kills, analysts=8)
     minutes = (time.monotonic() - start) / 60
-    print(f"{kills} kills in {minutes:.0f} minutes, {asked} questions, answered {answered / asked:.2f}")
+    print(f"{kills} kills in {minutes:.1f} minutes, {asked} questions, answered {answered / asked:.2f}")
 
 
 if __name__ == "__main__":

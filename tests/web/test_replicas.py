@@ -6,7 +6,6 @@ import random
 import socket
 import threading
 import time
-from collections import Counter
 from contextlib import ExitStack
 
 import pytest
@@ -22,7 +21,7 @@ from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F
 from tests.web import load
 from tests.web.conftest import ASK, bearer, registered, released, sign_in
 from tests.web.server import PATIENCE, ThreadWorkers, without_processes
-from tests.web.test_kills import Machine, crash_of_the_database
+from tests.web.test_kills import Machine, check_no_question_was_paid_twice, killed_in_mid_work
 
 
 @pytest.fixture
@@ -247,10 +246,7 @@ def persistent(address, token, who, over, said):
 
 
 def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: F811 - an argument
-    """Two replicas on one database behind a proxy; each kill comes a random while after the last one was got over.
-
-    Of four kills two end a replica, one a worker and one the database.
-    """
+    """Two replicas on one database behind a proxy; they, their workers and the database are killed in turn."""
     with ExitStack() as stack:
         budget = pure(10**6)
         first = stack.enter_context(registered(folder / "first", purchases, ledger=place, budget=budget))
@@ -270,33 +266,18 @@ def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: 
         ]
         for thread in threads:
             thread.start()
-        for number in range(kills):
-            before, deadline = len(load.served(list(said))), time.monotonic() + 2 * PATIENCE
-            while len(load.served(list(said))) < before + 2:
-                assert time.monotonic() < deadline, said[-3:]
-                for machine in machines:
-                    if machine.process.poll() is not None:
-                        machine._launch()  # as a supervisor would; the other one serves meanwhile
-                time.sleep(0.05)
-            time.sleep(random.random())
-            machine = random.choice(machines)
-            match number % 4:
-                case 2:
-                    machine.kill_a_worker()
-                case 3:
-                    crash_of_the_database(place)
-                case _:
-                    machine.kill()
-        over.set()
-        for thread in threads:
-            thread.join()
+        try:
+            killed_in_mid_work(machines, said, place, kills)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
         for machine in machines:
             machine.kill()
             machine.start()
         answered = load.served(said)
         load.check_books(first, said)
-        plans = Counter(e.plan_digest for e in first.books.account("purchases").history() if e.kind == "reserve")
-        assert max(plans.values()) == 1  # nothing was paid twice
+        check_no_question_was_paid_twice(first)
         load.check_replays(first, proxy.address, tokens[0], random.sample(answered, min(5, len(answered))))
         return len(answered), len(said)
 
