@@ -385,18 +385,7 @@ class Book:
             The acts.
         """
         with self._database.read() as page:
-            return tuple(
-                Act(
-                    position=position,
-                    hash=hash_,
-                    time=event.happened or time,
-                    account=event.account,
-                    who=event.who,
-                    what=event.what,
-                    body=event.body,
-                )
-                for position, hash_, time, event in page.acts(account, before=before, most=most)
-            )
+            return tuple(page.acts(account, before=before, most=most))
 
     def head(self) -> Head:
         """The newest record's position and hash. Kept elsewhere, it later proves a change or a rollback."""

@@ -181,18 +181,14 @@ class Authenticator:
         self.rates.take("token", record[0].id)
         return record[0]
 
-    def sign_in(self, token: Token) -> tuple[str, str]:
-        """Start a session of a token's owner.
-
-        Returns:
-            The cookie's value, and the secret that must come with every request that changes something.
-        """
+    def sign_in(self, token: Token) -> str:
+        """Start a session of a token's owner, and return the value of its cookie."""
         self.rates.take("records", token.name)
         cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
         self._store.start_session(_digest(cookie), token.id, ends, by=token.name)
         self._memory.remember(cookie)
-        return cookie, _csrf(cookie)
+        return cookie
 
     def sign_out(self, cookie: str) -> None:
         """End a session."""

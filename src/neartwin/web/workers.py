@@ -188,7 +188,6 @@ class Workers:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                text=True,
                 encoding="utf-8",
             )
         except OSError:

@@ -17,7 +17,7 @@ from neartwin.errors import LedgerError
 from neartwin.ledger import records
 from neartwin.ledger.records import Event, Price, Record
 from neartwin.ledger.store import schema, statements
-from neartwin.ledger.values import Head
+from neartwin.ledger.values import Act, Head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,10 +169,8 @@ class Reading:
                 yield row.position, row.account, row.line, row.hash
             last = rows[-1].position
 
-    def acts(
-        self, account: str | None = None, *, before: int | None = None, most: int | None = None
-    ) -> Iterator[tuple[int, str, str, records.Acted]]:
-        """The acts in order, with their records' positions, hashes and times.
+    def acts(self, account: str | None = None, *, before: int | None = None, most: int | None = None) -> Iterator[Act]:
+        """The acts in order.
 
         Args:
             account: The account that they are about, or None for all.
@@ -190,8 +188,9 @@ class Reading:
         newest = _OF_ACCOUNTS.where(marked, mine, older).order_by(here.position.desc()).limit(most).subquery()
         for row in self._connection.execute(sa.select(newest).order_by(newest.c.position)):
             record = self._readable(row.position, row.line)
-            if isinstance(record.event, records.Acted):
-                yield row.position, row.hash, record.time, record.event
+            if isinstance(done := record.event, records.Acted):
+                parts = {"account": done.account, "who": done.who, "what": done.what, "body": done.body}
+                yield Act(position=row.position, hash=row.hash, time=done.happened or record.time, **parts)
 
     def sources(self) -> Iterator[tuple[str, str]]:
         """Each account with a source of it, in the order of the records."""
