@@ -24,7 +24,7 @@ from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.middleware import Guard, Watch
 from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
-from neartwin.web.schemas import Refusal
+from neartwin.web.schemas import Refusal, first_fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
 
@@ -49,11 +49,10 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     async def running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         run = app.state.service = service(directory, chosen)
         stop, books = threading.Event(), directory.books
-        beats: list[Callable[[], object]] = [run.jobs.say_alive]
-        beats += [partial(books.anchor, place) for place in (directory.head_file, *chosen.anchors)]
+        beats: dict[Callable[[], object], float] = {run.authenticator.rates.settle: 1, run.jobs.say_alive: _BEAT}
+        beats |= {partial(books.anchor, place): _BEAT for place in (directory.head_file, *chosen.anchors)}
         # A thread each: a place that hangs delays no other.
-        hearts = [threading.Thread(target=_repeat, args=(beat, _BEAT, stop)) for beat in beats]
-        hearts += [threading.Thread(target=_repeat, args=(run.authenticator.rates.settle, 1, stop))]
+        hearts = [threading.Thread(target=_repeat, args=(beat, seconds, stop)) for beat, seconds in beats.items()]
         for heart in hearts:
             heart.start()
         try:
@@ -95,11 +94,10 @@ async def _refused(request: Request, error: NeartwinError) -> Response:
 
 
 async def _unreadable(request: Request, error: RequestValidationError) -> Response:
-    first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"]) or "request"
-    value = str(first.get("input", ""))[: errors.SHOWN]
+    name, rule = first_fault(error.errors())
+    value = str(error.errors()[0].get("input", ""))[: errors.SHOWN]
     value = "" if "nt_" in value else value  # a token, perhaps
-    fault = AccessError(422, name, value, f"is not valid: {first['msg']}", remedy="see /openapi.json")
+    fault = AccessError(422, name or "request", value, rule, remedy="see /openapi.json")
     return await pages.refusal(request, errors.as_dict(fault) | {"code": "NT-100", "error": "ParameterError"}, 422)
 
 
