@@ -123,6 +123,9 @@ _ACT_WORDS = {
     "decline": "declined the request of {holder} for {dataset}: {reason}",
     "allot": "allotted {target} of {dataset} to {holder}",
     "cap": "raised the budget of {dataset} to {target}: {reason}",
+    "refresh": "declared that the data of {dataset} changed",
+    "sign in": "signed in until {ends:.16}",
+    "key": "made the key that signs certificates",
 }
 
 
