@@ -117,7 +117,7 @@ def killed_in_mid_work(machines, said, place, kills):
             assert time.monotonic() < deadline, (
                 f"nothing was answered any more after {number} kills, before one of a {kind}"
             )
-            time.sleep(0.05)
+            time.sleep(0.1)
         time.sleep(random.random())
         match kind:
             case "worker":
@@ -144,7 +144,7 @@ def service_under_fire(place, purchases, folder, *, kills):
             directory.allot("purchases", f"analyst:analyst {who}", pure(10**5), by="console")
         machine, said, end = Machine(directory), [], threading.Event()
         machine.start()
-        asking = {"over": end.is_set, "said": said}
+        asking = {"over": end.is_set, "said": said, "pause": 0.2}
         crowd = threading.Thread(target=load.crowd, args=(lambda: machine.address, tokens), kwargs=asking)
         crowd.start()
         try:

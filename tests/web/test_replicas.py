@@ -243,6 +243,7 @@ def persistent(address, token, who, over, said):
         said.append((ask, job))
         if over():
             return
+        time.sleep(0.2)
 
 
 def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: F811 - an argument
