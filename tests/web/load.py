@@ -33,10 +33,11 @@ def answered(address, token, ask, seconds=120):
     return job
 
 
-def crowd(address, tokens, *, rounds=10**9, over=lambda: False, said=None):
+def crowd(address, tokens, *, rounds=10**9, over=lambda: False, said=None, pause=0):
     """Every analyst asks one question after another, until it is over; (ask, job) of all that was answered or refused.
 
     address: called for each question, for a service that was started anew may be elsewhere. said: a list that grows.
+    pause: the seconds that she thinks about an answer.
     """
     said, lock = [] if said is None else said, threading.Lock()
 
@@ -48,6 +49,7 @@ def crowd(address, tokens, *, rounds=10**9, over=lambda: False, said=None):
             job = answered(address(), tokens[who], ask)
             with lock:
                 said.append((ask, job))
+            time.sleep(pause)
             if (job.get("error") or {}).get("code") == "NT-600":  # nobody there, or too fast
                 time.sleep(0.2)
 

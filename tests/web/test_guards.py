@@ -124,6 +124,12 @@ def test_strangers_are_slowed_by_address_and_analysts_are_not(directory, tokens)
         assert strange == [200] * 9 + [429] * 3  # twice the burst, with the analyst's first request
         assert client.get("/readyz", headers=bearer(tokens["analyst"])).status_code == 200
         assert other.get("/readyz").status_code == 200
+        mine = [TestClient(app, client=(f"2001:db8::{host}:{host}", 1)) for host in range(1, 13)]
+        assert [one.get("/readyz").status_code for one in mine] == [200] * 10 + [429] * 2  # one host, all of these
+        theirs = [
+            TestClient(app, client=(host, 1)) for host in ("2001:db8:0:1::1", "::ffff:10.0.0.3", "::ffff:10.0.0.4")
+        ]
+        assert [one.get("/readyz").status_code for one in theirs for _ in range(6)] == [200] * 18
 
 
 def on_the_wire(address, *parts):

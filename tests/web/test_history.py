@@ -1,14 +1,16 @@
 """The history of a data set comes in pages, newest first, and no page reads more than it shows."""
 
+import re
+
 import pytest
 
 from neartwin.accounting.budgets import pure
 from neartwin.client import connect
 from neartwin.ledger.store import Reading
-from tests.web.conftest import bearer
+from tests.web.conftest import bearer, sign_in
 from tests.web.server import serving, without_processes
 
-HISTORY = "/v1/datasets/purchases/history"
+HISTORY, ACTS = "/v1/datasets/purchases/history", "/v1/ledger/acts"
 
 
 def test_pages_of_the_history_are_all_of_it_once(client, directory, tokens, monkeypatch):
@@ -57,6 +59,31 @@ def test_an_analyst_s_history_reads_no_record_of_others(client, directory, token
         ("bob", ["allot", "reserve", "settle", *["allot"] * 20]),
     ):
         assert [one.kind for one in account.newest(holders={f"analyst:{who}"})][::-1] == kinds
+
+
+def test_pages_of_the_acts_are_all_of_them_once(client, directory, tokens, monkeypatch):
+    for number in range(55):
+        directory.allot("purchases", f"analyst:{number}", pure("0.1"), by="carol" if number % 2 else "console")
+    headers = bearer(tokens["auditor"])
+    whole = client.get(ACTS, headers=headers).json()
+    assert [act["position"] for act in whole] == [act.position for act in directory.books.acts()]
+    read = []
+    readable = Reading._readable
+    monkeypatch.setattr(Reading, "_readable", lambda page, *at: read.append(at) or readable(page, *at))
+    pages, before = [], {}
+    while page := client.get(ACTS, params={"limit": 20, **before}, headers=headers).json():
+        assert len(read) == len(page) <= 20
+        pages, before = [*page, *pages], {"before": page[0]["position"]}
+        read.clear()
+    assert pages == whole
+    for wrong in ({"limit": 0}, {"limit": 1001}, {"before": 0}):
+        assert client.get(ACTS, params=wrong, headers=headers).status_code == 422
+    sign_in(client, tokens["auditor"])
+    newest = client.get("/ledger").text
+    (link,) = re.findall(r'href="([?]before=[0-9]+)">Older acts', newest)
+    oldest = client.get(f"/ledger{link}").text
+    assert "Older acts" not in oldest
+    assert [f"analyst:{n}<" in page for n in (0, 54) for page in (newest, oldest)] == [False, True, True, False]
 
 
 @pytest.mark.slow

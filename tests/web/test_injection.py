@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.errors import NeartwinError
 from neartwin.web.datasets import Rule
@@ -115,6 +116,14 @@ def test_a_curators_mistake_is_no_path_no_name_and_no_holder(client, directory, 
         assert directory.store.dataset("purchases").policy == (
             Rule(allotment=directory.store.dataset("purchases").policy[0].allotment),
         )
+    for rule, status in (
+        ({"discover": "no"}, 422),  # no word for false
+        ({"max_spend": "all of it"}, 422),
+        ({"max_spend": "epsilon=0.1"}, 200),  # as in a file
+    ):
+        sent = client.put("/v1/datasets/purchases/policy", json={"rules": [{"who": "*"} | rule]}, headers=carol)
+        assert sent.status_code == status, sent.text
+    assert directory.store.dataset("purchases").policy == (Rule(max_spend=pure("0.1")),)
 
 
 def test_a_file_outside_the_services_folder_cannot_be_registered(client, directory, carol, purchases):

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -37,6 +38,27 @@ def test_a_service_that_cannot_write_or_work_is_alive_and_not_ready(client, monk
     assert client.get("/readyz").status_code == 200  # a worker starts
     monkeypatch.setattr("tests.web.server.outcome", lambda *_: refused)
     assert client.get("/readyz").status_code == 503
+
+
+@pytest.mark.slow  # a process starts
+def test_a_worker_that_cannot_open_its_directory_is_not_alive(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # a database that says nothing
+        ledger = f"postgresql://someone@127.0.0.1:{silent.getsockname()[1]}/ledger"
+        workers = Workers(count=1, place=str(tmp_path), ledger=ledger, waiting=1, warm=True, memory=2**36)
+        try:
+            with silent.accept()[0]:
+                (process,) = workers._processes.values()
+                assert (process.poll(), workers.alive) == (None, 0)
+        finally:
+            workers.close()
+
+
+@pytest.mark.slow  # a process starts
+def test_a_worker_loads_no_web_framework_and_starts_the_sooner():
+    script = "import sys, neartwin.web.worker; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "duckdb" in loaded
+    assert not {"fastapi", "starlette", "pydantic", "jinja2", "mcp", "scipy", "pandas"} & set(loaded)
 
 
 def test_figures_count_answers_records_and_budgets_for_those_who_oversee(directory, client, tokens):

@@ -6,7 +6,6 @@ import random
 import socket
 import threading
 import time
-from collections import Counter
 from contextlib import ExitStack
 
 import pytest
@@ -14,6 +13,7 @@ from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
 from neartwin.errors import LedgerError, NeartwinError
+from neartwin.web import auth
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.service import Settings
@@ -21,7 +21,7 @@ from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F
 from tests.web import load
 from tests.web.conftest import ASK, bearer, registered, released, sign_in
 from tests.web.server import PATIENCE, ThreadWorkers, without_processes
-from tests.web.test_kills import Machine, crash_of_the_database
+from tests.web.test_kills import Machine, check_no_question_was_paid_twice, killed_in_mid_work
 
 
 @pytest.fixture
@@ -124,6 +124,47 @@ def test_requests_at_one_replica_count_at_all_of_them(replicas):
     assert 999 < rates[0].missing("token x") <= 1000
 
 
+@pytest.mark.slow
+def test_ever_new_strangers_leave_few_buckets_and_no_stranger_refused(replicas):
+    rates, other = (replica.app.state.service.authenticator.rates for replica in replicas)
+    store, few = replicas[0].app.state.service.directory.store, auth._MOST_BUCKETS
+    for one in (rates, other):
+        one.limits["wrong token"] = (200, 1)
+
+    def in_the_database():
+        with store._database.connection(writes=False) as connection:
+            return connection.exec_driver_sql("SELECT count(*) FROM neartwin_rate").scalar_one()
+
+    def strangers(kind):
+        for number in range(2 * few + 9):
+            rates.take("wrong token", f"{kind} {number}")  # which refuses none of them
+            assert len(rates._full) <= 2 * few
+        assert rates._delays.keys() <= rates._full.keys()
+
+    def guesses(most):
+        for _ in range(most):
+            rates.take("wrong token", "a guesser")
+
+    guesses(100)
+    strangers("a")
+    assert rates.missing("wrong token a guesser") > 90  # further from full than those who come once
+    rates.settle()
+    assert in_the_database() <= few
+    other.settle()
+    assert len(other._full) <= few
+    assert other.missing("wrong token a guesser") > 90
+    strangers("b")
+    store.close()  # the database is away
+    for kind in "cd":
+        with pytest.raises(LedgerError):
+            rates.settle()
+        strangers(kind)
+    assert rates.missing("wrong token a guesser") > 80
+    with pytest.raises(NeartwinError, match="a second"):
+        guesses(200)
+    rates.take("wrong token", "somebody else")
+
+
 @pytest.mark.slow  # two processes
 def test_guesses_at_one_process_are_refused_at_another(postgres_place, purchases, tmp_path):  # noqa: F811 - a fixture
     with registered(tmp_path / "first", purchases, ledger=postgres_place) as one, ExitStack() as stack:
@@ -202,13 +243,11 @@ def persistent(address, token, who, over, said):
         said.append((ask, job))
         if over():
             return
+        time.sleep(0.2)
 
 
 def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: F811 - an argument
-    """Two replicas on one database behind a proxy; each kill comes a random while after the last one was got over.
-
-    Of four kills two end a replica, one a worker and one the database.
-    """
+    """Two replicas on one database behind a proxy; they, their workers and the database are killed in turn."""
     with ExitStack() as stack:
         budget = pure(10**6)
         first = stack.enter_context(registered(folder / "first", purchases, ledger=place, budget=budget))
@@ -228,33 +267,18 @@ def replicas_under_fire(place, purchases, folder, *, kills, analysts):  # noqa: 
         ]
         for thread in threads:
             thread.start()
-        for number in range(kills):
-            before, deadline = len(load.served(list(said))), time.monotonic() + 2 * PATIENCE
-            while len(load.served(list(said))) < before + 2:
-                assert time.monotonic() < deadline, said[-3:]
-                for machine in machines:
-                    if machine.process.poll() is not None:
-                        machine._launch()  # as a supervisor would; the other one serves meanwhile
-                time.sleep(0.05)
-            time.sleep(random.random())
-            machine = random.choice(machines)
-            match number % 4:
-                case 2:
-                    machine.kill_a_worker()
-                case 3:
-                    crash_of_the_database(place)
-                case _:
-                    machine.kill()
-        over.set()
-        for thread in threads:
-            thread.join()
+        try:
+            killed_in_mid_work(machines, said, place, kills)
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
         for machine in machines:
             machine.kill()
             machine.start()
         answered = load.served(said)
         load.check_books(first, said)
-        plans = Counter(e.plan_digest for e in first.books.account("purchases").history() if e.kind == "reserve")
-        assert max(plans.values()) == 1  # nothing was paid twice
+        check_no_question_was_paid_twice(first)
         load.check_replays(first, proxy.address, tokens[0], random.sample(answered, min(5, len(answered))))
         return len(answered), len(said)
 

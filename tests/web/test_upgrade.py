@@ -2,6 +2,7 @@
 
 import json
 import zipfile
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from neartwin.releases.release import Release
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.service import Settings
+from neartwin.web.tokens import Token
 from tests.web.conftest import bearer, released
 from tests.web.server import without_processes
 
@@ -30,6 +32,8 @@ def older(tmp_path, monkeypatch):
         packed.extractall(tmp_path)
     (tmp_path / "house/budget.db.key").chmod(0o600)  # which a zip does not keep
     monkeypatch.chdir(tmp_path)
+    live, written = Token.live, datetime.fromisoformat(SEEN["history"][0]["time"])
+    monkeypatch.setattr(Token, "live", lambda token, _: live(token, written))  # they ended three months later
     with DataDirectory("house") as directory, without_processes():
         settings = Settings(workers=1, plan_seconds=300)
         with TestClient(create_app(directory, settings)) as client:

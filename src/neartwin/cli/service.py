@@ -1,6 +1,5 @@
 """`neartwin serve`, `register` and `token`: a budgeted data set for many analysts, from this machine's terminal."""
 
-import json
 import logging
 import os
 import signal
@@ -258,11 +257,15 @@ def _absolute(place: str) -> str:
 
 
 def _policy(path: str) -> tuple[Rule, ...]:
+    (pydantic,) = needed("web", "pydantic")
+    from neartwin.web.schemas import Policy, first_fault
+
+    remedy = "write [[rules]] tables, such as who = '*' and max_spend = 'epsilon=0.1', and nothing else"
     try:
-        body = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        rules = Policy.model_validate(tomllib.loads(Path(path).read_text(encoding="utf-8"))).rules
+    except pydantic.ValidationError as fault:
+        name, rule = first_fault(fault.errors())
+        raise ParameterError(f"policy {name}", path, rule, remedy=remedy) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as fault:
-        raise ParameterError("policy", path, f"is not TOML: {fault}") from None
-    rules = body.get("rules")
-    if set(body) != {"rules"} or not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
-        raise ParameterError("policy", json.dumps(sorted(body)), "must be [[rules]] tables, and nothing else")
-    return tuple(Rule.from_dict(rule) for rule in rules)
+        raise ParameterError("policy", path, f"is not TOML: {fault}", remedy=remedy) from None
+    return tuple(Rule.from_dict(rule.model_dump()) for rule in rules)

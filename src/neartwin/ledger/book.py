@@ -371,28 +371,21 @@ class Book:
         with self._database.read() as page:
             return standing(page).waiting
 
-    def acts(self, account: str | None = None) -> tuple[Act, ...]:
+    def acts(
+        self, account: str | None = None, *, before: int | None = None, most: int | None = None
+    ) -> tuple[Act, ...]:
         """The acts that the chain has, oldest first.
 
         Args:
             account: The account that they are about, or None for all.
+            before: Only records below this position, or None for all.
+            most: Only the newest of them, at most this many; None for all.
 
         Returns:
             The acts.
         """
         with self._database.read() as page:
-            return tuple(
-                Act(
-                    position=position,
-                    hash=hash_,
-                    time=event.happened or time,
-                    account=event.account,
-                    who=event.who,
-                    what=event.what,
-                    body=event.body,
-                )
-                for position, hash_, time, event in page.acts(account)
-            )
+            return tuple(page.acts(account, before=before, most=most))
 
     def head(self) -> Head:
         """The newest record's position and hash. Kept elsewhere, it later proves a change or a rollback."""

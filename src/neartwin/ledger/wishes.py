@@ -59,18 +59,17 @@ def standing(page: Reading) -> Standing:
     """The rule of two people, as the acts so far make it."""
     needed, waiting, makers = False, dict[int, Wish](), defaultdict[str, set[str]](set)
     oldest = datetime.now(UTC) - timedelta(days=DAYS)
-    for position, _, time, event in page.acts():
-        match event:
-            case records.Acted(what="wish", who=who, body=act) if datetime.fromisoformat(time) > oldest:
-                waiting[position] = Wish(position, who, act)
-            case records.Acted(what="agree", body=body):
-                done = waiting.get(json.loads(body)["wish"])
-                waiting = {at: one for at, one in waiting.items() if done is None or one.act != done.act}
-            case records.Acted(what="two people"):
-                needed = True
-            case records.Acted(what="token", who=who, body=body) if who != CONSOLE:
-                token = json.loads(body)
-                makers[token["name"]].update([who] * (token["role"] == "curator"))
+    for act in page.acts():
+        if act.what == "wish" and datetime.fromisoformat(act.time) > oldest:
+            waiting[act.position] = Wish(act.position, act.who, act.body)
+        elif act.what == "agree":
+            done = waiting.get(json.loads(act.body)["wish"])
+            waiting = {at: one for at, one in waiting.items() if done is None or one.act != done.act}
+        elif act.what == "two people":
+            needed = True
+        elif act.what == "token" and act.who != CONSOLE:
+            token = json.loads(act.body)
+            makers[token["name"]].update([act.who] * (token["role"] == "curator"))
     return Standing(needed, tuple(waiting.values()), makers)
 
 

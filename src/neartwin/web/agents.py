@@ -250,10 +250,9 @@ def _task(caller: Caller, dataset: str, question: str | Json, spend: str, keys: 
     try:
         wish = schemas.Ask.model_validate({"question": form, "spend": parts_of(budget_in(spend, "spend"))})
     except ValidationError as fault:
-        first = fault.errors()[0]
-        name = ".".join(str(part) for part in first["loc"])
+        name, rule = schemas.first_fault(fault.errors())
         remedy = f"give SQL, or an object with {', '.join(schemas.Question.model_fields)}"
-        raise AccessError(422, name, "", f"is not valid: {first['msg']}", remedy=remedy) from None
+        raise AccessError(422, name, "", rule, remedy=remedy) from None
     return task_of("plan", dataset, caller, wish.model_dump(exclude_none=True))
 
 

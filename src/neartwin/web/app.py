@@ -11,17 +11,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.staticfiles import StaticFiles
 
-from neartwin.errors import NeartwinError
+from neartwin.errors import AccessError, NeartwinError
 from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.middleware import Guard, Watch
 from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
-from neartwin.web.schemas import Refusal
+from neartwin.web.schemas import Refusal, first_fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
 
@@ -46,11 +49,10 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
     async def running(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         run = app.state.service = service(directory, chosen)
         stop, books = threading.Event(), directory.books
-        beats: list[Callable[[], object]] = [run.jobs.say_alive]
-        beats += [partial(books.anchor, place) for place in (directory.head_file, *chosen.anchors)]
+        beats: dict[Callable[[], object], float] = {run.authenticator.rates.settle: 1, run.jobs.say_alive: _BEAT}
+        beats |= {partial(books.anchor, place): _BEAT for place in (directory.head_file, *chosen.anchors)}
         # A thread each: a place that hangs delays no other.
-        hearts = [threading.Thread(target=_repeat, args=(beat, _BEAT, stop)) for beat in beats]
-        hearts += [threading.Thread(target=_repeat, args=(run.authenticator.rates.settle, 1, stop))]
+        hearts = [threading.Thread(target=_repeat, args=(beat, seconds, stop)) for beat, seconds in beats.items()]
         for heart in hearts:
             heart.start()
         try:
@@ -70,6 +72,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         redoc_url=None,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # its own hold searches and errors' texts
         lifespan=running,
+        exception_handlers={NeartwinError: _refused, RequestValidationError: _unreadable, HTTPException: _elsewhere},
         responses={status: {"model": Refusal, "description": words} for status, words in errors.TITLES.items()},
         redirect_slashes=False,
     )
@@ -77,11 +80,31 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)
-    errors.install(app, pages.refusal)
+    app.state.refusal = pages.refusal  # for the layers around the application too
     app.add_middleware(Guard, most=chosen.body_bytes, seconds=chosen.body_seconds)
     app.state.answered = Counter()
     app.add_middleware(Watch, answered=app.state.answered, https=chosen.https)  # added last, so outermost
     return app
+
+
+async def _refused(request: Request, error: NeartwinError) -> Response:
+    status = errors.status_of(error)
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(status)
+    return await pages.refusal(request, errors.as_dict(error), status, headers)
+
+
+async def _unreadable(request: Request, error: RequestValidationError) -> Response:
+    name, rule = first_fault(error.errors())
+    value = str(error.errors()[0].get("input", ""))[: errors.SHOWN]
+    value = "" if "nt_" in value else value  # a token, perhaps
+    fault = AccessError(422, name or "request", value, rule, remedy="see /openapi.json")
+    return await pages.refusal(request, errors.as_dict(fault) | {"code": "NT-100", "error": "ParameterError"}, 422)
+
+
+async def _elsewhere(request: Request, error: HTTPException) -> Response:
+    rule = {404: "has an unknown address", 405: "has a refused method"}.get(error.status_code, "is refused")
+    fault = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
+    return await pages.refusal(request, errors.as_dict(fault), error.status_code, error.headers)
 
 
 def _repeat(beat: Callable[[], object], seconds: float, stop: threading.Event) -> None:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from heapq import nlargest
 from hmac import compare_digest
+from operator import itemgetter
 from typing import Annotated, Any, Self
 from urllib.parse import parse_qs
 
@@ -22,6 +24,7 @@ from starlette.concurrency import run_in_threadpool
 
 from neartwin.errors import AccessError
 from neartwin.web import tokens
+from neartwin.web.connections import address_of
 from neartwin.web.store import Store
 from neartwin.web.tokens import Token
 
@@ -29,6 +32,7 @@ COOKIE = "neartwin_session"
 _SAFE = {"GET", "HEAD", "OPTIONS"}
 _BEARER = HTTPBearer(scheme_name="token", auto_error=False)  # which documents how to sign, and checks nothing
 _MOST_FIELDS = 500
+_MOST_BUCKETS = 4_096  # of limits, between two requests that forget some
 _SESSION_HOURS = 8
 
 
@@ -78,6 +82,10 @@ class Rates:
     constant, so that requests of several processes add up in any order. A process counts in memory, and settles with the
     others once a second.
 
+    Strangers from ever new addresses make ever new buckets. Only those that are full last are kept, in the database as in
+    memory. A bucket that is forgotten is a full one: it refuses nobody. Whoever wants n requests of an address to be
+    forgotten sends as many from each of thousands of others, and so more than was forgotten.
+
     Attributes:
         limits: The most requests at once and the requests per second after them, by the limit's name.
     """
@@ -115,6 +123,9 @@ class Rates:
             self.check(limit, who)
             self._full[bucket] = time.monotonic() + self.missing(bucket) + seconds
             self._delays[bucket] += seconds
+            if len(self._full) > 2 * _MOST_BUCKETS:  # and not one at each request
+                self._full = dict(nlargest(_MOST_BUCKETS, self._full.items(), key=itemgetter(1)))
+                self._delays = Counter({one: self._delays[one] for one in self._delays.keys() & self._full.keys()})
 
     def settle(self) -> None:
         """Tell the other processes what this one counted, and learn what they did.
@@ -124,7 +135,7 @@ class Rates:
         """
         with self._lock:
             told = self._delays.copy()
-        missing = self._store.delay_rates(told)
+        missing = self._store.delay_rates(told, most=_MOST_BUCKETS)
         with self._lock:
             self._delays -= told  # what is left came meanwhile
             later = (Counter(missing) + self._delays).items()
@@ -170,18 +181,14 @@ class Authenticator:
         self.rates.take("token", record[0].id)
         return record[0]
 
-    def sign_in(self, token: Token) -> tuple[str, str]:
-        """Start a session of a token's owner.
-
-        Returns:
-            The cookie's value, and the secret that must come with every request that changes something.
-        """
+    def sign_in(self, token: Token) -> str:
+        """Start a session of a token's owner, and return the value of its cookie."""
         self.rates.take("records", token.name)
         cookie = secrets.token_urlsafe(32)
         ends = datetime.now(UTC) + timedelta(hours=_SESSION_HOURS)
         self._store.start_session(_digest(cookie), token.id, ends, by=token.name)
         self._memory.remember(cookie)
-        return cookie, _csrf(cookie)
+        return cookie
 
     def sign_out(self, cookie: str) -> None:
         """End a session."""
@@ -197,7 +204,7 @@ class Authenticator:
         identity = self._store.session(_digest(cookie)) if cookie else None
         record = self._store.token(identity) if identity else None
         if record is None or not record[0].live(datetime.now(UTC)):
-            raise self._refused(cookie, address_of(request)) if cookie else unauthenticated()
+            raise self._refused(cookie, address_of(request.client)) if cookie else unauthenticated()
         self._memory.remember(cookie)
         self.rates.take("token", record[0].id)
         return Caller.of(record[0], _csrf(cookie))
@@ -258,12 +265,7 @@ def bearer(request: Request, authenticator: Authenticator) -> Token | None:
     scheme, _, token_text = request.headers.get("authorization", "").partition(" ")
     if not scheme:
         return None
-    return authenticator.by_token(token_text.strip() if scheme.lower() == "bearer" else "", address_of(request))
-
-
-def address_of(request: Request) -> str:
-    """The network address that a request comes from."""
-    return request.client.host if request.client else ""
+    return authenticator.by_token(token_text.strip() if scheme.lower() == "bearer" else "", address_of(request.client))
 
 
 def caller_of(request: Request, sent: str) -> Caller:

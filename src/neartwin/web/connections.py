@@ -4,6 +4,9 @@ import asyncio
 import json
 import re
 import sys
+from collections.abc import Sequence
+from ipaddress import IPv6Address, ip_address
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -16,6 +19,22 @@ _REFUSAL = (
 )
 _SENT = re.compile(rb"\r\n(authorization|cookie):[ \t]*([^\r\n]*)", re.IGNORECASE)
 HEAD_SECONDS = 15.0  # from the first byte, or the connection, to the end of a request's head
+
+
+def address_of(client: Sequence[Any] | None) -> str:
+    """The address by which strangers are told apart: of IPv6 the first 64 bits, because one host may have all others.
+
+    Args:
+        client: The other end of the connection, as ASGI has it: address and port, or None.
+    """
+    host = str(client[0]) if client else ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    if not isinstance(address, IPv6Address):
+        return host
+    return str(address.ipv4_mapped or IPv6Address(int(address) >> 64 << 64))
 
 
 class HeadLimit(H11Protocol):
@@ -33,7 +52,7 @@ class HeadLimit(H11Protocol):
         if self.client and self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]:
             sent = {name.decode().lower(): value.decode("latin-1") for name, value in _SENT.findall(data)}
             try:
-                self.app_state["check"](self.client[0], data.partition(b" ")[0].decode("latin-1"), sent)
+                self.app_state["check"](address_of(self.client), data.partition(b" ")[0].decode("latin-1"), sent)
             except AccessError as fault:
                 content = json.dumps(fault.as_dict()).encode()
                 self.transport.write(_REFUSAL % (len(content), content))

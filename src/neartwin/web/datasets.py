@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from fractions import Fraction
-from types import NoneType
 from typing import Any
 
 from neartwin.accounting.budgets import Budget, budget_in, budget_of, parts_of
@@ -178,47 +177,16 @@ class Rule:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> "Rule":
-        """The rule of data that `as_dict` or a curator wrote.
-
-        Raises:
-            ParameterError: A field is unknown, or its value has another type.
-        """
-        if unknown := sorted(set(body) - set(cls.__dataclass_fields__)):
-            raise ParameterError(
-                "rule", unknown[0], "is unknown", remedy=f"known are {', '.join(cls.__dataclass_fields__)}"
-            )
-        parts = dict(body)
-        for name, value in body.items():
-            if not _readable(name, value):
-                raise ParameterError(f"rule {name}", value, "has the wrong type", remedy=_KINDS)
-            if name in {"columns", "group_columns"} and value is not None:
-                parts[name] = tuple(value)
-            if name in {"max_spend", "allotment"}:
-                parts[name] = _amount(value, name)
-        return cls(**parts)
+        """The rule of data that `as_dict` wrote or `schemas.RuleModel` has checked. Amounts may be text."""
+        lists = {name: tuple(body[name]) for name in ("columns", "group_columns") if body.get(name) is not None}
+        amounts = {name: _amount(body.get(name), name) for name in ("max_spend", "allotment")}
+        return cls(**{**body, **lists, **amounts})
 
 
 def _amount(value: Mapping[str, Any] | str | None, name: str) -> Budget | None:
     if not value:
         return None
     return budget_in(value, name) if isinstance(value, str) else budget_of(value, name)
-
-
-_TYPES: Mapping[str, tuple[type, ...]] = {  # of a rule's fields in JSON and TOML; the others are true or false
-    "who": (str,),
-    "columns": (list, NoneType),
-    "group_columns": (list, NoneType),
-    "max_spend": (Mapping, str, NoneType),
-    "allotment": (Mapping, str, NoneType),
-}
-
-
-def _readable(name: str, value: object) -> bool:
-    parts = value if isinstance(value, list) else []
-    return isinstance(value, _TYPES.get(name, (bool,))) and all(isinstance(one, str) for one in parts)
-
-
-_KINDS = "who is text, columns is a list of texts, discover is true or false, max_spend is text such as epsilon=0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,4 @@
-"""Errors as HTTP answers. All have the shape of the terminal's `--json`, and none holds a private value."""
-
-from collections.abc import Awaitable, Callable
-
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
-from starlette.responses import Response
+"""Errors as data of HTTP answers. All have the shape of the terminal's `--json`, and none holds a private value."""
 
 from neartwin.errors import AccessError, BudgetError, ExecutionError, LedgerError, NeartwinError, PrivacyError
 from neartwin.ledger.store import UnavailableError
@@ -62,34 +55,3 @@ class UnexpectedError(NeartwinError):
     def __init__(self) -> None:
         """One text for every cause."""
         super().__init__("the service failed and served nothing; the ledger shows the spending; tell the curator")
-
-
-def install(app: FastAPI, refusal: Callable[..., Awaitable[Response]]) -> None:
-    """Register the handlers that turn errors into these answers.
-
-    Args:
-        app: The application, whose `state.refusal` layers around it use too.
-        refusal: Makes the answer of a request, an error as data, a status and perhaps headers.
-    """
-    app.state.refusal = refusal
-
-    @app.exception_handler(NeartwinError)
-    async def refused(request: Request, error: NeartwinError) -> Response:
-        status = status_of(error)
-        headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(status)
-        return await refusal(request, as_dict(error), status, headers)
-
-    @app.exception_handler(RequestValidationError)
-    async def unreadable(request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        name = ".".join(str(part) for part in first["loc"]) or "request"
-        value = str(first.get("input", ""))[:SHOWN]
-        value = "" if "nt_" in value else value  # a token, perhaps
-        fault = AccessError(422, name, value, f"is not valid: {first['msg']}", remedy="see /openapi.json")
-        return await refusal(request, as_dict(fault) | {"code": "NT-100", "error": "ParameterError"}, 422)
-
-    @app.exception_handler(HTTPException)
-    async def elsewhere(request: Request, error: HTTPException) -> Response:
-        rule = {404: "has an unknown address", 405: "has a refused method"}.get(error.status_code, "is refused")
-        fault = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
-        return await refusal(request, as_dict(fault), error.status_code, error.headers)

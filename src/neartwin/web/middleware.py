@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import AccessError
+from neartwin.web.connections import address_of
 from neartwin.web.errors import UnexpectedError
 from neartwin.web.traces import span
 
@@ -118,7 +119,7 @@ class Guard:
             await send(message)
 
         try:
-            authenticator, address = state.service.authenticator, (scope["client"] or [""])[0]
+            authenticator, address = state.service.authenticator, address_of(scope["client"])
             if authenticator.check(address, scope["method"], Request(scope).headers):
                 authenticator.rates.take("address", address)
             if (body := await self._body(scope, receive)) is not None:

@@ -4,12 +4,13 @@ Amounts are exact text, such as "0.1" or "1/3".
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from inspect import cleandoc
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictFloat, StrictInt, StrictStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from neartwin import ledger
 from neartwin.errors import BudgetError
@@ -32,6 +33,11 @@ Amounts = dict[str, Exact]  # by pool
 def _closed(*examples: dict[str, Any]) -> ConfigDict:
     """The configuration of a model that refuses unknown fields. The examples go into the OpenAPI document."""
     return ConfigDict(extra="forbid", json_schema_extra={"examples": list(examples)} if examples else None)
+
+
+def first_fault(faults: Sequence[Any]) -> tuple[str, str]:
+    """The first fault of a validation: the place of the value, and what is wrong with it."""
+    return ".".join(str(part) for part in faults[0]["loc"]), f"is not valid: {faults[0]['msg']}"
 
 
 class Model(BaseModel):
@@ -428,18 +434,18 @@ class RuleModel(RequestModel):
         discover: Whether groups may be discovered privately.
         own_keys: Whether keys other than the declared ones may be used.
         own_bounds: Whether bounds other than the declared ones may be used.
-        max_spend: The largest price of one release, or None.
+        max_spend: The largest price of one release, also as text such as "epsilon=0.1", or None.
         allotment: The allotment of an analyst without one, at the first release; or None.
     """
 
     who: Text = "*"
     columns: list[Text] | None = None
     group_columns: list[Text] | None = None
-    discover: bool = True
-    own_keys: bool = True
-    own_bounds: bool = True
-    max_spend: Parts | None = None
-    allotment: Parts | None = None
+    discover: StrictBool = True
+    own_keys: StrictBool = True
+    own_bounds: StrictBool = True
+    max_spend: Parts | Text | None = None
+    allotment: Parts | Text | None = None
 
 
 class JoinableTableAnswer(Model):

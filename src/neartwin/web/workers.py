@@ -117,6 +117,7 @@ class Workers:
         self._opening_line = json.dumps({"place": place, "ledger": ledger, "memory": memory}) + "\n"
         self._tasks = FairQueue(most=waiting, processes=count)
         self._processes: dict[int, subprocess.Popen[str]] = {}
+        self._ready: dict[int, subprocess.Popen[str]] = {}  # those that opened the data directory
         self._closed = False
         self._threads = [threading.Thread(target=self._serve, args=(i,), daemon=True) for i in range(count)]
         for thread in self._threads:
@@ -124,8 +125,8 @@ class Workers:
 
     @property
     def alive(self) -> int:
-        """The number of processes that run now."""
-        return sum(process.poll() is None for process in list(self._processes.values()))
+        """The number of processes that can take a task, or are at one."""
+        return sum(process.poll() is None for process in list(self._ready.values()))
 
     @property
     def waiting(self) -> int:
@@ -187,13 +188,13 @@ class Workers:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                text=True,
                 encoding="utf-8",
             )
         except OSError:
             return None  # no memory or no more processes: the task is lost, the next one tries again
         self._processes[number] = process
         if _exchange(process, self._opening_line, _START_SECONDS) is not None and not self._closed:
+            self._ready[number] = process
             return process
         _end(process)
         return None

@@ -17,7 +17,7 @@ from neartwin.errors import LedgerError
 from neartwin.ledger import records
 from neartwin.ledger.records import Event, Price, Record
 from neartwin.ledger.store import schema, statements
-from neartwin.ledger.values import Head
+from neartwin.ledger.values import Act, Head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,15 +169,28 @@ class Reading:
                 yield row.position, row.account, row.line, row.hash
             last = rows[-1].position
 
-    def acts(self, account: str | None = None) -> Iterator[tuple[int, str, str, records.Acted]]:
-        """The acts in order, with their records' positions, hashes and times: those about one account, or all."""
+    def acts(self, account: str | None = None, *, before: int | None = None, most: int | None = None) -> Iterator[Act]:
+        """The acts in order.
+
+        Args:
+            account: The account that they are about, or None for all.
+            before: Only records below this position, or None for all.
+            most: Only the newest of them, at most this many; None for all.
+
+        Returns:
+            The acts, oldest first.
+        """
+        here = schema.record.c
         # A quotation mark inside a text is written with a backslash, so only acts match.
-        marked = schema.record.c.line.like('%"kind":"act"%')
-        here = sa.true() if account is None else schema.record.c.account == account
-        for row in self._connection.execute(_OF_ACCOUNTS.where(marked, here).order_by(schema.record.c.position)):
+        marked = here.line.like('%"kind":"act"%')
+        mine = sa.true() if account is None else here.account == account
+        older = sa.true() if before is None else here.position < before
+        newest = _OF_ACCOUNTS.where(marked, mine, older).order_by(here.position.desc()).limit(most).subquery()
+        for row in self._connection.execute(sa.select(newest).order_by(newest.c.position)):
             record = self._readable(row.position, row.line)
-            if isinstance(record.event, records.Acted):
-                yield row.position, row.hash, record.time, record.event
+            if isinstance(done := record.event, records.Acted):
+                parts = {"account": done.account, "who": done.who, "what": done.what, "body": done.body}
+                yield Act(position=row.position, hash=row.hash, time=done.happened or record.time, **parts)
 
     def sources(self) -> Iterator[tuple[str, str]]:
         """Each account with a source of it, in the order of the records."""

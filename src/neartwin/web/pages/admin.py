@@ -20,11 +20,13 @@ from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, page
 from neartwin.web.routes import datasets as routes
 from neartwin.web.routes.datasets import Named
+from neartwin.web.routes.ledger import Before
 from neartwin.web.schemas import Raise, Target
 from neartwin.web.service import Running
 
 router = APIRouter()
 _DRAWN = 1_000  # releases
+_ACTS = 50  # on one page
 
 
 @router.get("/data/{name}/office")
@@ -89,9 +91,9 @@ def revoke(identity: str, caller: Curator, running: Running) -> Response:
 
 
 @router.get("/ledger")
-def ledger(request: Request, caller: Overseer, running: Running) -> Response:
-    """The head of the ledger, and the curators' acts."""
-    return _ledger(request, caller, running)
+def ledger(request: Request, caller: Overseer, running: Running, before: Before = None) -> Response:
+    """The head of the ledger, and the curators' acts, the newest of those below a position."""
+    return _ledger(request, caller, running, before=before)
 
 
 @router.post("/ledger")
@@ -99,16 +101,17 @@ def verify(request: Request, caller: Overseer, running: Running, sent: Form) -> 
     """Verify all records. A head that was kept elsewhere finds a rollback."""
     known_head = first(sent, "head")
     verdict = running.directory.verify(Head.parse(known_head) if known_head else None)
-    return _ledger(request, caller, running, known_head, verdict)
+    return _ledger(request, caller, running, known_head=known_head, verdict=verdict)
 
 
 def _ledger(
-    request: Request, caller: Caller, running: Running, known_head: str = "", verdict: books.Verdict | None = None
+    request: Request, caller: Caller, running: Running, *, before: int | None = None, **checked: Any
 ) -> Response:
-    values: dict[str, Any] = {"known_head": known_head, "verdict": verdict, "head": str(running.directory.books.head())}
-    newest = running.directory.books.acts()[:-51:-1]  # of curators
-    acts = [(act, _act_words(act.what, json.loads(act.body))) for act in newest]
-    return page(request, "ledger.html", caller=caller, title="Ledger", acts=acts, **values)
+    book = running.directory.books
+    newest = book.acts(before=before, most=_ACTS + 1)[::-1]
+    acts = [(act, _act_words(act.what, json.loads(act.body))) for act in newest[:_ACTS]]
+    shown: dict[str, Any] = {"known_head": "", "verdict": None, "acts": acts, "older": len(newest) > _ACTS}
+    return page(request, "ledger.html", caller=caller, title="Ledger", head=str(book.head()), **shown | checked)
 
 
 _ACT_WORDS = {
@@ -120,6 +123,9 @@ _ACT_WORDS = {
     "decline": "declined the request of {holder} for {dataset}: {reason}",
     "allot": "allotted {target} of {dataset} to {holder}",
     "cap": "raised the budget of {dataset} to {target}: {reason}",
+    "refresh": "declared that the data of {dataset} changed",
+    "sign in": "signed in until {ends:.16}",
+    "key": "made the key that signs certificates",
 }
 
 

@@ -7,11 +7,10 @@ from starlette.responses import Response
 
 from neartwin.releases.documents import releases_in
 from neartwin.report.certificate import facts as certificate_facts
-from neartwin.report.page import MOST_ROWS
-from neartwin.report.page import charts as release_charts
+from neartwin.report.page import MOST_ROWS, facts
 from neartwin.web.auth import Anyone
 from neartwin.web.builder.options import json_object
-from neartwin.web.pages.layout import AfterJson, page, percent_up
+from neartwin.web.pages.layout import AfterJson, page
 from neartwin.web.routes.datasets import Named
 from neartwin.web.routes.ledger import Part, Position, readable, shown
 from neartwin.web.service import Running
@@ -32,7 +31,6 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
     _, stored = readable(running.directory, name, position, caller)
     answer = shown(stored.document, part, json_object(after or "{}", "after"))
-    header, *body = answer.lines()
     return page(
         request,
         "release_page.html",
@@ -40,17 +38,12 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
         title=f"Answer {stored.reserved} of {name}",
         name=name,
         position=stored.reserved,
-        release=answer,
         after=after,
         part=part,
         of_part=f"?part={part}" if part > 1 else "",
         parts=len(releases_in(stored.document)),
-        header=header,
-        body=body[:MOST_ROWS],
-        groups=len(body),
-        charts=release_charts(answer),
-        guess=percent_up(answer.guarantee.best_guess),
         price={pool: str(amount) for pool, amount in stored.price.items() if amount},
+        **facts(answer) | {"body": answer.lines()[1 : MOST_ROWS + 1]},  # in their order, which may have been asked for
     )
 
 
@@ -73,5 +66,5 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     account, _ = readable(running.directory, name, position, caller)
     issued = running.directory.certificate(account, position, part)
     title = f"Certificate of answer {issued.body['ledger']['reserved']}"
-    facts: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}
-    return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **facts)
+    shown: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}
+    return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **shown)

@@ -7,10 +7,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from neartwin.errors import AccessError
-from neartwin.web.auth import COOKIE, Anyone, Caller, Form, address_of
+from neartwin.web.auth import COOKIE, Anyone, Caller, Form
+from neartwin.web.connections import address_of
 from neartwin.web.oidc import Provider
 from neartwin.web.pages.layout import first, host, page
-from neartwin.web.service import Running
+from neartwin.web.service import Running, Service
+from neartwin.web.tokens import Token
 
 router = APIRouter()
 _BEGUN = "neartwin_begun"
@@ -39,15 +41,11 @@ def sign_in(request: Request, running: Running, sent: Form) -> Response:
     if request.headers.get("sec-fetch-site", own) not in {"same-origin", "none"}:
         raise AccessError(403, "sec-fetch-site", "", "must be this service's own page", remedy="sign in here")
     try:
-        token = running.authenticator.by_token(first(sent, "token"), address_of(request))
+        token = running.authenticator.by_token(first(sent, "token"), address_of(request.client))
     except AccessError as refusal:
         gone = "This token opens nothing: it is mistyped, expired or was revoked. The curator can make a new one."
         return _form(request, running, status=refusal.status, fault=gone if refusal.status == 401 else str(refusal))
-    cookie, _ = running.authenticator.sign_in(token)
-    request.state.caller = Caller.of(token)
-    answer = RedirectResponse("/data", 303)
-    _set_session(answer, cookie, https=running.settings.https)
-    return answer
+    return _with_session(RedirectResponse("/data", 303), request, running, token)
 
 
 @router.get("/signin/begin")
@@ -67,12 +65,9 @@ async def back(request: Request, running: Running) -> Response:
     provider, here = _provider(request, running)
     named = await provider.person(request.query_params, request.cookies.get(_BEGUN, ""), here)
     token = await run_in_threadpool(running.directory.store.admit, named)
-    cookie, _ = await run_in_threadpool(running.authenticator.sign_in, token)
-    request.state.caller = Caller.of(token)
     answer = page(request, "signed_in.html", title="Signed in")
     answer.headers["Refresh"] = "0; url=/data"  # a redirection from another site would not carry the strict cookie
-    _set_session(answer, cookie, https=running.settings.https)
-    return answer
+    return await run_in_threadpool(_with_session, answer, request, running, token)
 
 
 def _form(request: Request, running: Running, *, status: int = 200, note: str = "", fault: str = "") -> Response:
@@ -80,9 +75,12 @@ def _form(request: Request, running: Running, *, status: int = 200, note: str = 
     return page(request, "signin.html", status=status, caller=None, title="Sign in", **more)
 
 
-def _set_session(response: Response, cookie: str, *, https: bool) -> None:
-    """Set a session's cookie, which scripts cannot read and other sites cannot send."""
-    response.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=https, path="/")
+def _with_session(answer: Response, request: Request, running: Service, token: Token) -> Response:
+    """An answer with the cookie of a new session, which scripts cannot read and other sites cannot send."""
+    cookie = running.authenticator.sign_in(token)
+    request.state.caller = Caller.of(token)
+    answer.set_cookie(COOKIE, cookie, httponly=True, samesite="strict", secure=running.settings.https, path="/")
+    return answer
 
 
 def _provider(request: Request, running: Running) -> tuple[Provider, str]:

@@ -86,9 +86,9 @@ def verify(wish: schemas.Head, _: Overseer, running: Running) -> books.Verdict:
 
 
 @router.get("/ledger/acts", response_model=list[schemas.Act])
-def acts(_: Overseer, running: Running) -> tuple[books.Act, ...]:
-    """The curators' acts, oldest first."""
-    return running.directory.books.acts()
+def acts(_: Overseer, running: Running, before: Before = None, limit: Most = 1_000) -> tuple[books.Act, ...]:
+    """The newest acts of curators and sign-ins below `before`, oldest first."""
+    return running.directory.books.acts(before=before, most=limit)
 
 
 def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> tuple[books.Account, books.Stored]:

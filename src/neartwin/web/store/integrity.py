@@ -54,15 +54,15 @@ def _recorded_state(page: Reading) -> tuple[Standing, set[str], set[tuple[str, .
     standing: Standing = {}
     revoked: set[str] = set()
     signed_in: set[tuple[str, ...]] = set()
-    for position, _, _, act in page.acts():
+    for act in page.acts():
         body: dict[str, Any] = json.loads(act.body)
         if "key" in body:
-            standing["key", "signing"] = (position, body["key"])
+            standing["key", "signing"] = (act.position, body["key"])
         elif "ends" in body:
             signed_in.add((body["digest"], body["token"], body["ends"]))
         elif "digest" in body:
             place = ("data set", body["dataset"]) if "dataset" in body else ("token", body["id"])
-            standing[place] = (position, body["digest"])
+            standing[place] = (act.position, body["digest"])
         if body.get("revoked") or act.what == "revoke":
             revoked.add(body["id"])
     return standing, revoked, signed_in

@@ -26,10 +26,10 @@ def requests_in(page: Reading, dataset: str, position: int = 0) -> list[dict[str
     """
     found: list[dict[str, Any]] = []
     waiting: dict[str, dict[str, Any]] = {}  # by holder
-    for at, _, time, act in page.acts(dataset):
+    for act in page.acts(dataset):
         body = json.loads(act.body)
         if act.what == "request":
-            waiting[body["holder"]] = body | {"position": at, "time": time, "who": act.who, "answer": ""}
+            waiting[body["holder"]] = body | {"position": act.position, "time": act.time, "who": act.who, "answer": ""}
             found.insert(0, waiting[body["holder"]])
         elif act.what in _ANSWERS and (one := waiting.pop(body["holder"], None)):
             one["answer"] = _ANSWERS[act.what].format(who=act.who, **body)

@@ -57,11 +57,18 @@ class Store:
         """Close all connections."""
         self._database.close()
 
+    def _rows(self, statement: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        with self._database.connection(writes=False) as connection:
+            return connection.execute(statement).all()
+
+    def _run(self, statement: sa.Executable, *, durable: bool = True) -> None:
+        with self._database.connection(writes=True, durable=durable) as connection:
+            connection.execute(statement)
+
     def datasets(self) -> tuple[Dataset, ...]:
         """All data sets, by name."""
-        with self._database.connection(writes=False) as connection:
-            rows = connection.execute(sa.select(schema.dataset.c.body).order_by(schema.dataset.c.name)).scalars()
-            return tuple(map(_registered, rows))
+        rows = self._rows(sa.select(schema.dataset.c.body).order_by(schema.dataset.c.name))
+        return tuple(_registered(row.body) for row in rows)
 
     def dataset(self, name: str) -> Dataset | None:
         """A data set by name, or None."""
@@ -109,9 +116,9 @@ class Store:
 
     def tokens(self) -> tuple[Token, ...]:
         """All tokens, oldest first."""
-        with self._database.connection(writes=False) as connection:
-            rows = connection.execute(sa.select(schema.token).order_by(schema.token.c.created, schema.token.c.id)).all()
-        return tuple(_token(row) for row in rows)
+        return tuple(
+            map(_token, self._rows(sa.select(schema.token).order_by(schema.token.c.created, schema.token.c.id)))
+        )
 
     def token(self, identity: str) -> tuple[Token, str] | None:
         """A token with its hash, or None."""
@@ -196,15 +203,13 @@ class Store:
 
     def end_session(self, digest: str) -> None:
         """Forget a session."""
-        with self._database.connection(writes=True) as connection:
-            connection.execute(sa.delete(schema.session).where(schema.session.c.digest == digest))
+        self._run(sa.delete(schema.session).where(schema.session.c.digest == digest))
 
     def session(self, digest: str) -> str | None:
         """The token behind a session that has not ended."""
         table, now = schema.session, datetime.now(UTC).isoformat(timespec="seconds")
-        with self._database.connection(writes=False) as connection:
-            statement = sa.select(table.c.token).where(table.c.digest == digest, table.c.ends > now)
-            return connection.execute(statement).scalar_one_or_none()
+        rows = self._rows(sa.select(table.c.token).where(table.c.digest == digest, table.c.ends > now))
+        return rows[0].token if rows else None
 
     def signing_key(self, own: Callable[[], str]) -> str:
         """The private key that all hosts sign with, as PEM text.
@@ -226,14 +231,13 @@ class Store:
 
     def put_job(self, identity: str, owner: str) -> None:
         """Let every process of the service know of a job under way. It costs no wait for the disk: the ledger keeps answers."""
-        with self._database.connection(writes=True, durable=False) as connection:
-            connection.execute(sa.insert(schema.job).values(id=identity, owner=owner, outcome="", seen=time.time()))
+        values = {"id": identity, "owner": owner, "outcome": "", "seen": time.time()}
+        self._run(sa.insert(schema.job).values(values), durable=False)
 
     def end_job(self, identity: str, outcome: str) -> None:
         """Let every process of the service know the outcome of a job, as JSON."""
-        with self._database.connection(writes=True, durable=False) as connection:
-            here = sa.update(schema.job).where(schema.job.c.id == identity)
-            connection.execute(here.values(outcome=outcome, seen=time.time()))
+        here = sa.update(schema.job).where(schema.job.c.id == identity)
+        self._run(here.values(outcome=outcome, seen=time.time()), durable=False)
 
     def touch_jobs(self, identities: Sequence[str]) -> None:
         """Say that jobs under way are alive, and forget those of long ago."""
@@ -244,15 +248,15 @@ class Store:
 
     def job(self, identity: str) -> tuple[str, str, float] | None:
         """A job's owner, its outcome, and how many seconds ago its process was alive; or None."""
-        with self._database.connection(writes=False) as connection:
-            row = connection.execute(sa.select(schema.job).where(schema.job.c.id == identity)).one_or_none()
-        return None if row is None else (row.owner, row.outcome, time.time() - row.seen)
+        rows = self._rows(sa.select(schema.job).where(schema.job.c.id == identity))
+        return (rows[0].owner, rows[0].outcome, time.time() - rows[0].seen) if rows else None
 
-    def delay_rates(self, delays: Mapping[str, float]) -> dict[str, Any]:
+    def delay_rates(self, delays: Mapping[str, float], *, most: int) -> dict[str, Any]:
         """Put off the times at which buckets of requests are full.
 
         Args:
             delays: The seconds to add, by caller.
+            most: The most buckets to keep. Those that are full last are kept.
 
         Returns:
             The seconds until each bucket is full, of all that are not.
@@ -267,6 +271,8 @@ class Store:
                 connection.execute(sa.delete(table).where(table.c.full_at <= clock))
                 rows = [{"caller": who, "seconds": seconds} for who, seconds in delays.items()]
                 connection.execute(sa.text(_DELAY.format(now=now)), rows)
+                last = sa.select(table.c.caller).order_by(table.c.full_at.desc(), table.c.caller)
+                connection.execute(sa.delete(table).where(table.c.caller.in_(last.offset(most))))
             left = sa.select(table.c.caller, table.c.full_at - clock).where(table.c.full_at > clock)
             return {who: float(seconds) for who, seconds in connection.execute(left)}
 
@@ -282,10 +288,9 @@ class Store:
 
     def was_served(self, analyst: str, account: str, position: int) -> bool:
         """Whether an analyst was served the release of a reservation."""
-        with self._database.connection(writes=False) as connection:
-            table = schema.served.c
-            here = sa.and_(table.analyst == analyst, table.account == account, table.position == position)
-            return connection.execute(sa.select(table.position).where(here)).scalar_one_or_none() is not None
+        table = schema.served.c
+        here = sa.and_(table.analyst == analyst, table.account == account, table.position == position)
+        return bool(self._rows(sa.select(table.position).where(here)))
 
     def requests(self, dataset: str, position: int = 0) -> list[dict[str, Any]]:
         """The requests for budget of a data set, newest first, each with its answer in words, or "" while it waits.
@@ -322,19 +327,16 @@ class Store:
         """The saved questions of a data set, oldest first."""
         table = schema.saved
         rows = sa.select(table).where(table.c.dataset == dataset).order_by(table.c.created, table.c.id)
-        with self._database.connection(writes=False) as connection:
-            return [dict(row) for row in connection.execute(rows).mappings()]
+        return [dict(row._mapping) for row in self._rows(rows)]  # noqa: SLF001 - its public name
 
     def save(self, question: dict[str, str]) -> None:
         """Save a question, given as its columns without identity and time."""
         now = datetime.now(UTC).isoformat(timespec="microseconds")
-        with self._database.connection(writes=True) as connection:
-            connection.execute(sa.insert(schema.saved).values(id=secrets.token_urlsafe(9), created=now, **question))
+        self._run(sa.insert(schema.saved).values(id=secrets.token_urlsafe(9), created=now, **question))
 
     def forget(self, identity: str) -> None:
         """Remove a saved question."""
-        with self._database.connection(writes=True) as connection:
-            connection.execute(sa.delete(schema.saved).where(schema.saved.c.id == identity))
+        self._run(sa.delete(schema.saved).where(schema.saved.c.id == identity))
 
 
 @lru_cache(maxsize=1_000)
