@@ -449,7 +449,8 @@ class QueryPlan(Plan):
         how = [] if self.bounding.norm is not None else ["more rows of a unit weigh less, all alike"]
         if self.stage.groups_per_unit is not None and how:
             how.append("a unit in more groups keeps those with most of its rows; a salted hash breaks ties")
-        return nodes(str(self.bounding), *how)
+        named = (f"{one['what']} = {one['value']}" for one in self.bounds() if ": " not in one["what"])
+        return nodes(f"{', '.join(named)}: {self.bounding}", *how)
 
     def _notes(self) -> tuple[str, ...]:
         table = self.stage.table
