@@ -15,7 +15,7 @@ Three ways to limit a unit's rows: `chosen`, where nothing is said and the plan 
 What is judged, and what was asked for:
 
 - *coverage* of the raw truth by bars, at least 95 %, by kind and table, by a one-sided test at 1 % clustered by release; beside
-  it that of their lower ends, which limits do not move for counts;
+  it that of their lower ends, which limits do not move for counts, and the share of open bars, which always hold;
 - *width*: the median bar over the 95 % quantile of the error, at most 3;
 - *regret*: root mean square error over that of `best`: median at most 1.9 at 1,000 units, 1.5 at 4,000, 1.3 from 20,000; within
   twice or within 5 % of a typical group in 95 % of cases; never above 10 times and 20 %;
@@ -337,6 +337,12 @@ class Measured:
         return float(np.mean([np.mean(one) for one in self.held])) if self.held else math.nan
 
     @property
+    def open(self) -> float:
+        """The share of bars with an open end, which hold whatever is true."""
+        flat = [width for one in self.widths for width in one]
+        return float(np.mean(np.isinf(flat))) if flat else 0.0
+
+    @property
     def covers(self) -> bool:
         """Whether the coverage may be 95 %, by a one-sided test at 1 % over releases."""
         shares = [np.mean(one) for one in self.held]
@@ -544,16 +550,16 @@ def _of_way(way: str, results: Results, frames: dict[str, tuple[int, int, int]])
         able = [one.typical for key, one, best in against(mine) if key[2] == "1" and best.typical <= 0.05]
         return f"{sum(one <= 0.1 for one in able)} of {len(able)}"
 
-    columns = "bars that hold | lower ends | pass | bar over error | regret | useful |"
-    yield from (f"### Limits {way}", "", f"| epsilon | {columns}", "|---|---|---|---|---|---|---|")
+    columns = "bars that hold | lower ends | open | pass | bar over error | regret | useful |"
+    yield from (f"### Limits {way}", "", f"| epsilon | {columns}", "|---|---|---|---|---|---|---|---|")
     for epsilon in sorted({key[2] for key in results}, key=float):
         if mine := of(2, epsilon):
             yield _line_of(epsilon, way, mine, regret(mine), useful(mine))
-    yield from ("", f"| question | {columns}", "|---|---|---|---|---|---|---|")
+    yield from ("", f"| question | {columns}", "|---|---|---|---|---|---|---|---|")
     for kind in QUESTIONS:
         if mine := of(1, kind):
             yield _line_of(kind, way, mine, regret(mine), useful(mine))
-    yield from ("", f"| table: units, rows a unit (mean, most) | {columns}", "|---|---|---|---|---|---|---|")
+    yield from ("", f"| table: units, rows a unit (mean, most) | {columns}", "|---|---|---|---|---|---|---|---|")
     for name, (units, rows, most) in frames.items():
         if mine := of(0, name):
             size = f"{name}: {units:,}, {rows / units:.1f}, {most:,}"
@@ -565,7 +571,8 @@ def _line_of(name: str, way: str, mine, regret: str, useful: str) -> str:
     held, passed = np.mean([ways[way].coverage for _, ways in mine]), sum(ways[way].covers for _, ways in mine)
     width = _cell(float(np.nanmedian([ways[way].width for _, ways in mine])))
     reached = np.mean([np.mean(list(map(np.mean, ways[way].reached))) for _, ways in mine])
-    return f"| {name} | {held:.1%} | {reached:.1%} | {passed} of {len(mine)} | {width} | {regret} | {useful} |"
+    unknown = np.mean([ways[way].open for _, ways in mine])
+    return f"| {name} | {held:.1%} | {reached:.1%} | {unknown:.1%} | {passed} of {len(mine)} | {width} | {regret} | {useful} |"
 
 
 def main() -> None:

@@ -140,6 +140,20 @@ def test_bars_are_longer_where_few_units_are_known_to_lose_nothing():
             assert least or rows > 1 or held < 0.7 * draws  # a near miss: many units, of which few can lose a row
 
 
+def test_normal_noise_says_more_of_what_few_units_lose(monkeypatch):
+    _, _, groups = visits(50)
+    loss = plan(groups.agg(n=nt.count()), spend=nt.zcdp("1/20"), limits=nt.limits(norm=40)).loss
+    exact, draws, shares = np.array([1_900, 30, 20, 15, 12, 10, 6] + [0] * 7), 1000, []
+    noisy = loss.mechanism.noisy(np.tile(exact, (draws, 1)), source=noise.ScriptedSource(b"heavy"))
+    for part in (bounding_loss._HALF, bounding_loss._EIGHTH):  # a near miss: as under Laplace noise
+        monkeypatch.setattr(bounding_loss, "_HALF", part)
+        found = [loss.stated(one) for one in noisy]
+        assert all(one["each"] >= 40 * part for one in found if one["cut_at_most"] > 0.051)
+        shares.append(np.mean([one["rows"][1] >= exact @ loss.taken for one in found]))
+    assert shares[0] > 0.95
+    assert shares[1] < 0.8
+
+
 @pytest.mark.parametrize("spend", [nt.pure("1/2"), nt.gdp("1/8")], ids=["pure", "gdp"])
 def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend):
     """Of 300 people a tenth have most rows, and noise hides how many these are."""
@@ -354,7 +368,7 @@ def test_a_release_says_how_many_units_were_clipped_and_how_surely(tmp_path):
             assert "Clipping paid to [0, " in release.headline
             assert " changes values of about " in release.headline
             assert ". Changes of up to " in release.headline
-            assert " units have larger ones. (95% sure each)" in release.headline
+            assert " units with larger ones. (95% sure each)" in release.headline
             assert nt.Release.from_json(release.to_json()) == release
         again = account.release(account.plan(questions[0], spend=nt.pure(100), limits=nt.limits(rows=4)))
         assert "the lower ends of n and y hold for all rows, as drawn, if no value is below 0" in str(again)

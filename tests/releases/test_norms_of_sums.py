@@ -179,7 +179,7 @@ def test_bars_hold_and_are_no_wider_than_normal_ones(asked):
 def test_norm_is_explained_and_needs_normal_noise():
     for asked in ("prefixes", "margins"):
         made = made_of(CROWD, asked, spend=nt.approx(1, "1e-6"))
-        assert "norm = 3 rows" in str(made.explain())
+        assert "norm = 3: " in str(made.explain())
         with pytest.raises(PrivacyError, match="normal"):
             made_of(CROWD, asked, spend=nt.pure(1))
         assert made.digest != made_of(CROWD, asked, spend=nt.approx(1, "1e-6"), limits=nt.limits(norm=4)).digest

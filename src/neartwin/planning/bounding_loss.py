@@ -8,7 +8,7 @@ sensitivity 1, or moves one unit between two cells for replaced ones. With noisy
 each t a bar of the weighted noises. The number of lost rows of one unit has no end, so no noisy count bounds those of all
 units. The statement is about units that lose at most M rows each, and says how many may lose more. M is the end of the
 first cell beyond which noise alone explains the counts. A larger M makes longer bars, so it takes more evidence. Where more
-than a twentieth of the units may be cut, noise hides too much, and M is at least an eighth of the limit. M may be
+than a twentieth of the units may be cut, noise hides too much, and M is at least a part of the limit. M may be
 chosen by the noisy counts. The choice makes no upper bar of lost rows less sure (L7). Failures of the other bars add up over
 its choices. All bars of a statement together fail with probability at most 1 - CONFIDENCE.
 
@@ -58,8 +58,8 @@ _CUT, _WHOLE, _LEAST, _MOST, _MORE = 0.01, 0.005, 0.0125, LOSS_FAILURE, 0.0125
 _CLIPPED = Fraction(1, 3)  # of the spend, where values can be clipped
 _GROUPS = Fraction(1, 4)  # of the spend, where units are counted beside rows
 _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the limit
-_UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least an eighth of the limit
-_EIGHTH = 0.125
+_UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least such a part of the limit:
+_EIGHTH, _HALF = 0.125, 0.5  # under Laplace noise, and under normal noise, which hides half as much
 _FAR = 1 / 3  # a share of units beyond M, from which on nothing is known of the loss
 _NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
@@ -201,16 +201,8 @@ class LossStage:
             exact = engine.aggregate(self.stage, salt=source.bits(SALT_BITS)).values["units"]
             found = self.stated(self.mechanism.noisy(exact, source=source))
         else:
-            found = {
-                "confidence": CONFIDENCE,
-                "cut": 0.0,
-                "cut_at_most": 0.0,
-                "beyond": 0,
-                "rows": [0, 0],
-                "units": 0,
-                "each": 0,
-                "says": "The limits take nothing, as a unit has one row.",
-            }
+            found = dict.fromkeys(("cut", "cut_at_most", "beyond", "units", "each"), 0) | {"rows": [0, 0]}
+            found |= {"confidence": CONFIDENCE, "says": "The limits take nothing, as a unit has one row."}
         if self.groups is not None:
             groups = self.groups.measured(engine, source)
             found |= {"says": f"{found['says']} In counts of units: {groups['says']}", "counts of units": groups}
@@ -240,7 +232,8 @@ class LossStage:
         # the next M, beside the limit to which the answer's noise is scaled
         reach = np.minimum(bars.ends[1:-1] / self.limit, 1.0)
         dear = (1 + reach) / 2 if self.what else reach**_STEEP
-        least = self.limit * _EIGHTH * (share > _UNSURE and not self.what)
+        part = _HALF if self.mechanism.law.laplace_scale is None else _EIGHTH
+        least = self.limit * part * (share > _UNSURE and not self.what)
         ends = (beyond[:-1] <= dear * bars.beyond[:-1]) & (bars.ends[:-2] >= least)
         place = int(np.argmax(np.append(ends, True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up
@@ -266,7 +259,7 @@ class LossStage:
         """The statement in words."""
         units = f"units ({self.stage.table.unit_name})"
         what = "row" if self.stage.sizes and self.stage.sizes.power else "group"
-        most, beyond = found["each"], f"at most {found['beyond']:,} units"
+        most, beyond = found["each"], f"bars leave out at most {found['beyond']:,} units"
         head, unknown = "The limits cut", f"how many {what}s these lose"
         if self.what:
             head, unknown = f"Clipping {self.what} changes values of", "by how much"
@@ -277,14 +270,15 @@ class LossStage:
         share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
         some = f"about {share:.1%} of {units}, {end}" if share >= _NONE else f"{end} of {units}, perhaps none"
         cut = f"{head} {some}"
-        if not most or ("rows" in found and found["rows"][1] is None):
-            return f"{cut}; {unknown} is not known."
+        is_open = "rows" in found and found["rows"][1] is None
+        if is_open or not most:
+            return f"{cut}; {unknown} is not known{'' if is_open else ', and bars leave it out'}."
         if self.what:
             much, up_to = map(self._amount, (found["amount"], most))
-            return f"{cut}. Changes of up to {up_to} add up to at most {much}; {beyond} have larger ones."
+            return f"{cut}. Changes of up to {up_to} add up to at most {much}; {beyond} with larger ones."
         low, high = found["rows"]
         rows = f"between {low:,} and {high:,}" if low else f"at most {high:,}"
-        return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all; {beyond} have more."
+        return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all; {beyond} with more."
 
     def _amount(self, largest_values: float) -> str:
         amounts = ((largest_values * size, name) for name, size in self.sizes.items())

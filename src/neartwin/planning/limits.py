@@ -46,7 +46,7 @@ def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: 
         at_most: The public end of the search.
         share: The share of the whole spend, for choosing all limits together. Default: at most 1/5, of
             a norm 1/6, and less where the noise needs no finer choice.
-        groups: About how many groups you expect in the release, if they are unknown. Default 32. A wrong guess makes
+        groups: About how many groups you expect in the release, if they are unknown. Default 16. A wrong guess makes
             the limit less good, never less private.
 
     Returns:
@@ -168,11 +168,10 @@ class Limits:
         >>> Limits.from_dict({"max-groups": "3", "norm": None, "rows": {"at_most": 9}}).max_groups
         3
         """
-        known = {one.name for one in fields(cls)}
         values: dict[str, Any] = {}
         for word, value in form.items():
             name = word.strip().replace("-", "_")
-            if name not in known:
+            if name not in known_names():
                 near = argument(name, known_names())[0] or "rows"
                 raise ParameterError(
                     "limits", word, f"must name {', '.join(known_names())}", remedy=f"write {near}={value}"

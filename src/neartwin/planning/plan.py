@@ -446,27 +446,11 @@ class QueryPlan(Plan):
         """The measures with their noise, and the statistics computed from them."""
 
     def _explain_bounds(self) -> tuple[Explained, ...]:
-        bounding = self.bounding
-        of_values = f"values = {bounding.values}: each distinct value counts through one unit that has it"
-        values = [] if bounding.values is None else [of_values]
-        if bounding.norm is not None:
-            line = (
-                f"norm = {float(bounding.norm):g} rows: all rows of a unit weigh the same, so that its numbers of rows by "
-                "group are together no longer than that; no row is dropped"
-            )
-            units = f"max_groups = {bounding.units_groups}: a unit in more counts less in each, in no more than their length"
-            return nodes(line, *([] if bounding.units_groups is None else [units]), *values)
-        groups = "a unit in more groups keeps those with most of its rows; a salted hash breaks ties"
-        if self.stage.groups_per_unit is None:
-            groups = "no unit can be in more"
-        lines = [
-            f"max_rows_per_group = {bounding.max_rows_per_group}: more rows of a unit in a group weigh less, all alike",
-            f"max_groups = {bounding.max_groups}: {groups}",
-        ]
-        if bounding.rows is not None:
-            total = "a unit that counts for more over its groups is weighted down to it in all of them"
-            lines.append(f"rows = {bounding.rows}: {total}")
-        return nodes(*lines, *values)
+        how = [] if self.bounding.norm is not None else ["more rows of a unit weigh less, all alike"]
+        if self.stage.groups_per_unit is not None and how:
+            how.append("a unit in more groups keeps those with most of its rows; a salted hash breaks ties")
+        named = (f"{one['what']} = {one['value']}" for one in self.bounds() if ": " not in one["what"])
+        return nodes(f"{', '.join(named)}: {self.bounding}", *how)
 
     def _notes(self) -> tuple[str, ...]:
         table = self.stage.table

@@ -32,7 +32,7 @@ _Operation = Callable[[FloatArray, FloatArray], FloatArray]
 class _Linear:
     """c + w X + v T of one column: its middles, (corners, groups), w and v.
 
-    The corners of (L10): limits took nothing, all of it from the group, all from others.
+    The corners of (L10) and (L11): limits took nothing, all of it from the group, all from others, or all from both.
     """
 
     column: str
@@ -60,7 +60,8 @@ class Estimate:
         events: Conditions of the bars: a column, and the combination of its noise.
         is_whole: Whether a column's values are whole numbers.
         half: The half-width of a column's noise around its values, where no other group has it.
-        lost: The most that limits took from a column in all groups together, where it has a half-width.
+        lost: The most that limits took from a group of a column beyond what is in the half-width, with its sign.
+        together: Whether that is the most of all groups together.
         linear: The form, where it is linear in one column.
         what: The statistic in words.
     """
@@ -72,6 +73,7 @@ class Estimate:
     is_whole: bool = False
     half: float | None = None
     lost: float = 0.0
+    together: bool = True
     linear: _Linear | None = None
     what: str = ""
 
@@ -237,7 +239,9 @@ class _Evaluation:
         found = Estimate(values, -everywhere, everywhere, frozenset({(node.name, "total")}))
         if one.linear is None:
             return found
-        return self.linear(found, _Linear(node.name, values + one.lost * _ALL, 0.0, 1.0))
+        groups = len(values)
+        all_of_them = (0, 1, 1, 1) if one.together else (0, 1, groups - 1, groups)
+        return self.linear(found, _Linear(node.name, values + one.lost * np.array(all_of_them)[:, None], 0.0, 1.0))
 
     def place(self, kind: exp.Expr, by: exp.Expr) -> Estimate:
         """The place of each group by noisy values, undefined ones last. Its bar is sure: the first and the last place."""
@@ -280,7 +284,7 @@ class _Evaluation:
         return _mapped(found, lambda x: np.clip(np.nan_to_num(x), 0, 1))  # some rows of all rows
 
 
-_OWN, _ALL = (np.array([[0.0], [1.0], [end]]) for end in (0.0, 1.0))  # parts of what limits took, in corners
+_OWN = np.array([[0.0], [1.0], [0.0], [1.0]])  # the group's part of what limits took, in corners
 PLACES = (exp.Rank, exp.DenseRank, exp.RowNumber)
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
 _MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
@@ -315,7 +319,7 @@ def extremes(a: Estimate, b: Estimate, operation: _Operation) -> tuple[FloatArra
     Returns:
         The ends of the bars, (groups,).
     """
-    with np.errstate(invalid="ignore"):  # of two open ends
+    with np.errstate(invalid="ignore", divide="ignore"):  # of two open ends, and of what may be 0
         corners = np.array([operation(x, y) for x in (a.low, a.high) for y in (b.low, b.high)])
     undefined = np.isnan(corners).any(axis=0) | ((operation is np.divide) & (b.low <= 0) & (b.high >= 0))
     return np.where(undefined, -np.inf, corners.min(axis=0)), np.where(undefined, np.inf, corners.max(axis=0))

@@ -3,13 +3,14 @@
 Let X_i be independent noises, normal, Laplace, or sums of such, with P(|X_i| <= h_i) >= 95 %. Let h be the root of the sum of
 (w_i h_i)^2. The sum of w_i X_i is within h with at least 95 %. Normal noise makes that exact; sums of Laplace noise have lighter
 tails, and are within h more often. Noise in whole numbers gets one step more. So the difference of two counts has h as its bar. A
-ratio m of a over b has the bar of all m for which a - m b is within that of its noise (Fieller 1954). Rows that limits took
-from counts are at most L in all groups together, so no bar needs them twice: (L10) of docs/proofs/lost-rows.md.
+ratio m of a over b has the bar of all m for which a - m b is within that of its noise (Fieller 1954). Limits and clipping took
+at most so much of all groups together, so no bar needs it twice: (L10) and (L11) of docs/proofs/lost-rows.md.
 
 Other bars, and noise that groups share, allow no more than the union bound: the box of both bars, at twice the failure.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 from neartwin.queries.arithmetic import Estimate, extremes, fieller
-from neartwin.releases.postprocess import at_places, closed, column_of, limit, order_by
+from neartwin.releases.postprocess import closed, column_of, limit, order_by
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.types import Key
 
@@ -42,7 +43,7 @@ def compared(release: AnyTable, keys: tuple[object, object], word: str) -> AnyTa
     places = [_place(release, key) for key in keys]
     name, columns, notes = f" {word} ".join(_name(release.keys[place]) for place in places), [], list(release.notes)
     for one in release.statistics:
-        a, b = (column_of(release, at_places(one, (place,))) for place in places)
+        a, b = _groups(release, one, places)
         (first, second), ((low,), (high,)) = (one.values[place] for place in places), _bar(a, b, word)
         value = first - second if word == "less" else first / (second or math.inf)
         known = a.half is not None and b.half is not None
@@ -77,12 +78,18 @@ def top(release: AnyTable, groups: int, by: str) -> AnyTable:
     ordered = order_by(release, (by, True))
     words = []
     for place in range(min(groups, len(ordered) - 1, _MOST_PAIRS)):
-        first, second = (column_of(ordered, at_places(ordered[by], (one,))) for one in (place, place + 1))
+        first, second = _groups(ordered, ordered[by], (place, place + 1))
         (low,), _ = _bar(first, second, "less")
         ahead, behind = map(_name, ordered.keys[place : place + 2])
         words.append(f"{ahead} {'is above' if low > 0 else 'may be equal to or below'} {behind}")
     note = f"Order by {by}, pair by pair at the confidence of its difference: {'; '.join(words)}."
     return limit(replace(ordered, notes=(*ordered.notes, note)), groups)
+
+
+def _groups(release: StatisticsTable, one: Statistic, places: Sequence[int]) -> list[Estimate]:
+    """A statistic of some groups, each apart."""
+    column = column_of(release, one)
+    return [replace(column, values=column.values[[at]], low=column.low[[at]], high=column.high[[at]]) for at in places]
 
 
 def _bar(a: Estimate, b: Estimate, word: str) -> tuple[FloatArray, FloatArray]:

@@ -71,12 +71,16 @@ def monotone(release: AnyTable, *names: str, increasing: bool = True) -> AnyTabl
     """
     _named(release, names, "monotone")
     statistics = tuple(
-        replace(s, values=tuple(_isotonic(s, increasing=increasing).tolist())) if s.name in names else s
-        for s in release.statistics
+        _moved(release, s, _isotonic(s, increasing=increasing)) if s.name in names else s for s in release.statistics
     )
     way = "increasing" if increasing else "decreasing"
     note = f"{_listed(names)}: made {way} along the groups by least squares; bars are those of the values as drawn, and hold."
     return replace(release, statistics=statistics, notes=(*release.notes, note))
+
+
+def _moved(release: StatisticsTable, statistic: Statistic, values: FloatArray) -> Statistic:
+    """A statistic with other values, whose bars are no longer as drawn around them."""
+    return replace(statistic, values=tuple(values.tolist()), confidence=statistic.confidence or release.confidence)
 
 
 def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
@@ -137,7 +141,7 @@ def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
 
 
 def _with(release: AnyTable, name: str, values: FloatArray, note: str) -> AnyTable:
-    statistics = tuple(replace(s, values=tuple(values.tolist())) if s.name == name else s for s in release.statistics)
+    statistics = tuple(_moved(release, s, values) if s.name == name else s for s in release.statistics)
     return replace(release, statistics=statistics, notes=(*release.notes, note))
 
 

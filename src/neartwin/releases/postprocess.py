@@ -20,7 +20,7 @@ from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.types import ColumnType, Key
 
-_OWN = 1e-6  # relative difference of a bar and the half-width of its noise that is rounding
+_OWN, _ROUNDING = 1e-6, 1e-15  # relative differences that are rounding: of bars, and of values
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
 _CHOSEN = (
     "Groups were kept or ordered by their noisy values: a value that was chosen for being large is likely to be too large, "
@@ -219,17 +219,21 @@ def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
         one: The statistic.
 
     Returns:
-        The column, with the half-width of its noise where all bars are as drawn, and with what limits took.
+        The column, with the shorter side of its bars where all are as drawn, alike and no shorter than the noise, and with
+        what the other side has more: (L11) of docs/proofs/lost-rows.md.
     """
     low = np.array([-np.inf if end is None else end for end in one.lower], dtype=float)
     high = np.array([np.inf if end is None else end for end in one.upper], dtype=float)
-    values, (noise, lost) = np.array(one.values, dtype=float), release.own_noise(one.name)
-    # the failure of a bar that holds lost rows leaves its noise less, so it is longer below, too
-    half = float((values - low).max(initial=noise)) if lost else noise
-    drawn = np.allclose(values - low, half, _OWN, _OWN) and np.allclose(high - values, half + lost, _OWN, _OWN)
-    is_whole = all(isinstance(value, int) for value in one.values)
-    own = half + is_whole if drawn and half < math.inf else None
-    return Estimate(values, low, high, is_whole=is_whole, half=own, lost=lost, what=one.what)
+    values, is_whole = np.array(one.values, dtype=float), all(isinstance(value, int) for value in one.values)
+    sides = np.array([values - low, high - values])
+    half, more = longest = sides.max(axis=1, initial=0.0)
+    off = is_whole + _ROUNDING * np.abs(values).max(initial=0.0) + _OWN * longest.max()
+    drawn = one.confidence is None and more < np.inf and bool((sides >= longest[:, None] - off).all())
+    column = Estimate(values, low, high, is_whole=is_whole, what=one.what)
+    if not drawn or min(half, more) < release.own_noise(one.name) * (1 - _OWN) - is_whole:
+        return column
+    together = one.what != "count_distinct_units()"
+    return replace(column, half=float(min(half, more)) + is_whole, lost=float(more - half), together=together)
 
 
 def new_name(release: StatisticsTable, name: str) -> None:

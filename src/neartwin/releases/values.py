@@ -28,7 +28,7 @@ class Statistic:
         values: The values, (groups,).
         lower: The lower ends of the bars, (groups,); None where nothing bounds a bar.
         upper: The upper ends of the bars, (groups,); None where nothing bounds a bar.
-        confidence: The confidence of the bars; None for the release's.
+        confidence: The confidence of the bars; None for the release's, where bars are as drawn.
         kind: The type that values and ends stand for: a date is its days since 1970-01-01.
     """
 
@@ -164,21 +164,16 @@ class StatisticsTable:
         remedy = "write release.keys" if name in self.group_columns else f"write {near!r}"
         raise ParameterError("name", name, "must be one of " + ", ".join(found), remedy=remedy)
 
-    def own_noise(self, name: str) -> tuple[float, float]:
+    def own_noise(self, name: str) -> float:
         """The half-width of a statistic's noise, by the method: infinite where groups share it or none is known.
-
-        With it, the most rows that limits took from a count, in all groups together, as measured: each bar reaches so much
-        farther up. See (L10).
 
         Args:
             name: The statistic.
         """
-        method, counts_rows = self.provenance.method, self[name].what.startswith("count(")
+        method = self.provenance.method
         widths = [one["half_width"] for one in method.get("errors", ()) if one["name"] == name]
         shared = {"margins", "workload"} & set(method.get("question", ()))
-        noise = math.inf if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
-        lost = self.loss["rows"][1] if self.loss and counts_rows else 0.0
-        return (math.inf, 0.0) if lost is None else (noise, lost)
+        return math.inf if shared or not widths or widths[0] is None else float(Fraction(widths[0]))
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -290,10 +290,8 @@ def _over_groups(neighbours: Neighbours, reach: Contribution, *, largest: int, s
     k, g = reach.groups_per_unit, reach.groups
     if neighbours is Neighbours.ADD_REMOVE:
         return Sensitivity(k * largest, largest, k, f"{why}; {k} group{'s' * (k > 1)} a unit")
-    if g is None or g >= 2 * k:
-        squared = max(k * same**2, 2 * k * largest**2)
-        return Sensitivity(2 * k * largest, same, 2 * k, f"{why}; {k} left and {k} entered", squared)
-    both, either = 2 * k - g, 2 * (g - k)
-    why += f"; of {g} group{'s' * (g > 1)}, {both} left and entered (up to {same:,} each), {either} one of the two"
+    both = 0 if g is None else max(0, 2 * k - g)
+    either = 2 * (k - both)
+    why += f"; {both} group{'s' * (both != 1)} left and entered (up to {same:,} each), {either} one of the two"
     squared = max(k * same**2, both * same**2 + either * largest**2)
-    return Sensitivity(both * same + either * largest, same, g, why, squared)
+    return Sensitivity(both * same + either * largest, same, both + either, why, squared)
