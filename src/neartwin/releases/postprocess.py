@@ -106,12 +106,17 @@ def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
         name, down = (column, False) if isinstance(column, str) else column
         if name not in release.group_columns:
             release[name]  # raises for a name that is no column
-        values: Sequence[Any] = columns_by_name[name]
-        nothing = [place for place in places if values[place] is None] if None in values else []
-        present = [place for place in places if values[place] is not None] if nothing else places
-        places = sorted(present, key=values.__getitem__, reverse=down) + nothing
+        places = _ordered(places, columns_by_name[name], down=down, nulls_first=False)
     chosen = any((column if isinstance(column, str) else column[0]) not in release.group_columns for column in columns)
     return _selected(release, places, (_CHOSEN,) if chosen else ())
+
+
+def _ordered(places: list[int], values: Sequence[Any], *, down: bool, nulls_first: bool) -> list[int]:
+    """The places in the order of their values; equal ones stay in their order."""
+    nothing = [place for place in places if values[place] is None] if None in values else []
+    present = [place for place in places if values[place] is not None] if nothing else places
+    found = sorted(present, key=values.__getitem__, reverse=down)
+    return nothing + found if nulls_first else found + nothing
 
 
 def limit(release: AnyTable, groups: int) -> AnyTable:
@@ -181,6 +186,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     values, low, high = (np.empty(len(release)) for _ in range(3))
     events = frozenset[tuple[str, object]]()
     for places in parts.values():
+        for along, down, nulls_first in reversed(expression.order):
+            places[:] = _ordered(places, by[along], down=down, nulls_first=nulls_first)
         found = expression.of({one: column_of(release, at_places(release[one], places)) for one in expression.columns})
         values[places], low[places], high[places] = found.values, found.low, found.high
         events |= found.events

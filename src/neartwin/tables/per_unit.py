@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError, SchemaError
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.ranges import value_of
+from neartwin.tables.ranges import grid_of, range_of, value_of
 from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
@@ -268,8 +268,11 @@ def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
 
 
 def _bounds(node: exp.Expr, value: RowExpression, table: Table) -> Bounds | None:
-    """The declared bounds of a column whose values are passed on."""
-    return table.columns.get(node.name) if isinstance(node, exp.Column) and value.type in NUMERIC else None
+    """The bounds of values that are passed on: declared ones of a column, or those that follow for an expression."""
+    if value.type not in NUMERIC or isinstance(node, exp.Column):
+        return table.columns.get(node.name)
+    reach = range_of(value.term, table.columns)
+    return grid_of(reach, None) if reach.finite and reach.low < reach.high else None
 
 
 def _row(node: exp.Expr, table: Table) -> RowExpression:

@@ -279,7 +279,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     by_units = len(ranked) == 1 and ranked[0].args.get("desc") and isinstance(ranked[0].this, exp.Count)
     if len(groups) != 1 or not by_units or limit is None:
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
-    if not _aggregate(ranked[0].this, rows.table)[1].counts_units:
+    if _aggregate(ranked[0].this, rows.table)[0] != "units":
         line = f"ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
         raise QueryError(f"the most common value is that of the most units; write {line}")
     ((column, _),) = groups.items()

@@ -43,11 +43,13 @@ _LIMITS = (  # the most nodes of these kinds, of the statement or of a clause
     (None, (exp.Join, exp.Select), 200, "joins and subqueries; ask several questions"),
     (None, (exp.Binary, exp.Func), 3000, "operations; write IN (...) for many values"),
     (exp.Having, (exp.Connector,), 100, "conditions in HAVING; read the release with the others"),
+    (exp.Qualify, (exp.Connector,), 100, "conditions in QUALIFY; read the release with the others"),
     (exp.Group, (exp.Column,), 200, "columns in GROUP BY; ask several questions"),
 )
 _TABLE = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
 _RULES = {(dialect, name): rule for rule in _TABLE["rule"] for dialect in rule["dialects"] for name in rule["names"]}
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.StrToTime, exp.DateTrunc, exp.TimestampTrunc)
+_WITHIN = {unit: {str(n) for n in range(2, most) if most % n == 0} for unit, most in (("minute", 60), ("hour", 24))}
 _CONSTANTS = (
     *_COMPUTED, exp.Literal, exp.Paren, exp.Neg, exp.Cast, exp.Interval, exp.DataType, exp.DataTypeParam, exp.Var,
     exp.Array, exp.ToMap, exp.Struct, exp.PropertyEQ, exp.Tuple, exp.Boolean, exp.Null,
@@ -144,14 +146,22 @@ def _marks(node: exp.Expr, dialect: str) -> str:
     return "".join(known.get(piece) or piece.strip('"').removesuffix("strict") for piece in pieces)
 
 
-def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901 - a case for each kind of node
+def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901, PLR0912 - a case for each kind of node
     """The name of a node in `dialects.toml`, and its arguments."""
     match node:
         case exp.Extract():
-            return node.name.lower(), [node.expression]
+            part, of = node.name.lower(), node.expression.unnest()
+            if part == "epoch" and isinstance(of, exp.Sub) and not isinstance(of.expression, exp.Interval):
+                return "epoch of a difference", [of.expression, of.this]
+            return part, [node.expression]
         case exp.DateBin(this=length) | exp.Anonymous(this="time_bucket" | "TIME_BUCKET", expressions=[length, _]):
             length_of = f"{length.name} {length.text('unit')}".lower().strip().removesuffix("s")
-            return f"bin {length_of}{' from' * bool(node.args.get('unit'))}", parts_of(node)[1:]
+            number, _, unit = length_of.partition(" ")
+            if not _is_aligned(node.args.get("unit"), length_of):
+                return f"bin {length_of} from an origin", []
+            if number in _WITHIN.get(unit, {}):
+                return f"bin {unit}", [parts_of(node)[1], exp.Literal.number(number)]
+            return f"bin {length_of}", [parts_of(node)[1]]
         case exp.Anonymous():
             return node.name.lower(), node.expressions
         case exp.Window(this=exp.Anonymous() as one) if not node.args.get("partition_by"):
@@ -179,6 +189,17 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901 - a cas
         ):
             return "div of a part", [node.this, node.expression]
     return node.key, list(node.iter_expressions())
+
+
+def _is_aligned(origin: exp.Expr | None, length: str) -> bool:
+    """Whether buckets from there start at midnight, and weeks on Monday, as they do without an origin."""
+    if origin is None:
+        return True
+    start = re.fullmatch(
+        r"(\d{4}-\d\d-\d\d)( 00:00:00)?", origin.this.name if isinstance(origin, exp.Cast) else origin.name
+    )
+    exact = length.endswith(("minute", "hour", "day", "week"))
+    return start is not None and exact and date.fromisoformat(start[1]).weekday() == 0
 
 
 def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
@@ -211,6 +232,11 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     names = {one.alias for one in new.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
     _named(new, set(tables), names)
     for select in new.find_all(exp.Select):
+        source = select.args.get("from_")
+        while source and source.this.alias == "" and isinstance(source.this.this, exp.Table | exp.Subquery):
+            inner = source.this.this  # joined tables in parentheses
+            select.set("joins", [*(inner.args.pop("joins", None) or []), *(select.args.get("joins") or [])])
+            source.set("this", inner)
         _grouped(select)
         where = select.args.get("where")
         if where is not None and _is_true(where.this):
@@ -281,8 +307,16 @@ def _shortened(node: exp.Expr) -> exp.Expr:
             isinstance(node.this, exp.Sub) and node.expression.text("unit").lower().removesuffix("s") in SECONDS
         ):
             return type(node)(this=node.this.this, expression=node.this.expression + node.expression)
-        case exp.Subquery(this=exp.Subquery(alias="")):
+        case exp.Join(this=exp.Lateral(this=exp.Subquery() as inner) as one) if not (
+            on := node.args.get("on")
+        ) or _is_true(on):
+            return exp.Join(
+                this=exp.Subquery(this=inner.this, alias=one.args.get("alias"))
+            )  # of one number, as is checked
+        case exp.Subquery(this=exp.Subquery(alias="")) if not node.this.args.get("joins"):
             return exp.Subquery(this=node.this.this, alias=node.args.get("alias"))
+        case exp.Sum(this=exp.Div(expression=exp.Subquery() as total)):
+            return exp.Div(this=exp.Sum(this=node.this.this), expression=total)
     return node
 
 

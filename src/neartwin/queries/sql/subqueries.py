@@ -132,6 +132,10 @@ def _is_of_result(node: exp.Subquery) -> bool:
 
 
 def _write_names_out(select: exp.Select) -> None:
+    """Write names of WITH out, those of subqueries first, which hide names of one outside."""
+    for inner in [one.parent for one in reversed(list(select.find_all(exp.With))) if one.parent is not select]:
+        if isinstance(inner, exp.Select):
+            _write_names_out(inner)
     clause = select.args.pop("with_", None)
     if clause is None:
         return
