@@ -23,7 +23,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
-from neartwin.tables.expressions import parsed
+from neartwin.tables.expressions import parsed, rows_away
 from neartwin.tables.terms import check_surface
 
 _Operation = Callable[[FloatArray, FloatArray], FloatArray]
@@ -117,8 +117,9 @@ class Arithmetic:
         along = {window.args["order"] for window in tree.find_all(exp.Window) if isinstance(window.this, NEAR)}
         named = {*checked.partition, *(name for name, *_ in checked.order)}
         if max(len(windows), len(along)) > 1 or not named <= set(groups):
-            line = "its windows share one PARTITION BY and one ORDER BY of columns of GROUP BY"
-            raise QueryError(f"{text!r} is not understood: {line}")
+            raise QueryError(
+                f"{text!r} is not understood: windows share one PARTITION BY and one ORDER BY, of group columns"
+            )
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
         return checked
 
@@ -201,8 +202,7 @@ class _Evaluation:
                 return replace(inside, values=np.where(gone, np.nan, inside.values))
         raise QueryError(
             f"{node.sql(dialect='duckdb', comments=False)!r} is not understood after aggregation; written are + - * /, ROUND, "
-            "COALESCE, NULLIF(x, 0), GREATEST, LEAST, CASE of numbers, CAST to a number, RANK(), LAG(x) OVER (ORDER BY group), "
-            "SUM(x) OVER () for the total; "
+            "COALESCE, NULLIF(x, 0), GREATEST, LEAST, CASE of numbers, CAST to a number, RANK(), LAG(x), SUM(x) OVER (); "
             "write ROUND(SUM(x) / COUNT(*), 2), and the answer of a subquery as a number"
         )
 
@@ -266,17 +266,12 @@ class _Evaluation:
 
     def near(self, kind: exp.Expr) -> Estimate:
         """The value of another group, undefined where there is none."""
-        given = kind.args.get("offset") or exp.Literal.number(1)
-        length = int(given.name) if isinstance(given, exp.Literal) and given.is_int else 0
-        if kind.args.get("default") is not None or not 0 < length <= _FARTHEST:
-            line = "takes a column and a number of groups; write COALESCE around it"
-            raise QueryError(f"{kind.sql(dialect='duckdb')!r} {line}")
+        if not (length := rows_away(kind)):
+            raise QueryError(f"{kind.sql('duckdb')!r} takes a column and a number of groups; write COALESCE around it")
         one, rows = self.of(kind.this), length * (1 if isinstance(kind, exp.Lag) else -1)
-        places = np.arange(len(one.values)) - rows
-        there = (places >= 0) & (places < len(places))
-        values, low, high = (
-            np.where(there, end[np.where(there, places, 0)], np.nan) for end in (one.values, one.low, one.high)
-        )
+        places, groups = np.arange(len(one.values)) - rows, len(one.values)
+        at, gone = places % groups, (places < 0) | (places >= groups)
+        values, low, high = (np.where(gone, np.nan, end[at]) for end in (one.values, one.low, one.high))
         return Estimate(values, low, high, frozenset({(name, (rows, event)) for name, event in one.events}))
 
     def sum(self, node: exp.Expr) -> Estimate:
@@ -312,7 +307,6 @@ class _Evaluation:
 
 _OWN, _ALL = (np.array([[0.0], [1.0], [end]]) for end in (0.0, 1.0))  # parts of what limits took, in corners
 PLACES, NEAR = (exp.Rank, exp.DenseRank, exp.RowNumber), (exp.Lag, exp.Lead)  # windows over groups
-_FARTHEST = 2**31 - 1  # groups of LAG and LEAD
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
 _MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
 

@@ -69,11 +69,6 @@ class Count(_Counted):
     adds_rows = True
     is_linear = True
 
-    @property
-    def record(self) -> str:
-        """Its word in digests."""
-        return f"count({self.column or ''})"
-
     def check(self, table: Table) -> None:
         """Refuse an expression that the table has not."""
         _present(table, self.column)
@@ -142,11 +137,6 @@ class CountDistinct(_Counted):
     verb = "count_distinct"
     counts_values = True
     has_bar = False
-
-    @property
-    def record(self) -> str:
-        """Its word in digests."""
-        return f"count_distinct({self.column})"
 
     def check(self, table: Table) -> None:
         """Refuse a column that the table lacks, of another type, or of units."""

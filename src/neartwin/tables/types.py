@@ -293,15 +293,25 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> tuple[Key, .
     found = []
     for name, kind, values in zip(columns, columns.values(), zip(*keys, strict=True), strict=True):
         own, example = _PYTHON[kind]  # bool is a subclass of int, and an exact type keeps 1 and True apart
-        column = [value if value is None or type(value) is own else _python(value, kind) for value in values]
-        for key, value in zip(keys, column, strict=True):
-            if value is not None and type(value) is not own:
-                raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}; write {example}")
-            half = isinstance(value, str) and SURROGATE.search(value)
-            if half or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-                raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
+        column = values if _fit(values, own) else tuple(_python(value, kind) for value in values)
+        if not _fit(column, own):
+            key, value = next(pair for pair in zip(keys, column, strict=True) if not _fit(pair[1:], own))
+            line = f"integers have 64 bits, text is valid Unicode; write {example}"
+            raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}: {line}")
         found.append(column)
     checked = tuple(zip(*found, strict=True))
-    if twice := [key for key, number in Counter(checked).items() if number > 1]:
-        raise QueryError(f"key {twice[0]!r} is given twice; write list(dict.fromkeys(keys))")
+    if len(set(checked)) < len(checked):
+        raise QueryError(
+            f"key {Counter(checked).most_common(1)[0][0]!r} is given twice; write list(dict.fromkeys(keys))"
+        )
     return checked
+
+
+def _fit(values: Sequence[Any], own: type) -> bool:
+    """Whether all values of a long list are of a type, or None, and a column can hold them."""
+    present = [value for value in values if value is not None]
+    if set(map(type, present)) - {own}:
+        return False
+    if own is str:
+        return SURROGATE.search("".join(present)) is None
+    return own is not int or (min(present, default=0) >= -(2**63) and max(present, default=0) < 2**63)

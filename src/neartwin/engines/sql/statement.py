@@ -210,12 +210,9 @@ def _within(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
     total, columns = exp.column("w"), list[exp.Expr]()
     for measure, name in _entries(stage).items():
         parts, entry = 1 if stage.capped else stage.parts.get(measure, 1), exp.column(name)
-        if measure.startswith("units"):
-            columns.append(entry)
-            continue
         weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
         found = exp.case().when(total > integer(most), weighted).else_(in_parts(entry, parts, dialect))
-        columns.append(named(found, name))
+        columns.append(exp.column(name) if measure.startswith("units") else named(found, name))
     place = ["place"] if stage.groups_per_unit is not None else []
     return selected(source, *group_names(stage), *place, *columns)
 

@@ -92,9 +92,8 @@ def statistics_in(node: exp.Expr) -> list[exp.Expr]:
     """
     if _is_statistic(node):
         return [node]
-    inside = node
-    if isinstance(node, exp.Window):
-        inside = node.args["order"] if isinstance(node.this, PLACES) else node.this
+    order = node.args.get("order") if isinstance(node.this, PLACES) else None
+    inside = order or (node.this if isinstance(node, exp.Window) else node)
     return [one for child in inside.iter_expressions() for one in statistics_in(child)]
 
 
@@ -116,10 +115,10 @@ def text_of(node: exp.Expr, named: Named) -> str:
         QueryError: A part covers several columns.
     """
     root = exp.paren(node.copy())
-    windows = list(root.find_all(exp.Window))
-    by = [part for window in windows for part in window.args.get("partition_by") or []]
-    along = [window.args["order"] for window in windows if isinstance(window.this, NEAR) and window.args.get("order")]
-    for one in [*statistics_in(root), *by, *(key.this for order in along for key in order.expressions)]:
+    by = [part for window in root.find_all(exp.Window) for part in window.args.get("partition_by") or []]
+    near = [one for one in root.find_all(exp.Window) if isinstance(one.this, NEAR) and one.args.get("order")]
+    by += [key.this for one in near for key in one.args["order"].expressions]
+    for one in [*statistics_in(root), *by]:
         one.replace(exp.column(_column(one, named), quoted=True))
     return root.unnest().sql(dialect="duckdb", comments=False)
 
@@ -179,7 +178,7 @@ def after_of(
 
 def _having(condition: exp.Expr, named: Named) -> str:
     root = exp.paren(condition.copy())
-    for node in list(computed(root, named)):
+    for node in [*computed(root, named), *(column for column in root.find_all(exp.Column) if named(column))]:
         node.replace(exp.column(_column(node, named), quoted=True))
     return _written(root.transform(as_column).this)
 

@@ -35,7 +35,7 @@ from neartwin.queries.sql.subqueries import rows_of
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
-from neartwin.tables.expressions import written_parts
+from neartwin.tables.expressions import COMPARED, written_parts
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
@@ -203,11 +203,13 @@ class Statement:
         return replace(query, after=_after(self, query))
 
 
-def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb") -> Statement:
+def statement_of(
+    text: str | exp.Expr, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb"
+) -> Statement:
     """Read a SQL text without keys.
 
     Args:
-        text: One SELECT.
+        text: One SELECT, or its tree of `trees`.
         rows: The rows of the table in FROM.
         tables: The tables that JOIN may name.
         dialect: The SQL that the text is written in.
@@ -218,8 +220,12 @@ def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect
     Raises:
         QueryError: Something is not understood.
     """
-    select, rows = _select(text, rows, tables or {}, dialect)
+    statements = trees(text, dialect, rows.table.name) if isinstance(text, str) else [text]
+    select, rows = _select(statements, rows, tables or {})
     _qualify(select)
+    for node in [item.unalias() for item in select.expressions]:
+        if type(node) in COMPARED and statistics_in(node):
+            node.replace(exp.case().when(node.copy(), "1").else_("0"))
     items, (bare, computed) = tuple(select.expressions), without_derived(select)
     select, over = without_workload(bare)
     return Statement(select, *_grouped(select, rows), over, computed, items)
@@ -263,13 +269,11 @@ def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tupl
         if name not in rows.table.schema or expression != _quoted(name):
             rows = rows.with_column(name, expression)
     texts = {text: name for name, text in groups.items()}
-    margins = tuple(tuple(_member(item, groups, texts) for item in one) for one in sets or ())
-    return rows, dict(groups), margins
-
-
-def _member(item: exp.Expr, groups: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    """The group column that a member of a grouping set is."""
-    return item.name if isinstance(item, exp.Column) and item.name in groups else texts[_written(item)]
+    margins = [
+        [item.name if isinstance(item, exp.Column) and item.name in groups else texts[_written(item)] for item in one]
+        for one in sets or ()
+    ]
+    return rows, dict(groups), tuple(map(tuple, margins))
 
 
 def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys: object) -> TopK:
@@ -299,9 +303,8 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
 def _after(statement: Statement, query: Query) -> PostProcessing:
     """What is computed of statistics, HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     select, groups, over = statement.select, statement.groups, statement.over
-    names = {name: name for name in groups}
-    if over is not None:
-        select, names = over.renamed(select, tuple(groups))
+    ends = "_to" if over is not None and over.workload.kind == "prefixes" else ""
+    names = {name: name + ends for name in groups if over is None or over.along is not None}
     grouped = {text: names.get(name, name) for name, text in groups.items()}
     shown = {grouped[text]: alias for alias, text in _named(select).items() if grouped.get(text, alias) != alias}
     inner = names | {alias: name for name, alias in shown.items()}
@@ -342,10 +345,9 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
     return replace(after, shown=tuple(shown.items()))
 
 
-def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:
+def _select(statements: list[exp.Expr], rows: Rows, tables: Others) -> tuple[exp.Select, Rows]:
     """The statement in plain spelling, and the joined rows that it is of."""
     line = f"write SELECT COUNT(*) AS n FROM {rows.table.name}"
-    statements = trees(text, dialect, rows.table.name)
     select = statements[0] if statements else None
     for other in (one for one in statements if not isinstance(one, exp.Query)):
         word = other.sql(dialect="duckdb", comments=False).split()[0]

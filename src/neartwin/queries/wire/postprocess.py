@@ -66,9 +66,8 @@ def after_read(form: object) -> PostProcessing:
 
 def after_form(after: PostProcessing) -> dict[str, Any]:
     """The JSON form of the steps; `after_from` reads it."""
-    steps = {name: (getattr(after, _FIELDS.get(name, name)), one) for name, one in _STEPS.items()}
-    empty = {name: getattr(NOTHING, _FIELDS.get(name, name)) for name in _STEPS}
-    return {name: one.write(value) for name, (value, one) in steps.items() if value != empty[name]}
+    found, empty = ({name: getattr(of, _FIELDS.get(name, name)) for name in _STEPS} for of in (after, NOTHING))
+    return {name: _STEPS[name].write(value) for name, value in found.items() if value != empty[name]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,12 @@ def _is_number(value: object) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def _pairs(value: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    return tuple(value.items())
+def _pairs(value: Any) -> tuple[Any, ...]:
+    return tuple(map(tuple, value.items() if isinstance(value, Mapping) else value))
+
+
+def _lists(pairs: Any) -> list[Any]:
+    return list(map(list, pairs))
 
 
 _FIELDS = {"order_by": "order"}  # where a step has another name in Python
@@ -122,10 +125,7 @@ _STEPS: Mapping[str, _Step] = {
     "computed": _Step(lambda it: _is_mapping(it, _is_text), 'as in {"each": "ROUND(total / orders, 2)"}', _pairs, dict),
     "having": _Step(_is_text, "text"),
     "order_by": _Step(
-        lambda it: isinstance(it, list) and all(map(_is_order, it)),
-        'a list such as [["orders", true]]',
-        lambda it: tuple(map(tuple, it)),
-        lambda it: list(map(list, it)),
+        lambda it: isinstance(it, list) and all(map(_is_order, it)), 'a list such as [["orders", true]]', _pairs, _lists
     ),
     "limit": _Step(_is_number, "a whole number"),
     "offset": _Step(_is_number, "a whole number"),
