@@ -29,8 +29,8 @@ def key_table(stage: Stage) -> pa.Table:
     keys = stage.keys or ()
     # other types of positions have another salted hash on Spark
     columns = {POSITION: pa.array(np.arange(len(keys), dtype=np.int64))}
-    for i, (name, values) in enumerate(zip(stage.group_columns, zip(*keys, strict=True), strict=True)):
-        columns[f"k{i}"] = pa.array(values, ARROW[stage.table.schema[name]])
+    for i, name in enumerate(stage.group_columns):
+        columns[f"k{i}"] = pa.array([key[i] for key in keys], ARROW[stage.table.schema[name]])
     return pa.table(columns)
 
 

@@ -290,21 +290,20 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> tuple[Key, .
         raise QueryError("keys=[] must hold at least one key; leave keys out to discover them privately")
     if odd := [key for key in keys if len(key) != len(columns)]:
         raise QueryError(f"key {odd[0]!r} must have {len(columns)} values, one for each of {list(columns)}")
-    found = []
-    for name, kind, values in zip(columns, columns.values(), zip(*keys, strict=True), strict=True):
+    for place, (name, kind) in enumerate(columns.items()):
         own, example = _PYTHON[kind]  # bool is a subclass of int, and an exact type keeps 1 and True apart
-        column = values if _fit(values, own) else tuple(_python(value, kind) for value in values)
-        if not _fit(column, own):
-            key, value = next(pair for pair in zip(keys, column, strict=True) if not _fit(pair[1:], own))
+        values = [key[place] for key in keys]
+        if not _fit(values, own):
+            values = [_python(value, kind) for value in values]
+            keys = [(*key[:place], value, *key[place + 1 :]) for key, value in zip(keys, values, strict=True)]
+        if not _fit(values, own):
+            key, value = next((key, value) for key, value in zip(keys, values, strict=True) if not _fit([value], own))
             line = f"integers have 64 bits, text is valid Unicode; write {example}"
             raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}: {line}")
-        found.append(column)
-    checked = tuple(zip(*found, strict=True))
-    if len(set(checked)) < len(checked):
-        raise QueryError(
-            f"key {Counter(checked).most_common(1)[0][0]!r} is given twice; write list(dict.fromkeys(keys))"
-        )
-    return checked
+    if len(set(keys)) < len(keys):
+        twice = Counter(keys).most_common(1)[0][0]
+        raise QueryError(f"key {twice!r} is given twice; write list(dict.fromkeys(keys))")
+    return tuple(keys)
 
 
 def _fit(values: Sequence[Any], own: type) -> bool:
