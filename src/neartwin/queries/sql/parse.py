@@ -203,13 +203,11 @@ class Statement:
         return replace(query, after=_after(self, query))
 
 
-def statement_of(
-    text: str | exp.Expr, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb"
-) -> Statement:
+def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb") -> Statement:
     """Read a SQL text without keys.
 
     Args:
-        text: One SELECT, or its tree of `trees`.
+        text: One SELECT.
         rows: The rows of the table in FROM.
         tables: The tables that JOIN may name.
         dialect: The SQL that the text is written in.
@@ -220,8 +218,7 @@ def statement_of(
     Raises:
         QueryError: Something is not understood.
     """
-    statements = trees(text, dialect, rows.table.name) if isinstance(text, str) else [text]
-    select, rows = _select(statements, rows, tables or {})
+    select, rows = _select(text, rows, tables or {}, dialect)
     _qualify(select)
     for node in [item.unalias() for item in select.expressions]:
         if type(node) in COMPARED and statistics_in(node):
@@ -345,9 +342,10 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
     return replace(after, shown=tuple(shown.items()))
 
 
-def _select(statements: list[exp.Expr], rows: Rows, tables: Others) -> tuple[exp.Select, Rows]:
+def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:
     """The statement in plain spelling, and the joined rows that it is of."""
     line = f"write SELECT COUNT(*) AS n FROM {rows.table.name}"
+    statements = trees(text, dialect, rows.table.name)
     select = statements[0] if statements else None
     for other in (one for one in statements if not isinstance(one, exp.Query)):
         word = other.sql(dialect="duckdb", comments=False).split()[0]

@@ -54,9 +54,10 @@ def series_from_sql(
     >>> len(nt.series_from_sql("SELECT COUNT(*) FROM visits; SELECT COUNT(DISTINCT who) FROM visits", rows))
     2
     """
-    read = [statement_of(tree, rows, tables=tables) for tree in trees(text, dialect, rows.table.name)]
-    if not read:
+    texts = statements(text, dialect, rows.table.name)
+    if not texts:
         raise QueryError("the text must have at least one SELECT statement")
+    read = [statement_of(statement, rows, tables=tables) for statement in texts]
     chosen = [keys(one.rows.table.schema) if callable(keys) else keys for one in read]
     key_names = {name for each in chosen if isinstance(each, Mapping) for name in each}
     if spare := key_names.difference(*(one.groups for one in read)):
