@@ -61,6 +61,23 @@ SAME = {
         f"SELECT town, n FROM ({TOWNS}) AS t WHERE n > 5", f"{TOWNS} HAVING COUNT(*) > 5",
     ),
     "WITH": ("WITH t AS (SELECT * FROM visits) SELECT COUNT(*) AS n FROM t", ALL),
+    "tables joined in parentheses": (
+        f"{ALL_OF} ((SELECT * FROM visits) AS v LEFT JOIN towns AS t ON v.town = t.name)",
+        f"{ALL} AS v LEFT JOIN towns AS t ON v.town = t.name",
+    ),
+    "WITH inside": (f"{ALL_OF} (WITH v AS (SELECT * FROM visits) SELECT * FROM v) AS t", ALL),
+    "a total inside SUM": (
+        "SELECT SUM(x / (SELECT SUM(x) FROM visits)) AS s FROM visits",
+        "SELECT SUM(x) / (SELECT SUM(x) FROM visits) AS s FROM visits",
+    ),
+    "seconds between times": (
+        f"{ALL} WHERE EXTRACT(EPOCH FROM (at - CAST(day AS TIMESTAMP))) > 60",
+        f"{ALL} WHERE CAST(date_diff('second', CAST(day AS TIMESTAMP), at) AS DOUBLE) > 60",
+    ),
+    "buckets from a midnight": (
+        "SELECT DATE_BIN('6 hours', at, TIMESTAMP '2000-01-01') AS t, COUNT(*) AS n FROM visits GROUP BY 1",
+        "SELECT TIME_BUCKET(INTERVAL '6 hours', at) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
+    ),
     "commas, and conditions in ON": (f"{ALL}, towns WHERE town = name", f"{ALL} JOIN towns ON town = name"),
     "a difference of times below an interval": (
         f"{ALL} WHERE at - CAST(day AS TIMESTAMP) < INTERVAL '3' DAY",
@@ -94,6 +111,10 @@ FREE = {
     "places of groups: RANK, DENSE_RANK, ROW_NUMBER": (
         "SELECT town, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY town", TOWNS,
     ),
+    "another group: LAG, LEAD": (
+        "SELECT k, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY k) AS more FROM visits GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM visits GROUP BY k",
+    ),
     "conditions on places: QUALIFY": (f"{TOWNS} QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) <= 2", TOWNS),
 }  # fmt: skip
 PAID = {
@@ -101,6 +122,9 @@ PAID = {
         "SELECT MIN(day) AS a, MAX(at) AS b, MIN(town) AS c FROM visits"
     ),
     "a date in WHERE, asked first": f"{ALL} WHERE day > (SELECT MAX(day) FROM visits) - INTERVAL '30' DAY",
+    "people with a row that meets a condition": (
+        "SELECT town, COUNT(DISTINCT CASE WHEN x > 5 THEN who END) AS n FROM visits GROUP BY town"
+    ),
     "computed groups": "SELECT DATE_TRUNC('month', at) AS m, COUNT(*) AS n FROM visits GROUP BY m",
     "buckets of time": "SELECT TIME_BUCKET(INTERVAL '15' MINUTE, at) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
     "margins: GROUPING SETS, CUBE, ROLLUP": "SELECT town, k, COUNT(*) AS n FROM visits GROUP BY ROLLUP (town, k)",
@@ -121,6 +145,9 @@ BY_UNIT = {
     "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
     "windows of one person: ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, sums": (
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
+    ),
+    "a statistic of the person's other rows: LATERAL": (
+        f"{ALL} AS v, LATERAL (SELECT MAX(x) AS m FROM visits AS w WHERE w.who = v.who) AS t WHERE m > 5"
     ),
     "EXISTS over the person's other rows": f"{ALL} AS v WHERE EXISTS (SELECT 1 FROM visits AS w WHERE w.who = v.who AND w.x > 5)",
     "one comparison with these rows": (

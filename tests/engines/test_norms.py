@@ -24,6 +24,7 @@ SPEND = nt.gdp(10**6, "1e-6")
 STATISTICS = {
     "n": nt.count(),
     "people": nt.count_distinct_units(),
+    "payers": nt.count_distinct_units("CASE WHEN paid > 2.5 THEN 1 END"),
     "total": nt.sum("paid", -50, 50),
     "mean": nt.mean("paid", 0, 10),
     "wide": nt.sum("year", -(2**53), 2**53, 1),
@@ -46,13 +47,15 @@ def by_decimals(rows, stage, order):
         if unit is None or not here:
             continue
         squares = {"rows": sum(number**2 for number in here.values()), "units": len(here)}
+        whole = stage.units_norm is None
         with localcontext() as context:
             context.prec = 120
             for name in names:
-                squared, parts = squares["units" if name == "units" else "rows"], stage.parts.get(name, 1)
-                limit = stage.units_norm if name == "units" and name in stage.parts else stage.norm
+                of_units = name.startswith("units")
+                squared, parts = squares["units" if of_units else "rows"], stage.parts.get(name, 1)
+                limit = stage.units_norm if of_units and not whole else stage.norm
                 root = Decimal(FINE**2 * squared).sqrt().to_integral_value("ROUND_CEILING")
-                beyond = squared > limit**2 and (name != "units" or name in stage.parts)
+                beyond = squared > limit**2 and not (of_units and whole)
                 for i, key in enumerate(answer.keys):
                     value = Decimal(int(answer.values[name][i])) * parts
                     share = value * int(FINE * limit) / root if beyond else value
@@ -150,7 +153,12 @@ def squared(change):
 def test_removed_unit_moves_each_measure_by_at_most_the_norm(low, norm):
     table = nt.table(pa.table({"who": ["a"], "town": ["b"], "paid": [1.0]}), unit="who", name="v")
     query = table.group_by("town", keys=[f"t{i}" for i in range(6)])
-    query = query.agg(n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", low, 5, 1))
+    query = query.agg(
+        n=nt.count(),
+        people=nt.count_distinct_units(),
+        s=nt.sum("paid", low, 5, 1),
+        rich=nt.count_distinct_units("paid"),
+    )
     made = plan(query, spend=nt.gdp(1), limits=nt.limits(norm=norm))
     farthest = dict.fromkeys(made.measures, 0)
     for seed in range(6):

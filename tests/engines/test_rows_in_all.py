@@ -20,6 +20,7 @@ SPEND = nt.approx(10**6, "1e-6")
 STATISTICS = {
     "n": nt.count(),
     "people": nt.count_distinct_units(),
+    "payers": nt.count_distinct_units("CASE WHEN paid > 2.5 THEN 1 END"),
     "total": nt.sum("paid", -50, 50),
     "mean": nt.mean("paid", 0, 10),
 }

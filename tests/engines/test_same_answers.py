@@ -82,6 +82,7 @@ SPEND = approx(10**9, "1e-6")  # noise has no part in these tests, and a small s
 STATISTICS = {
     "rows": count(),
     "people": count_distinct_units(),
+    "payers": count_distinct_units("CASE WHEN paid > 2.5 THEN who END"),
     "total": sum("paid", -50, 50, "1/256"),
     "typical": mean("paid", -50, 50, "1/256"),
     "middle": mean("paid", 0, 10, "0.01"),

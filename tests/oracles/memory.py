@@ -326,10 +326,11 @@ def weigher(stage: Stage, rows: Mapping[Key, int]) -> Callable[[Key, str, int], 
 
     def weight(key: Key, measure: str, value: int) -> int:
         parts = stage.parts.get(measure, 1)
-        if not unit_rows or (measure == "units" and measure not in stage.parts):
+        of_units = measure.startswith("units")
+        if not unit_rows or (of_units and stage.units_norm is None):
             return value
         if stage.norm is not None:
-            squared, limit = lengths[measure == "units"], stage.units_norm if measure == "units" else stage.norm
+            squared, limit = lengths[of_units], stage.units_norm if of_units else stage.norm
             assert limit is not None
             if squared <= limit**2:
                 return value * parts
@@ -509,7 +510,7 @@ def _measured(cell: _Cell, measure: str) -> int:
     what, _, name = measure.partition(":")
     match what:
         case "units":
-            return 1
+            return int(not name or cell.filled[name] > 0)
         case "rows":
             return cell.rows
         case "filled":

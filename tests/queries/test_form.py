@@ -72,7 +72,7 @@ COUNT = {"n": {"ask": "count"}}
         {"statistics": {"n": {"ask": "__class__"}}},
         {"statistics": {"n": {"ask": "count", "column": "nowhere"}}},
         {"statistics": {"n": {"ask": "count", "column": 3}}},
-        {"statistics": {"n": {"ask": "count_distinct_units", "column": "paid"}}},
+        {"statistics": {"n": {"ask": "count_distinct_units", "column": "nowhere"}}},
         {"statistics": {"n": {"ask": "sum", "column": ["paid"]}}},
         {"statistics": {"n": {"ask": "sum"}}},
         {"statistics": {"n": "count"}},

@@ -1,5 +1,6 @@
 """SQL as tools for charts write it, over data with a known truth, and SQL that is written to do harm."""
 
+import re
 import time
 import tomllib
 from numbers import Number
@@ -220,6 +221,51 @@ def test_bar_of_a_case_holds_its_value_anywhere_in_its_operands_bars(text):
             assert (values - 1e-9 <= found.high[group]).all()
     assert np.isfinite(found.high - found.low)[0]  # the near miss: far from a border the bar is that of one branch
     assert (found.high - found.low)[0] < 10
+
+
+BESIDE = [
+    ("COALESCE(LAG(n) OVER (ORDER BY month, city DESC), -1)", None),
+    ("COALESCE(n - LEAD(n, 2) OVER (PARTITION BY city ORDER BY month DESC), -1)", None),
+    ("COALESCE(LAG(n) OVER (ORDER BY city NULLS FIRST, month), -1)", None),
+    ("LAG(n) OVER (ORDER BY n)", "one ORDER BY, of group columns"),
+    ("LAG(n) OVER (ORDER BY month) - LAG(n) OVER (ORDER BY city)", "one ORDER BY"),
+    ("LAG(n) OVER ()", "RANK(), LAG(x)"),
+    ("LAG(n, 1, 0) OVER (ORDER BY month)", "write COALESCE around it"),
+    ("LAG(n, -1) OVER (ORDER BY month)", "a number of groups"),
+]
+
+
+@pytest.mark.parametrize(("written", "says"), BESIDE)
+def test_another_group_of_a_release_is_found_as_a_database_finds_it(account, purchases, written, says):
+    groups = "SELECT month(\"at\") AS month, NULLIF(city, 'Ulm') AS city, COUNT(*) AS n FROM purchases GROUP BY ALL"
+    text = f"SELECT month, city, n, {written} AS it FROM ({groups}) AS t"
+    if says is not None:
+        with pytest.raises(NeartwinError, match=re.escape(says)):
+            nt.from_sql(text, account.rows)
+        return
+    release = account.sql(text, **SURE)
+    with duckdb.connect() as connection:
+        connection.register("purchases", purchases)
+        truth = {(month, city): (n, it) for month, city, n, it in connection.sql(text).fetchall()}
+    values = [release[name].values for name in ("n", "it")]
+    found = dict(zip(release.keys, zip(*values, strict=True), strict=True))
+    assert {key: tuple(map(round, pair)) for key, pair in found.items()} == truth
+    bars = zip(release["it"].lower, release["it"].upper, strict=True)
+    known = [
+        low <= it <= high
+        for (_, it), (low, high) in zip(map(truth.get, release.keys), bars, strict=True)
+        if low is not None
+    ]
+    assert known
+    assert all(known)
+
+
+def test_bar_of_a_difference_of_groups_is_the_box_of_both():
+    column = Estimate(np.array([5.0, 9, 30]), np.array([4.0, 7, 27]), np.array([6.0, 10, 34]))
+    found = Arithmetic.parse("n - LAG(n) OVER (ORDER BY day)", ["n"], ["day"]).of({"n": column})
+    assert (found.low[1:].tolist(), found.high[1:].tolist()) == ([1, 17], [6, 27])
+    assert found.low[0] == -np.inf
+    assert len(found.events) == 2  # two bars of one column, each of which may fail
 
 
 def test_conditions_that_are_no_conditions_are_refused():

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
@@ -28,9 +27,10 @@ _LIMITS = np.iinfo(np.int64)
 def key_table(stage: Stage) -> pa.Table:
     """The public keys with their positions: columns p, k0, k1, ..."""
     keys = stage.keys or ()
-    columns = {POSITION: pa.array(range(len(keys)), pa.int64())}  # other types have another salted hash on Spark
+    # other types of positions have another salted hash on Spark
+    columns = {POSITION: pa.array(np.arange(len(keys), dtype=np.int64))}
     for i, name in enumerate(stage.group_columns):
-        columns[f"k{i}"] = pa.array(list(map(itemgetter(i), keys)), ARROW[stage.table.schema[name]])
+        columns[f"k{i}"] = pa.array([key[i] for key in keys], ARROW[stage.table.schema[name]])
     return pa.table(columns)
 
 

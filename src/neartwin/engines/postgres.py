@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from neartwin.engines.arrow import ARROW, gathered_rows
 from neartwin.engines.duckdb import typed_rows
-from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, digest_of, in_calendar, real
+from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, in_calendar, real
 from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.statement import column_aliases, in_order, salted, statement
 from neartwin.planning.stage import Aggregates, Engine, Stage
@@ -77,7 +77,7 @@ class PostgresDialect(Dialect):
 
     def fingerprint(self, parts: list[exp.Expr]) -> exp.Expr:
         """With an explicit collation, because those of the parts may disagree."""
-        return exp.Collate(this=digest_of(parts), expression=exp.to_identifier("C", quoted=True))
+        return exp.Collate(this=super().fingerprint(parts), expression=exp.to_identifier("C", quoted=True))
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """NaN equals itself here."""

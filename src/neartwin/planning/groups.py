@@ -416,8 +416,8 @@ class GroupPlan(QueryPlan):
             product = " times ".join(factor.column for factor in moment.factors)
             return f"total of {product} in steps" + (f", each less {moment.centre:,}" if moment.centre else "")
         grid = self.stage.grid[column]
-        if what == "filled":
-            return f"number of values of {grid.column}"
+        if what in {"filled", "units"}:
+            return f"number of {'values' if what == 'filled' else 'units with a value'} of {grid.column}"
         return f"total of {grid.column} in steps of {float(grid.bounds.step):g}"
 
     def _notes_of_answers(self) -> tuple[str, ...]:

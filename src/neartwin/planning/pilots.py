@@ -160,7 +160,7 @@ class Ranging(_Pilots):
         unclipped = sorted(
             name
             for name, statistic in plan.query.aggregates.items()
-            if statistic.private_range is None and statistic.summed_value(table) is not None
+            if statistic.clip is None and statistic.summed_value(table) is not None
         )
         limits = limits_record(self.limits, self.importance)
         form = [*(one.digest for one in self.plans), self.groups, limits]
@@ -169,7 +169,7 @@ class Ranging(_Pilots):
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
         """The origin of clip bounds that this stage chooses."""
         statistic = plan.query.aggregates.get(bound.partition(": ")[0])
-        if statistic is None or statistic.private_range is None:
+        if statistic is None or statistic.clip is None:
             return None
         return "chosen by private first stages that were paid for, within the declared bounds"
 
@@ -332,7 +332,7 @@ def private_range_of(query: Query) -> PrivateRange | None:
     Raises:
         ParameterError: Two statistics differ in it. One pilot chooses all bounds.
     """
-    choices = {one.private_range for one in query.aggregates.values()} - {None}
+    choices = {one.clip for one in query.aggregates.values()} - {None}
     if len(choices) > 1:
         raise ParameterError(
             "clip", sorted(map(str, choices)), "must be equal in all sums and means with private ranges"
@@ -355,10 +355,12 @@ def with_private_range(query: Query | TopK, clip: PrivateRange | None) -> Query 
     """
     if clip is None:
         return query
-    if not isinstance(query, Query) or all(one.summed_value(query.table) is None for one in query.aggregates.values()):
+    asked = query.aggregates if isinstance(query, Query) else {}
+    summed = {name: one for name, one in asked.items() if one.summed_value(query.table) is not None}
+    if not isinstance(query, Query) or not summed:
         raise QueryError("private_range(): the question has no sum or mean whose values are clipped")
-    aggregates = {name: one.with_private_range(clip) for name, one in query.aggregates.items()}
-    return replace(query, aggregates=MappingProxyType(aggregates))
+    chosen = {name: replace(one, clip=clip) for name, one in summed.items()}  # type: ignore[type-var]
+    return replace(query, aggregates=MappingProxyType({**asked, **chosen}))
 
 
 def ranged_plan(
@@ -410,7 +412,7 @@ def _ranges(plan: GroupPlan) -> tuple[_Range, ...]:
     sizes: dict[tuple[str, Bounds], list[tuple[float, bool]]] = {}
     for one in plan.query.aggregates.values():
         value, column = one.summed_value(plan.query.table), one.total_column(plan.context)
-        if value is None or column is None or one.private_range is None:
+        if value is None or column is None or one.clip is None:
             continue
         measure = plan.measures[f"total:{column.name}"]
         size = measure.mechanism.mean_size / measure.parts / max(abs(column.low), abs(column.high))
@@ -447,7 +449,7 @@ def _histogram(query: Query, column: str, limits: Bounds, edges: tuple[Fraction,
 
 def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bounds], Bounds]) -> Statistic:
     value = aggregate.summed_value(query.table)
-    if value is None or aggregate.private_range is None:
+    if value is None or aggregate.clip is None:
         return aggregate
     return aggregate.within(narrow[value.column, value.bounds])
 

@@ -2,7 +2,7 @@
 
 The engine returns, for each group, whole numbers by measure name:
 
-- "units": distinct units that are kept in the group.
+- "units": distinct units that are kept in the group; "units:NAME": those with a row whose column value is not NULL.
 - "finders": those of these units that have the group among the first `discovery_groups` of their kept ones.
 - "rows": the sum over kept units of the weights of their rows in the group.
 - "filled:NAME": the same for rows whose column value is neither NULL nor NaN; "empty:NAME": for all others.

@@ -7,7 +7,8 @@ Every other operation takes the extremes over the box of its operands' bars, whi
 
 The bar of a CASE goes over all branches that may hold within the bars of its conditions.
 
-Windows with PARTITION BY go over the groups of each part alone.
+Windows with PARTITION BY go over the groups of each part alone. LAG and LEAD go along columns of groups. Beyond the first
+or last group they are undefined.
 
 A division by 0 is undefined. COALESCE replaces it. It is shown as 0 with an open bar.
 """
@@ -22,7 +23,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
-from neartwin.tables.expressions import parsed
+from neartwin.tables.expressions import parsed, rows_away
 from neartwin.tables.terms import check_surface
 
 _Operation = Callable[[FloatArray, FloatArray], FloatArray]
@@ -115,15 +116,20 @@ class Arithmetic:
         check_surface(tree)
         checked = cls(text, tree)
         windows = {tuple(window.args.get("partition_by") or ()) for window in tree.find_all(exp.Window)}
-        if len(windows) > 1 or not checked.partition <= set(groups):
-            raise QueryError(f"{text!r} is not understood: its windows share one PARTITION BY of columns of GROUP BY")
+        along = {window.args["order"] for window in tree.find_all(exp.Window) if isinstance(window.this, NEAR)}
+        named = {*checked.partition, *(name for name, *_ in checked.order)}
+        if max(len(windows), len(along)) > 1 or not named <= set(groups):
+            raise QueryError(
+                f"{text!r} is not understood: windows share one PARTITION BY and one ORDER BY, of group columns"
+            )
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
         return checked
 
     @property
     def columns(self) -> frozenset[str]:
         """The statistics that it reads."""
-        return frozenset(column.name for column in self.tree.find_all(exp.Column)) - self.partition
+        keys = {*self.partition, *(name for name, *_ in self.order)}
+        return frozenset(column.name for column in self.tree.find_all(exp.Column)) - keys
 
     @property
     def partition(self) -> frozenset[str]:
@@ -131,8 +137,15 @@ class Arithmetic:
         by = (part for window in self.tree.find_all(exp.Window) for part in window.args.get("partition_by") or [])
         return frozenset(part.name for part in by)
 
+    @property
+    def order(self) -> tuple[tuple[str, bool, bool], ...]:
+        """The group columns along which LAG and LEAD go, whether each descends, and whether NULL is first."""
+        window = next((one for one in self.tree.find_all(exp.Window) if isinstance(one.this, NEAR)), exp.Window())
+        items = window.args["order"].expressions if window.args.get("order") else []
+        return tuple((one.this.name, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))) for one in items)
+
     def of(self, columns: Mapping[str, Estimate]) -> Estimate:
-        """The values and bars of all groups, as if they were one part.
+        """The values and bars of all groups, as if they were one part, in the order that they are given.
 
         Args:
             columns: The columns by name.
@@ -161,6 +174,8 @@ class _Evaluation:
                 return self.total(inner)
             case exp.Window(this=kind, args={"order": exp.Order(expressions=[by])}) if isinstance(kind, PLACES):
                 return self.place(kind, by)
+            case exp.Window(this=kind, args={"order": exp.Order()}) if isinstance(kind, NEAR) and kind.find(exp.Column):
+                return self.near(kind)
             case exp.Add() | exp.Sub():
                 return self.sum(node)
             case exp.Mul() | exp.Neg():
@@ -189,7 +204,7 @@ class _Evaluation:
                 return replace(inside, values=np.where(gone, np.nan, inside.values))
         raise QueryError(
             f"{node.sql(dialect='duckdb', comments=False)!r} is not understood after aggregation; written are + - * /, ROUND, "
-            "COALESCE, NULLIF(x, 0), GREATEST, LEAST, CASE of numbers, CAST to a number, RANK(), SUM(x) OVER () for the total; "
+            "COALESCE, NULLIF(x, 0), GREATEST, LEAST, CASE of numbers, CAST to a number, RANK(), LAG(x), SUM(x) OVER (); "
             "write ROUND(SUM(x) / COUNT(*), 2), and the answer of a subquery as a number"
         )
 
@@ -253,6 +268,16 @@ class _Evaluation:
             places = np.searchsorted(np.sort(places), places)
         return Estimate(np.asarray(places, dtype=float) + 1, np.ones(groups), np.full(groups, float(groups)))
 
+    def near(self, kind: exp.Expr) -> Estimate:
+        """The value of another group, undefined where there is none."""
+        if not (length := rows_away(kind)):
+            raise QueryError(f"{kind.sql('duckdb')!r} takes a column and a number of groups; write COALESCE around it")
+        one, rows = self.of(kind.this), length * (1 if isinstance(kind, exp.Lag) else -1)
+        places, groups = np.arange(len(one.values)) - rows, len(one.values)
+        at, gone = places % groups, (places < 0) | (places >= groups)
+        values, low, high = (np.where(gone, np.nan, end[at]) for end in (one.values, one.low, one.high))
+        return Estimate(values, low, high, frozenset({(name, (rows, event)) for name, event in one.events}))
+
     def sum(self, node: exp.Expr) -> Estimate:
         a, b = self.of(node.this), self.of(node.expression)
         b = _product(b, _MINUS) if isinstance(node, exp.Sub) else b
@@ -285,7 +310,7 @@ class _Evaluation:
 
 
 _OWN = np.array([[0.0], [1.0], [0.0], [1.0]])  # the group's part of what limits took, in corners
-PLACES = (exp.Rank, exp.DenseRank, exp.RowNumber)
+PLACES, NEAR = (exp.Rank, exp.DenseRank, exp.RowNumber), (exp.Lag, exp.Lead)  # windows over groups
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
 _MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
 

@@ -10,7 +10,7 @@ The effect on error bars:
 value may lie off its middle, or outside. Its expected error is smaller.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
@@ -36,10 +36,8 @@ def non_negative(release: AnyTable, *names: str) -> AnyTable:
     Raises:
         ParameterError: A statistic is missing.
     """
-    _named(release, names, "non_negative")
-    statistics = tuple(_cut(statistic) if statistic.name in names else statistic for statistic in release.statistics)
-    note = f"{_listed(names)}: values below 0 were cut to 0; each bar holds as before, and totals of cut values are too high."
-    return replace(release, statistics=statistics, notes=(*release.notes, note))
+    said = "values below 0 were cut to 0; each bar holds as before, and totals of cut values are too high."
+    return _with(release, {name: _cut(release[name]) for name in names}, said)
 
 
 def _cut(statistic: Statistic) -> Statistic:
@@ -69,18 +67,16 @@ def monotone(release: AnyTable, *names: str, increasing: bool = True) -> AnyTabl
     Source:
         Barlow, Bartholomew, Bremner, Brunk 1972, Thm 1.3.
     """
-    _named(release, names, "monotone")
-    statistics = tuple(
-        _moved(release, s, _isotonic(s, increasing=increasing)) if s.name in names else s for s in release.statistics
-    )
-    way = "increasing" if increasing else "decreasing"
-    note = f"{_listed(names)}: made {way} along the groups by least squares; bars are those of the values as drawn, and hold."
-    return replace(release, statistics=statistics, notes=(*release.notes, note))
+    changed = {name: _moved(release, name, _isotonic(release[name], increasing=increasing)) for name in names}
+    said = f"made {'in' if increasing else 'de'}creasing along the groups by least squares; {_AS_DRAWN}"
+    return _with(release, changed, said)
 
 
-def _moved(release: StatisticsTable, statistic: Statistic, values: FloatArray) -> Statistic:
+def _moved(release: AnyTable, name: str, values: FloatArray) -> Statistic:
     """A statistic with other values, whose bars are no longer as drawn around them."""
-    return replace(statistic, values=tuple(values.tolist()), confidence=statistic.confidence or release.confidence)
+    return replace(
+        release[name], values=tuple(values.tolist()), confidence=release[name].confidence or release.confidence
+    )
 
 
 def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
@@ -88,7 +84,8 @@ def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
     from scipy.optimize import isotonic_regression
 
     values = np.asarray(statistic.values, dtype=float)
-    return np.asarray(isotonic_regression(values, weights=1.0 / _variances(statistic), increasing=increasing).x)
+    found: FloatArray = isotonic_regression(values, weights=1.0 / _variances(statistic), increasing=increasing).x
+    return found
 
 
 def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
@@ -136,12 +133,20 @@ def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:
     for depth, parent in enumerate(parents):  # downwards: share each total's difference among its parts by variance
         sums, spread = (np.bincount(parent, of[depth + 1], len(levels[depth])) for of in (values, variances))
         values[depth + 1] = values[depth + 1] + ((values[depth] - sums) / spread)[parent] * variances[depth + 1]
-    note = f"{name!r}: made to sum over {len(levels)} releases by least squares; bars are those of the values as drawn, and hold."
-    return tuple(_with(level, name, changed, note) for level, changed in zip(levels, values, strict=True))
+    said = f"made to sum over {len(levels)} releases by least squares; {_AS_DRAWN}"
+    new = ({name: _moved(level, name, own)} for level, own in zip(levels, values, strict=True))
+    return tuple(_with(level, changed, said) for level, changed in zip(levels, new, strict=True))
 
 
-def _with(release: AnyTable, name: str, values: FloatArray, note: str) -> AnyTable:
-    statistics = tuple(_moved(release, s, values) if s.name == name else s for s in release.statistics)
+_AS_DRAWN = "bars are those of the values as drawn, and hold."
+
+
+def _with(release: AnyTable, changed: Mapping[str, Statistic], said: str) -> AnyTable:
+    """The release with other statistics of these names, and a note on them."""
+    if not changed:
+        raise ParameterError("names", (), "must name the statistics, as in monotone('n')")
+    statistics = tuple(changed.get(one.name, one) for one in release.statistics)
+    note = f"{', '.join(map(repr, changed))}: {said}"
     return replace(release, statistics=statistics, notes=(*release.notes, note))
 
 
@@ -177,14 +182,3 @@ def _variances(statistic: Statistic) -> FloatArray:
         )
     squares: FloatArray = np.maximum(halves, 1e-9 * max(1.0, float(halves.max(initial=0.0)))) ** 2
     return squares
-
-
-def _named(release: StatisticsTable, names: Sequence[str], asked_by: str) -> None:
-    if not names:
-        raise ParameterError("names", names, f"must name the statistics: {asked_by}('n')")
-    for name in names:
-        release[name]  # raises for a missing statistic
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(repr, names))

@@ -79,7 +79,7 @@ def having(release: AnyTable, condition: str) -> AnyTable:
         QueryError: The condition is not understood, or is no condition.
     """
     numbers = {one.name: (one.kind, one.meant(list(map(float, one.values)))) for one in _numbers(release)}
-    columns = {name: (_kind(values), values) for name, values in _groups(release).items()} | numbers
+    columns = {name: (_kind(values := _values(release, name)), values) for name in release.group_columns} | numbers
     checked = RowExpression.parse(condition, {name: kind for name, (kind, _) in columns.items()})
     if checked.type is not ColumnType.BOOLEAN:
         raise QueryError(f"having={condition!r} is {checked.type}, and must be a condition, for instance 'n > 100'")
@@ -100,18 +100,20 @@ def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
     Raises:
         ParameterError: A column is missing.
     """
-    columns_by_name = _columns(release)
     places = list(range(len(release)))
     for column in reversed(columns):
         name, down = (column, False) if isinstance(column, str) else column
-        if name not in release.group_columns:
-            release[name]  # raises for a name that is no column
-        values: Sequence[Any] = columns_by_name[name]
-        nothing = [place for place in places if values[place] is None] if None in values else []
-        present = [place for place in places if values[place] is not None] if nothing else places
-        places = sorted(present, key=values.__getitem__, reverse=down) + nothing
+        places = _ordered(places, _values(release, name), down=down, nulls_first=False)
     chosen = any((column if isinstance(column, str) else column[0]) not in release.group_columns for column in columns)
     return _selected(release, places, (_CHOSEN,) if chosen else ())
+
+
+def _ordered(places: list[int], values: Sequence[Any], *, down: bool, nulls_first: bool) -> list[int]:
+    """The places in the order of their values; equal ones stay in their order."""
+    nothing = [place for place in places if values[place] is None] if None in values else []
+    present = [place for place in places if values[place] is not None] if nothing else places
+    found = sorted(present, key=values.__getitem__, reverse=down)
+    return nothing + found if nulls_first else found + nothing
 
 
 def limit(release: AnyTable, groups: int) -> AnyTable:
@@ -175,12 +177,14 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     """
     new_name(release, name)
     expression = Arithmetic.parse(text, [one.name for one in _numbers(release)], release.group_columns)
-    by, parts = _columns(release), dict[tuple[object, ...], list[int]]()
+    parts, by = dict[tuple[object, ...], list[int]](), [_values(release, part) for part in sorted(expression.partition)]
     for place in range(len(release)):
-        parts.setdefault(tuple(by[part][place] for part in sorted(expression.partition)), []).append(place)
+        parts.setdefault(tuple(values[place] for values in by), []).append(place)
     values, low, high = (np.empty(len(release)) for _ in range(3))
     events = frozenset[tuple[str, object]]()
     for places in parts.values():
+        for along, down, nulls_first in reversed(expression.order):
+            places[:] = _ordered(places, _values(release, along), down=down, nulls_first=nulls_first)
         found = expression.of({one: column_of(release, at_places(release[one], places)) for one in expression.columns})
         values[places], low[places], high[places] = found.values, found.low, found.high
         events |= found.events
@@ -250,17 +254,17 @@ def new_name(release: StatisticsTable, name: str) -> None:
         raise ParameterError("name", name, "must be new: the release has such a column")
 
 
-def _groups(release: StatisticsTable) -> dict[str, Sequence[object]]:
-    return {name: [key[i] for key in release.keys] for i, name in enumerate(release.group_columns)}
+def _values(release: StatisticsTable, name: str) -> Sequence[Any]:
+    """The values of a group column, or of a statistic."""
+    if name not in release.group_columns:
+        return release[name].values  # raises for a name that is no column
+    place = release.group_columns.index(name)
+    return [key[place] for key in release.keys]
 
 
 def _numbers(release: StatisticsTable) -> tuple[Statistic, ...]:
     """The statistics, and the numbers of questions that were asked first."""
     return (*release.statistics, *release.asked_first)
-
-
-def _columns(release: StatisticsTable) -> dict[str, Sequence[Any]]:
-    return _groups(release) | {one.name: one.values for one in _numbers(release)}
 
 
 def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:

@@ -288,6 +288,7 @@ class Statistic(ABC):
         only_lowered: Whether limits can only make it less: a number of rows or units, or a sum of values from 0 on.
         counts_values: Whether it counts distinct values, of which limits take fewer than they take rows.
         holds_lost: Whether its bars hold the rows that limits took.
+        clip: How a first stage chooses the bounds of what is summed; None where they stay.
     """
 
     __slots__ = ()
@@ -301,6 +302,7 @@ class Statistic(ABC):
     only_lowered: ClassVar[bool] = False
     counts_values: ClassVar[bool] = False
     holds_lost: ClassVar[bool] = False
+    clip: PrivateRange | None = None
 
     def __str__(self) -> str:
         return self.record
@@ -311,9 +313,15 @@ class Statistic(ABC):
         return ()
 
     @property
-    @abstractmethod
+    def operands(self) -> tuple[str, ...]:
+        """Its columns and expressions."""
+        values = (getattr(self, part.name) for part in fields(self))  # type: ignore[arg-type]
+        return tuple(value for value in values if isinstance(value, str) and value)
+
+    @property
     def record(self) -> str:
         """Its permanent word in digests. A class, verb or printed name may change; this word may not."""
+        return f"{self.verb}({', '.join(self.operands)})"
 
     @abstractmethod
     def check(self, table: Table) -> None:
@@ -463,22 +471,6 @@ class Statistic(ABC):
             The value; None for other statistics.
         """
         return None
-
-    @property
-    def private_range(self) -> PrivateRange | None:
-        """How a first stage chooses the bounds of what is summed; None where they stay."""
-        return None
-
-    def with_private_range(self, clip: PrivateRange) -> "Statistic":
-        """This statistic with the bounds of its summed value chosen by a first stage.
-
-        Args:
-            clip: The private choice.
-
-        Returns:
-            The statistic.
-        """
-        return self
 
     def within(self, bounds: Bounds) -> "Statistic":
         """This statistic with its summed value within other bounds.

@@ -30,11 +30,6 @@ class OneColumn(Statistic):
     fill: Fraction | None = None
     step: Fraction | None = None
 
-    @property
-    def record(self) -> str:
-        """Its word in digests."""
-        return f"{self.verb}({self.column})"
-
     def value(self, table: Table) -> Value:
         """The summand and its bounds.
 

@@ -1,6 +1,6 @@
 """Counts of rows, of values, and of distinct units."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -69,57 +69,60 @@ class Count(_Counted):
     adds_rows = True
     is_linear = True
 
-    @property
-    def record(self) -> str:
-        """Its word in digests."""
-        return f"count({self.column or ''})"
-
     def check(self, table: Table) -> None:
         """Refuse an expression that the table has not."""
-        self._columns(table)
-
-    def _columns(self, table: Table) -> tuple[GridColumn, ...]:
-        """1 in the rows that a count with a column counts, NULL in others; none for a count of all rows."""
-        if self.column is None:
-            return ()
-        text = as_value(table, self.column)
-        name = f"count({self.column})"  # the name of a measure, so it is in digests
-        return (as_column(Value(name, _ONE, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))),)
+        _present(table, self.column)
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
         """The count alone."""
-        yield context.counted(self.main_measure(context), weight, *self._columns(context.table))
+        yield context.counted(self.main_measure(context), weight, *_present(context.table, self.column))
 
     def main_measure(self, context: Context) -> str:
         """The number of rows, or of values."""
-        return next(map(context.number, self._columns(context.table)), context.rows)
+        return next(map(context.number, _present(context.table, self.column)), context.rows)
+
+
+def _present(table: Table, column: str | None) -> tuple[GridColumn, ...]:
+    """1 in the rows that a count with a column counts, NULL in others; none for a count of all rows."""
+    if column is None:
+        return ()
+    text = as_value(table, column)
+    name = f"count({column})"  # the name of a measure, so it is in digests
+    return (as_column(Value(name, _ONE, table.expression(f"CASE WHEN {text} IS NOT NULL THEN 1 END"))),)
 
 
 @dataclass(frozen=True, slots=True)
 class CountDistinctUnits(_Counted):
-    """The number of distinct units."""
+    """The number of distinct units; with a column or expression, of those that have a row in which it is not NULL.
 
+    Attributes:
+        column: A column or a SQL expression, or None.
+    """
+
+    column: str | None = None
     verb = "count_distinct_units"
     counts_units = True
 
     def __str__(self) -> str:
-        return "count_distinct_units()"
+        return f"count_distinct_units({self.column or ''})"
 
     @property
     def record(self) -> str:
         """Its word in digests."""
-        return "count_units()"
+        return f"count_units({self.column or ''})"
 
     def check(self, table: Table) -> None:
-        """Every table has units."""
+        """Every table has units. Refuse an expression that the table has not."""
+        _present(table, self.column)
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
-        """The count alone."""
-        yield context.units(weight)
+        """The count alone. With a column a unit counts in some of the groups that it is in, so it moves no more."""
+        grid = _present(context.table, self.column)
+        yield replace(context.units(weight), name=self.main_measure(context), grid=grid)
 
     def main_measure(self, context: Context) -> str:
         """The number of units."""
-        return "units"
+        return next((f"units:{one.name}" for one in _present(context.table, self.column)), "units")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +137,6 @@ class CountDistinct(_Counted):
     verb = "count_distinct"
     counts_values = True
     has_bar = False
-
-    @property
-    def record(self) -> str:
-        """Its word in digests."""
-        return f"count_distinct({self.column})"
 
     def check(self, table: Table) -> None:
         """Refuse a column that the table lacks, of another type, or of units."""
@@ -194,16 +192,19 @@ def count(column: str | None = None) -> Count:
 
 
 @constructor
-def count_distinct_units() -> CountDistinctUnits:
-    """Count distinct units.
+def count_distinct_units(column: str | None = None) -> CountDistinctUnits:
+    """Count distinct units. Each counts once in a group, whatever its number of rows.
+
+    Args:
+        column: A column or SQL expression. Then only units with a row in which it is not NULL count.
 
     Returns:
         The statistic.
 
-    >>> print(count_distinct_units())
-    count_distinct_units()
+    >>> print(count_distinct_units(), count_distinct_units("CASE WHEN paid > 10 THEN 1 END"))
+    count_distinct_units() count_distinct_units(CASE WHEN paid > 10 THEN 1 END)
     """
-    return CountDistinctUnits()
+    return CountDistinctUnits(column or None)
 
 
 @constructor
@@ -232,7 +233,17 @@ def _count(call: Call) -> Named | None:
             return "count", Count()
         case (exp.Distinct(expressions=[exp.Column(this=column, table="")]),) if column.name in call.units:
             return "units", CountDistinctUnits()
+        case (exp.Distinct(expressions=[one]),) if _of_unit(one.unnest(), call.units):
+            return f"distinct_{spelling(one)}", CountDistinctUnits(spelling(one))
         case (exp.Distinct(expressions=[one]),) if is_value(one):
             return f"distinct_{spelling(one)}", CountDistinct(spelling(one))
     columns = call.columns
     return (f"count_{columns[0]}", Count(columns[0])) if len(columns) == 1 else None
+
+
+def _of_unit(node: exp.Expr, units: Collection[object]) -> bool:
+    """Whether it is a choice of the unit or NULL."""
+    branches = [*node.args.get("ifs", ()), node] if isinstance(node, exp.Case | exp.If) else []
+    values = [one.args[end].unnest() for one in branches for end in ("true", "false", "default") if one.args.get(end)]
+    known = (isinstance(one, exp.Null) or (isinstance(one, exp.Column) and one.name in units) for one in values)
+    return bool(values) and all(known)

@@ -117,43 +117,31 @@ class Histogram(Statistic):
         Raises:
             QueryError: The value is no number.
 
-        >>> age = RowExpression.parse("age", {"age": ColumnType.NUMBER})
-        >>> histogram("age", [0, 18, 65]).bin_of(age).text
-        'CASE WHEN age >= 0.0 AND age <= 65.0 THEN CASE WHEN age < 18.0 THEN 0 ELSE 1 END END'
+        >>> x = RowExpression.parse("x", {"x": ColumnType.NUMBER})
+        >>> print(histogram("x", [0, 1]).bin_of(x).term.parts[0])
+        (and:boolean (>=:boolean (column:number 'x') (literal:number 0.0)) (<=:boolean (column:number 'x') (literal:number 1.0)))
         """
         if of.type not in NUMERIC:
             raise QueryError(f"histogram of {of.text!r}: it is {of.type}, and must be a number")
-        search = _Search(as_kind(of.term, ColumnType.NUMBER), of.text, tuple(map(float, self.edges)))
-        ends = (search.compared(">=", 0), search.compared("<=", -1))
-        inside, (bin_number, text) = Term("and", ColumnType.BOOLEAN, ends), search.between(0, len(self.edges) - 1)
-        term = Term("case", ColumnType.INTEGER, (inside, bin_number, Term("literal", ColumnType.INTEGER)))
+        value, edges = as_kind(of.term, ColumnType.NUMBER), tuple(map(float, self.edges))
+        ends = _compared(value, ">=", edges[0]), _compared(value, "<=", edges[-1])
+        inside, bins = Term("and", ColumnType.BOOLEAN, ends), _bin(value, edges, 0, len(edges) - 1)
+        term = Term("case", ColumnType.INTEGER, (inside, bins, Term("literal", ColumnType.INTEGER)))
         check_term(term)
-        low, high = search.edges[0], search.edges[-1]
-        sql = f"CASE WHEN {of.text} >= {low!r} AND {of.text} <= {high!r} THEN {text} END"
-        return RowExpression(sql, ColumnType.INTEGER, term)
+        return RowExpression(self.record, ColumnType.INTEGER, term)
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
-    """A search for the bin of a value, by halves: engines try one branch after the other, row by row."""
+def _compared(value: Term, how: str, edge: float) -> Term:
+    return Term(how, ColumnType.BOOLEAN, (value, Term("literal", ColumnType.NUMBER, value=edge)))
 
-    value: Term
-    text: str
-    edges: tuple[float, ...]
 
-    def compared(self, how: str, place: int) -> Term:
-        """The value with an edge."""
-        literal = Term("literal", ColumnType.NUMBER, value=self.edges[place])
-        return Term(how, ColumnType.BOOLEAN, (self.value, literal))
-
-    def between(self, first: int, end: int) -> tuple[Term, str]:
-        """The bin of a value that lies in one of [first, end), as a term and as text."""
-        if end - first == 1:
-            return Term("literal", ColumnType.INTEGER, value=first), str(first)
-        middle = (first + end) // 2
-        (low, below), (high, above) = self.between(first, middle), self.between(middle, end)
-        sql = f"CASE WHEN {self.text} < {self.edges[middle]!r} THEN {below} ELSE {above} END"
-        return Term("case", ColumnType.INTEGER, (self.compared("<", middle), low, high)), sql
+def _bin(value: Term, edges: Sequence[float], first: int, end: int) -> Term:
+    """The bin of a value in one of [first, end), found by halves: engines try one branch after the other, row by row."""
+    if end - first == 1:
+        return Term("literal", ColumnType.INTEGER, value=first)
+    middle = (first + end) // 2
+    halves = _bin(value, edges, first, middle), _bin(value, edges, middle, end)
+    return Term("case", ColumnType.INTEGER, (_compared(value, "<", edges[middle]), *halves))
 
 
 def _short(edge: Fraction) -> str:

@@ -205,11 +205,6 @@ class _Related(MomentStatistic):
 
     __slots__ = ()
 
-    @property
-    @abstractmethod
-    def operands(self) -> tuple[str, ...]:
-        """Its columns and expressions."""
-
     def pairs(self, places: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """The products that it needs, by places of columns. places: the place of each operand."""
         size = range(len(places))
@@ -231,16 +226,6 @@ class _OfTwo(_Related):
 
     x: str
     y: str
-
-    @property
-    def record(self) -> str:
-        """Its word in digests."""
-        return f"{self.verb}({self.x}, {self.y})"
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """Both columns."""
-        return self.x, self.y
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,6 @@ class Share(Statistic):
     lost_row = RATIO
     holds_lost = True
 
-    @property
-    def record(self) -> str:
-        """Its word in digests."""
-        return f"share({self.column})"
-
     def check(self, table: Table) -> None:
         """Refuse what is no condition."""
         if condition_of(table, self.column) is None:

@@ -38,15 +38,6 @@ class _Totalled(OneColumn):
     clip: PrivateRange | None = None
     holds_lost = True
 
-    @property
-    def private_range(self) -> PrivateRange | None:
-        """The wish of the question."""
-        return self.clip
-
-    def with_private_range(self, clip: PrivateRange) -> Self:
-        """This statistic with its bounds chosen by a first stage."""
-        return replace(self, clip=clip)
-
     def total_column(self, context: Context) -> GridColumn:
         """The column that is totalled.
 

@@ -75,27 +75,6 @@ _LETTERS = {  # what a function takes; the other letters are literals
 }
 
 
-def read(node: exp.Expr, names: Names) -> Term:
-    """The term of a parsed expression.
-
-    Args:
-        node: The parsed expression.
-        names: The term of each column.
-
-    Returns:
-        The term.
-
-    Raises:
-        QueryError: A part is not on the allow-list, or the expression is too large.
-    """
-    check_surface(node)
-    term = term_of(node, names)
-    if term.is_null:
-        raise refused(node, "NULL alone has no type")
-    check_term(term)
-    return term
-
-
 def refused(node: exp.Expr, why: str = "") -> QueryError:
     """The error for a part that is not allowed.
 
@@ -217,6 +196,13 @@ def as_whole(term: Term) -> Term:
     return term if term.kind is _INTEGER else written("CAST(x AS INTEGER)", term)
 
 
+def rows_away(call: exp.Expr) -> int:
+    """The number of rows of LAG or LEAD; 0 where it is none, or a default is given."""
+    given = call.args.get("offset") or exp.Literal.number(1)
+    length = int(given.name) if isinstance(given, exp.Literal) and given.is_int else 0
+    return length if length < 2**31 and call.args.get("default") is None else 0
+
+
 def parts_of(node: exp.Expr) -> list[exp.Expr]:
     """The arguments of a function or operator, in order.
 
@@ -329,7 +315,7 @@ def _calculated(node: exp.Expr, names: Names) -> Term:
     if isinstance(node, exp.Sub):
         first, second = term_of(node.this, names), term_of(node.expression, names)
         if first.kind is second.kind is ColumnType.DATE:
-            return _applied(node, FUNCTIONS["diff day"], [first, second])
+            return _applied(node, FUNCTIONS["days between"], [first, second])
     operands = (_number(node, names, part) for part in (node.this, node.expression))
     return Term(ARITHMETIC[type(node)], _NUMBER, tuple(as_kind(part, _NUMBER) for part in operands))
 
@@ -505,8 +491,6 @@ def _difference(node: exp.Expr, names: Names) -> Term:
     """Units that start after the earlier and up to the later, as DuckDB counts them."""
     unit = "" if node.args.get("unit") is None else node.args["unit"].name.lower()
     pair = [term_of(part, names) for part in (node.expression, node.this)]
-    if unit == "day" and all(term.kind in _DATED for term in pair):
-        return _applied(node, FUNCTIONS["diff day"], [written("CAST(x AS DATE)", term) for term in reversed(pair)])
     if f"diff {unit}" not in FUNCTIONS:
         raise refused(node, f"write date_diff('day', earlier, later); units are day, {', '.join((*UNITS, *CLOCK))}")
     return _applied(node, FUNCTIONS[f"diff {unit}"], pair)
@@ -702,7 +686,11 @@ class RowExpression:
         """
         names = {name: Term("column", kind, value=name) for name, kind in schema.items()}
         names |= {name: expression.term for name, expression in (computed or {}).items()}
-        term = read(tree, names)
+        check_surface(tree)
+        term = term_of(tree, names)
+        if term.is_null:
+            raise refused(tree, "NULL alone has no type")
+        check_term(term)
         return cls(tree.sql(dialect="duckdb", comments=False, copy=False), term.kind, term)
 
     @property

@@ -23,8 +23,8 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from neartwin.errors import QueryError, SchemaError
-from neartwin.tables.expressions import RowExpression
-from neartwin.tables.ranges import value_of
+from neartwin.tables.expressions import RowExpression, rows_away
+from neartwin.tables.ranges import grid_of, range_of, value_of
 from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
@@ -54,7 +54,6 @@ _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
     **dict.fromkeys(("bool_or", "bool_and"), _CONDITIONS),
 }
 _DEEPEST = 12  # names of nested parts then fit the 63 letters of PostgreSQL
-_FARTHEST = 2**31 - 1  # rows of LAG and LEAD
 _KNOWN = (
     "COUNT, SUM, AVG, MIN, MAX, COUNT(DISTINCT x), BOOL_OR and BOOL_AND; with OVER (PARTITION BY {unit} ORDER BY ...) also "
     "ROW_NUMBER(), RANK(), DENSE_RANK(), LAG(x), LEAD(x) and FIRST_VALUE(x)"
@@ -228,9 +227,7 @@ def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:
     call = node.this
     if isinstance(call, exp.RowNumber | exp.Rank | exp.DenseRank):
         return UnitColumn(function=function, kind=ColumnType.INTEGER, value=None, text="")
-    given = call.args.get("offset")
-    offset = 1 if given is None else int(given.name) if isinstance(given, exp.Literal) and given.is_int else 0
-    if not 1 <= offset <= _FARTHEST or call.args.get("default") is not None:
+    if not (offset := rows_away(call)):
         raise _refused(node, table, f"{function.upper()} takes a column and a number of rows; write COALESCE around it")
     value = _row(call.this, table)
     return UnitColumn(
@@ -268,8 +265,11 @@ def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
 
 
 def _bounds(node: exp.Expr, value: RowExpression, table: Table) -> Bounds | None:
-    """The declared bounds of a column whose values are passed on."""
-    return table.columns.get(node.name) if isinstance(node, exp.Column) and value.type in NUMERIC else None
+    """The bounds of values that are passed on: declared ones of a column, or those that follow for an expression."""
+    declared = table.columns.get(node.name) if isinstance(node, exp.Column) else None
+    reach = range_of(value.term, table.columns)
+    follows = value.type in NUMERIC and reach.finite and reach.low < reach.high
+    return declared or (grid_of(reach, None) if follows else None)
 
 
 def _row(node: exp.Expr, table: Table) -> RowExpression:

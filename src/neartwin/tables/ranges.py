@@ -83,8 +83,8 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
     if operation == "literal":
         return _of_literal(term)
     if operation in OPERATIONS and OPERATIONS[operation].ends:
-        low, high = map(Fraction, OPERATIONS[operation].ends)
-        return Range(low, high, Fraction(1))
+        low, high, *_ = (*map(Fraction, OPERATIONS[operation].ends), math.inf)
+        return Range(Fraction(low), high, Fraction(1))
     if operation == "case":
         return _hull([range_of(part, columns) for part in values_of(term) if not part.is_null])
     return _of_parts(term, [range_of(part, columns) for part in term.parts])
@@ -117,8 +117,6 @@ def _of_parts(term: Term, parts: list[Range]) -> Range:
 
 def _of_function(operation: str, parts: list[Range]) -> Range:
     """The range of a function of `functions.toml`, and of a quotient."""
-    if operation in {"length", "strlen", "strpos"}:
-        return Range(Fraction(0), math.inf, Fraction(1))
     if operation in _RISING:
         return _risen(_RISING[operation], parts[0])
     if operation in _TO_WHOLE:

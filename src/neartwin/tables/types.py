@@ -290,18 +290,27 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> tuple[Key, .
         raise QueryError("keys=[] must hold at least one key; leave keys out to discover them privately")
     if odd := [key for key in keys if len(key) != len(columns)]:
         raise QueryError(f"key {odd[0]!r} must have {len(columns)} values, one for each of {list(columns)}")
-    found = []
-    for name, kind, values in zip(columns, columns.values(), zip(*keys, strict=True), strict=True):
+    for place, (name, kind) in enumerate(columns.items()):
         own, example = _PYTHON[kind]  # bool is a subclass of int, and an exact type keeps 1 and True apart
-        column = [value if value is None or type(value) is own else _python(value, kind) for value in values]
-        for key, value in zip(keys, column, strict=True):
-            if value is not None and type(value) is not own:
-                raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}; write {example}")
-            half = isinstance(value, str) and SURROGATE.search(value)
-            if half or (isinstance(value, int) and not -(2**63) <= value < 2**63):
-                raise QueryError(f"key {key!r}: {value!r} fits no column: integers have 64 bits, text is valid Unicode")
-        found.append(column)
-    checked = tuple(zip(*found, strict=True))
-    if twice := [key for key, number in Counter(checked).items() if number > 1]:
-        raise QueryError(f"key {twice[0]!r} is given twice; write list(dict.fromkeys(keys))")
-    return checked
+        values = [key[place] for key in keys]
+        if not _fit(values, own):
+            values = [_python(value, kind) for value in values]
+            keys = [(*key[:place], value, *key[place + 1 :]) for key, value in zip(keys, values, strict=True)]
+        if not _fit(values, own):
+            key, value = next((key, value) for key, value in zip(keys, values, strict=True) if not _fit([value], own))
+            line = f"integers have 64 bits, text is valid Unicode; write {example}"
+            raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}: {line}")
+    if len(set(keys)) < len(keys):
+        twice = Counter(keys).most_common(1)[0][0]
+        raise QueryError(f"key {twice!r} is given twice; write list(dict.fromkeys(keys))")
+    return tuple(keys)
+
+
+def _fit(values: Sequence[Any], own: type) -> bool:
+    """Whether all values of a long list are of a type, or None, and a column can hold them."""
+    present = [value for value in values if value is not None]
+    if set(map(type, present)) - {own}:
+        return False
+    if own is str:
+        return SURROGATE.search("".join(present)) is None
+    return own is not int or (min(present, default=0) >= -(2**63) and max(present, default=0) < 2**63)

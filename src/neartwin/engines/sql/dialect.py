@@ -64,7 +64,11 @@ class Dialect(Protocol):
         Returns:
             The expression.
         """
-        return digest_of(parts)
+        text: exp.Expr = exp.cast(parts[0], "TEXT")
+        for part in parts[1:]:
+            text = exp.DPipe(this=text, expression=exp.Literal.string("/"))
+            text = exp.DPipe(this=text, expression=exp.cast(part, "TEXT"))
+        return exp.MD5(this=text)
 
     def is_nan(self, value: exp.Expr) -> exp.Expr:
         """Whether a double is NaN.
@@ -326,16 +330,6 @@ def greatest(first: exp.Expr, second: exp.Expr) -> exp.Expr:
         The expression.
     """
     return exp.Greatest(this=first, expressions=[second], ignore_nulls=True)
-
-
-def digest_of(parts: list[exp.Expr]) -> exp.Expr:
-    """MD5 in hexadecimal of the parts as texts with '/' between them; none is NULL."""
-    text: exp.Expr = exp.cast(parts[0], "TEXT")
-    for part in parts[1:]:
-        text = exp.DPipe(
-            this=exp.DPipe(this=text, expression=exp.Literal.string("/")), expression=exp.cast(part, "TEXT")
-        )
-    return exp.MD5(this=text)
 
 
 def in_calendar(day: exp.Expr, kind: ColumnType) -> exp.Expr:

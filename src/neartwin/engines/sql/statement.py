@@ -212,7 +212,7 @@ def _within(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
         parts, entry = 1 if stage.capped else stage.parts.get(measure, 1), exp.column(name)
         weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
         found = exp.case().when(total > integer(most), weighted).else_(in_parts(entry, parts, dialect))
-        columns.append(named(found, name))
+        columns.append(exp.column(name) if measure.startswith("units") else named(found, name))
     place = ["place"] if stage.groups_per_unit is not None else []
     return selected(source, *group_names(stage), *place, *columns)
 
@@ -425,11 +425,13 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
             value = exp.column(f"s_{cell}" if what == "total" else f"n_{number}")
         if what == "empty":
             value = exp.paren(exp.column("n") - value)
-        if stage.norm is not None:
-            root, norm = "k", stage.norm
-            if what == "units" and stage.units_norm is not None:
-                value, root, norm = as_bigint(integer(1)), "kg", stage.units_norm
-            found = weighed_by_norm(value, parts, norm, root, dialect)
+        elif what == "units":
+            value = least(value, integer(1)) if name else as_bigint(integer(1))
+        if what == "units":  # whole, unless a norm bounds its groups
+            norm = stage.units_norm
+            found = value if norm is None else weighed_by_norm(value, parts, norm, "kg", dialect)
+        elif stage.norm is not None:
+            found = weighed_by_norm(value, parts, stage.norm, "k", dialect)
         elif not stage.capped:
             found = value
         elif what == "rows":
@@ -474,7 +476,7 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
             value = dialect.summed(exp.column(entries[measure]))
         elif what == "finders":
             value = _finders(stage.discovery_groups or 0)
-        elif what in {"units", "rows"}:
+        elif what in {"units", "rows"} and not name:
             value = one.copy()
         else:
             cell, number = cells[name]

@@ -62,13 +62,16 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     if stage.rows_per_unit is not None:
         order = exp.Order(expressions=[exp.Ordered(this=exp.column(CELL))])
         sizes.append(named(windowed(exp.RowNumber(), "u", *groups, order=order), "turn"))
+    counted = selected("kept", "u", *groups, named(exp.column("x0"), CELL), named(exp.Count(this=exp.Star()), "c"))
     parts = {
         **parts,
-        "cells": _counted_cells(groups),
+        "cells": grouped(counted, "u", *groups, "x0"),
         "sizes": selected("cells", *sizes),
         **_placed(stage, ranked_by),
     }
-    parts |= _lengths(stage, exp.column("c") * exp.column("n"), next(reversed(parts)), dialect)
+    if stage.norm is not None:  # the root of the unit's length
+        square = exp.Sum(this=dialect.wide(exp.column("c") * exp.column("n")))
+        parts |= over_units(next(reversed(parts)), {"w": square}, dialect, {"": stage.norm})
     once = exp.case().when(exp.column("turn").eq(integer(1)), _counted(stage, exp.column("n"))).else_(integer(0))
     if stage.rows_per_unit is not None:  # the rows that a unit counts for in all are bounded
         parts |= over_units(next(reversed(parts)), {"t": dialect.summed(once)}, dialect)
@@ -95,11 +98,6 @@ def units_of_cells(parts: Parts, stage: Stage, groups: list[str]) -> exp.Select:
     return with_parts(selected("kept", *groups, *columns).where(_present("x0"), copy=False).distinct(), parts)
 
 
-def _counted_cells(groups: list[str]) -> exp.Select:
-    counted = named(exp.Count(this=exp.Star()), "c")
-    return grouped(selected("kept", "u", *groups, named(exp.column("x0"), CELL), counted), "u", *groups, "x0")
-
-
 def _placed(stage: Stage, ranked_by: list[exp.Expr]) -> Parts:
     """`sizes` of the first groups of a unit, where it may be in too many."""
     if stage.groups_per_unit is None:
@@ -109,13 +107,6 @@ def _placed(stage: Stage, ranked_by: list[exp.Expr]) -> Parts:
     ordered = windowed(exp.func("dense_rank"), "u", order=ranking(ranked_by, rows))
     placed = selected("sizes", exp.Star(), named(ordered, "place"))
     return {"ranked": placed, "placed": selected("ranked").where(exp.column("place") <= integer(stage.groups_per_unit))}
-
-
-def _lengths(stage: Stage, square: exp.Expr, source: str, dialect: Dialect) -> Parts:
-    """The source with the root of the unit's length, where a norm is bounded. square: what adds up to the length squared."""
-    if stage.norm is None:
-        return {}
-    return over_units(source, {"w": exp.Sum(this=dialect.wide(square))}, dialect, {"": stage.norm})
 
 
 def _present(column: str) -> exp.Expr:

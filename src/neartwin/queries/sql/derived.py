@@ -5,6 +5,7 @@
 | ROUND(100.0 * SUM(paid) / COUNT(*), 2) AS each, COUNT(*) / SUM(COUNT(*)) OVER () | computed("each", ...) |
 | GREATEST(COUNT(*), 0) AS n | computed("n", ...) |
 | RANK() OVER (PARTITION BY town ORDER BY COUNT(*) DESC) AS place | computed("place", ...) |
+| COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY month) AS more | computed("more", ...) |
 
 All of it costs nothing. The statistics of an expression are released beside it, under their own names or those of SELECT. So
 are those that HAVING and ORDER BY name.
@@ -18,7 +19,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.queries.arithmetic import OPERATIONS, PLACES, as_column
+from neartwin.queries.arithmetic import NEAR, OPERATIONS, PLACES, as_column
 from neartwin.queries.query import PostProcessing
 from neartwin.statistics.sql import FUNCTIONS
 from neartwin.tables.types import ColumnType
@@ -75,13 +76,13 @@ def derived(node: exp.Expr) -> exp.Expr | None:
 
 def _is_statistic(node: exp.Expr) -> bool:
     if isinstance(node, exp.Window):
-        return node.args.get("order") is not None and not isinstance(node.this, PLACES)
+        return node.args.get("order") is not None and not isinstance(node.this, (*PLACES, *NEAR))
     named = isinstance(node, exp.Anonymous) and str(node.this).upper() in {*FUNCTIONS, "RANGES", "WEIGHTED_SUMS"}
     return named or isinstance(node, exp.AggFunc | exp.WithinGroup | exp.IgnoreNulls)
 
 
 def statistics_in(node: exp.Expr) -> list[exp.Expr]:
-    """The statistics within an expression; of a window over the groups those that it adds up or orders by.
+    """The statistics within an expression; of a window over the groups those that it adds up, reads or orders by.
 
     Args:
         node: The expression.
@@ -91,7 +92,8 @@ def statistics_in(node: exp.Expr) -> list[exp.Expr]:
     """
     if _is_statistic(node):
         return [node]
-    inside = node.args.get("order") or node.this if isinstance(node, exp.Window) else node
+    order = node.args.get("order") if isinstance(node.this, PLACES) else None
+    inside = order or (node.this if isinstance(node, exp.Window) else node)
     return [one for child in inside.iter_expressions() for one in statistics_in(child)]
 
 
@@ -104,7 +106,7 @@ def text_of(node: exp.Expr, named: Named) -> str:
 
     Args:
         node: The expression.
-        named: The column of each statistic, and of what PARTITION BY names.
+        named: The column of each statistic, and of what PARTITION BY names, and ORDER BY of LAG and LEAD.
 
     Returns:
         The text, as for `Arithmetic`.
@@ -114,6 +116,8 @@ def text_of(node: exp.Expr, named: Named) -> str:
     """
     root = exp.paren(node.copy())
     by = [part for window in root.find_all(exp.Window) for part in window.args.get("partition_by") or []]
+    near = [one for one in root.find_all(exp.Window) if isinstance(one.this, NEAR) and one.args.get("order")]
+    by += [key.this for one in near for key in one.args["order"].expressions]
     for one in [*statistics_in(root), *by]:
         one.replace(exp.column(_column(one, named), quoted=True))
     return root.unnest().sql(dialect="duckdb", comments=False)
@@ -174,7 +178,7 @@ def after_of(
 
 def _having(condition: exp.Expr, named: Named) -> str:
     root = exp.paren(condition.copy())
-    for node in list(computed(root, named)):
+    for node in [*computed(root, named), *(column for column in root.find_all(exp.Column) if named(column))]:
         node.replace(exp.column(_column(node, named), quoted=True))
     return _written(root.transform(as_column).this)
 

@@ -324,11 +324,12 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
     columns = {name: frozenset((one.table if isinstance(one, Rows) else one).schema) for name, one in others.items()}
     for join in chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns}):
         rows = _join(join, rows, others, scope)
-    if len(scope) > 1:
-        _refuse_ambiguous(select, scope)
+    shown = {item.alias for item in select.expressions}
     for column in list(select.find_all(exp.Column)):
         if column.table:
             column.replace(exp.column(_named(column, scope), quoted=True))
+        elif len(scope) > 1 and column.name not in shown:
+            _named(column, scope)  # which refuses one of several tables
     return rows
 
 
@@ -438,10 +439,3 @@ def _named(column: exp.Column, scope: _Scope) -> str:
     if len(matches) > 1:
         raise QueryError(f"{column.name!r} is a column of several tables; write table.{column.name}")
     return matches.pop() if matches else column.name
-
-
-def _refuse_ambiguous(select: exp.Select, scope: _Scope) -> None:
-    aliases = {item.alias for item in select.expressions if isinstance(item, exp.Alias)}
-    for column in select.find_all(exp.Column):
-        if not column.table and column.name not in aliases:
-            _named(column, scope)

@@ -35,7 +35,7 @@ from neartwin.queries.sql.subqueries import rows_of
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
-from neartwin.tables.expressions import written_parts
+from neartwin.tables.expressions import COMPARED, written_parts
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
@@ -220,6 +220,9 @@ def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect
     """
     select, rows = _select(text, rows, tables or {}, dialect)
     _qualify(select)
+    for node in [item.unalias() for item in select.expressions]:
+        if type(node) in COMPARED and statistics_in(node):
+            node.replace(exp.case().when(node.copy(), "1").else_("0"))
     items, (bare, computed) = tuple(select.expressions), without_derived(select)
     select, over = without_workload(bare)
     return Statement(select, *_grouped(select, rows), over, computed, items)
@@ -263,13 +266,11 @@ def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tupl
         if name not in rows.table.schema or expression != _quoted(name):
             rows = rows.with_column(name, expression)
     texts = {text: name for name, text in groups.items()}
-    margins = tuple(tuple(_member(item, groups, texts) for item in one) for one in sets or ())
-    return rows, dict(groups), margins
-
-
-def _member(item: exp.Expr, groups: Mapping[str, str], texts: Mapping[str, str]) -> str:
-    """The group column that a member of a grouping set is."""
-    return item.name if isinstance(item, exp.Column) and item.name in groups else texts[_written(item)]
+    margins = [
+        [item.name if isinstance(item, exp.Column) and item.name in groups else texts[_written(item)] for item in one]
+        for one in sets or ()
+    ]
+    return rows, dict(groups), tuple(map(tuple, margins))
 
 
 def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys: object) -> TopK:
@@ -279,7 +280,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     by_units = len(ranked) == 1 and ranked[0].args.get("desc") and isinstance(ranked[0].this, exp.Count)
     if len(groups) != 1 or not by_units or limit is None:
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
-    if not _aggregate(ranked[0].this, rows.table)[1].counts_units:
+    if _aggregate(ranked[0].this, rows.table)[0] != "units":
         line = f"ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
         raise QueryError(f"the most common value is that of the most units; write {line}")
     ((column, _),) = groups.items()
@@ -299,9 +300,8 @@ def _is_statistic(item: exp.Expr, groups: Mapping[str, str]) -> bool:
 def _after(statement: Statement, query: Query) -> PostProcessing:
     """What is computed of statistics, HAVING, ORDER BY and LIMIT, over the names of the noisy result."""
     select, groups, over = statement.select, statement.groups, statement.over
-    names = {name: name for name in groups}
-    if over is not None:
-        select, names = over.renamed(select, tuple(groups))
+    ends = "_to" if over is not None and over.workload.kind == "prefixes" else ""
+    names = {name: name + ends for name in groups if over is None or over.along is not None}
     grouped = {text: names.get(name, name) for name, text in groups.items()}
     shown = {grouped[text]: alias for alias, text in _named(select).items() if grouped.get(text, alias) != alias}
     inner = names | {alias: name for name, alias in shown.items()}

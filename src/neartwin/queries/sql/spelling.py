@@ -40,14 +40,15 @@ from neartwin.tables.terms import check_surface
 DIALECTS = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "tsql", "mysql", "redshift", "databricks", "trino")
 _LONGEST, _MOST_TOKENS, _DEEPEST, _MOST_CONSTANTS = 100_000, 10_000, 100, 500
 _LIMITS = (  # the most nodes of these kinds, of the statement or of a clause
-    (None, (exp.Join, exp.Select), 200, "joins and subqueries; ask several questions"),
-    (None, (exp.Binary, exp.Func), 3000, "operations; write IN (...) for many values"),
-    (exp.Having, (exp.Connector,), 100, "conditions in HAVING; read the release with the others"),
-    (exp.Group, (exp.Column,), 200, "columns in GROUP BY; ask several questions"),
+    ((), (exp.Join, exp.Select), 200, "joins and subqueries; ask several questions"),
+    ((), (exp.Binary, exp.Func), 3000, "operations; write IN (...) for many values"),
+    ((exp.Having, exp.Qualify), (exp.Connector,), 100, "conditions in HAVING; read the release with the others"),
+    ((exp.Group,), (exp.Column,), 200, "columns in GROUP BY; ask several questions"),
 )
 _TABLE = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
 _RULES = {(dialect, name): rule for rule in _TABLE["rule"] for dialect in rule["dialects"] for name in rule["names"]}
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.StrToTime, exp.DateTrunc, exp.TimestampTrunc)
+_WITHIN = {unit: {str(n) for n in range(2, most) if most % n == 0} for unit, most in (("minute", 60), ("hour", 24))}
 _CONSTANTS = (
     *_COMPUTED, exp.Literal, exp.Paren, exp.Neg, exp.Cast, exp.Interval, exp.DataType, exp.DataTypeParam, exp.Var,
     exp.Array, exp.ToMap, exp.Struct, exp.PropertyEQ, exp.Tuple, exp.Boolean, exp.Null,
@@ -82,8 +83,8 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
         found = [tree for tree in sqlglot.parse(text, read=dialect) if tree is not None]
         for tree in found:
             check_surface(tree, _DEEPEST)
-            for clause, kinds, most, what in _LIMITS:
-                parts = [tree] if clause is None else tree.find_all(clause)
+            for clauses, kinds, most, what in _LIMITS:
+                parts = tree.find_all(*clauses) if clauses else [tree]
                 if any(len(list(part.find_all(*kinds))) > most for part in parts):
                     raise QueryError(f"there are more than {most} {what}")
             for node in reversed(list(tree.walk())):
@@ -144,14 +145,23 @@ def _marks(node: exp.Expr, dialect: str) -> str:
     return "".join(known.get(piece) or piece.strip('"').removesuffix("strict") for piece in pieces)
 
 
-def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901 - a case for each kind of node
+def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901, PLR0912 - a case for each kind of node
     """The name of a node in `dialects.toml`, and its arguments."""
     match node:
         case exp.Extract():
-            return node.name.lower(), [node.expression]
-        case exp.DateBin(this=length) | exp.Anonymous(this="time_bucket" | "TIME_BUCKET", expressions=[length, _]):
-            length_of = f"{length.name} {length.text('unit')}".lower().strip().removesuffix("s")
-            return f"bin {length_of}{' from' * bool(node.args.get('unit'))}", parts_of(node)[1:]
+            part, of = node.name.lower(), node.expression.unnest()
+            if part == "epoch" and isinstance(of, exp.Sub) and not isinstance(of.expression, exp.Interval):
+                return "epoch of a difference", [of.expression, of.this]
+            return part, [node.expression]
+        case exp.DateBin() | exp.Anonymous(this="time_bucket" | "TIME_BUCKET", expressions=[_, _, *_]):
+            length, value, *origin = parts_of(node)
+            written = f"{length.name} {length.text('unit')}".lower().strip().removesuffix("s")
+            number, _, unit = written.partition(" ")
+            if origin and not _is_aligned(origin[0], written):
+                return "bin from an origin", []
+            if number in _WITHIN.get(unit, ()):
+                return f"bin {unit}", [value, exp.Literal.number(number)]
+            return f"bin {written}", [value]
         case exp.Anonymous():
             return node.name.lower(), node.expressions
         case exp.Window(this=exp.Anonymous() as one) if not node.args.get("partition_by"):
@@ -179,6 +189,14 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901 - a cas
         ):
             return "div of a part", [node.this, node.expression]
     return node.key, list(node.iter_expressions())
+
+
+def _is_aligned(origin: exp.Expr, length: str) -> bool:
+    """Whether buckets from there start at midnight, and weeks on Monday, as they do without an origin."""
+    start = re.fullmatch(r"(\d{4}-\d\d-\d\d)( 00:00:00)?", (origin.find(exp.Literal) or origin).name)
+    if start is None or length in {"1 week", "7 day"}:
+        return start is not None and date.fromisoformat(start[1]).weekday() == 0
+    return length.endswith(("minute", "hour", "1 day"))
 
 
 def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
@@ -211,6 +229,11 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     names = {one.alias for one in new.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
     _named(new, set(tables), names)
     for select in new.find_all(exp.Select):
+        source = select.args.get("from_")
+        while source and source.this.alias == "" and isinstance(source.this.this, exp.Table | exp.Subquery):
+            inner = source.this.this  # joined tables in parentheses
+            select.set("joins", [*(inner.args.pop("joins", None) or []), *(select.args.get("joins") or [])])
+            source.set("this", inner)
         _grouped(select)
         where = select.args.get("where")
         if where is not None and _is_true(where.this):
@@ -271,8 +294,6 @@ def _shortened(node: exp.Expr) -> exp.Expr:
             return exp.true()
         case exp.And() if _is_true(node.this) or _is_true(node.expression):
             return cast("exp.Expr", node.expression if _is_true(node.this) else node.this)
-        case exp.EQ() | exp.NEQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE() if _is_selected(node):
-            return exp.case().when(node.copy(), exp.Literal.number(1)).else_(exp.Literal.number(0))
         case exp.Mul(expression=exp.Interval(this=exp.Literal() as length) as one):
             return exp.Interval(this=exp.paren(node.this * exp.Literal.number(length.name)), unit=one.args["unit"])
         case exp.Paren(this=exp.Interval() as length):
@@ -281,16 +302,15 @@ def _shortened(node: exp.Expr) -> exp.Expr:
             isinstance(node.this, exp.Sub) and node.expression.text("unit").lower().removesuffix("s") in SECONDS
         ):
             return type(node)(this=node.this.this, expression=node.this.expression + node.expression)
-        case exp.Subquery(this=exp.Subquery(alias="")):
+        case exp.Join(this=exp.Lateral(this=exp.Subquery() as of) as one) if _is_true(
+            node.args.get("on") or exp.true()
+        ):
+            return exp.Join(this=exp.Subquery(this=of.this, alias=one.args.get("alias")))  # of one number, or refused
+        case exp.Subquery(this=exp.Subquery(alias="")) if not node.this.args.get("joins"):
             return exp.Subquery(this=node.this.this, alias=node.args.get("alias"))
+        case exp.Sum(this=exp.Div(expression=exp.Subquery() as total)):
+            return exp.Div(this=exp.Sum(this=node.this.this), expression=total)
     return node
-
-
-def _is_selected(node: exp.Expr) -> bool:
-    """Whether it is a column of statistics of the outermost SELECT."""
-    select = node.find_ancestor(exp.Select)
-    shown = isinstance(node.parent, exp.Select | exp.Alias) and node.find(exp.AggFunc) is not None
-    return shown and select is not None and select.parent is None
 
 
 def _is_true(node: exp.Expr) -> bool:

@@ -132,6 +132,10 @@ def _is_of_result(node: exp.Subquery) -> bool:
 
 
 def _write_names_out(select: exp.Select) -> None:
+    """Write names of WITH out, those of subqueries first, which hide names of one outside."""
+    for inner in [one.parent for one in reversed(list(select.find_all(exp.With))) if one.parent is not select]:
+        if isinstance(inner, exp.Select):
+            _write_names_out(inner)
     clause = select.args.pop("with_", None)
     if clause is None:
         return
@@ -201,27 +205,23 @@ def _flat(select: exp.Select, given: _Given) -> exp.Select:
             same.replace(exp.EQ(this=same.this, expression=same.expression))
     arrange(select, given)
     source = select.args.get("from_")
-    if source is not None and isinstance(source.this, exp.Subquery) and isinstance(source.this.this, exp.Select):
-        own = set(map(id, source.this.find_all(*_INSIDE, exp.Subquery)))  # others see its columns by their table
+    places = [source, *(select.args.get("joins") or [])]
+    for place in places:
+        if place is None or not isinstance(place.this, exp.Subquery) or not isinstance(place.this.this, exp.Select):
+            continue
+        named, first = str(place.this.alias_or_name), place is source
+        own = set(map(id, place.this.find_all(*_INSIDE, exp.Subquery)))  # others see its columns by their table
         within = any(_is_inside(node) and id(node) not in own for node in select.find_all(*_INSIDE, exp.Subquery))
-        inner = _plain(source.this, given, joined=within)
-        if inner is not None:
-            joins, after = inner.args.get("joins") or [], select.args.get("joins") or []
-            alias = str(source.this.alias_or_name) if (after or within) and not joins else ""
-            output = _output(inner, source.this, alias)
-            select.set("from_", inner.args["from_"])
-            _put_in_place(select, str(source.this.alias_or_name), output)
-            select.set("joins", [*joins, *after])
-            _also_where(select, inner)
-    for join in select.args.get("joins") or []:
-        if isinstance(join.this, exp.Subquery) and isinstance(join.this.this, exp.Select):
-            inner = _plain(join.this, given, joined=True, left=bool(join.side))
-            if inner is not None:
-                alias = str(join.this.alias_or_name)
-                output = _output(inner, join.this, alias)
-                join.set("this", inner.args["from_"].this)
-                _put_in_place(select, alias, output)
-                _also_where(select, inner)
+        inner = _plain(place.this, given, joined=within or not first, left=place.text("side") != "")
+        if inner is None:
+            continue
+        joins = (inner.args.get("joins") or []) if first else []
+        output = _output(inner, place.this, named if (within or places[1:]) and not joins else "")
+        place.set("this", inner.args["from_"].this)
+        _put_in_place(select, named, output)
+        select.set("joins", [*joins, *(select.args.get("joins") or [])])
+        if inner.args.get("where") is not None:
+            select.where(inner.args["where"].this, copy=False)
     for node in list(select.find_all(*_INSIDE, exp.Subquery)):
         if node.find_ancestor(exp.Select) is select and _is_inside(node):
             if node.find_ancestor(exp.Select, exp.Having) is not select:
@@ -503,12 +503,6 @@ def _put_in_place(select: exp.Select, alias: str, output: _Output) -> None:
             new = new if isinstance(new, exp.Column | exp.Literal | exp.Anonymous | exp.AggFunc) else exp.paren(new)
         column.replace(new)
     select.set("expressions", [*select.expressions, *added])
-
-
-def _also_where(select: exp.Select, inner: exp.Select) -> None:
-    """Both conditions, with their operands side by side."""
-    if inner.args.get("where") is not None:
-        select.where(inner.args["where"].this, copy=False)
 
 
 def _refused(node: exp.Expr, why: str) -> QueryError:

@@ -70,25 +70,6 @@ class Asked:
         ordered = replace(groups, keys=tuple(sorted(groups.keys, reverse=self.falling)))
         return ordered.workload(self.workload)
 
-    def renamed(self, select: exp.Select, columns: tuple[str, ...]) -> tuple[exp.Select, dict[str, str]]:
-        """The SELECT whose HAVING and ORDER BY have the release's names of the group columns.
-
-        Args:
-            select: The SELECT.
-            columns: The group columns of the release.
-
-        Returns:
-            The SELECT, and the new names by the old ones.
-        """
-        ends = "_to" if self.workload.kind == "prefixes" else ""
-        names = {name: f"{name}{ends}" for name in columns if self.along is not None}
-        changed = select.copy()
-        for clause in ("having", "order"):
-            for column in [] if changed.args.get(clause) is None else list(changed.args[clause].find_all(exp.Column)):
-                if column.name in names and not column.table:
-                    column.replace(exp.column(names[column.name], quoted=True))
-        return changed, names
-
 
 def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
     """Replace a sum over the groups by the statistic of each group.

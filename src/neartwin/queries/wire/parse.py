@@ -32,6 +32,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 from neartwin.errors import QueryError
@@ -48,28 +49,6 @@ from neartwin.tables.joins import own_columns
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.table import How, Join, PerUnit, Table
 from neartwin.tables.types import ColumnType
-
-
-def with_joins(form: object, rows: Rows, tables: Others) -> Rows:
-    """The rows with their joins.
-
-    Args:
-        form: The JSON form of the joins.
-        rows: The rows.
-        tables: The tables, by name.
-
-    Returns:
-        The joined rows.
-
-    Raises:
-        QueryError: The form is wrong, or a table was not given.
-    """
-    if not isinstance(form, list):
-        raise QueryError("question: joins must be a list such as [{'table': 'towns', 'on': [['town', 'name']]}]")
-    for join in form:
-        rows = _joined(join, rows, tables)
-    return rows
-
 
 _INSIDE = {"from", "joins", "computed", "where", "by", "columns"}
 
@@ -100,7 +79,9 @@ def _from_inside(form: object, rows: Rows, tables: Others) -> Rows:
 def _rows(form: Mapping[str, Any], rows: Rows, tables: Others, first: tuple[Any, ...] = ()) -> Rows:
     """The rows of a form: those inside, with its joins, the questions asked first, computed columns and conditions."""
     inside = _from_inside(form.get("from"), rows, tables)
-    rows = with_joins(form.get("joins", []), inside, tables).ask_first(*first)
+    if not isinstance(joins := form.get("joins", []), list):
+        raise QueryError("question: joins must be a list such as [{'table': 'towns', 'on': [['town', 'name']]}]")
+    rows = reduce(lambda before, join: _joined(join, before, tables), joins, inside).ask_first(*first)
     for pair in _listed(form.get("computed", [])):  # which may name those before them
         if not (_texts(pair) and len(pair) == 2):
             raise QueryError("question: computed must be a list of pairs, a name and an expression")
@@ -151,7 +132,7 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
 
 
 def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
-    """The JSON form of a table's joins; `with_joins` reads it.
+    """The JSON form of a table's joins; `_rows` reads it.
 
     Args:
         table: The joined table.
@@ -384,19 +365,15 @@ def _from_parts(fields: Form, rows: Rows) -> Query:
         public = None if keys is None else _keys(keys, tuple(columns), rows)
         groups = rows.group_by(*columns, keys=public)
         groups = with_workload(fields.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
-        query = _margins(fields.get("margins"), groups).agg(**aggregates)
+        if (margins := fields.get("margins")) is not None:
+            if not isinstance(margins, list) or not all(_texts(margin) for margin in margins):
+                raise QueryError("question: margins must be a list of lists of group columns")
+            groups = groups.marginals(*margins)
+        query = groups.agg(**aggregates)
     after = after_from(fields.get("after", {}), query.released)
     if spare := [name for name, _ in after.monotone if not getattr(query.aggregates.get(name), "has_bar", True)]:
         raise QueryError(f"question: {spare[0]!r} may have no finite bar, which monotone needs; leave it out")
     return replace(query, after=after)
-
-
-def _margins(margins: object, groups: Groups) -> Groups:
-    if margins is None:
-        return groups
-    if not isinstance(margins, list) or not all(_texts(margin) for margin in margins):
-        raise QueryError("question: margins must be a list of lists of group columns")
-    return groups.marginals(*margins)
 
 
 def _from_choice(fields: Form, rows: Rows) -> TopK:

@@ -7,14 +7,12 @@
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.query import WAYS, PostProcessing
+from neartwin.queries.query import NOTHING, WAYS, PostProcessing
 from neartwin.tables.types import ColumnType
-
-SHAPES = {"monotone", "non_negative", "computed"}
-_WORDS = SHAPES | {"having", "order_by", "limit", "offset", "shown"}
 
 
 def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessing:
@@ -57,67 +55,79 @@ def after_read(form: object) -> PostProcessing:
     Raises:
         ParameterError: The form is wrong.
     """
-    if not isinstance(form, Mapping) or set(form) - _WORDS:
-        raise ParameterError("after", form, f"must be an object of {', '.join(sorted(_WORDS))}")
-    steps: dict[str, Any] = {name: form.get(name) or default for name, default in _EMPTY.items()}
-    for name, (fits, rule) in _FIT.items():
-        if not fits(steps[name]):
-            raise ParameterError(f"{name} of after", steps[name], f"must be {rule}")
-    for name in ("limit", "offset"):
-        if (number := form.get(name)) is not None and (type(number) is not int or not 0 <= number < 2**63):
-            raise ParameterError(f"{name} of after", number, "must be a whole number")
-    return PostProcessing(
-        monotone=tuple((name, WAYS[way]) for name, way in steps["monotone"].items()),
-        non_negative=tuple(steps["non_negative"]),
-        computed=tuple(steps["computed"].items()),
-        having=steps["having"],
-        order=tuple((name, down) for name, down in steps["order_by"]),
-        limit=form.get("limit"),
-        offset=form.get("offset") or 0,
-        shown=tuple(steps["shown"].items()),
-    )
+    if not isinstance(form, Mapping) or set(form) - set(_STEPS):
+        raise ParameterError("after", form, f"must be an object of {', '.join(sorted(_STEPS))}")
+    given = {name: value for name, value in form.items() if value not in (None, "", [], {})}
+    for name, value in given.items():
+        if not _STEPS[name].fits(value):
+            raise ParameterError(f"{name} of after", value, f"must be {_STEPS[name].rule}")
+    return PostProcessing(**{_FIELDS.get(name, name): _STEPS[name].read(value) for name, value in given.items()})
 
 
 def after_form(after: PostProcessing) -> dict[str, Any]:
     """The JSON form of the steps; `after_from` reads it."""
-    parts: dict[str, Any] = {
-        "monotone": {name: "increasing" if way else "decreasing" for name, way in after.monotone},
-        "non_negative": list(after.non_negative),
-        "computed": dict(after.computed),
-        "having": after.having,
-        "order_by": [list(one) for one in after.order],
-        "limit": after.limit,
-        "offset": after.offset,
-        "shown": dict(after.shown),
-    }
-    return {name: value for name, value in parts.items() if value or (value == 0 and name == "limit")}
+    found, empty = ({name: getattr(of, _FIELDS.get(name, name)) for name in _STEPS} for of in (after, NOTHING))
+    return {name: _STEPS[name].write(value) for name, value in found.items() if value != empty[name]}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A step in JSON.
+
+    Attributes:
+        fits: Whether a form is one.
+        rule: What a form must be.
+        read: The field of `PostProcessing` of a form.
+        write: The form of a field.
+    """
+
+    fits: Callable[[Any], bool]
+    rule: str
+    read: Callable[[Any], Any] = lambda it: it
+    write: Callable[[Any], Any] = lambda it: it
 
 
 def _is_mapping(value: object, fits: Callable[[Any], bool]) -> bool:
     return isinstance(value, Mapping) and all(isinstance(name, str) and name and fits(it) for name, it in value.items())
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _is_order(one: object) -> bool:
     return isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], bool)
 
 
-_EMPTY: Mapping[str, Any] = {
-    "monotone": {}, "non_negative": [], "computed": {}, "having": "", "order_by": [], "shown": {},
-}  # fmt: skip
-_FIT: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "monotone": (
+def _is_number(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**63
+
+
+def _pairs(value: Any) -> tuple[Any, ...]:
+    return tuple(map(tuple, value.items() if isinstance(value, Mapping) else value))
+
+
+def _lists(pairs: Any) -> list[Any]:
+    return list(map(list, pairs))
+
+
+_FIELDS = {"order_by": "order"}  # where a step has another name in Python
+_STEPS: Mapping[str, _Step] = {
+    "monotone": _Step(
         lambda it: _is_mapping(it, lambda way: isinstance(way, str) and way in WAYS),
         'as in {"orders": "increasing"}, or decreasing',
+        lambda it: tuple((name, WAYS[way]) for name, way in it.items()),
+        lambda it: {name: "increasing" if way else "decreasing" for name, way in it},
     ),
-    "non_negative": (
-        lambda it: isinstance(it, list) and all(isinstance(one, str) for one in it),
-        "a list of statistics",
+    "non_negative": _Step(
+        lambda it: isinstance(it, list) and all(map(_is_text, it)), "a list of statistics", tuple, list
     ),
-    "computed": (
-        lambda it: _is_mapping(it, lambda text: isinstance(text, str)),
-        'as in {"each": "ROUND(total / orders, 2)"}',
+    "computed": _Step(lambda it: _is_mapping(it, _is_text), 'as in {"each": "ROUND(total / orders, 2)"}', _pairs, dict),
+    "having": _Step(_is_text, "text"),
+    "order_by": _Step(
+        lambda it: isinstance(it, list) and all(map(_is_order, it)), 'a list such as [["orders", true]]', _pairs, _lists
     ),
-    "shown": (lambda it: _is_mapping(it, lambda name: isinstance(name, str)), 'as in {"month_": "month"}'),
-    "having": (lambda it: isinstance(it, str), "text"),
-    "order_by": (lambda it: isinstance(it, list) and all(map(_is_order, it)), 'a list such as [["orders", true]]'),
+    "limit": _Step(_is_number, "a whole number"),
+    "offset": _Step(_is_number, "a whole number"),
+    "shown": _Step(lambda it: _is_mapping(it, _is_text), 'as in {"month_": "month"}', _pairs, dict),
 }
