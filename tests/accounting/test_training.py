@@ -137,9 +137,30 @@ def test_toeplitz_participation_is_the_worst_of_all_allowed():
         )
         (mechanism,) = cost(run).cases[0].uses
         assert float(mechanism.mu) == pytest.approx(worst / sigma, rel=1e-12)
-    for wrong in (("0.5", "0.6"), ("1", "-0.1"), (), ("0",)):
+    for wrong in (("-1", "0.6"), (), ("0",)):
         with pytest.raises(ParameterError, match="coefficients"):
             training.toeplitz_factorization(noise_multiplier=1, coefficients=wrong, participations=1, separation=1)
+
+
+@pytest.mark.parametrize(
+    ("column", "b"), [(("0.3", "-0.6", "0.5"), 3), (("0.3", "-0.6", "0.5"), 2), (("0.2", "0.9"), 1)]
+)
+def test_encoders_of_any_signs_cost_what_gradients_of_any_signs_reach(column, b):
+    n, k = 6, 3
+    padded = [*column, *["0"] * (n - len(column))]
+    encoder = np.array([[float(padded[i - j]) if i >= j else 0.0 for j in range(n)] for i in range(n)])
+    allowed = (s for m in (1, 2, 3) for s in combinations(range(n), m) if all(y - x >= b for x, y in pairwise(s)))
+    worst = max(
+        np.linalg.norm(encoder[:, list(steps)] @ np.array(signs))
+        for steps in allowed
+        for signs in product((-1, 1), repeat=len(steps))
+    )
+    run = training.toeplitz_factorization(noise_multiplier=1, coefficients=padded, participations=k, separation=b)
+    (mechanism,) = cost(run).cases[0].uses
+    assert float(mechanism.mu) >= worst * (1 - 1e-12)
+    assert (float(mechanism.mu) < worst * (1 + 1e-12)) == (
+        len(column) <= b
+    )  # attained for bands within the separation alone
 
 
 def test_bands_and_trees_are_rounds_of_gaussians():

@@ -1,6 +1,7 @@
 """Bounded range against the optimal composition of its extreme pairs: promises hold, and no member of the class exceeds them."""
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from neartwin.losses import BoundedRange, RandomizedResponse
@@ -16,15 +17,19 @@ def test_the_optimal_composition_is_what_a_search_over_all_pairs_finds():
         assert found >= truth * (1 - 8.0 / grid**2 - 1e-3)  # some choice of the grid comes near
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 17, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 17, 60))])
 @pytest.mark.parametrize("delta", [1e-2, 1e-6, 1e-12])
 def test_bounded_range_promise_covers_the_worst_and_its_lower_end_does_not(count, delta):
     for e in ("0.05", "0.6"):
         found = (count * BoundedRange(epsilon=e)).epsilon(delta)
         assert ranges.composed(e, count, found.upper) <= delta
-        assert found.width <= (0.002 if count <= 17 else 0.03) * found.upper
+        wide = 1e-5 if found.upper > 0.999 * count * float(e) else 1e-6  # next to the greatest loss delta falls steeply
+        assert found.width <= wide * found.upper
         if count <= 2 and found.lower > 0:
-            assert ranges.adaptive(float(e), count, found.lower, 4000) >= delta * (1 - 1e-4)
+            assert ranges.adaptive(float(e), count, found.lower, 4000) >= delta * (1 - 1e-9)
+            assert (
+                ranges.adaptive(float(e), count, found.upper * (1 + wide), 4000) < delta
+            )  # so small a fault would show
         short = (count * RandomizedResponse(epsilon=mp.nstr(mp.mpf(e) / 2, 6))).epsilon(delta).upper
         worst = ranges.composed(e, count, short)
         assert short == 0 or worst > delta  # one member's own epsilon: too little for the class
@@ -38,14 +43,13 @@ def test_one_use_is_as_tight_as_the_class_allows():
 @pytest.mark.parametrize(("e", "count"), [("0.3", 2), ("1", 3), ("4", 2)])
 def test_adaptive_uses_cost_what_a_search_at_every_step_finds(e, count):
     whole = count * BoundedRange(epsilon=e)
-    for share in (0.1, 0.3, 0.6):
-        eps = share * count * float(e)
-        found, truth = whole.delta(eps), float(ranges.adaptive(float(e), count, eps, 1000))
-        assert found.lower <= truth * (1 + 1e-5)
-        assert truth <= found.upper * (1 + 1e-12)
-        assert found.width < 1e-4 * truth
-        assert truth * (1 + 1e-3) not in found
-        assert truth * (1 - 1e-3) not in found
+    eps = np.array([0.1, 0.3, 0.6]) * count * float(e)
+    found, truth = whole.delta(eps), ranges.adaptive(float(e), count, eps, 32)
+    assert np.all(found.lower <= truth * (1 + 1e-10))
+    assert np.all(truth <= found.upper * (1 + 1e-12))
+    assert np.all(found.width < 1e-6 * truth)
+    for near in (1 - 1e-5, 1 + 1e-5):
+        assert not np.any((found.lower <= truth * near) & (truth * near <= found.upper))
 
 
 def test_a_choice_by_an_earlier_answer_costs_more():
@@ -54,7 +58,7 @@ def test_a_choice_by_an_earlier_answer_costs_more():
 
 
 def test_the_optimum_is_attained_at_all_sizes_and_joins_others():
-    for e, count in (("0.001", 7), ("20", 3), ("0.1", 400), ("60", 2), ("0.5", 10_000)):
+    for e, count in (("0.001", 3), ("20", 3), ("60", 2), ("0.5", 10_000)):
         whole = count * BoundedRange(epsilon=e)
         found = whole.epsilon("1e-6")
         assert 0 < found.lower <= found.upper <= float(e) * count * (1 + 1e-12)

@@ -148,6 +148,71 @@ def test_the_rule_of_the_decay_errs_no_more_than_it_says_far_out(tilt, t, theta)
     assert 1e-10 < error <= claimed
 
 
+RARE = (
+    pytest.param(GaussianMixture(distances=(0, 1, 2), weights=("0.9998", "0.0001", "0.0001")), 1e-8),
+    pytest.param(
+        GaussianMixture(distances=(0, "0.7", "1.4", "2.1"), weights=("0.999997", "1e-6", "1e-6", "1e-6")),
+        1e-7,
+        marks=pytest.mark.slow,
+    ),
+)
+
+
+@pytest.mark.parametrize(("factor", "delta"), RARE)
+def test_an_answer_that_moves_seldom_has_a_narrow_interval_too(factor, delta):
+    found = (1 * factor).epsilon(delta)
+    with mp.workdps(30):
+        low, high = (one_step(factor.law, mp.mpf(end), "remove") for end in (found.lower, found.upper))
+        assert high <= mp.mpf(delta) <= low
+        assert found.width <= 1e-6 * found.upper
+        assert one_step(factor.law, mp.mpf(found.upper * (1 - 1e-6)), "remove") > delta  # so small a fault would show
+
+
+def place(law, log):
+    """Where the logarithm of the part of the ratio that moves is this, by Newton from the right, for it is convex."""
+    u = min((log - mp.log(w)) / s + s / 2 for s, w in law)
+    for _ in range(60):
+        terms = [w * mp.exp(s * u - s * s / 2) for s, w in law]
+        move = (
+            (mp.log(mp.fsum(terms)) - log)
+            * mp.fsum(terms)
+            / mp.fsum(s * x for (s, _), x in zip(law, terms, strict=True))
+        )
+        u -= move
+        if abs(move) < mp.mpf(10) ** -24:
+            break
+    return u
+
+
+def rare_step(law, eps):
+    """Delta of one step under remove, as of `one_step`."""
+    (_, still), *moving = law
+    if mp.expm1(eps) + 1 - still <= 0:
+        return -mp.expm1(eps)
+    u = place(moving, mp.log(mp.expm1(eps) + 1 - still))
+    return still * mp.ncdf(-u) + mp.fsum(w * mp.ncdf(s - u) for s, w in moving) - mp.exp(eps) * mp.ncdf(-u)
+
+
+@pytest.mark.slow
+def test_two_rare_moves_hold_the_integral_over_the_first():
+    factor, delta = RARE[0].values
+    found = (2 * factor).epsilon(delta)
+    with mp.workdps(28):
+        law = [(exact(s), exact(w)) for s, w in factor.law]
+
+        def two_steps(eps):
+            kink = place(law[1:], mp.log(mp.exp(eps) / law[0][1] - law[0][1]))
+            near = [kink + sign * mp.mpf(2) ** -k for k in range(-2, 20) for sign in (1, -1)]
+            return mp.quad(
+                lambda u: mp.npdf(u) * ratio(factor.law, u) * rare_step(law, eps - mp.log(ratio(factor.law, u))),
+                sorted({*map(mp.mpf, (-11, -8, -6, -4, -2, 0)), *near, kink, kink + 8, kink + 16}),
+            )
+
+        low, high = two_steps(mp.mpf(found.lower)), two_steps(mp.mpf(found.upper))
+    assert high <= delta <= low
+    assert low - high < 1e-7 * delta  # so small a fault would show
+
+
 @pytest.mark.slow
 def test_compositions_lie_just_below_another_librarys_grid():
     pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
@@ -166,6 +231,7 @@ def test_groups_of_realistic_training_runs_have_narrow_intervals():
         (8, "1/100", 1, 1000),
         (3, "1/1000", "1/2", 100_000),
         (16, "1/256", "1/4", 5000),
+        (2, "1/100000", 1, 10),
     ):
         found = cost(for_group(repeated(SubsampledGaussian(mu=mu, rate=rate), steps), size)).epsilon("1e-5")
         assert 0 < found.lower <= found.upper <= found.lower + 1e-6

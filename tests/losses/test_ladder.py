@@ -29,8 +29,8 @@ BOTH = [  # directions and slices; replacing takes the far slices twice as long
 
 
 def sliced(order, edges, count=1):
-    panels = Panels(float(MU), float(RATE), STEEP, TOP, both=order == "replace")
-    return SlicedSum(SubsampledGaussianSum(MU, RATE, 1, order), count, panels, edges)
+    law = SubsampledGaussianSum(MU, RATE, 1, order)
+    return SlicedSum(law, count, Panels(law, STEEP, TOP), edges)
 
 
 def density(order, edges, u, s):

@@ -5,15 +5,9 @@ are monotone). It implies epsilon-DP, and much less loss on average. The worst p
 for t in [0, epsilon]. Dong, Durfee, Rogers 2020; Cesar, Rogers 2021.
 """
 
-import math
-from fractions import Fraction
-from typing import TYPE_CHECKING
-
 from neartwin import domains
-from neartwin.balls import Certified, Exact, Numeric, ball, elementwise
-
-if TYPE_CHECKING:
-    from flint import arb
+from neartwin.balls import Certified, Numeric, ball, elementwise
+from neartwin.losses.families.bounded_range import worst_renyi
 
 
 def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
@@ -33,24 +27,7 @@ def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:
     0.12330156...
     """
     e, a = domains.FINITE_NOT_NEGATIVE(epsilon=epsilon), domains.AT_LEAST_ONE(order=order)
-    return elementwise(_renyi, e, a, method="bounded range, worst pair", least=0)
-
-
-def _renyi(epsilon: Exact, order: Exact) -> "arb | Exact":
-    if epsilon == 0 or order == math.inf:
-        return epsilon
-    e = ball(epsilon)
-    if order == 1:
-        # m - 1 - ln m with m = e / (e^e - 1), of which e^-e is taken out of the logarithm
-        return e / e.expm1() - 1 - (e / -(-e).expm1()).log() + e
-    a = Fraction(order)
-    # s(x) = x + g(2x) with g(y) = ln((1 - e^-y) / y), and the linear parts add up to (a - 1) e
-    whole, most = ball(a) * _g(ball(a * Fraction(epsilon))), ball(a - 1) * _g(ball((a - 1) * Fraction(epsilon)))
-    return e + (whole - most - _g(e)) / ball(a - 1)
-
-
-def _g(y: "arb") -> "arb":
-    return (-(-y).expm1() / y).log()
+    return elementwise(worst_renyi, e, a, method="bounded range, worst pair", least=0)
 
 
 def zcdp_of_bounded_range(epsilon: Numeric) -> Certified:

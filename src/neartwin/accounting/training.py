@@ -7,6 +7,7 @@ add/remove neighbours; `cost(usage).epsilon(delta)` answers. Under replace-one o
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 from neartwin.accounting.renyi import DEFAULT_ORDERS
@@ -161,21 +162,27 @@ def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 
 def toeplitz_factorization(
     *, noise_multiplier: Number, coefficients: Sequence[Number], participations: int, separation: int
 ) -> Usage:
-    """Matrix factorization with a Toeplitz encoder, such as a BLT, without sampling (T6).
+    """Matrix factorization with a Toeplitz encoder, such as a BLT or a banded one, without sampling: b-min-sep (T6).
+
+    An encoder that is not Toeplitz, and has no more bands than steps of separation, costs no more than (n, 0, ..., 0),
+    n its largest column norm.
 
     Args:
         noise_multiplier: The noise's standard deviation over the clipping norm.
-        coefficients: The encoder's first column, one number a step: not negative, and never rising.
+        coefficients: The encoder's first column, one number a step, the first above 0. The cost is attained where all after the
+            first b are 0, or where none is negative or above the one before. Else it is an upper bound.
         participations: Steps that one record is in, at most.
-        separation: Steps from one of them to the next, at least.
+        separation: b, steps from one of them to the next, at least.
 
     Raises:
-        ParameterError: A coefficient is negative or above the one before.
+        ParameterError: The first coefficient is not above 0.
     """
-    mu, column = _inverse(noise_multiplier), [rational(coefficients=one) for one in coefficients]
-    if not column or column[0] <= 0 or any(x < y for x, y in zip(column, [*column[1:], Fraction(0)], strict=True)):
-        raise ParameterError("coefficients", coefficients, "must begin above 0, never rise, and never be negative")
+    mu, column = _inverse(noise_multiplier), [abs(rational(coefficients=one)) for one in coefficients]
+    if not column or rational(coefficients=coefficients[0]) <= 0:
+        raise ParameterError("coefficients", coefficients, "must begin above 0")
     every = integer(at_least=1, separation=separation)
+    if any(column[every:]):  # what overlaps is bounded by an encoder that never rises
+        column = list(accumulate(reversed(column), max))[::-1]
     starts = range(0, len(column), every)[: integer(at_least=1, participations=participations)]
     moved = [sum((column[t - start] for start in starts if start <= t), Fraction(0)) for t in range(len(column))]
     return AddRemove(repeated(Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1))

@@ -14,8 +14,7 @@ dominates every e-bounded-range mechanism, so its composition is an upper bound,
 Adaptive uses of one range alone have an optimum, delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
 pair of t. `optimum` bounds it on lattices of eps (M15, M16), for up to some hundred uses: docs/proofs/mechanisms.md.
 
-For many uses the Renyi curve is the better bound. At order a the supremum over t of the two-point pair is attained at
-e^t = (a-1)(1 - e^{-ae}) / (a(e^{-e} - e^{-ae})), where E_P e^{(a-1)L} = (1 - e^{-ae}) e^{(a-1)t} / (a(1 - e^{-e})).
+For many uses the Renyi curve is the better bound, the supremum over t of the two-point pair.
 From below, t = e/2 is randomized response of e/2, one mechanism of the class.
 """
 
@@ -24,108 +23,174 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
+from neartwin import balls
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PureLoss
 from neartwin.losses.families.randomized_response import three_losses
 from neartwin.losses.summands.atoms import AtomicSum
 from neartwin.losses.summands.base import Direction, Lattice, MaximumLoss, Pair, RenyiCurve, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
+from neartwin.losses.summands.half_line import half_line_delta
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, log_within
 
-SERIES = [
-    1 / math.factorial(2 * k + 1) for k in range(12, 0, -1)
-]  # sinh(w)/w - 1 = sum w^2k/(2k+1)!, |w| < 1: to 1e-25
+IntArray = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
+Two = tuple[FloatArray, FloatArray]
 
 
 def log_sinhc(x: FloatArray, y: FloatArray) -> tuple[ComplexArray, FloatArray]:
     """Log of sinh(w)/w for w = x + iy, and its error bound as of `log_one_plus`.
 
-    For |w| < 1 it is the series, with a relative error of 40U of w^2/6. Else it is w + log((1 - e^{-2w})/(2w)), every
-    part within ELEMENTARY and 8U|w|. |1 - e^{-2w}| may be small where the ratio vanishes. Its absolute error is 8
-    ELEMENTARY.
+    It is w + log((1 - e^{-2w})/(2w)). Both parts of 1 - e^{-2w} are sums of numbers of one sign, each within 3 ELEMENTARY;
+    the turn errs by 8U|y|, which moves e^{-2w} by 16U|y| of it.
 
     Args:
         x: Real parts, above 0.
         y: Imaginary parts.
     """
-    w = x + 1j * y
-    z = w * w
-    small = np.abs(w) < 1
-    inner = np.where(small, z, 0.0)
-    series = np.zeros_like(inner)
-    for coefficient in SERIES:
-        series = (series + coefficient) * inner
-    near, near_error = log_one_plus(series.real, series.imag, 40 * U * np.abs(inner))
-    safe = np.where(small, 1.0, w)
-    decay = np.exp(-2 * safe.real)
-    ratio_x, ratio_y = -decay * np.cos(2 * safe.imag), decay * np.sin(2 * safe.imag)
-    ratio_error = 8 * ELEMENTARY * decay + 16 * U * np.abs(safe) * decay + 2 * U
-    far, far_error = log_one_plus(ratio_x, ratio_y, ratio_error)
-    far = far + safe - np.log(2 * safe)
-    far_error = far_error + 4 * ELEMENTARY + 8 * U * np.abs(safe)
-    return np.where(small, near, far), np.where(small, near_error, far_error)
+    w, decay = x + 1j * y, np.exp(-2 * x)
+    value = (-np.expm1(-2 * x) + 2 * decay * np.square(np.sin(y)) + 1j * (decay * np.sin(2 * y))) / (2 * w)
+    slack = (6 * ELEMENTARY + 16 * U) * np.abs(value) + 16 * U * y * decay / np.abs(w)
+    log, error = log_within(value, slack)
+    return log + w, error + 2 * ELEMENTARY * np.abs(log) + 8 * U * np.abs(w)
 
 
-WORK, FEWEST, MOST = 1 << 22, 8, 512  # products for one optimum; steps of a range, at least and at most
-WIDEST, DEEPEST = 50.0, -40.0  # the widest range; an eps below which delta is 1 - e^eps to 1e-17
+WORK, BLOCK = 1 << 22, 1 << 10  # maxima over t for one optimum, and at once
+FEWEST, FINE, MOST = 8, 1 << 10, 1 << 14  # steps of a range: at least; for n uses FINE + MOST/n at most
+WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta that no one asks about
+GROWTH, PARTS = 3, 4  # of intervals of t away from a guess; into which one is cut
+NEARLY = 1 + 1e-10  # a bound that is no greater gains nothing
 
 
-def by_choice(delta: FloatArray, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """E_P delta(eps - L) for each eps and t; delta at eps - t; and delta at eps - t + e (M15).
+class Choices(NamedTuple):
+    """The t that one use may choose: multiples of a step from 0 to e.
 
-    Args:
-        delta: At multiples of the step, from the range e below the first eps to e above the last.
-        t: Multiples of the step from 0 to e.
+    Attributes:
+        share: The mass at t under P, the rest of which is at t - e, (m + 1,).
+        rise: e^t - 1, (m + 1,).
     """
-    turned = sliding_window_view(delta, len(t))[:, ::-1]
-    high, low = turned[: 1 - len(t)], turned[len(t) - 1 :]
-    share = np.expm1(t - t[-1]) / math.expm1(-t[-1])
-    return share * high + (1 - share) * low, high, low
+
+    share: FloatArray
+    rise: FloatArray
+
+    def spread(self, delta: FloatArray, i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The mean of delta(eps - L) for the i-th eps from 0 and the j-th t, and the c of (M16) there.
+
+        Args:
+            delta: At multiples of the step from -e on.
+            i: Places of eps.
+            j: Places of t, in a shape that fits.
+        """
+        m = len(self.rise) - 1
+        at = i + m - j
+        high, low = delta.take(at, mode="clip"), delta.take(at + m, mode="clip")
+        fall: FloatArray = high - low
+        return low + self.share.take(j, mode="clip") * fall, high + fall / self.rise[-1]
+
+    def between(self, width: IntArray, means: Two, c: Two) -> FloatArray:
+        """A bound on the mean for all t between two (M16).
+
+        Args:
+            width: Steps from one to the other.
+            means: At both.
+            c: At both.
+        """
+        bend = (0.25 * 1.01) * self.rise.take(width, mode="clip") * (np.maximum(c[1] - c[0], 0.0) + 8 * U * c[1])
+        gap = np.abs(means[1] - means[0])
+        inside = 0.5 * (means[0] + means[1]) + bend + gap * gap / (16 * bend + SMALLEST)
+        return np.where(gap < 4 * bend, inside, np.maximum(*means))
+
+    def greatest(self, delta: FloatArray, i: IntArray, guess: IntArray) -> tuple[FloatArray, IntArray]:
+        """A bound on the greatest mean over all t at each eps, and about the place of the best t.
+
+        Intervals of t grow away from a guess. Those that may hold more than the rest does are cut, down to one step.
+
+        Args:
+            delta: At multiples of the step from -e on, never rising, convex in e^eps.
+            i: Places of eps from 0, (n,).
+            guess: Places of t, (n,).
+        """
+        m = len(self.rise) - 1
+        side = GROWTH ** np.arange(math.ceil(math.log(m, GROWTH)) + 1)
+        j = np.clip(guess + np.concatenate([-side[::-1], [0], side])[:, None], 0, m)
+        (means, c), width = self.spread(delta, i, j), np.diff(j, axis=0)
+        bound = self.between(width, (means[:-1], means[1:]), (c[:-1], c[1:]))
+        most = np.where(width <= 1, bound, means[1:]).max(axis=0)
+        best = j[means.argmax(axis=0), np.arange(len(i))]
+        column, row = np.nonzero(bound > most * NEARLY)
+        start, width = j[column, row], width[column, row]
+        while len(row):
+            part = -(-width // PARTS)[:, None]
+            starts = np.minimum(start[:, None] + part * np.arange(PARTS), m)
+            stop, start = np.minimum(starts + part, m).ravel(), starts.ravel()
+            row, width = np.repeat(row, PARTS), stop - start
+            (one, c), (other, further) = (self.spread(delta, i[row], end) for end in (start, stop))
+            bound = self.between(width, (one, other), (c, further))
+            np.maximum.at(most, row, np.where(width <= 1, bound, one))
+            top = (width <= 1) & (bound >= most[row])
+            best[row[top]] = start[top]
+            wide = (width > 1) & (bound > most[row] * NEARLY)
+            row, start, width = row[wide], start[wide], width[wide]
+        return np.minimum(most * NEARLY, 1.0), best
 
 
 @lru_cache(maxsize=8)  # both ends of an interval ask for it
-def optimum(e: Fraction, count: int) -> tuple[tuple[float, int, FloatArray], ...] | None:
+def optimum(e: Fraction, count: int) -> tuple[tuple[float, FloatArray], ...] | None:
     """Bounds from below of all uses but one, and from above of all; None where they cost too much or are too coarse.
+
+    delta(-eps) = 1 - e^{-eps} + e^{-eps} delta(eps), for the class is its own mirror image.
 
     Args:
         e: The range.
         count: Adaptive uses.
 
     Returns:
-        For each of the two a step, its first multiple, and the bounds on delta at that and further ones.
+        For each of the two a step, and the bounds on delta at its multiples from -e on.
     """
-    size = float(e)
-    rho = count * size * size / 8
-    start, last = max(-count * size, DEEPEST), min(count * size, rho + 2 * math.sqrt(70 * rho))
-    m = min(math.isqrt(int(WORK / (count * ((last - start) / size + 1)))), MOST)
+    size, uses = float(e), np.arange(1.0, min(count, 1 << 16) + 1)
+    reach = np.minimum(uses, uses * (size / 8) + np.sqrt(0.5 * LEAST * uses))  # of eps, over e
+    m = min(int(WORK / float(reach.sum())), FINE + MOST // count)
     if m < FEWEST or size > WIDEST:
         return None
-    steps, first = (float_below(e / m), float_above(e / m)), math.floor(m * start / size) - m
-    places = np.arange(first, math.ceil(m * last / size) + m + 1)
+    last = np.ceil(m * reach).astype(int)
+    places, steps = np.arange(-m, last[-1] + m + 1), (float_below(e / m), float_above(e / m))
     lower, upper = (-np.expm1(np.minimum(places * step, 0.0)) for step in steps)
-    low_t, t = (np.arange(m + 1.0) * step for step in steps)
-    z = np.exp(t)
-    for _ in range(count):
-        before = lower.copy()
-        lower[m:-m] = by_choice(lower, low_t)[0].max(axis=1)
-        mean, *both = by_choice(upper, t)
-        # between two t the mean is at most the greater one and its bend there (M16)
-        high, low = (part[:, :-1] * z[:-1] - np.diff(part * z) / np.diff(z) * z[:-1] for part in both)
-        bend = np.maximum(low * math.exp(-t[-1]) - high, 0.0) / -math.expm1(-t[-1])
-        most = np.maximum(mean[:, 1:], mean[:, :-1]) + 1.01 * bend * np.square(np.diff(z) / z[:-1]) / (4 * z[:-1])
-        upper[m:-m] = np.minimum(most.max(axis=1), 1.0)
-        upper[:m], upper[-m:] = 1.0, upper[-m - 1]
+    ends = [np.arange(m + 1.0) * step for step in steps]
+    below, above = (Choices(np.expm1(t - t[-1]) / math.expm1(-t[-1]), np.expm1(t)) for t in ends)
+    guess = (np.arange(last[-1] + 1) + m) // 2
+    for n in last.tolist():
+        before, lower, now = lower, np.zeros(len(places)), np.empty(len(places))
+        for start in range(0, n + 1, BLOCK):
+            i = np.arange(start, min(start + BLOCK, n + 1))
+            now[m + i], guess[i] = above.greatest(upper, i, np.minimum(guess[i], m))
+            near = np.clip(guess[i] + np.arange(-2, 3)[:, None], 0, m)
+            lower[m + i] = below.spread(before, i, near)[0].max(axis=0)
+        now[m + n :], guess[n:] = now[m + n], guess[n]
+        upper = now
+        for side, t in ((lower, ends[0]), (upper, ends[1])):
+            side[:m] = -np.expm1(-t[:0:-1]) + np.exp(-t[:0:-1]) * side[2 * m : m : -1]
     slack = 4096 * U * (count + 2)  # sums of products of positive numbers
-    return (steps[0], first, before * (1 - slack)), (steps[1], first, upper * (1 + slack))
+    return (steps[0], before * (1 - slack)), (steps[1], upper * (1 + slack))
+
+
+def one_use(e: Fraction, eps: float) -> Any:
+    """The worst delta of one use, a ball.
+
+    Args:
+        e: The range.
+        eps: Finite.
+    """
+    if abs(eps) >= e:
+        return 0 if eps > 0 else -balls.ball(eps).expm1()
+    return ((balls.ball(eps) - balls.ball(e)) / 2).expm1() ** 2 / -balls.ball(-e).expm1()
 
 
 def optimal_delta(e: Fraction, count: int, eps: FloatArray, *, above: bool) -> tuple[FloatArray, FloatArray] | None:
-    """One side of the optimum at each eps, as both ends.
+    """One side of the optimum at each eps, as both ends; of one use both.
 
     Args:
         e: The range.
@@ -133,18 +198,21 @@ def optimal_delta(e: Fraction, count: int, eps: FloatArray, *, above: bool) -> t
         eps: Finite, (n,).
         above: Whether it bounds from above.
     """
+    size = float(e)
+    if count == 1:
+        return half_line_delta(partial(one_use, e), eps)
     known = optimum(e, count)
     if known is None:
         return None
-    step, first, delta = known[above]
-    away = 8 * U * (np.abs(eps) - first * step)
+    step, delta = known[above]
+    m, away = round(size / step), 8 * U * (np.abs(eps) + size)
     if above:  # it is convex in e^eps
-        places = np.clip((eps - away) / step - first, 0, len(delta) - 1)
-        j = np.minimum(places.astype(int), len(delta) - 2)
+        places = np.minimum((eps - away) / step + m, len(delta) - 1)
+        j = np.clip(places.astype(int), 0, len(delta) - 2)
         share = np.expm1((places - j) * step) / math.expm1(step)
-        bound = np.minimum((1 - share) * delta[j] + share * delta[j + 1], 1.0)
+        bound = np.where(places < 0, 1.0, np.minimum((1 - share) * delta[j] + share * delta[j + 1], 1.0))
     else:  # the first use leaves a multiple of the step
-        m, places = round(float(e) / step), (eps + away) / step - first
+        places = (eps + away) / step + m
         j = np.clip(places.astype(int), m, len(delta) - m - 1)[:, None] - np.arange(m)
         t = np.clip((places[:, None] - j) * step, 0.0, m * step)
         share = np.expm1(t - m * step) / math.expm1(-m * step)
@@ -194,14 +262,8 @@ class BoundedRangeSum(Summand):
         return self.count * math.log(min(ratio * (1 + 1e-13), 1.0)) * (1 - 1e-12)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """One use: the profile itself. Several: the optimum's upper bound."""
-        if self.count > 1:
-            return optimal_delta(self.range, self.count, eps, above=True)
-        inside = -np.expm1(np.minimum((eps - self.e) / 2, 0.0))
-        value = np.where(eps < -self.e, -np.expm1(np.minimum(eps, 0.0)), inside * inside / -math.expm1(-self.e))
-        shift = 4 * U * (np.abs(eps) + self.e)
-        error = value * 8 * ELEMENTARY + (2 * inside + shift) * shift / -math.expm1(-self.e)
-        return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
+        """An upper bound, of one use the profile itself."""
+        return optimal_delta(self.range, self.count, eps, above=True)
 
 
 class WorstUsesSum(AtomicSum):
@@ -209,16 +271,15 @@ class WorstUsesSum(AtomicSum):
 
     def __init__(self, e: Fraction, count: int) -> None:
         """e: the range."""
-        self.above = BoundedRangeSum(e, count)
+        self.range = e
         masses = tuple(1 / (1 + math.exp(side * float(e) / 2)) for side in (-1, 1))
         response = three_losses(e / 2, (masses[0], 0.0, masses[1]), count, error=4 * ELEMENTARY + 2 * U * float(e))
         super().__init__(response.weighted, count, lattice=Lattice(e / 2, e))
-        self.top = self.top._replace(loss=self.above.top.loss)
+        self.top = self.top._replace(loss=BoundedRangeSum(e, count).top.loss)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """A lower bound that some uses attain."""
-        above = self.above
-        return optimal_delta(above.range, self.count, eps, above=False) if self.count > 1 else above.delta(eps)
+        return optimal_delta(self.range, self.count, eps, above=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +294,30 @@ class BoundedRangePair(Pair):
         return self.kind(self.e, count)
 
 
+def worst_renyi(epsilon: balls.Exact, order: balls.Exact) -> Any:
+    """The largest Renyi divergence of a pair of this range, a ball; at order 1 the limit.
+
+    Args:
+        epsilon: The range.
+        order: At least 1.
+    """
+    if epsilon == 0 or order == math.inf:
+        return epsilon
+    e = balls.ball(epsilon)
+    if order == 1:
+        # m - 1 - ln m with m = e / (e^e - 1), of which e^-e is taken out of the logarithm
+        return e / e.expm1() - 1 - (e / -(-e).expm1()).log() + e
+    a = Fraction(order)
+
+    def part(
+        times: Fraction,
+    ) -> Any:  # a g(a e) of s(x) = x + g(2x), g(y) = ln((1 - e^-y)/y); the linear parts add up to e
+        y = balls.ball(times * Fraction(epsilon))
+        return balls.ball(times) * (-(-y).expm1() / y).log()
+
+    return e + (part(a) - part(a - 1) - part(Fraction(1))) / balls.ball(a - 1)
+
+
 @dataclass(frozen=True, slots=True)
 class BoundedRangeCurve(RenyiCurve):
     """The worst two-point pair at each order."""
@@ -240,18 +325,8 @@ class BoundedRangeCurve(RenyiCurve):
     e: Fraction
 
     def renyi(self, order: float) -> float:
-        """Log of the maximum over (order - 1), each logarithm within ELEMENTARY; at order 1 the divergence's limit."""
-        e = float(self.e)
-        s = order - 1
-        if s < 1e-6:  # increasing in the order
-            order, s = 1 + 1e-6, 1e-6
-        log_a = math.log(-math.expm1(-order * e))
-        t = math.log(s / order) + log_a - (-e + math.log(-math.expm1(-s * e)))
-        value = log_a + s * t - math.log(order) - math.log(-math.expm1(-e))
-        slack = (
-            8 * ELEMENTARY * (abs(log_a) + s * (abs(t) + e + 1) + abs(math.log(order)) + abs(math.log(-math.expm1(-e))))
-        )
-        return min((value + slack) / s, e * (1 + 2 * U))
+        """The maximum over t, rounded up."""
+        return balls.bounds(worst_renyi, self.e, order)[1]
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -26,10 +26,12 @@ from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, log_one_plus
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
 
 SMALL_VARIANCE = Fraction(1, 4)
 TWO_PI = 2 * math.pi
+FAR = 38.0  # deviations beyond which no discrete Gaussian has a mass of 1e-300
+OMITTED = 1e-300
 
 
 class ThetaSum(Summand):
@@ -115,6 +117,22 @@ class ThetaSum(Summand):
         return min(self.count * bound * (1 - 1e-12), 0.0)
 
 
+def atoms(variance: Fraction, sensitivity: int) -> Weighted:
+    """The outcomes that matter, by (S20). The rest weighs less than OMITTED: an infinite loss above, and nothing below.
+
+    Args:
+        variance: s.
+        sensitivity: D.
+    """
+    s, reach = float(variance), math.ceil(FAR * math.sqrt(variance)) + sensitivity + 40
+    x = np.arange(-reach, reach + 1, dtype=float)
+    log_mass = -0.5 * x * x / s
+    log_mass = log_mass - math.log(float(np.exp(log_mass).sum()))
+    losses = (0.5 * sensitivity - x) * (sensitivity / s)
+    error = 4 * ELEMENTARY + gamma(len(x)) + 8 * U * (1 + np.abs(log_mass))
+    return Weighted(losses, log_mass, error, 4 * U * np.abs(losses))
+
+
 @dataclass(frozen=True, slots=True)
 class DiscreteGaussianPair(Pair):
     """Variance parameter and sensitivity; the same law in both directions."""
@@ -123,21 +141,11 @@ class DiscreteGaussianPair(Pair):
     sensitivity: int
 
     def repeated(self, count: int) -> Summand:
-        """A closed form by theta, or the few atoms that matter if the variance is tiny.
-
-        For s < 1/4 it sums directly: |x| <= 40 leaves e^{-2*40^2} of the mass, and tilts move the centre by tilt D. The
-        omitted atoms would matter only for tilt D > 35. There their mass is put at +infinity above (1e-300 covers it).
-        """
-        if self.variance >= SMALL_VARIANCE:
-            return ThetaSum(self.variance, self.sensitivity, count)
+        """A closed form by theta, or the few atoms that matter if the variance is tiny."""
         s, d = self.variance, self.sensitivity
-        x = np.arange(-40, 41, dtype=float)
-        log_weights = -0.5 * x * x / float(s)
-        total = float(np.exp(log_weights).sum())
-        losses = np.array([float((d * d - 2 * int(v) * d) / (2 * s)) for v in x])
-        error = 4 * ELEMENTARY + 4 * U * np.abs(log_weights)
-        law = Weighted(losses, log_weights - math.log(total), error, U * np.abs(losses))
-        return AtomicSum(law, count, infinity=(0.0, 1e-300), lattice=Lattice(Fraction(d * d) / (2 * s), d / s))
+        if s >= SMALL_VARIANCE:
+            return ThetaSum(s, d, count)
+        return AtomicSum(atoms(s, d), count, infinity=(0.0, OMITTED), lattice=Lattice(Fraction(d * d) / (2 * s), d / s))
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -38,8 +38,8 @@ class GeometricPair(Pair):
     rate: Fraction
     sensitivity: int
 
-    def repeated(self, count: int) -> Summand:
-        """Logarithms of the masses, each of a few elementary terms."""
+    def law(self) -> Weighted:
+        """One use: logarithms of the masses, each of a few elementary terms."""
         a, d = float(self.rate), self.sensitivity
         x = np.arange(d + 1, dtype=float)
         inside = math.log(-math.expm1(-a)) - math.log1p(math.exp(-a)) - a * x
@@ -47,8 +47,11 @@ class GeometricPair(Pair):
         inside[-1] = -a * d - math.log1p(math.exp(-a))
         error = 4 * ELEMENTARY * (1 + np.abs(inside)) + 4 * U * a * x
         losses = a * (d - 2 * x)
-        weighted = Weighted(losses, inside, error, 3 * U * np.abs(losses))
-        return AtomicSum(weighted, count, lattice=Lattice(self.rate * d, 2 * self.rate))
+        return Weighted(losses, inside, error, 3 * U * np.abs(losses))
+
+    def repeated(self, count: int) -> Summand:
+        """Its composition, on a lattice."""
+        return AtomicSum(self.law(), count, lattice=Lattice(self.rate * self.sensitivity, 2 * self.rate))
 
 
 @dataclass(frozen=True, slots=True, init=False)

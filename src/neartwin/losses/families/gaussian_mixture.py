@@ -18,6 +18,7 @@ from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
+from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.families.subsampled_gaussian import (
     PLACES,
     QUARTER,
@@ -62,7 +63,7 @@ class GaussianMixtureSum(NormalRatioSum):
     def __init__(self, law: Law, count: int, direction: Direction) -> None:
         """law: two distances or more, none of them equal."""
         shifts, weights = (tuple(map(float, part)) for part in zip(*law, strict=True))
-        self.shifts, self.weights = np.array(shifts)[:, None], np.array(weights)[:, None]
+        self.distances, self.weights = np.array(shifts)[:, None], np.array(weights)[:, None]
         top, variation = UNBOUNDED, 1.0
         if law[0][0] == 0:
             least, reach = (-count * math.log(end) for end in reversed(floats_around(law[0][1])))
@@ -72,12 +73,15 @@ class GaussianMixtureSum(NormalRatioSum):
         strip = MixtureStrip(shifts[-1], float(1 - law[0][1]), direction, shifts, weights)
         self.mixture = strip
         super().__init__(strip, count, top, variation)
+        self.q = strip.q
+        self.shifts, self.odds = self.distances[1:, 0], np.log(self.weights[1:, 0] / self.weights[0, 0])
+        self.ladder = LADDER if direction == "remove" and law[0][0] == 0 and 2 * law[0][1] >= 1 else None
 
     def _parts(self, u: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Exponents of the likelihood ratios, bounds on their errors, and the parts' shares of r; each (shifts, nodes)."""
-        x = self.shifts * u - 0.5 * self.shifts**2
+        x = self.distances * u - 0.5 * self.distances**2
         raw = self.weights * np.exp(x - x.max(axis=0))
-        return x, 6 * U * (np.abs(self.shifts * u) + self.shifts**2), raw / raw.sum(axis=0)
+        return x, 6 * U * (np.abs(self.distances * u) + self.distances**2), raw / raw.sum(axis=0)
 
     def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(S19): where no ratio is great, the logarithm of 1 plus the sum of w (e^x - 1)."""
@@ -116,11 +120,11 @@ class GaussianMixtureSum(NormalRatioSum):
 
     def turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(S18), in sums of numbers that are not negative."""
-        shares, angles = self._parts(u)[2], np.multiply.outer(theta / self.mu, self.shifts[:, 0])
+        shares, angles = self._parts(u)[2], np.multiply.outer(theta / self.mu, self.distances[:, 0])
         apart = np.square(np.sin(0.5 * (angles[:, :, None] - angles[:, None, :])))
         drop = 2 * np.einsum("tij,in,jn->tn", apart, shares, shares, optimize=True)
         modulus = 0.5 * np.log1p(-np.minimum(drop, 0.5))
-        size = np.abs(self.mu * u) + self.mu**2 + len(self.shifts)
+        size = np.abs(self.mu * u) + self.mu**2 + len(self.distances)
         relative = 1.5 * (12 * ELEMENTARY + 40 * U * size)
         return modulus, np.arctan2(np.sin(angles) @ shares, np.cos(angles) @ shares), relative
 

@@ -27,7 +27,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.families.rare_slices import Edges, Panels, SeldomSampled, SlicedSum, log_height, logsumexp
+from neartwin.losses.families.rare_slices import (
+    Edges,
+    Panels,
+    SeldomSampled,
+    SlicedSum,
+    log_height,
+    log_odds_at,
+    logsumexp,
+)
 from neartwin.losses.inversion import contour, saddle
 from neartwin.losses.inversion.contour import Contour, ContourRule
 from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
@@ -320,20 +328,21 @@ class Ladder:
         return cls(laws, others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)
 
     def place(self, law: SeldomSampled, log_odds: float) -> float:
-        """The edge u of a law at a rung; rungs are at one k = q z/(1 - q) for all laws.
+        """The edge u of a law at a rung, where one of its k_j is k; rungs are at one k for all laws.
 
         Args:
             law: The law.
             log_odds: The logarithm of k.
         """
-        return (log_odds - math.log(law.q / (1 - law.q))) / law.mu + 0.5 * law.mu
+        return float(((log_odds - law.odds) / law.shifts + 0.5 * law.shifts).min())
 
     def never(self, log_odds: float) -> tuple[float, float]:
         """Log of what is added above this edge at eps >= 0, and of the mass of Q there."""
         added = mass = -math.inf
         for law in self.laws:
             steep, place = STEEPNESS * law.mu, self.place(law, log_odds)
-            own = math.log(law.q) + log_beyond(steep, place - law.mu)
+            moved = np.array([log_beyond(steep, place - shift) for shift in law.shifts.tolist()])
+            own = float(logsumexp(law.odds + moved))
             beyond, copies = log_beyond(steep, place), math.log(law.count) + 1e-11
             added = float(np.logaddexp(added, copies + np.logaddexp(own, beyond + math.log(self.variation))))
             mass = float(np.logaddexp(mass, copies + beyond))
@@ -342,7 +351,7 @@ class Ladder:
     @cached_property
     def top(self) -> float:
         """The logarithm of k at the last rung."""
-        lowest = min(law.mu * (1.0 - 0.5 * law.mu) + math.log(law.q / (1 - law.q)) for law in self.laws)
+        lowest = min(float(logsumexp(log_odds_at(law, np.ones(1)))[0]) for law in self.laws)
         step = min(law.mu for law in self.laws) * PLACES
         count = int(HIGHEST * max(law.mu for law in self.laws) / step)
         goal = self.log_delta + math.log(NEGLIGIBLE)
@@ -358,7 +367,10 @@ class Ladder:
         No law has all its copies below the lowest.
         """
         lowest = max(
-            math.log(law.q / (1 - law.q)) + max(math.log(LOWEST), law.mu * (LEFTMOST - 0.5 * law.mu))
+            max(
+                float(logsumexp(law.odds)) + math.log(LOWEST),
+                float(logsumexp(log_odds_at(law, np.full(1, LEFTMOST)))[0]),
+            )
             for law in self.laws
         )
         least, most = (float(np.logaddexp(0.0, end)) for end in (lowest, self.top))
@@ -370,10 +382,7 @@ class Ladder:
     @cached_property
     def panels(self) -> list[Panels]:
         """The panels of each law."""
-        return [
-            Panels(law.mu, law.q, STEEPNESS * law.mu, self.place(law, self.top), both=law.turns == 2)
-            for law in self.laws
-        ]
+        return [Panels(law, STEEPNESS * law.mu, self.place(law, self.top)) for law in self.laws]
 
     @cached_property
     def rungs(self) -> list[Rung]:
@@ -389,9 +398,8 @@ class Ladder:
         for j, log_odds in enumerate(self.places.tolist()):
             loss = math.log1p(math.exp(log_odds))
             tilts = np.geomspace(LEAST_TILT / (loss + others_deviation), MOST_TILT / loss, GRID)
-            others = np.zeros((3, len(tilts)))
-            for one in self.others:
-                others += np.array([one.cumulants(tilt) for tilt in tilts.tolist()]).T
+            each = [np.array([one.cumulants(tilt) for tilt in tilts.tolist()]).T for one in self.others]
+            others = sum(each, np.zeros((3, GRID)))
             alone, parts = others, []
             for law, u, atoms in shown:
                 steep, n = STEEPNESS * law.mu, law.count
@@ -458,7 +466,8 @@ class Ladder:
             (self.laws[i].count, slice_of(i, self.laws[i].count, -math.inf, below), slice_of(i, 1, below, above))
             for i in every
         ]
-        return SumOfLosses([Reached(parts), *self.others])
+        alone = len(parts) == 1 and parts[0][0] == 1
+        return SumOfLosses([parts[0][2] if alone else Reached(parts), *self.others])
 
     def slight(self, j: int, first: int, eps: float) -> tuple[float, float] | None:
         """Chernoff's bound on a term, as log c(s) M(s) and s, if it is slight beside delta.

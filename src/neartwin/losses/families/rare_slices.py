@@ -26,6 +26,7 @@ from neartwin.special import log_ndtr
 LEFT = -16.0  # where panels begin
 FINE = 24  # panels for each unit of u, and of mu u
 SHARES = np.geomspace(3e-4, 0.8, 11)  # of the widest angle that a share's steepness leaves
+NEARLY = 1.05  # 1/cos(a)^{1/2} for the widest angle a between two terms of r, which is below 0.42
 BEYOND = math.log(3e5)  # of the last share's exponent, where panels end
 MOST = 700.0
 
@@ -49,19 +50,30 @@ def log_height(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.minimum(x - back, MOST), back
 
 
+def log_odds_at(law: SeldomSampled, u: FloatArray) -> FloatArray:
+    """Log of the odds that the answer moved by each distance, (shifts, n).
+
+    Args:
+        law: The law.
+        u: The answers, (n,).
+    """
+    result: FloatArray = law.odds[:, None] + np.multiply.outer(law.shifts, u) - 0.5 * np.square(law.shifts)[:, None]
+    return result
+
+
 class Panels:
     """The panels of one law under remove or replace, up to a share that ends at `top`; arrays over edges are (m,)."""
 
-    def __init__(self, mu: float, q: float, steep: float, top: float, *, both: bool) -> None:
-        """both: replace-one; steep: of all shares, more than mu."""
-        self.mu, self.q, self.steep, self.top, self.both = mu, q, steep, top, both
-        self.width = 1.0 / (FINE * max(1.0, mu))
+    def __init__(self, law: SeldomSampled, steep: float, top: float) -> None:
+        """steep: of all shares, more than mu."""
+        self.law, self.mu, self.q, self.steep, self.top, self.both = law, law.mu, law.q, steep, top, law.turns == 2
+        self.width = 1.0 / (FINE * max(1.0, self.mu))
         count = math.ceil((top + BEYOND / steep - LEFT) / self.width)
         self.edges: FloatArray = LEFT + self.width * np.arange(count + 1, dtype=float)
-        odds, x = q / (1 - q), mu * self.edges - 0.5 * mu * mu
-        self.k: FloatArray = odds * np.exp(np.minimum(x, MOST))
-        self.k_back: FloatArray = odds * np.exp(np.minimum(-mu * self.edges - 0.5 * mu * mu, MOST)) if both else 0.0 * x
-        self.angles: FloatArray = 0.5 * math.pi * min(1.0, mu / steep) * SHARES
+        each, back = (np.exp(np.minimum(log_odds_at(law, sign * self.edges), MOST)) for sign in (1.0, -1.0))
+        self.each, self.each_back = each, back if self.both else 0.0 * back
+        self.k, self.k_back = self.each.sum(axis=0), self.each_back.sum(axis=0)
+        self.angles: FloatArray = 0.5 * math.pi * min(1.0, self.mu / steep) * SHARES
         self._shares: dict[float, Share] = {}
 
     def share(self, place: float) -> Share:
@@ -101,36 +113,36 @@ class Panels:
 
     @cached_property
     def logs(self) -> tuple[FloatArray, FloatArray]:
-        """Log r and log r~ at the edges."""
+        """Log r and log r~ at the edges; 0 for r~ under remove."""
         least = math.log1p(-self.q)
-        return least + np.log1p(self.k), least + np.log1p(self.k_back)
+        return least + np.log1p(self.k), self.both * least + np.log1p(self.k_back)
 
-    def _turned(self, k: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Log|1 + k e^{i theta}| - log(1 + k) at the edges and its least between two, and alpha at the edges, (angles, ...)."""
-        half, (sine, cosine) = np.sin(0.5 * self.angles)[:, None], (np.sin(self.angles), np.cos(self.angles))
-
-        def log(k: FloatArray) -> FloatArray:
-            result: FloatArray = 0.5 * np.log1p(-4 * half * half * k / np.square(1 + k))
-            return result
-
-        near_one = np.clip(1.0, np.minimum(k[:-1], k[1:]), np.maximum(k[:-1], k[1:]))
-        return log(k), log(near_one), np.arctan2(np.multiply.outer(sine, k), 1 + np.multiply.outer(cosine, k))
+    def _turned(self, each: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The most and the least of log|1 + sum k_j e^{i theta_j}| - log(1 + k) on panels, and alpha at edges, (angles, ...)."""
+        theta = np.multiply.outer(self.angles, np.append(0.0, self.law.shifts) / self.mu)
+        apart = np.square(np.sin(0.5 * (theta[:, :, None] - theta[:, None, :])))
+        terms = np.vstack([np.ones_like(self.edges), each])
+        low, high = np.minimum(terms[:, :-1], terms[:, 1:]), np.maximum(terms[:, :-1], terms[:, 1:])
+        less, more = (
+            2 * np.einsum("tij,in,jn->tn", apart, shares, shares, optimize=True)
+            for shares in (low / high.sum(axis=0), high / low.sum(axis=0))
+        )
+        turn = np.arctan2(np.sin(theta) @ terms, np.cos(theta) @ terms)
+        return 0.5 * np.log1p(-less), 0.5 * np.log1p(-np.minimum(more, 0.5)), turn
 
     @cached_property
     def forth(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The bounds for r."""
-        return self._turned(self.k)
+        return self._turned(self.each)
 
     @cached_property
     def back(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The bounds for r~."""
-        return self._turned(self.k_back)
+        return self._turned(self.each_back)
 
     def weights(self, tilt: float) -> tuple[FloatArray, FloatArray]:
         """Log of the least and of the greatest integral of phi r^{1+tilt} r~^{-tilt} over each panel; 0 < tilt."""
         (plus, minus), (low, high) = self.logs, self.normal
-        if not self.both:
-            return low + (1 + tilt) * plus[:-1], high + (1 + tilt) * plus[1:]
         return low + (1 + tilt) * plus[:-1] - tilt * minus[:-1], high + (1 + tilt) * plus[1:] - tilt * minus[1:]
 
     def growth(self, tilt: float, t: float) -> FloatArray:
@@ -141,7 +153,7 @@ class Panels:
             t: Below 0 where its turns lift the law; above 0 where they sink it.
         """
         change, _, turn = self.forth
-        result = (1 + tilt) * np.maximum(change[:, :-1], change[:, 1:]) - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
+        result = (1 + tilt) * change - t * (turn[:, :-1] if t > 0 else turn[:, 1:])
         if self.both:
             _, least, turn = self.back
             result += -tilt * least - t * (turn[:, 1:] if t > 0 else turn[:, :-1])
@@ -159,16 +171,16 @@ class Panels:
         result = start + grown * self.forth[2][:, 0]
         if self.both:
             power = tilt - grown * np.tan(self.angles)
-            here = self.logs[1][0] - math.log1p(-self.q) + self.back[0][:, 0]  # log|1 + k~ e^{i theta}|
+            here = self.logs[1][0] - math.log1p(-self.q) + self.back[1][:, 0]  # log|1 + k~ e^{i theta}|
             result = np.where(power >= 0, result - power * here - tilt * math.log1p(-self.q), np.inf)
         return result
 
     def above(self, tilt: float, t: float, place: float) -> FloatArray:
         """Log of such a bound above the last panel, with the share that ends at a place, (angles,).
 
-        There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|. |1 + k e^{i theta}| >= max(1, k).
-        So all else that rises has a slope of at most mu ((1+tilt+|t|) min(k, 1) + (tilt+|t|) min(k~, 1)), where k rises
-        like e^{mu u}.
+        There Re E and its slope are at least 0.99 cos(psi) times |E| and steep |E|. |W| >= max(1, k/NEARLY) of (S6).
+        So all else that rises has a slope of at most mu ((1+tilt+|t|) min(k, NEARLY) + (tilt+|t|) min(k~, NEARLY)),
+        where k rises like e^{mu u} at most.
 
         Args:
             tilt: Above 0.
@@ -179,7 +191,9 @@ class Panels:
         height = (
             math.exp(min(self.steep * (last - place) - 1.0, MOST)) * np.cos((self.steep / self.mu) * self.angles) * 0.99
         )
-        rise = self.mu * ((1 + tilt + abs(t)) * min(self.k[-1], 1.0) + (tilt + abs(t)) * min(self.k_back[-1], 1.0))
+        rise = self.mu * (
+            (1 + tilt + abs(t)) * min(self.k[-1], NEARLY) + (tilt + abs(t)) * min(self.k_back[-1], NEARLY)
+        )
         log = (1 + tilt) * self.logs[0][-1] + grown * self.forth[2][:, -1] - height - 0.5 * last * last
         if self.both:
             log = log - tilt * math.log1p(-self.q) + grown * self.back[2][:, -1]
@@ -234,8 +248,10 @@ class SeldomSampled(Protocol):
     """A seldom sampled law as slices and rungs use it.
 
     Attributes:
-        mu: Sensitivity over the standard deviation of the noise.
-        q: Sampling rate.
+        mu: Sensitivity over the standard deviation of the noise, the greatest if there are several.
+        q: Probability that the answer moves.
+        shifts: Distances that it may move by, over the same deviation, (shifts,).
+        odds: Log of their probabilities over 1 - q, (shifts,).
         count: Copies of the law.
         variation: Upper bound on the total variation of all copies.
         turns: 2 where the loss has a turn on either side, under replace, else 1.
@@ -243,6 +259,8 @@ class SeldomSampled(Protocol):
 
     mu: float
     q: float
+    shifts: FloatArray
+    odds: FloatArray
     count: int
     variation: float
     turns: int

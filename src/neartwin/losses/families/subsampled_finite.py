@@ -15,19 +15,17 @@ import numpy as np
 
 from neartwin.checks import open_probability, sampling_rate
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray, Number, rational
+from neartwin.exact import Number, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
-from neartwin.losses.families.discrete_laplace import Geometric
+from neartwin.losses.families.discrete_gaussian import FAR, OMITTED, DiscreteGaussian, atoms
+from neartwin.losses.families.discrete_laplace import Geometric, GeometricPair
 from neartwin.losses.families.finite import FinitePair, FinitePairLaw, PiecewiseLinear
 from neartwin.losses.families.subsampled_gaussian import log_mixed
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Pair, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, U, gamma
+from neartwin.losses.summands.rounding import U
 
 MOST_OUTCOMES = 200_000
-FAR = 38.0  # deviations beyond which no discrete Gaussian has a mass of 1e-300
-OMITTED = 1e-300
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,47 +37,18 @@ class SubsampledIntegerPair(Pair):
     direction: Direction
 
     def repeated(self, count: int) -> Summand:
-        """The outcomes that matter; what is omitted of them is put at an infinite loss above, and at none below."""
-        loss, loss_error, log_mass, mass_error, omitted = (
-            _geometric(self.base) if isinstance(self.base, Geometric) else _discrete_gaussian(self.base)
-        )
-        ratio, ratio_error = log_mixed(loss, loss_error, float(self.rate))
-        if self.direction == "remove":
-            losses, log_mass = ratio, log_mass + ratio
-            mass_error = mass_error + ratio_error + U * np.abs(log_mass)
+        """The mechanism's own losses and masses, by (S20); they are those of Q about 0, with the signs of the losses turned."""
+        if isinstance(self.base, Geometric):
+            law, omitted = GeometricPair(self.base.epsilon / self.base.sensitivity, self.base.sensitivity).law(), 0.0
         else:
-            losses = -ratio
-        law = Weighted(losses, log_mass, mass_error, ratio_error)
-        return AtomicSum(law, count, infinity=(0.0, omitted))
-
-
-Outcomes = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
-
-
-def _geometric(base: Geometric) -> Outcomes:
-    """Losses with errors, logarithms of Q-masses with errors, and the mass left out.
-
-    All answers up to 0 have one loss, and all from the sensitivity on another: each is one outcome.
-    """
-    x = np.arange(base.sensitivity + 1, dtype=float)
-    step = float(base.epsilon / base.sensitivity)
-    loss = step * (2 * x - base.sensitivity)
-    log_mass = -step * x - math.log1p(math.exp(-step))
-    log_mass[1:-1] += math.log(-math.expm1(-step))
-    return loss, 4 * U * np.abs(loss), log_mass, 4 * ELEMENTARY + 8 * U * (1 + np.abs(log_mass)), 0.0
-
-
-def _discrete_gaussian(base: DiscreteGaussian) -> Outcomes:
-    """The same, by (S20)."""
-    deviation, distance = math.sqrt(base.sigma2), base.sensitivity
-    reach = math.ceil(FAR * deviation) + distance + 40
-    x = np.arange(-reach, reach + 1, dtype=float)
-    variance = float(base.sigma2)
-    log_mass = -0.5 * x * x / variance
-    log_mass = log_mass - math.log(float(np.exp(log_mass).sum()))
-    loss = (x - 0.5 * distance) * (distance / variance)
-    error = 4 * ELEMENTARY + gamma(len(x)) + 8 * U * (1 + np.abs(log_mass))
-    return loss, 4 * U * np.abs(loss), log_mass, error, OMITTED
+            law, omitted = atoms(self.base.sigma2, self.base.sensitivity), OMITTED
+        losses, error = log_mixed(-law.losses, law.loss_error, float(self.rate))
+        if self.direction == "add":
+            mixed = Weighted(-losses, law.log_masses, law.mass_error, error)
+        else:
+            log_mass = law.log_masses + losses
+            mixed = Weighted(losses, log_mass, law.mass_error + error + U * np.abs(log_mass), error)
+        return AtomicSum(mixed, count, infinity=(0.0, omitted))
 
 
 @dataclass(frozen=True, slots=True, init=False)

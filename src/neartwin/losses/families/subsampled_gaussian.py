@@ -249,7 +249,8 @@ class SubsampledGaussianSum(NormalRatioSum):
         strip = Strip(float(mu), self.q, "replace" if direction == "replace_back" else direction)
         # P and Q are equal unless the unit takes part
         super().__init__(strip, count, bounded if direction == "add" else UNBOUNDED, min(count * above, 1.0))
-        self.exact = (mu, rate)
+        self.exact, self.shifts = (mu, rate), np.array([self.mu])
+        self.odds = np.array([math.log(self.q / (1 - self.q))])
         self.shares = True
         self.ladder = None if direction == "add" else LADDER  # under add no loss is great
         self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
