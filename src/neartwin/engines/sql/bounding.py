@@ -162,6 +162,10 @@ def contribution_sizes(
     Returns:
         The statement.
     """
+    units = named(exp.Count(this=exp.Star()), "m0")
+    if sizes.every:
+        every = selected("counted", named(exp.column("n"), POSITION), units)
+        return with_parts(grouped(every, "n"), parts)
     number = exp.column("n") if sizes.power else integer(1)  # a group counts once, whatever its rows
     square = number * number.copy()  # 64 bits have room for that of 2^29 rows
     total, unit = (dialect.summed, ["u"]) if by else (dialect.wide, [])  # without columns, a unit is one row already
@@ -194,7 +198,6 @@ def contribution_sizes(
         size = named(total(number) - kept + integer(1), "w")
         more = {**placed, "sized": grouped(selected(source, "u", size), *unit)}
     more["celled"] = selected("sized", named(_cell(exp.column("w"), sizes.edges), POSITION))
-    units = named(exp.Count(this=exp.Star()), "m0")
     return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
 
 
