@@ -80,7 +80,11 @@ def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts
 
 
 def over_units(
-    source: str, sums: Mapping[str, exp.Expr], dialect: Dialect, norms: Mapping[str, Fraction] | None = None
+    source: str,
+    sums: Mapping[str, exp.Expr],
+    dialect: Dialect,
+    norms: Mapping[str, Fraction] | None = None,
+    units: exp.Select | None = None,
 ) -> Parts:
     """The parts that end in the source with sums over all rows of a unit, or with the roots of sums of squares.
 
@@ -92,6 +96,7 @@ def over_units(
         sums: The aggregates, by the name of their column.
         dialect: The engine's spelling.
         norms: L by the ending of w, beyond which a column k has the root of w; None for the sums.
+        units: A select of the sums, one row a unit; None to add them up.
 
     Returns:
         The parts, by name.
@@ -101,7 +106,7 @@ def over_units(
         over = value if dialect.reads_once else windowed(value, "u")
         columns.append(named(over if norms is None else over * integer(FINE**2), name))
     if dialect.reads_once:
-        found = {"summed": grouped(selected(source, "u", *columns), "u")}
+        found = {"summed": units or grouped(selected(source, "u", *columns), "u")}
     else:
         found = {"summed": selected(source, exp.Star(), *columns)}
     if norms is not None:
@@ -153,7 +158,7 @@ def contribution_sizes(
     """The statement of the number of units by size. Its columns are the cell's position, and m0.
 
     Args:
-        parts: The parts up to `counted`.
+        parts: The parts up to `counted`, with numbers n and their squares nn.
         stage: The stage.
         sizes: The cells.
         by: The columns by which a unit's rows are counted.
@@ -166,8 +171,8 @@ def contribution_sizes(
     if sizes.every:
         every = selected("counted", named(exp.column("n"), POSITION), units)
         return with_parts(grouped(every, "n"), parts)
-    number = exp.column("n") if sizes.power else integer(1)  # a group counts once, whatever its rows
-    square = number * number.copy()  # 64 bits have room for that of 2^29 rows
+    number: exp.Expr = exp.column("n")
+    square = exp.column("nn")
     total, unit = (dialect.summed, ["u"]) if by else (dialect.wide, [])  # without columns, a unit is one row already
     more: Parts
     if not sizes.lost:

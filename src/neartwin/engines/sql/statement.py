@@ -48,13 +48,13 @@ from neartwin.engines.sql.dialect import (
 from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, ranking, units_of_cells
-from neartwin.planning.stage import ContributionSizes, Stage
+from neartwin.planning.stage import FINE, ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
-SHARED = "neartwin_units"  # the table of `SharedRows`
+SHARED, BY_UNIT = "neartwin_units", "neartwin_by_unit"  # the tables of `SharedRows`
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,12 @@ class SharedRows:
         stage: The stage whose `units` they are. Its grid has the columns by whose totals units are counted too.
         exact_rows: The most rows of which doubles hold each sum exactly, in any order: n values of size M for n M up to
             2^53. 0 without sums.
+        sized: The columns by whose totals units are counted, 0 in most rows.
     """
 
     stage: Stage
     exact_rows: int
+    sized: tuple[str, ...]
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Self | None:
@@ -85,10 +87,10 @@ class SharedRows:
         measures = (*own.measures, *(f"total:{name}" for name in sized))
         grid = {**own.grid, **sized}
         columns: dict[str, GridColumn | Moment] = {**grid, **own.moments}
-        summed = [column for name, column in columns.items() if f"total:{name}" in measures]
+        summed = [column for name, column in columns.items() if f"total:{name}" in own.measures]
         ends = [end for one in summed for end in (1, one.low, one.high, getattr(one, "fill", None) or 0)]
         exact_rows = 2**53 // max(map(abs, ends)) if ends else 0
-        return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows)
+        return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows, tuple(sized))
 
     def serves(self, stage: Stage) -> bool:
         """Whether a stage's answer follows from these rows.
@@ -115,8 +117,27 @@ class SharedRows:
             places: The table, then those joined to it.
             summed: The sum of a column.
         """
-        parts = _row_parts(self.stage, places, None)
-        return with_parts(_units(self.stage, summed, next(reversed(parts))), parts)
+        parts, cells = _row_parts(self.stage, places, None), _cells(self.stage)
+        rare = [cells[name][0] for name in self.sized]
+        return with_parts(_units(self.stage, summed, next(reversed(parts)), rare), parts)
+
+    def by_unit(self, dialect: Dialect) -> exp.Select:
+        """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals.
+
+        Args:
+            dialect: The engine's spelling.
+        """
+        number, cells = exp.column("n"), _cells(self.stage)  # 64 bits have room for the square of 2^29 rows
+        sums = {
+            "n": dialect.summed(number),
+            "nn": dialect.summed(number * number.copy()),
+            "g": exp.Count(this=exp.Star()),
+        }
+        columns = [named(value, name) for name, value in sums.items()]
+        for value in [f"s_{cells[name][0]}" for name in self.sized]:
+            total = exp.Coalesce(this=dialect.summed(exp.column(value)), expressions=[integer(0)])
+            columns.append(named(total, value))
+        return grouped(selected(SHARED, "u", *columns), "u")
 
 
 def statement(
@@ -150,14 +171,14 @@ def statement(
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     capped: list[exp.Expr] = []
     if stage.sizes is not None:
-        by = _sized_by(stage, stage.sizes)
-        parts["counted"] = _counted(stage, stage.sizes.of, by, next(reversed(parts)), shared)
+        by = _sized_by(stage, stage.sizes, shared)
+        parts["counted"] = _counted(stage, stage.sizes, by, next(reversed(parts)), shared)
         return contribution_sizes(parts, stage, stage.sizes, by, dialect)
     if not by_row:
         if shared is None:
             parts["units"] = _units(stage, dialect.summed, next(reversed(parts)))
         if stage.norm is not None:
-            parts |= _lengths(stage, stage.norm, dialect)
+            parts |= _lengths(stage, stage.norm, dialect, shared)
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
         capped = _cap(parts, stage, dialect, salt)
@@ -226,7 +247,7 @@ def _entries(stage: Stage) -> dict[str, str]:
     }
 
 
-def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
+def _lengths(stage: Stage, norm: Fraction, dialect: Dialect, shared: SharedRows | None) -> Parts:
     """Each unit's length in rows, and in groups where those are bounded too."""
     rows, source, found = exp.column("n"), "units", dict[str, exp.Select]()
     together = rows.copy()  # 64 bits have room for the square of 2^29 rows
@@ -238,7 +259,13 @@ def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
     norms = {"": norm}
     if stage.units_norm is not None:
         squares["wg"], norms["g"] = exp.Sum(this=dialect.wide(integer(1))), stage.units_norm
-    return {**found, **over_units(source, squares, dialect, norms)}
+    known = None
+    if shared is not None and stage.length_by is None:
+        columns = (
+            named(exp.column(of) * integer(FINE**2), name) for name, of in zip(squares, ("nn", "g"), strict=False)
+        )
+        known = selected(BY_UNIT, "u", *columns)
+    return {**found, **over_units(source, squares, dialect, norms, known)}
 
 
 def _coarse(stage: Stage) -> list[str]:
@@ -246,27 +273,39 @@ def _coarse(stage: Stage) -> list[str]:
     return [f"k{i}" for i in stage.length_by or ()]
 
 
-def _sized_by(stage: Stage, sizes: ContributionSizes) -> list[str]:
-    """The columns by which a unit's rows are counted for its size; none for its rows in all groups."""
+def _sized_by(stage: Stage, sizes: ContributionSizes, shared: SharedRows | None) -> list[str]:
+    """The columns by which a unit's rows are counted for its size; none for its rows in all groups, or sums that are known."""
     in_all = stage.norm is None and not stage.capped and stage.groups_per_unit is None  # the limits are of all rows
-    if sizes.power == 1 and (in_all or not sizes.lost):
+    known = shared is not None and stage.length_by is None and not (sizes.lost and stage.norm is None)
+    if known or (sizes.power == 1 and (in_all or not sizes.lost)):
         return []
     return group_names(stage) if stage.length_by is None else _coarse(stage)
 
 
-def _counted(stage: Stage, of: tuple[str, ...], by: list[str], source: str, shared: SharedRows | None) -> exp.Select:
-    """One row a unit, or a unit and its columns, with its number of rows, or 1 more than its total of some columns."""
+def _counted(
+    stage: Stage, sizes: ContributionSizes, by: list[str], source: str, shared: SharedRows | None
+) -> exp.Select:
+    """One row a unit, or a unit and its columns, with its number of rows, or of groups, or 1 more than its total of columns;
+    and with the sum of their squares, where a length is asked for.
+    """
     own = stage if shared is None else shared.stage
-    columns = [f"x{list(own.grid).index(name)}" for name in of]
-    as_they_are = shared is not None and by == [*group_names(own), *_coarse(own)]
+    columns = [f"x{list(own.grid).index(name)}" for name in sizes.of]
+    known, as_they_are = shared is not None and not by, by == [*group_names(own), *_coarse(own)]
     numbers: list[exp.Expr] = [exp.column(f"s_{column}") for column in columns] or [exp.column("n")]
     if shared is None:
         numbers = [exp.Sum(this=exp.column(column)) for column in columns] or [exp.Count(this=exp.Star())]
-    elif not as_they_are:
+        as_they_are = False
+    elif not known and not as_they_are:
         numbers = [as_bigint(exp.Sum(this=number)) for number in numbers]
-    total = reduce(add, [*numbers, *([integer(1)] if of else [])])
-    query = selected(source, "u", *by, named(total, "n"))
-    return query if as_they_are else grouped(query, "u", *by)
+    total = reduce(add, [*numbers, *([integer(1)] if sizes.of else [])])
+    if not sizes.power:  # a group counts once, whatever its rows
+        total = exp.column("g") if known else integer(1)
+    found = [named(total, "n")]
+    if sizes.power == 2 or stage.norm is not None:
+        square = exp.column("nn" if sizes.power else "g") if known else total.copy() * total.copy()
+        found.append(named(square, "nn"))
+    query = selected(BY_UNIT if known else source, "u", *by, *found)
+    return query if known or as_they_are else grouped(query, "u", *by)
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
@@ -398,14 +437,18 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
     return columns
 
 
-def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str) -> exp.Select:
+def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str, rare: Sequence[str] = ()) -> exp.Select:
+    """One row a (unit, group). Columns of `rare` are 0 in most rows, which a filter passes over; NULL where in all."""
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
     asked = (measure.partition(":") for measure in stage.measures)
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     totals = [value for name, (value, _) in cells.items() if f"total:{name}" in stage.measures]
-    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals]
+    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals if value not in rare]
+    for value in rare:
+        some = exp.Where(this=exp.NEQ(this=exp.column(value), expression=integer(0)))
+        columns.append(named(exp.Filter(this=exp.Sum(this=exp.column(value)), expression=some), f"s_{value}"))
     return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 
