@@ -152,6 +152,19 @@ def test_a_count_asks_its_rows_once(tmp_path):
     assert any(note.startswith("Chosen privately: rows =") for note in release.notes)
 
 
+def test_a_unit_in_thousands_of_groups_has_the_length_of_its_own():
+    """Its squared length in parts of 1 / FINE needs more than 64 bits, from 2,048 groups on."""
+    connection = duckdb.connect()
+    connection.execute("CREATE VIEW visits AS SELECT range % 2 AS who, range AS town FROM range(6000)")
+    rows = nt.table(connection, table="visits", unit="who").group_by("town")
+    query = rows.agg(n=nt.count(), u=nt.count_distinct_units())
+    limits = nt.limits(norm=2, max_groups=4, max_discovered_groups=4)
+    stages = plan(query, spend=APPROX, limits=limits).all_stages
+    assert stages[0].units_norm == 2
+    with DuckdbEngine().reading(stages) as one:
+        assert same(one, DuckdbEngine(), stages) > 1
+
+
 def lots():
     """A view that draws other rows at every reading."""
     connection = duckdb.connect()

@@ -6,9 +6,9 @@ computed and the expressions that are grouped by or summed, if there are any
 kept     rows with a unit that meet the conditions, their group, their grid values: clipped to bounds, in whole steps
 products and products of grid values, if moments are needed
 units    one row a (unit, group): numbers of rows and values, totals; read before for several stages, where they share them
+ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
 joined   and the root of the unit's length over its groups, if a norm is bounded: see `bounding`
 bounded  numbers and totals in parts, weighted down to C rows or to the norm
-ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
 within   the kept ones, weighted down to T rows of a unit in all, if there is a T
          sums by group
 ```
@@ -169,7 +169,7 @@ def statement(
         return units_of_cells(parts, stage, groups)
     if stage.split is not None:
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
-    capped: list[exp.Expr] = []
+    capped, once = list[exp.Expr](), {"chosen"}
     if stage.sizes is not None:
         by = _sized_by(stage, stage.sizes, shared)
         parts["counted"] = _counted(stage, stage.sizes, by, next(reversed(parts)), shared)
@@ -177,17 +177,20 @@ def statement(
     if not by_row:
         if shared is None:
             parts["units"] = _units(stage, dialect.summed, next(reversed(parts)))
+        if salted(stage):
+            parts["ranked"] = _ranked(stage, dialect, salt)
+        source = next(reversed(parts))
         if stage.norm is not None:
-            parts |= _lengths(stage, stage.norm, dialect, shared)
+            parts |= _lengths(stage, stage.norm, dialect, source, shared)
+            if shared is None or stage.length_by is not None:
+                once.add("coarse" if stage.length_by is not None else source)
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
-        capped = _cap(parts, stage, dialect, salt)
+        capped = _cap(parts, stage, dialect)
     last = selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)).where(*capped, copy=False)
     last = grouped(last, *groups)
     if stage.discovery_groups is not None:
         last = last.having(_finders(stage.discovery_groups) > integer(0), copy=False)
-    lengths = "coarse" if stage.length_by is not None else "units" if shared is None else ""
-    once = {"chosen", *(() if stage.norm is None else (lengths,))}
     return with_parts(last, parts, once=once if dialect.reads_once else ())
 
 
@@ -209,10 +212,8 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
     return parts
 
 
-def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
+def _cap(parts: Parts, stage: Stage, dialect: Dialect) -> list[exp.Expr]:
     """Add the parts that bound all groups of a unit together; the conditions on rows of the last that are left over."""
-    if salted(stage):
-        parts["ranked"] = _ranked(stage, dialect, salt)
     source = next(reversed(parts))
     few: list[exp.Expr] = (
         [] if stage.groups_per_unit is None else [exp.column("place") <= integer(stage.groups_per_unit)]
@@ -247,9 +248,9 @@ def _entries(stage: Stage) -> dict[str, str]:
     }
 
 
-def _lengths(stage: Stage, norm: Fraction, dialect: Dialect, shared: SharedRows | None) -> Parts:
+def _lengths(stage: Stage, norm: Fraction, dialect: Dialect, source: str, shared: SharedRows | None) -> Parts:
     """Each unit's length in rows, and in groups where those are bounded too."""
-    rows, source, found = exp.column("n"), "units", dict[str, exp.Select]()
+    rows, found = exp.column("n"), dict[str, exp.Select]()
     together = rows.copy()  # 64 bits have room for the square of 2^29 rows
     if stage.length_by is not None:  # a group squared is the sum, over the groups in it, of their rows times its own
         added = windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
@@ -261,10 +262,8 @@ def _lengths(stage: Stage, norm: Fraction, dialect: Dialect, shared: SharedRows 
         squares["wg"], norms["g"] = exp.Sum(this=dialect.wide(integer(1))), stage.units_norm
     known = None
     if shared is not None and stage.length_by is None:
-        columns = (
-            named(exp.column(of) * integer(FINE**2), name) for name, of in zip(squares, ("nn", "g"), strict=False)
-        )
-        known = selected(BY_UNIT, "u", *columns)
+        sums = (dialect.wide(exp.column(name)) * integer(FINE**2) for name in ("nn", "g"))
+        known = selected(BY_UNIT, "u", *map(named, sums, squares))
     return {**found, **over_units(source, squares, dialect, norms, known)}
 
 
@@ -481,13 +480,17 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
             weighted = dialect.weighted(dialect.wide(value.copy()), integer(most), exp.column("n"), parts)
             found = exp.case().when(exp.column("n") > integer(most), weighted).else_(in_parts(value, parts, dialect))
         columns.append(named(found, entry))
-    return selected(source, "u", *group_names(stage), *columns)
+    place = ["place"] if salted(stage) else []
+    return selected(source, "u", *group_names(stage), *place, *columns)
 
 
 def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
-    alike = stage.capped and stage.rows_per_group == 1
-    order = ranking(_order(stage, dialect, salt), None if alike else exp.column("b"))
-    return selected("bounded", exp.Star(), named(windowed(exp.RowNumber(), "u", order=order), "place"))
+    """The place of each group among its unit's, before anything is weighted: what is sorted is narrow."""
+    number, most = exp.column("n"), min(stage.rows_per_group, _MOST_ROWS)
+    rows = least(number, integer(most)) if stage.capped else number
+    alike = stage.capped and most == 1
+    order = ranking(_order(stage, dialect, salt), None if alike else rows)
+    return selected("units", exp.Star(), named(windowed(exp.RowNumber(), "u", order=order), "place"))
 
 
 def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
