@@ -80,19 +80,19 @@ def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts
 
 
 def over_units(
-    source: str,
+    parts: Parts,
     sums: Mapping[str, exp.Expr],
     dialect: Dialect,
     norms: Mapping[str, Fraction] | None = None,
     units: exp.Select | None = None,
 ) -> Parts:
-    """The parts that end in the source with sums over all rows of a unit, or with the roots of sums of squares.
+    """The parts, and more that end in the last with sums over all rows of a unit, or with the roots of sums of squares.
 
-    An engine that computes the source once joins it with one row a unit. Any other has windows, which take twice the
+    An engine that computes the last part once joins it with one row a unit. Any other has windows, which take twice the
     time, but would weigh rows right if they were read twice and had changed.
 
     Args:
-        source: The part, which must be computed once where the engine can.
+        parts: The parts.
         sums: The aggregates, by the name of their column.
         dialect: The engine's spelling.
         norms: L by the ending of w, beyond which a column k has the root of w; None for the sums.
@@ -101,11 +101,12 @@ def over_units(
     Returns:
         The parts, by name.
     """
-    columns = []
+    source, columns = next(reversed(parts)), []
     for name, value in sums.items():
         over = value if dialect.reads_once else windowed(value, "u")
         columns.append(named(over if norms is None else over * integer(FINE**2), name))
     if dialect.reads_once:
+        parts[source].meta["once"] = units is None
         found = {"summed": units or grouped(selected(source, "u", *columns), "u")}
     else:
         found = {"summed": selected(source, exp.Star(), *columns)}
@@ -117,7 +118,7 @@ def over_units(
         same = exp.EQ(this=exp.column("u", table=source), expression=exp.column("u", table=last))
         every = exp.Column(this=exp.Star(), table=exp.to_identifier(source))
         found["joined"] = selected(source, every, *added).join(part_named(last), on=same, copy=False)
-    return found
+    return parts | found
 
 
 def weighed_by_norm(value: exp.Expr, parts: int, norm: Fraction, root: str, dialect: Dialect) -> exp.Expr:

@@ -38,7 +38,6 @@ from neartwin.engines.sql.dialect import (
     as_bigint,
     grouped,
     integer,
-    least,
     named,
     part_named,
     selected,
@@ -47,13 +46,13 @@ from neartwin.engines.sql.dialect import (
 )
 from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, on_grid, translated
-from neartwin.engines.sql.trees import cells_of, ranking, units_of_cells
+from neartwin.engines.sql.trees import cap_of, cells_of, counted_rows, placed, units_of_cells
 from neartwin.planning.stage import FINE, ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.types import ColumnType
 
-_MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
+_MOST_ROWS = 2**62  # no unit has more rows, so a larger T is cut to it
 SHARED, BY_UNIT = "neartwin_units", "neartwin_by_unit"  # the tables of `SharedRows`
 
 
@@ -169,7 +168,6 @@ def statement(
         return units_of_cells(parts, stage, groups)
     if stage.split is not None:
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
-    capped, once = list[exp.Expr](), {"chosen"}
     if stage.sizes is not None:
         by = _sized_by(stage, stage.sizes, shared)
         parts["counted"] = _counted(stage, stage.sizes, by, next(reversed(parts)), shared)
@@ -177,21 +175,19 @@ def statement(
     if not by_row:
         if shared is None:
             parts["units"] = _units(stage, dialect.summed, next(reversed(parts)))
-        if salted(stage):
-            parts["ranked"] = _ranked(stage, dialect, salt)
-        source = next(reversed(parts))
+        if salted(stage):  # before rows are weighed, so that what is sorted is narrow
+            parts |= placed(stage, _order(stage, dialect, salt), "units", exp.RowNumber())
         if stage.norm is not None:
-            parts |= _lengths(stage, stage.norm, dialect, source, shared)
-            if shared is None or stage.length_by is not None:
-                once.add("coarse" if stage.length_by is not None else source)
+            parts = _lengths(parts, stage, stage.norm, dialect, known=shared is not None)
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
-        capped = _cap(parts, stage, dialect)
-    last = selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)).where(*capped, copy=False)
-    last = grouped(last, *groups)
+        if stage.rows_per_unit is not None:
+            parts = over_units(parts, {"w": dialect.summed(exp.column("b"))}, dialect)
+            parts["within"] = _within(stage, dialect, next(reversed(parts)), min(stage.rows_per_unit, _MOST_ROWS))
+    last = grouped(selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)), *groups)
     if stage.discovery_groups is not None:
         last = last.having(_finders(stage.discovery_groups) > integer(0), copy=False)
-    return with_parts(last, parts, once=once if dialect.reads_once else ())
+    return with_parts(last, parts)
 
 
 def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -> Parts:
@@ -212,31 +208,15 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
     return parts
 
 
-def _cap(parts: Parts, stage: Stage, dialect: Dialect) -> list[exp.Expr]:
-    """Add the parts that bound all groups of a unit together; the conditions on rows of the last that are left over."""
-    source = next(reversed(parts))
-    few: list[exp.Expr] = (
-        [] if stage.groups_per_unit is None else [exp.column("place") <= integer(stage.groups_per_unit)]
-    )
-    if stage.rows_per_unit is None:
-        return few
-    parts["chosen"] = selected(source).where(*few, copy=False)
-    parts |= over_units("chosen", {"w": dialect.summed(exp.column("b"))}, dialect)
-    parts["within"] = _within(stage, dialect, next(reversed(parts)))
-    return []
-
-
-def _within(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
+def _within(stage: Stage, dialect: Dialect, source: str, most: int) -> exp.Select:
     """Entries of a unit with more than T rows over its groups, weighted down to T."""
-    most = min(stage.rows_per_unit or 0, _MOST_ROWS)
     total, columns = exp.column("w"), list[exp.Expr]()
     for measure, name in _entries(stage).items():
         parts, entry = 1 if stage.capped else stage.parts.get(measure, 1), exp.column(name)
         weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
         found = exp.case().when(total > integer(most), weighted).else_(in_parts(entry, parts, dialect))
         columns.append(named(found, name))
-    place = ["place"] if stage.groups_per_unit is not None else []
-    return selected(source, *group_names(stage), *place, *columns)
+    return selected(source, *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
 
 def _entries(stage: Stage) -> dict[str, str]:
@@ -248,23 +228,21 @@ def _entries(stage: Stage) -> dict[str, str]:
     }
 
 
-def _lengths(stage: Stage, norm: Fraction, dialect: Dialect, source: str, shared: SharedRows | None) -> Parts:
-    """Each unit's length in rows, and in groups where those are bounded too."""
-    rows, found = exp.column("n"), dict[str, exp.Select]()
-    together = rows.copy()  # 64 bits have room for the square of 2^29 rows
+def _lengths(parts: Parts, stage: Stage, norm: Fraction, dialect: Dialect, *, known: bool) -> Parts:
+    """The parts with each unit's length in rows, and in groups where those are bounded too. known: whether sums were read."""
+    rows, together = exp.column("n"), exp.column("n")  # 64 bits have room for the square of 2^29 rows
     if stage.length_by is not None:  # a group squared is the sum, over the groups in it, of their rows times its own
         added = windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
-        found["coarse"], source = selected(source, exp.Star(), named(added, "together")), "coarse"
+        parts["coarse"] = selected(next(reversed(parts)), exp.Star(), named(added, "together"))
         together = exp.column("together")
     squares: dict[str, exp.Expr] = {"w": dialect.summed(rows * together)}
-    norms = {"": norm}
+    norms, units = {"": norm}, None
     if stage.units_norm is not None:
         squares["wg"], norms["g"] = exp.Sum(this=dialect.wide(integer(1))), stage.units_norm
-    known = None
-    if shared is not None and stage.length_by is None:
+    if known and stage.length_by is None:
         sums = (dialect.wide(exp.column(name)) * integer(FINE**2) for name in ("nn", "g"))
-        known = selected(BY_UNIT, "u", *map(named, sums, squares))
-    return {**found, **over_units(source, squares, dialect, norms, known)}
+        units = selected(BY_UNIT, "u", *map(named, sums, squares))
+    return over_units(parts, squares, dialect, norms, units)
 
 
 def _coarse(stage: Stage) -> list[str]:
@@ -453,10 +431,7 @@ def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str, ra
 
 def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tuple[str, str]]) -> exp.Select:
     """The rows that a unit's groups are ranked by and, by measure, what the unit counts for in parts, or before T."""
-    most = min(stage.rows_per_group, _MOST_ROWS)
-    rows: exp.Expr = exp.column("n")
-    if stage.capped:
-        rows = least(rows, integer(most)) if most > 1 else as_bigint(integer(1))
+    most, rows = cap_of(stage), counted_rows(stage)
     columns: list[exp.Expr] = [named(rows, "b")]
     for measure, entry in _entries(stage).items():
         what, _, name = measure.partition(":")
@@ -480,17 +455,7 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
             weighted = dialect.weighted(dialect.wide(value.copy()), integer(most), exp.column("n"), parts)
             found = exp.case().when(exp.column("n") > integer(most), weighted).else_(in_parts(value, parts, dialect))
         columns.append(named(found, entry))
-    place = ["place"] if salted(stage) else []
-    return selected(source, "u", *group_names(stage), *place, *columns)
-
-
-def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
-    """The place of each group among its unit's, before anything is weighted: what is sorted is narrow."""
-    number, most = exp.column("n"), min(stage.rows_per_group, _MOST_ROWS)
-    rows = least(number, integer(most)) if stage.capped else number
-    alike = stage.capped and most == 1
-    order = ranking(_order(stage, dialect, salt), None if alike else rows)
-    return selected("units", exp.Star(), named(windowed(exp.RowNumber(), "u", order=order), "place"))
+    return selected(source, "u", *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
 
 def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:

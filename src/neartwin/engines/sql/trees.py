@@ -66,12 +66,15 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
         **parts,
         "cells": _counted_cells(groups),
         "sizes": selected("cells", *sizes),
-        **_placed(stage, ranked_by),
     }
-    parts |= _lengths(stage, exp.column("c") * exp.column("n"), next(reversed(parts)), dialect)
-    once = exp.case().when(exp.column("turn").eq(integer(1)), _counted(stage, exp.column("n"))).else_(integer(0))
+    if stage.groups_per_unit is not None:  # all cells of a group have one place
+        parts |= placed(stage, ranked_by, "sizes", exp.func("dense_rank"))
+    if stage.norm is not None:
+        square = dialect.wide(exp.column("c") * exp.column("n"))
+        parts = over_units(parts, {"w": exp.Sum(this=square)}, dialect, {"": stage.norm})
+    once = exp.case().when(exp.column("turn").eq(integer(1)), counted_rows(stage)).else_(integer(0))
     if stage.rows_per_unit is not None:  # the rows that a unit counts for in all are bounded
-        parts |= over_units(next(reversed(parts)), {"t": dialect.summed(once)}, dialect)
+        parts = over_units(parts, {"t": dialect.summed(once)}, dialect)
     weight = exp.column("c") * _weight(stage, dialect)
     weighed = selected(next(reversed(parts)), *groups, CELL, named(weight, "w"))
     parts["weighed"] = weighed.where(_present(CELL), copy=False)
@@ -100,48 +103,42 @@ def _counted_cells(groups: list[str]) -> exp.Select:
     return grouped(selected("kept", "u", *groups, named(exp.column("x0"), CELL), counted), "u", *groups, "x0")
 
 
-def _placed(stage: Stage, ranked_by: list[exp.Expr]) -> Parts:
-    """`sizes` of the first groups of a unit, where it may be in too many."""
-    if stage.groups_per_unit is None:
-        return {}
-    rows = None if stage.capped and stage.rows_per_group == 1 else _counted(stage, exp.column("n"))
-    # All cells of a group have one place.
-    ordered = windowed(exp.func("dense_rank"), "u", order=ranking(ranked_by, rows))
-    placed = selected("sizes", exp.Star(), named(ordered, "place"))
-    return {"ranked": placed, "placed": selected("ranked").where(exp.column("place") <= integer(stage.groups_per_unit))}
-
-
-def _lengths(stage: Stage, square: exp.Expr, source: str, dialect: Dialect) -> Parts:
-    """The source with the root of the unit's length, where a norm is bounded. square: what adds up to the length squared."""
-    if stage.norm is None:
-        return {}
-    return over_units(source, {"w": exp.Sum(this=dialect.wide(square))}, dialect, {"": stage.norm})
-
-
 def _present(column: str) -> exp.Expr:
     return exp.column(column).is_(exp.null()).not_()
 
 
-def ranking(ranked_by: list[exp.Expr], rows: exp.Expr | None) -> exp.Order:
-    """The order of a unit's groups. Those with most of its rows come first, so that the fewest are lost.
+def placed(stage: Stage, ranked_by: list[exp.Expr], source: str, place: exp.Expr) -> Parts:
+    """The source with the place of each group among its unit's; the first groups alone, where it may be in too many.
+
+    Groups with most of a unit's rows come first, so that the fewest are lost.
 
     Args:
+        stage: The stage.
         ranked_by: The order among equals.
-        rows: The number of rows, if it may differ; else None.
+        source: The part with the number n of a unit's rows in a group.
+        place: The window function.
 
     Returns:
-        The order.
+        The parts, by name.
     """
-    own = [exp.Ordered(this=rows, desc=True)] if rows is not None else []
-    return exp.Order(expressions=[*own, *(exp.Ordered(this=item) for item in ranked_by)])
+    alike = stage.capped and stage.rows_per_group == 1
+    rows = [] if alike else [exp.Ordered(this=counted_rows(stage), desc=True)]
+    order = exp.Order(expressions=[*rows, *(exp.Ordered(this=item) for item in ranked_by)])
+    found = {"ranked": selected(source, exp.Star(), named(windowed(place, "u", order=order), "place"))}
+    if stage.groups_per_unit is not None:
+        few = exp.column("place") <= integer(stage.groups_per_unit)
+        found["placed"] = selected("ranked").where(few, copy=False)
+    return found
 
 
-def _counted(stage: Stage, rows: exp.Expr) -> exp.Expr:
-    """For how many rows a unit counts in a group before T."""
-    return least(rows, integer(_cap(stage))) if stage.capped else rows
+def counted_rows(stage: Stage) -> exp.Expr:
+    """For how many of its n rows a unit counts in a group before T."""
+    rows = exp.column("n")
+    return least(rows, integer(cap_of(stage))) if stage.capped else rows
 
 
-def _cap(stage: Stage) -> int:
+def cap_of(stage: Stage) -> int:
+    """C, or more rows than a unit can have."""
     return min(stage.rows_per_group, _MOST_ROWS)
 
 
@@ -152,7 +149,7 @@ def _weight(stage: Stage, dialect: Dialect) -> exp.Expr:
         return as_bigint(weighed_by_norm(as_bigint(integer(1)), stage.split_parts, stage.norm, "k", dialect))
     found: exp.Expr = parts
     if stage.capped:
-        rows, cap = exp.column("n"), _cap(stage)
+        rows, cap = exp.column("n"), cap_of(stage)
         share = dialect.weighted(dialect.wide(integer(cap * stage.split_parts)), integer(1), rows.copy())
         found = exp.case().when(rows > integer(cap), share).else_(parts)
     if stage.rows_per_unit is not None:
