@@ -170,7 +170,7 @@ class DuckdbEngine:
                 beyond = f"FROM {SHARED} WHERE n > {most} LIMIT 1"
                 if summed is not sums[-1] and connection.execute(beyond).fetchone() is None:
                     break
-            text = rows.by_unit(places[0].dialect).sql(dialect="duckdb", copy=False)
+            text = rows.by_unit().sql(dialect="duckdb", copy=False)
             connection.execute(f"CREATE OR REPLACE TEMP TABLE {BY_UNIT} AS {text}")
             yield replace(self, _shared=(connection, places, rows))
 

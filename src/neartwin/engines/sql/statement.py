@@ -120,22 +120,14 @@ class SharedRows:
         rare = [cells[name][0] for name in self.sized]
         return with_parts(_units(self.stage, summed, next(reversed(parts)), rare), parts)
 
-    def by_unit(self, dialect: Dialect) -> exp.Select:
-        """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals.
-
-        Args:
-            dialect: The engine's spelling.
-        """
+    def by_unit(self) -> exp.Select:
+        """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals."""
         number, cells = exp.column("n"), _cells(self.stage)  # 64 bits have room for the square of 2^29 rows
-        sums = {
-            "n": dialect.summed(number),
-            "nn": dialect.summed(number * number.copy()),
-            "g": exp.Count(this=exp.Star()),
-        }
-        columns = [named(value, name) for name, value in sums.items()]
+        sums: dict[str, exp.Expr] = {"n": exp.Sum(this=number), "nn": exp.Sum(this=number * number.copy())}
+        sums["g"] = exp.Count(this=exp.Star())
         for value in [f"s_{cells[name][0]}" for name in self.sized]:
-            total = exp.Coalesce(this=dialect.summed(exp.column(value)), expressions=[integer(0)])
-            columns.append(named(total, value))
+            sums[value] = exp.Coalesce(this=exp.Sum(this=exp.column(value)), expressions=[integer(0)])
+        columns = (named(as_bigint(value), name) for name, value in sums.items())
         return grouped(selected(SHARED, "u", *columns), "u")
 
 
