@@ -267,11 +267,12 @@ def _counted(
     elif not known and not as_they_are:
         numbers = [as_bigint(exp.Sum(this=number)) for number in numbers]
     total = reduce(add, [*numbers, *([integer(1)] if sizes.of else [])])
+    added = known and stage.length_by is None  # up over groups; else a unit's rows are one group
     if not sizes.power:  # a group counts once, whatever its rows
-        total = exp.column("g") if known else integer(1)
+        total = exp.column("g") if added else integer(1)
     found = [named(total, "n")]
     if sizes.power == 2 or stage.norm is not None:
-        square = exp.column("nn" if sizes.power else "g") if known else total.copy() * total.copy()
+        square = exp.column("nn" if sizes.power else "g") if added else total.copy() * total.copy()
         found.append(named(square, "nn"))
     query = selected(BY_UNIT if known else source, "u", *by, *found)
     return query if known or as_they_are else grouped(query, "u", *by)
