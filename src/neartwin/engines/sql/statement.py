@@ -38,6 +38,7 @@ from neartwin.engines.sql.dialect import (
     as_bigint,
     grouped,
     integer,
+    least,
     named,
     part_named,
     selected,
@@ -46,13 +47,13 @@ from neartwin.engines.sql.dialect import (
 )
 from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, on_grid, translated
-from neartwin.engines.sql.trees import cap_of, cells_of, counted_rows, placed, units_of_cells
+from neartwin.engines.sql.trees import cells_of, placed, units_of_cells
 from neartwin.planning.stage import FINE, ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.types import ColumnType
 
-_MOST_ROWS = 2**62  # no unit has more rows, so a larger T is cut to it
+_MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
 SHARED, BY_UNIT = "neartwin_units", "neartwin_by_unit"  # the tables of `SharedRows`
 
 
@@ -424,7 +425,8 @@ def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str, ra
 
 def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tuple[str, str]]) -> exp.Select:
     """The rows that a unit's groups are ranked by and, by measure, what the unit counts for in parts, or before T."""
-    most, rows = cap_of(stage), counted_rows(stage)
+    most = min(stage.rows_per_group, _MOST_ROWS)
+    rows = least(exp.column("n"), integer(most)) if stage.capped else exp.column("n")
     columns: list[exp.Expr] = [named(rows, "b")]
     for measure, entry in _entries(stage).items():
         what, _, name = measure.partition(":")

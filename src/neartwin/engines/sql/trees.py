@@ -72,7 +72,7 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     if stage.norm is not None:
         square = dialect.wide(exp.column("c") * exp.column("n"))
         parts = over_units(parts, {"w": exp.Sum(this=square)}, dialect, {"": stage.norm})
-    once = exp.case().when(exp.column("turn").eq(integer(1)), counted_rows(stage)).else_(integer(0))
+    once = exp.case().when(exp.column("turn").eq(integer(1)), _counted_rows(stage)).else_(integer(0))
     if stage.rows_per_unit is not None:  # the rows that a unit counts for in all are bounded
         parts = over_units(parts, {"t": dialect.summed(once)}, dialect)
     weight = exp.column("c") * _weight(stage, dialect)
@@ -122,7 +122,7 @@ def placed(stage: Stage, ranked_by: list[exp.Expr], source: str, place: exp.Expr
         The parts, by name.
     """
     alike = stage.capped and stage.rows_per_group == 1
-    rows = [] if alike else [exp.Ordered(this=counted_rows(stage), desc=True)]
+    rows = [] if alike else [exp.Ordered(this=_counted_rows(stage), desc=True)]
     order = exp.Order(expressions=[*rows, *(exp.Ordered(this=item) for item in ranked_by)])
     found = {"ranked": selected(source, exp.Star(), named(windowed(place, "u", order=order), "place"))}
     if stage.groups_per_unit is not None:
@@ -131,14 +131,13 @@ def placed(stage: Stage, ranked_by: list[exp.Expr], source: str, place: exp.Expr
     return found
 
 
-def counted_rows(stage: Stage) -> exp.Expr:
+def _counted_rows(stage: Stage) -> exp.Expr:
     """For how many of its n rows a unit counts in a group before T."""
     rows = exp.column("n")
-    return least(rows, integer(cap_of(stage))) if stage.capped else rows
+    return least(rows, integer(_cap(stage))) if stage.capped else rows
 
 
-def cap_of(stage: Stage) -> int:
-    """C, or more rows than a unit can have."""
+def _cap(stage: Stage) -> int:
     return min(stage.rows_per_group, _MOST_ROWS)
 
 
@@ -149,7 +148,7 @@ def _weight(stage: Stage, dialect: Dialect) -> exp.Expr:
         return as_bigint(weighed_by_norm(as_bigint(integer(1)), stage.split_parts, stage.norm, "k", dialect))
     found: exp.Expr = parts
     if stage.capped:
-        rows, cap = exp.column("n"), cap_of(stage)
+        rows, cap = exp.column("n"), _cap(stage)
         share = dialect.weighted(dialect.wide(integer(cap * stage.split_parts)), integer(1), rows.copy())
         found = exp.case().when(rows > integer(cap), share).else_(parts)
     if stage.rows_per_unit is not None:
