@@ -49,8 +49,8 @@ def test_rows_changed_during_a_read_are_weighed_as_read(name, monkeypatch):
         rows, marked, rest = text.removeprefix("WITH ").partition(", summed AS (")
         if not marked:
             return text.replace(" AS MATERIALIZED (", " AS (").replace(" AS (SELECT", " AS NOT MATERIALIZED (SELECT")
-        again = re.sub(r"\b(typed|kept|units|bounded|chosen)\b", r"\1_again", rows)
-        summed = re.sub(r"FROM (units|chosen) ", r"FROM \1_again ", rest, count=1)
+        again = re.sub(r"\b(typed|kept|units|ranked|placed|bounded)\b", r"\1_again", rows)
+        summed = re.sub(r"FROM (units|bounded) ", r"FROM \1_again ", rest, count=1)
         return f"WITH {rows}, {again}{marked}{summed}"
 
     monkeypatch.setattr(engine, "text_of", read_twice)

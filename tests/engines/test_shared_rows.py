@@ -1,6 +1,7 @@
 """One reading of the rows serves the choice of limits, the loss and the answer, with the bits of a reading for each."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 
 import duckdb
@@ -12,8 +13,10 @@ from neartwin import noise
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.engines.sql.statement import SharedRows
 from neartwin.planning.planner import plan
+from neartwin.planning.stage import ContributionSizes, RowProfile
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
+from tests.oracles.memory import MemoryEngine
 
 TOWNS = ["Ulm", "Bonn", None, "nowhere", ""]
 APPROX = nt.approx(1, "1e-6")
@@ -23,6 +26,8 @@ def questions(rows):
     """(question, spend, limits): with limits given or chosen, of rows, groups or a length, by groups, cells or as a whole."""
     both = {"n": nt.count(), "y": nt.sum("paid", 0, 5), "m": nt.mean("paid", -1, 9)}
     towns = rows.where("paid > -50").group_by("town", keys=TOWNS)
+    cells = rows.group_by("town", "open", keys={"town": TOWNS, "open": [True, None]})
+    yield cells.marginals(["town"], ["open"]).agg(n=nt.count()), nt.gdp(1), None
     yield towns.agg(y=nt.sum("paid", 0, 5)), nt.pure(1), None
     yield rows.group_by("town").agg(u=nt.count_distinct_units()), APPROX, nt.limits(max_groups=2)
     yield towns.agg(**both), nt.gdp(1), nt.limits(norm=2)
@@ -30,9 +35,7 @@ def questions(rows):
     yield rows.group_by("town").agg(**both, u=nt.count_distinct_units()), APPROX, None
     yield rows.group_by("town", "open").agg(**both), APPROX, nt.limits(rows=4, max_groups=2)
     yield rows.where("open").agg(n=nt.count()), nt.pure(1), nt.limits(max_rows_per_group=2)
-    cells = rows.group_by("town", "open", keys={"town": TOWNS, "open": [True, None]})
     yield cells.marginals(["town"], ["town", "open"]).agg(n=nt.count()), nt.gdp(1), nt.limits(norm=3)
-    yield cells.marginals(["town"], ["open"]).agg(n=nt.count()), nt.gdp(1), None
 
 
 def same(one, engine, stages):
@@ -66,6 +69,102 @@ def test_one_reading_gives_every_stage_the_bits_of_its_own(request, place, many)
             assert same(one, place.engine, chosen.all_stages)
 
 
+WHOLE = [{"rows_per_group": 3}, {"rows_per_unit": 2}, {"norm": Fraction(5, 2)}, {"rows_per_group": 10**9}]
+
+
+def counted(rows):
+    """The stages of a count over all rows, by size, by loss and as an answer, within caps and lengths."""
+    stage = plan(rows.where("open").agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2)).stage
+    stage = replace(stage, measures=("rows", "units"))
+    sizes = [ContributionSizes((1, 2, 3, 5, 9), power, lost=lost) for power in (0, 1, 2) for lost in {False, power < 2}]
+    return [one for limits in WHOLE for one in _within(replace(stage, **limits), sizes)]
+
+
+def _within(stage, sizes):
+    return [stage, replace(stage, parts={"rows": 2**20}), *map(stage.counting_units, sizes)]
+
+
+@pytest.mark.parametrize("place", [ENGINES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in ENGINES[1:])])
+def test_all_about_numbers_of_rows_follows_from_one_reading(request, place):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("profile", 300)
+    stages, oracle = counted(place.visits(rows)), MemoryEngine(rows)
+    for engine in (place.engine, oracle):
+        profile = RowProfile.of(stages, engine)
+        assert sum(n * units for n, units in profile.units) == sum(
+            row["who"] is not None and bool(row["open"]) for row in rows
+        )
+        assert same(profile, oracle, stages) == 28
+    norm = next(stage for stage in stages if stage.norm and stage.parts)
+    wrong = replace(
+        norm, norm=None, rows_per_group=2, rows_per_unit=None
+    )  # the near miss: its limit rounded down first
+    assert as_mapping(profile.aggregate(wrong, salt=SALT)) != as_mapping(oracle.aggregate(norm, salt=SALT))
+
+
+def test_a_profile_of_rows_serves_nothing_else(duckdb_place):
+    rows = hostile_rows("profile", 60)
+    table = duckdb_place.visits(rows)
+    stages = counted(table)
+    profile = RowProfile.of(stages, duckdb_place.engine)
+    total = plan(table.where("open").agg(y=nt.sum("paid", 0, 5)), spend=nt.pure(1), limits=nt.limits(rows=2)).stage
+    all_rows = replace(stages[0], conditions=())
+    weighted = replace(stages[0], parts={"units": 8})
+    by_town = replace(stages[0], group_columns=("town",), keys=(("Ulm",),))
+    for odd in (
+        total,
+        all_rows,
+        weighted,
+        by_town,
+        replace(stages[0], split="paid"),
+        replace(stages[0], discovery_groups=1),
+    ):
+        assert not profile.serves(odd)
+        assert RowProfile.of([stages[0], odd], duckdb_place.engine) is None
+    for other in (total, all_rows, by_town):
+        assert same(profile, duckdb_place.engine, [other])
+    assert RowProfile.of(stages[:1], duckdb_place.engine) is None  # one stage alone reads its rows itself
+    for units, kind in ((2**12 - 1, int), (2**12, object), (2**12 + 1, object)):  # 64 bits hold less than 2^63
+        many = replace(profile, units=((2**29, units),))
+        found = many.aggregate(replace(stages[0], rows_per_group=2**31, parts={"rows": 2**22}), salt=SALT).values[
+            "rows"
+        ]
+        assert found.dtype == kind
+        assert found.tolist() == [2**51 * units]
+
+
+def test_a_count_asks_its_rows_once(tmp_path):
+    """The rows are drawn anew at each reading, so that two readings would not agree."""
+    connection, _ = lots()
+    rows = nt.table(connection, table="visits", unit="who")
+    asked = []
+
+    class Asked:
+        def aggregate(self, stage, *, salt):
+            asked.append(stage)
+            return DuckdbEngine().aggregate(stage, salt=salt)
+
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(rows, nt.pure(9))
+        release = account.release(account.plan(rows.agg(n=nt.count()), spend=nt.pure(9)), engine=Asked())
+    assert len(asked) == 1
+    assert release.loss is not None
+    assert any(note.startswith("Chosen privately: rows =") for note in release.notes)
+
+
+def test_a_unit_in_thousands_of_groups_has_the_length_of_its_own():
+    """Its squared length in parts of 1 / FINE needs more than 64 bits, from 2,048 groups on."""
+    connection = duckdb.connect()
+    connection.execute("CREATE VIEW visits AS SELECT range % 2 AS who, range AS town FROM range(6000)")
+    rows = nt.table(connection, table="visits", unit="who").group_by("town")
+    query = rows.agg(n=nt.count(), u=nt.count_distinct_units())
+    limits = nt.limits(norm=2, max_groups=4, max_discovered_groups=4)
+    stages = plan(query, spend=APPROX, limits=limits).all_stages
+    assert stages[0].units_norm == 2
+    with DuckdbEngine().reading(stages) as one:
+        assert same(one, DuckdbEngine(), stages) > 1
+
+
 def lots():
     """A view that draws other rows at every reading."""
     connection = duckdb.connect()
@@ -87,7 +186,7 @@ def test_rows_are_read_once_for_choice_loss_and_answer():
         return by_size.sum(), engine.aggregate(loss, salt=1).values["units"].sum(), rows
 
     readings = set()
-    for _ in range(6):
+    for _ in range(4):
         with DuckdbEngine().reading(made.all_stages) as one:
             assert totals(one) == totals(one)
             for stage in clipped:

@@ -21,7 +21,7 @@ from neartwin.engines.sql.dialect import (
 )
 from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.rendering import translated
-from neartwin.engines.sql.statement import SHARED, SharedRows, column_aliases, in_order, salted, statement
+from neartwin.engines.sql.statement import BY_UNIT, SHARED, SharedRows, column_aliases, in_order, salted, statement
 from neartwin.planning.stage import Aggregates, Engine, Stage
 from neartwin.tables.sources import DuckdbConnection, DuckdbTable
 from neartwin.tables.table import Join, Table
@@ -170,6 +170,8 @@ class DuckdbEngine:
                 beyond = f"FROM {SHARED} WHERE n > {most} LIMIT 1"
                 if summed is not sums[-1] and connection.execute(beyond).fetchone() is None:
                     break
+            text = rows.by_unit().sql(dialect="duckdb", copy=False)
+            connection.execute(f"CREATE OR REPLACE TEMP TABLE {BY_UNIT} AS {text}")
             yield replace(self, _shared=(connection, places, rows))
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:

@@ -104,14 +104,12 @@ def _register(
         case ParquetFiles(paths=paths) if "://" in paths[0]:
             remote = remote_parquet(paths, folder_columns(paths[0]))
             connection.register(name, Stream(partial(batches_of, remote), columns or remote.schema.names[:1]))
-        case ParquetFiles(paths=paths):
-            files = ", ".join(map(quoted, paths))
-            options = "hive_partitioning = true, hive_types_autocast = false"
-            # a value of another column is not even converted
-            read = ", ".join(exp.column(one, quoted=True).sql(dialect="duckdb") for one in columns) or "1"
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT {read} FROM read_parquet([{files}], {options})")
-        case ImportedFiles(copy=copy):
-            connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM read_parquet({quoted(copy)})")
+        case ParquetFiles() | ImportedFiles():  # a value of a column that no statement names is not even converted
+            folders = ("hive_partitioning", exp.true()), ("hive_types_autocast", exp.false())
+            files, given = ((source.copy,), ()) if isinstance(source, ImportedFiles) else (source.paths, folders)
+            options = [exp.EQ(this=exp.to_identifier(name), expression=value) for name, value in given]
+            read = exp.Array(expressions=list(map(exp.Literal.string, files)))
+            return exp.Table(this=exp.Anonymous(this="read_parquet", expressions=[read, *options]))
         case DuckdbConnection(text=text):
             connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
         case LakeTable(columns=held, read=read):

@@ -7,7 +7,7 @@ privacy depends on these values. Tails are rounded up and error bars never too s
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -166,10 +166,10 @@ class RoundedGaussianLaw(Law):
     """The nearest integer to a normal variable; `normal_variance` is the variance before rounding."""
 
     normal_variance: Fraction
+    _root: float = field(init=False, repr=False, compare=False)
 
-    @property
-    def _root(self) -> float:
-        return math.sqrt(2 * float(self.normal_variance))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_root", math.sqrt(2 * float(self.normal_variance)))
 
     @property
     def near_normal(self) -> NearNormal:

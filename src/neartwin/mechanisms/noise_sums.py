@@ -129,7 +129,8 @@ def half_width_of_two(first: Law, a: float, second: Law, b: float, confidence: f
     """
     allowed = 1 - open_probability(confidence=confidence)
     furthest = max(first.half_width(1 - allowed / 1000), 1)
-    x = np.unique(np.ceil(np.linspace(0, furthest, _CELLS + 1)))
+    x = np.ceil(np.linspace(0, furthest, _CELLS + 1))
+    x = x[np.diff(x, prepend=-1) > 0]  # np.unique would load numpy.ma
     sizes = x, np.array([first.beyond(int(one)) for one in x])  # P(|X| > x_i)
     each = (1 + confidence) / 2
     high = a * first.half_width(each) + b * second.half_width(each)  # by the union bound

@@ -66,7 +66,7 @@ class PreparedRelease:
         if not choices:
             return self.description
         try:
-            description = described_choices(plan, choices)
+            description = described_choices(plan, choices, self.description.explanation)
         except Exception:  # noqa: BLE001 - words must not cost an answer that was paid for
             description = self.before_choices
         answers = [list(one) for choice in choices for one in choice.asked_first]

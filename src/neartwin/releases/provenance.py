@@ -41,12 +41,13 @@ def describe(plan: Plan) -> Description:
     return Description(plan.notes(), str(plan.explain()), method_of(plan), plan.columns)
 
 
-def described_choices(plan: Plan, choices: Sequence[Choice]) -> Description:
+def described_choices(plan: Plan, choices: Sequence[Choice], before: str) -> Description:
     """The description of a plan at bounds that first stages chose, with these stages and their choices.
 
     Args:
         plan: The plan at the chosen bounds.
         choices: The choices, the first one first.
+        before: The explanation of the plan before the first one.
 
     Returns:
         The description.
@@ -54,7 +55,7 @@ def described_choices(plan: Plan, choices: Sequence[Choice]) -> Description:
     description = describe(plan)
     for choice in reversed(choices):
         text = "\n".join(["chosen by a first stage:", *choice.sentences, description.explanation])
-        explanation = f"{choice.before.explain()}\n\n{text}"
+        explanation = f"{before if choice is choices[0] else choice.before.explain()}\n\n{text}"
         method = _method_after(choice, description.method)
         description = Description((*description.notes, *choice.sentences), explanation, method, description.columns)
     return description

@@ -80,28 +80,34 @@ def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts
 
 
 def over_units(
-    source: str, sums: Mapping[str, exp.Expr], dialect: Dialect, norms: Mapping[str, Fraction] | None = None
+    parts: Parts,
+    sums: Mapping[str, exp.Expr],
+    dialect: Dialect,
+    norms: Mapping[str, Fraction] | None = None,
+    units: exp.Select | None = None,
 ) -> Parts:
-    """The parts that end in the source with sums over all rows of a unit, or with the roots of sums of squares.
+    """The parts, and more that end in the last with sums over all rows of a unit, or with the roots of sums of squares.
 
-    An engine that computes the source once joins it with one row a unit. Any other has windows, which take twice the
+    An engine that computes the last part once joins it with one row a unit. Any other has windows, which take twice the
     time, but would weigh rows right if they were read twice and had changed.
 
     Args:
-        source: The part, which must be computed once where the engine can.
+        parts: The parts.
         sums: The aggregates, by the name of their column.
         dialect: The engine's spelling.
         norms: L by the ending of w, beyond which a column k has the root of w; None for the sums.
+        units: A select of the sums, one row a unit; None to add them up.
 
     Returns:
         The parts, by name.
     """
-    columns = []
+    source, columns = next(reversed(parts)), []
     for name, value in sums.items():
         over = value if dialect.reads_once else windowed(value, "u")
         columns.append(named(over if norms is None else over * integer(FINE**2), name))
     if dialect.reads_once:
-        found = {"summed": grouped(selected(source, "u", *columns), "u")}
+        parts[source].meta["once"] = units is None
+        found = {"summed": units or grouped(selected(source, "u", *columns), "u")}
     else:
         found = {"summed": selected(source, exp.Star(), *columns)}
     if norms is not None:
@@ -112,7 +118,7 @@ def over_units(
         same = exp.EQ(this=exp.column("u", table=source), expression=exp.column("u", table=last))
         every = exp.Column(this=exp.Star(), table=exp.to_identifier(source))
         found["joined"] = selected(source, every, *added).join(part_named(last), on=same, copy=False)
-    return found
+    return parts | found
 
 
 def weighed_by_norm(value: exp.Expr, parts: int, norm: Fraction, root: str, dialect: Dialect) -> exp.Expr:
@@ -153,7 +159,7 @@ def contribution_sizes(
     """The statement of the number of units by size. Its columns are the cell's position, and m0.
 
     Args:
-        parts: The parts up to `counted`.
+        parts: The parts up to `counted`, with numbers n and their squares nn.
         stage: The stage.
         sizes: The cells.
         by: The columns by which a unit's rows are counted.
@@ -162,8 +168,12 @@ def contribution_sizes(
     Returns:
         The statement.
     """
-    number = exp.column("n") if sizes.power else integer(1)  # a group counts once, whatever its rows
-    square = number * number.copy()  # 64 bits have room for that of 2^29 rows
+    units = named(exp.Count(this=exp.Star()), "m0")
+    if sizes.every:
+        every = selected("counted", named(exp.column("n"), POSITION), units)
+        return with_parts(grouped(every, "n"), parts)
+    number: exp.Expr = exp.column("n")
+    square = exp.column("nn")
     total, unit = (dialect.summed, ["u"]) if by else (dialect.wide, [])  # without columns, a unit is one row already
     more: Parts
     if not sizes.lost:
@@ -194,7 +204,6 @@ def contribution_sizes(
         size = named(total(number) - kept + integer(1), "w")
         more = {**placed, "sized": grouped(selected(source, "u", size), *unit)}
     more["celled"] = selected("sized", named(_cell(exp.column("w"), sizes.edges), POSITION))
-    units = named(exp.Count(this=exp.Star()), "m0")
     return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
 
 

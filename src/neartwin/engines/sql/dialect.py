@@ -1,6 +1,5 @@
 """Dialects: the spellings that an engine must supply so that the one statement means the same everywhere."""
 
-from collections.abc import Collection
 from typing import ClassVar, Protocol
 
 from sqlglot import exp
@@ -262,20 +261,19 @@ def part_named(name: str) -> exp.Table:
     return exp.Table(this=exp.to_identifier(name))
 
 
-def with_parts(last: exp.Select, parts: Parts, *, once: Collection[str] = ()) -> exp.Select:
+def with_parts(last: exp.Select, parts: Parts) -> exp.Select:
     """The statement with its parts as common table expressions.
 
     Args:
         last: The final select.
-        parts: The parts, in order.
-        once: The parts that are computed once, however often they are read.
+        parts: The parts, in order. Those with "once" in their meta are computed once, however often they are read.
 
     Returns:
         The statement.
     """
     for name, part in parts.items():
         alias = exp.TableAlias(this=exp.to_identifier(name))
-        last = last.with_(alias, as_=part, materialized=name in once or None, copy=False)
+        last = last.with_(alias, as_=part, materialized=part.meta.get("once") or None, copy=False)
     return last
 
 

@@ -6,9 +6,9 @@ computed and the expressions that are grouped by or summed, if there are any
 kept     rows with a unit that meet the conditions, their group, their grid values: clipped to bounds, in whole steps
 products and products of grid values, if moments are needed
 units    one row a (unit, group): numbers of rows and values, totals; read before for several stages, where they share them
+ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
 joined   and the root of the unit's length over its groups, if a norm is bounded: see `bounding`
 bounded  numbers and totals in parts, weighted down to C rows or to the norm
-ranked   a unit's groups in order, by most rows, then by a salted hash, if it may have too many
 within   the kept ones, weighted down to T rows of a unit in all, if there is a T
          sums by group
 ```
@@ -47,14 +47,14 @@ from neartwin.engines.sql.dialect import (
 )
 from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, on_grid, translated
-from neartwin.engines.sql.trees import cells_of, ranking, units_of_cells
-from neartwin.planning.stage import ContributionSizes, Stage
+from neartwin.engines.sql.trees import cells_of, placed, units_of_cells
+from neartwin.planning.stage import FINE, ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
-SHARED = "neartwin_units"  # the table of `SharedRows`
+SHARED, BY_UNIT = "neartwin_units", "neartwin_by_unit"  # the tables of `SharedRows`
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,12 @@ class SharedRows:
         stage: The stage whose `units` they are. Its grid has the columns by whose totals units are counted too.
         exact_rows: The most rows of which doubles hold each sum exactly, in any order: n values of size M for n M up to
             2^53. 0 without sums.
+        sized: The columns by whose totals units are counted, 0 in most rows.
     """
 
     stage: Stage
     exact_rows: int
+    sized: tuple[str, ...]
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Self | None:
@@ -85,10 +87,10 @@ class SharedRows:
         measures = (*own.measures, *(f"total:{name}" for name in sized))
         grid = {**own.grid, **sized}
         columns: dict[str, GridColumn | Moment] = {**grid, **own.moments}
-        summed = [column for name, column in columns.items() if f"total:{name}" in measures]
+        summed = [column for name, column in columns.items() if f"total:{name}" in own.measures]
         ends = [end for one in summed for end in (1, one.low, one.high, getattr(one, "fill", None) or 0)]
         exact_rows = 2**53 // max(map(abs, ends)) if ends else 0
-        return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows)
+        return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows, tuple(sized))
 
     def serves(self, stage: Stage) -> bool:
         """Whether a stage's answer follows from these rows.
@@ -115,8 +117,19 @@ class SharedRows:
             places: The table, then those joined to it.
             summed: The sum of a column.
         """
-        parts = _row_parts(self.stage, places, None)
-        return with_parts(_units(self.stage, summed, next(reversed(parts))), parts)
+        parts, cells = _row_parts(self.stage, places, None), _cells(self.stage)
+        rare = [cells[name][0] for name in self.sized]
+        return with_parts(_units(self.stage, summed, next(reversed(parts)), rare), parts)
+
+    def by_unit(self) -> exp.Select:
+        """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals."""
+        number, cells = exp.column("n"), _cells(self.stage)  # 64 bits have room for the square of 2^29 rows
+        sums: dict[str, exp.Expr] = {"n": exp.Sum(this=number), "nn": exp.Sum(this=number * number.copy())}
+        sums["g"] = exp.Count(this=exp.Star())
+        for value in [f"s_{cells[name][0]}" for name in self.sized]:
+            sums[value] = exp.Coalesce(this=exp.Sum(this=exp.column(value)), expressions=[integer(0)])
+        columns = (named(as_bigint(value), name) for name, value in sums.items())
+        return grouped(selected(SHARED, "u", *columns), "u")
 
 
 def statement(
@@ -148,26 +161,26 @@ def statement(
         return units_of_cells(parts, stage, groups)
     if stage.split is not None:
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
-    capped: list[exp.Expr] = []
     if stage.sizes is not None:
-        by = _sized_by(stage, stage.sizes)
-        parts["counted"] = _counted(stage, stage.sizes.of, by, next(reversed(parts)), shared)
+        by = _sized_by(stage, stage.sizes, shared)
+        parts["counted"] = _counted(stage, stage.sizes, by, next(reversed(parts)), shared)
         return contribution_sizes(parts, stage, stage.sizes, by, dialect)
     if not by_row:
         if shared is None:
             parts["units"] = _units(stage, dialect.summed, next(reversed(parts)))
+        if salted(stage):  # before rows are weighed, so that what is sorted is narrow
+            parts |= placed(stage, _order(stage, dialect, salt), "units", exp.RowNumber())
         if stage.norm is not None:
-            parts |= _lengths(stage, stage.norm, dialect)
+            parts = _lengths(parts, stage, stage.norm, dialect, known=shared is not None)
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
-        capped = _cap(parts, stage, dialect, salt)
-    last = selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)).where(*capped, copy=False)
-    last = grouped(last, *groups)
+        if stage.rows_per_unit is not None:
+            parts = over_units(parts, {"w": dialect.summed(exp.column("b"))}, dialect)
+            parts["within"] = _within(stage, dialect, next(reversed(parts)), min(stage.rows_per_unit, _MOST_ROWS))
+    last = grouped(selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)), *groups)
     if stage.discovery_groups is not None:
         last = last.having(_finders(stage.discovery_groups) > integer(0), copy=False)
-    lengths = "coarse" if stage.length_by is not None else "units" if shared is None else ""
-    once = {"chosen", *(() if stage.norm is None else (lengths,))}
-    return with_parts(last, parts, once=once if dialect.reads_once else ())
+    return with_parts(last, parts)
 
 
 def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -> Parts:
@@ -188,33 +201,15 @@ def _row_parts(stage: Stage, places: Sequence[Place], keys: exp.Select | None) -
     return parts
 
 
-def _cap(parts: Parts, stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
-    """Add the parts that bound all groups of a unit together; the conditions on rows of the last that are left over."""
-    if salted(stage):
-        parts["ranked"] = _ranked(stage, dialect, salt)
-    source = next(reversed(parts))
-    few: list[exp.Expr] = (
-        [] if stage.groups_per_unit is None else [exp.column("place") <= integer(stage.groups_per_unit)]
-    )
-    if stage.rows_per_unit is None:
-        return few
-    parts["chosen"] = selected(source).where(*few, copy=False)
-    parts |= over_units("chosen", {"w": dialect.summed(exp.column("b"))}, dialect)
-    parts["within"] = _within(stage, dialect, next(reversed(parts)))
-    return []
-
-
-def _within(stage: Stage, dialect: Dialect, source: str) -> exp.Select:
+def _within(stage: Stage, dialect: Dialect, source: str, most: int) -> exp.Select:
     """Entries of a unit with more than T rows over its groups, weighted down to T."""
-    most = min(stage.rows_per_unit or 0, _MOST_ROWS)
     total, columns = exp.column("w"), list[exp.Expr]()
     for measure, name in _entries(stage).items():
         parts, entry = 1 if stage.capped else stage.parts.get(measure, 1), exp.column(name)
         weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
         found = exp.case().when(total > integer(most), weighted).else_(in_parts(entry, parts, dialect))
         columns.append(exp.column(name) if measure.startswith("units") else named(found, name))
-    place = ["place"] if stage.groups_per_unit is not None else []
-    return selected(source, *group_names(stage), *place, *columns)
+    return selected(source, *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
 
 def _entries(stage: Stage) -> dict[str, str]:
@@ -226,19 +221,21 @@ def _entries(stage: Stage) -> dict[str, str]:
     }
 
 
-def _lengths(stage: Stage, norm: Fraction, dialect: Dialect) -> Parts:
-    """Each unit's length in rows, and in groups where those are bounded too."""
-    rows, source, found = exp.column("n"), "units", dict[str, exp.Select]()
-    together = rows.copy()  # 64 bits have room for the square of 2^29 rows
+def _lengths(parts: Parts, stage: Stage, norm: Fraction, dialect: Dialect, *, known: bool) -> Parts:
+    """The parts with each unit's length in rows, and in groups where those are bounded too. known: whether sums were read."""
+    rows, together = exp.column("n"), exp.column("n")  # 64 bits have room for the square of 2^29 rows
     if stage.length_by is not None:  # a group squared is the sum, over the groups in it, of their rows times its own
         added = windowed(dialect.summed(exp.column("n")), "u", *_coarse(stage))
-        found["coarse"], source = selected(source, exp.Star(), named(added, "together")), "coarse"
+        parts["coarse"] = selected(next(reversed(parts)), exp.Star(), named(added, "together"))
         together = exp.column("together")
     squares: dict[str, exp.Expr] = {"w": dialect.summed(rows * together)}
-    norms = {"": norm}
+    norms, units = {"": norm}, None
     if stage.units_norm is not None:
         squares["wg"], norms["g"] = exp.Sum(this=dialect.wide(integer(1))), stage.units_norm
-    return {**found, **over_units(source, squares, dialect, norms)}
+    if known and stage.length_by is None:
+        sums = (dialect.wide(exp.column(name)) * integer(FINE**2) for name in ("nn", "g"))
+        units = selected(BY_UNIT, "u", *map(named, sums, squares))
+    return over_units(parts, squares, dialect, norms, units)
 
 
 def _coarse(stage: Stage) -> list[str]:
@@ -246,27 +243,40 @@ def _coarse(stage: Stage) -> list[str]:
     return [f"k{i}" for i in stage.length_by or ()]
 
 
-def _sized_by(stage: Stage, sizes: ContributionSizes) -> list[str]:
-    """The columns by which a unit's rows are counted for its size; none for its rows in all groups."""
+def _sized_by(stage: Stage, sizes: ContributionSizes, shared: SharedRows | None) -> list[str]:
+    """The columns by which a unit's rows are counted for its size; none for its rows in all groups, or sums that are known."""
     in_all = stage.norm is None and not stage.capped and stage.groups_per_unit is None  # the limits are of all rows
-    if sizes.power == 1 and (in_all or not sizes.lost):
+    known = shared is not None and stage.length_by is None and not (sizes.lost and stage.norm is None)
+    if known or (sizes.power == 1 and (in_all or not sizes.lost)):
         return []
     return group_names(stage) if stage.length_by is None else _coarse(stage)
 
 
-def _counted(stage: Stage, of: tuple[str, ...], by: list[str], source: str, shared: SharedRows | None) -> exp.Select:
-    """One row a unit, or a unit and its columns, with its number of rows, or 1 more than its total of some columns."""
+def _counted(
+    stage: Stage, sizes: ContributionSizes, by: list[str], source: str, shared: SharedRows | None
+) -> exp.Select:
+    """One row a unit, or a unit and its columns, with its number of rows, or of groups, or 1 more than its total of columns;
+    and with the sum of their squares, where a length is asked for.
+    """
     own = stage if shared is None else shared.stage
-    columns = [f"x{list(own.grid).index(name)}" for name in of]
-    as_they_are = shared is not None and by == [*group_names(own), *_coarse(own)]
+    columns = [f"x{list(own.grid).index(name)}" for name in sizes.of]
+    known, as_they_are = shared is not None and not by, by == [*group_names(own), *_coarse(own)]
     numbers: list[exp.Expr] = [exp.column(f"s_{column}") for column in columns] or [exp.column("n")]
     if shared is None:
         numbers = [exp.Sum(this=exp.column(column)) for column in columns] or [exp.Count(this=exp.Star())]
-    elif not as_they_are:
+        as_they_are = False
+    elif not known and not as_they_are:
         numbers = [as_bigint(exp.Sum(this=number)) for number in numbers]
-    total = reduce(add, [*numbers, *([integer(1)] if of else [])])
-    query = selected(source, "u", *by, named(total, "n"))
-    return query if as_they_are else grouped(query, "u", *by)
+    total = reduce(add, [*numbers, *([integer(1)] if sizes.of else [])])
+    added = known and stage.length_by is None  # up over groups; else a unit's rows are one group
+    if not sizes.power:  # a group counts once, whatever its rows
+        total = exp.column("g") if added else integer(1)
+    found = [named(total, "n")]
+    if sizes.power == 2 or stage.norm is not None:
+        square = exp.column("nn" if sizes.power else "g") if added else total.copy() * total.copy()
+        found.append(named(square, "nn"))
+    query = selected(BY_UNIT if known else source, "u", *by, *found)
+    return query if known or as_they_are else grouped(query, "u", *by)
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
@@ -398,23 +408,25 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
     return columns
 
 
-def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str) -> exp.Select:
+def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str, rare: Sequence[str] = ()) -> exp.Select:
+    """One row a (unit, group). Columns of `rare` are 0 in most rows, which a filter passes over; NULL where in all."""
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
     asked = (measure.partition(":") for measure in stage.measures)
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     totals = [value for name, (value, _) in cells.items() if f"total:{name}" in stage.measures]
-    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals]
+    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals if value not in rare]
+    for value in rare:
+        some = exp.Where(this=exp.NEQ(this=exp.column(value), expression=integer(0)))
+        columns.append(named(exp.Filter(this=exp.Sum(this=exp.column(value)), expression=some), f"s_{value}"))
     return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 
 def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tuple[str, str]]) -> exp.Select:
     """The rows that a unit's groups are ranked by and, by measure, what the unit counts for in parts, or before T."""
     most = min(stage.rows_per_group, _MOST_ROWS)
-    rows: exp.Expr = exp.column("n")
-    if stage.capped:
-        rows = least(rows, integer(most)) if most > 1 else as_bigint(integer(1))
+    rows = least(exp.column("n"), integer(most)) if stage.capped else exp.column("n")
     columns: list[exp.Expr] = [named(rows, "b")]
     for measure, entry in _entries(stage).items():
         what, _, name = measure.partition(":")
@@ -440,13 +452,7 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
             weighted = dialect.weighted(dialect.wide(value.copy()), integer(most), exp.column("n"), parts)
             found = exp.case().when(exp.column("n") > integer(most), weighted).else_(in_parts(value, parts, dialect))
         columns.append(named(found, entry))
-    return selected(source, "u", *group_names(stage), *columns)
-
-
-def _ranked(stage: Stage, dialect: Dialect, salt: exp.Expr) -> exp.Select:
-    alike = stage.capped and stage.rows_per_group == 1
-    order = ranking(_order(stage, dialect, salt), None if alike else exp.column("b"))
-    return selected("bounded", exp.Star(), named(windowed(exp.RowNumber(), "u", order=order), "place"))
+    return selected(source, "u", *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
 
 def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:

@@ -67,14 +67,15 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
         **parts,
         "cells": grouped(counted, "u", *groups, "x0"),
         "sizes": selected("cells", *sizes),
-        **_placed(stage, ranked_by),
     }
-    if stage.norm is not None:  # the root of the unit's length
-        square = exp.Sum(this=dialect.wide(exp.column("c") * exp.column("n")))
-        parts |= over_units(next(reversed(parts)), {"w": square}, dialect, {"": stage.norm})
-    once = exp.case().when(exp.column("turn").eq(integer(1)), _counted(stage, exp.column("n"))).else_(integer(0))
+    if stage.groups_per_unit is not None:  # all cells of a group have one place
+        parts |= placed(stage, ranked_by, "sizes", exp.func("dense_rank"))
+    if stage.norm is not None:
+        square = dialect.wide(exp.column("c") * exp.column("n"))
+        parts = over_units(parts, {"w": exp.Sum(this=square)}, dialect, {"": stage.norm})
+    once = exp.case().when(exp.column("turn").eq(integer(1)), _counted_rows(stage)).else_(integer(0))
     if stage.rows_per_unit is not None:  # the rows that a unit counts for in all are bounded
-        parts |= over_units(next(reversed(parts)), {"t": dialect.summed(once)}, dialect)
+        parts = over_units(parts, {"t": dialect.summed(once)}, dialect)
     weight = exp.column("c") * _weight(stage, dialect)
     weighed = selected(next(reversed(parts)), *groups, CELL, named(weight, "w"))
     parts["weighed"] = weighed.where(_present(CELL), copy=False)
@@ -98,37 +99,37 @@ def units_of_cells(parts: Parts, stage: Stage, groups: list[str]) -> exp.Select:
     return with_parts(selected("kept", *groups, *columns).where(_present("x0"), copy=False).distinct(), parts)
 
 
-def _placed(stage: Stage, ranked_by: list[exp.Expr]) -> Parts:
-    """`sizes` of the first groups of a unit, where it may be in too many."""
-    if stage.groups_per_unit is None:
-        return {}
-    rows = None if stage.capped and stage.rows_per_group == 1 else _counted(stage, exp.column("n"))
-    # All cells of a group have one place.
-    ordered = windowed(exp.func("dense_rank"), "u", order=ranking(ranked_by, rows))
-    placed = selected("sizes", exp.Star(), named(ordered, "place"))
-    return {"ranked": placed, "placed": selected("ranked").where(exp.column("place") <= integer(stage.groups_per_unit))}
-
-
 def _present(column: str) -> exp.Expr:
     return exp.column(column).is_(exp.null()).not_()
 
 
-def ranking(ranked_by: list[exp.Expr], rows: exp.Expr | None) -> exp.Order:
-    """The order of a unit's groups. Those with most of its rows come first, so that the fewest are lost.
+def placed(stage: Stage, ranked_by: list[exp.Expr], source: str, place: exp.Expr) -> Parts:
+    """The source with the place of each group among its unit's; the first groups alone, where it may be in too many.
+
+    Groups with most of a unit's rows come first, so that the fewest are lost.
 
     Args:
+        stage: The stage.
         ranked_by: The order among equals.
-        rows: The number of rows, if it may differ; else None.
+        source: The part with the number n of a unit's rows in a group.
+        place: The window function.
 
     Returns:
-        The order.
+        The parts, by name.
     """
-    own = [exp.Ordered(this=rows, desc=True)] if rows is not None else []
-    return exp.Order(expressions=[*own, *(exp.Ordered(this=item) for item in ranked_by)])
+    alike = stage.capped and stage.rows_per_group == 1
+    rows = [] if alike else [exp.Ordered(this=_counted_rows(stage), desc=True)]
+    order = exp.Order(expressions=[*rows, *(exp.Ordered(this=item) for item in ranked_by)])
+    found = {"ranked": selected(source, exp.Star(), named(windowed(place, "u", order=order), "place"))}
+    if stage.groups_per_unit is not None:
+        few = exp.column("place") <= integer(stage.groups_per_unit)
+        found["placed"] = selected("ranked").where(few, copy=False)
+    return found
 
 
-def _counted(stage: Stage, rows: exp.Expr) -> exp.Expr:
-    """For how many rows a unit counts in a group before T."""
+def _counted_rows(stage: Stage) -> exp.Expr:
+    """For how many of its n rows a unit counts in a group before T."""
+    rows = exp.column("n")
     return least(rows, integer(_cap(stage))) if stage.capped else rows
 
 
