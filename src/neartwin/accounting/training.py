@@ -58,7 +58,7 @@ def fixed_batches(
     """
     mu, size = 2 * _inverse(noise_multiplier), integer(at_least=1, batch=batch)
     if replacement:
-        return _drawn(mu, Fraction(1, integer(at_least=2, records=records)), size, steps)
+        return repeated(with_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps)
     return AddRemove(repeated(without_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps))
 
 
@@ -126,6 +126,27 @@ def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Pri
     if size >= whole:
         raise ParameterError("batch", batch, f"must be below the number of records, {whole}")
     return sample_loss(group_loss(factor, 2), Fraction(size, whole))
+
+
+def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
+    """A mechanism on a batch drawn with replacement (T2).
+
+    Args:
+        factor: The mechanism's loss for one record that joins or leaves.
+        batch: Draws a batch.
+        records: Records of the larger data set.
+
+    Raises:
+        PrivacyError: No theorem covers the mechanism.
+    """
+    draws, rate = integer(at_least=1, batch=batch), Fraction(1, integer(at_least=2, records=records))
+    if isinstance(factor, Gaussian):
+        return _drawn(2 * factor.mu, rate, draws, 1)
+    weights, beyond = _weights(rate, draws)
+    often = 1 - weights[0]
+    options = [sample_loss(group_loss(factor, 2 * k), often) for k in range(1, len(weights))]
+    chosen = PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
+    return sequential(chosen, Leak(delta=beyond)) if beyond else repeated(chosen, 1)
 
 
 def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, steps: int) -> Usage:
@@ -237,15 +258,20 @@ def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:
 
 def _drawn(mu: Fraction, rate: Fraction, draws: int, steps: int) -> Usage:
     """Steps that meet one record as often as `draws` independent draws of this rate do, each time by mu."""
+    weights, beyond = _weights(rate, draws)
+    mixture = GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=weights)
+    return repeated(sequential(mixture, Leak(delta=beyond)) if beyond else mixture, steps)
+
+
+def _weights(rate: Fraction, draws: int) -> tuple[list[Fraction], Fraction]:
+    """The law of how many draws take one record, given that they are not too many, and the probability that they are."""
     open_probability(rate=rate)
     weights, beyond = [(1 - rate) ** draws], 1 - (1 - rate) ** draws
     while beyond > NEGLIGIBLE and len(weights) <= min(draws, MOST_DRAWS):
         k = len(weights)
         weights.append(math.comb(draws, k) * rate**k * (1 - rate) ** (draws - k))
         beyond -= weights[-1]
-    scaled = [weight / (1 - beyond) for weight in weights]
-    mixture = GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=scaled)
-    return repeated(sequential(mixture, Leak(delta=beyond)) if beyond else mixture, steps)
+    return [weight / (1 - beyond) for weight in weights], beyond
 
 
 def _inverse(noise_multiplier: Number) -> Fraction:
