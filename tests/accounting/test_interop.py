@@ -112,9 +112,13 @@ def test_an_event_without_a_theorem_is_refused(dp):
         with pytest.raises(PrivacyError, match=r"state (its|their)"):
             from_event(event)
     both = dp.ComposedDpEvent([dp.GaussianDpEvent(1.0), dp.LaplaceDpEvent(1.0)])
+    again = dp.PoissonSampledDpEvent(
+        0.5, dp.GaussianDpEvent(1.0)
+    )  # a record may be drawn where the one it replaces is not
     for batch in (dp.SampledWithoutReplacementDpEvent, dp.SampledWithReplacementDpEvent):
-        with pytest.raises(PrivacyError, match="only Gaussian mechanisms and pure ones"):
-            from_event(batch(100, 10, both))
+        for event, reason in ((both, "only Gaussian mechanisms and pure ones"), (again, "batches of a fixed size")):
+            with pytest.raises(PrivacyError, match=reason):
+                from_event(batch(100, 10, event))
     assert cost(from_event(dp.ZCDpEvent(0.1))).epsilon("1e-6").upper == pytest.approx(2.141939, abs=1e-5)
 
 

@@ -15,7 +15,20 @@ from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational, root_above
-from neartwin.losses import Gaussian, GaussianMixture, Leak, PublicChoice, RandomAllocation, Renyi, SubsampledGaussian
+from neartwin.losses import (
+    Approx,
+    Composition,
+    DiscreteGaussian,
+    Gaussian,
+    GaussianMixture,
+    Geometric,
+    Laplace,
+    Leak,
+    PublicChoice,
+    RandomAllocation,
+    Renyi,
+    SubsampledGaussian,
+)
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
@@ -125,7 +138,7 @@ def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Pri
     size, whole = integer(at_least=1, batch=batch), integer(at_least=2, records=records)
     if size >= whole:
         raise ParameterError("batch", batch, f"must be below the number of records, {whole}")
-    return sample_loss(group_loss(factor, 2), Fraction(size, whole))
+    return sample_loss(_replaced(factor, 1), Fraction(size, whole))
 
 
 def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
@@ -144,9 +157,23 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
         return _drawn(2 * factor.mu, rate, draws, 1)
     weights, beyond = _weights(rate, draws)
     often = 1 - weights[0]
-    options = [sample_loss(group_loss(factor, 2 * k), often) for k in range(1, len(weights))]
+    options = [sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
     chosen = PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
     return sequential(chosen, Leak(delta=beyond)) if beyond else repeated(chosen, 1)
+
+
+def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
+    """The loss of so many records of a batch in the place of others: of noise on an answer, or of whatever is pure.
+
+    Of others it is not that of twice as many that join together: one that leaves and one that joins are sampled apart.
+    """
+    if isinstance(factor, Gaussian | Laplace | Geometric | DiscreteGaussian | Approx | Leak):
+        return group_loss(factor, 2 * records)
+    if (most := Composition.of(factor).pure().upper) < math.inf:
+        return Approx(epsilon=2 * records * Fraction(most), delta=0)
+    raise PrivacyError(
+        f"no theorem here covers {type(factor).__name__} on batches of a fixed size; state its (epsilon, delta) instead"
+    )
 
 
 def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, steps: int) -> Usage:
