@@ -86,12 +86,14 @@ def test_a_sample_is_the_mixture_of_laws_in_each_order():
     assert leak.upper == pytest.approx(0.05, rel=1e-9)
 
 
-def test_gaussians_on_one_sample_merge_and_other_losses_are_refused():
+def test_uses_of_one_sample_merge_if_gaussian_or_pure_and_else_refuse():
     many = cost(subsample(4 * Gaussian(mu="0.5"), "0.2"))
     assert many == cost(SubsampledGaussian(mu=1, rate="0.2"))
     assert many.epsilon("1e-3").lower > cost(repeated(subsample(Gaussian(mu="0.5"), "0.2"), 4)).epsilon("1e-3").upper
+    pure = cost(subsample(repeated(Laplace(epsilon=1), 2), "0.1")).pure().upper
+    assert pure == pytest.approx(math.log1p(0.1 * math.expm1(2)), rel=1e-12)
     for refused in (
-        subsample(repeated(Laplace(epsilon=1), 2), "0.1"),
+        subsample(Laplace(epsilon=1) + Gaussian(mu=1), "0.1"),
         subsample(ZeroConcentrated(rho=1), "0.1"),
         subsample(repeated(DiscreteGaussian(sigma2=4), 2), "0.1"),
         subsample(for_group(Gaussian(mu=1), 2), "0.1"),

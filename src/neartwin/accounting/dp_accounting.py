@@ -27,9 +27,11 @@ from neartwin.accounting.usage import (
     cost,
     repeated,
     sequential,
+    single,
     subsample,
     use,
 )
+from neartwin.balls import ball, bounds
 from neartwin.checks import integer, positive
 from neartwin.errors import NeartwinError, ParameterError, PrivacyError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
@@ -61,7 +63,8 @@ def from_event(event: Any) -> Usage:
     if read is None or not type(event).__module__.startswith("dp_accounting"):
         reason = _REFUSED.get(kind, "is not known here")
         raise PrivacyError(f"{kind} {reason}; state its (epsilon, delta) as Approx instead")
-    return read(event)
+    usage = read(event)
+    return AddRemove(usage, event) if kind in _KEPT else usage
 
 
 def _randomized_response(event: Any) -> Usage:
@@ -76,12 +79,9 @@ def _randomized_response(event: Any) -> Usage:
 
 
 def _zcdp(event: Any) -> Usage:
-    """D_a <= xi + rho a, with an xi known at orders 1 + 2^(k/8), between which a chord bounds it."""
+    """D_a <= xi + rho a; with rho = 0 the greatest loss is at most xi."""
     rho, xi = rational(rho=event.rho), rational(xi=event.xi)
-    if xi:
-        orders = [1 + Fraction(2.0 ** (k / 8)) for k in range(-80, 161)]
-        return use(losses.Renyi(curve=tuple((order, xi + rho * order) for order in orders)))
-    return use(ZeroConcentrated(rho=rho) if rho else NOTHING)
+    return use(ZeroConcentrated(rho=rho, xi=xi) if rho else Approx(epsilon=xi, delta=0))
 
 
 def _discrete_gaussian(event: Any) -> Usage:
@@ -106,26 +106,22 @@ def _mixture(event: Any) -> Usage:
     return use(GaussianMixture(distances=distances, weights=[weight / whole for weight in weights]))  # floats, nearly 1
 
 
+def _one(event: Any) -> PrivacyLoss:
+    """All that is done to one batch, as one factor."""
+    (case,) = cost(from_event(event)).cases
+    return single(case)
+
+
 def _fixed(event: Any) -> Usage:
-    """Batches of a fixed size without replacement: one use of one mechanism each (T1)."""
-    inner = from_event(event.event)
-    if not isinstance(inner, Use):
-        raise PrivacyError(
-            "several uses of one batch of a fixed size have no theorem here; state their (epsilon, delta) as Approx instead"
-        )
+    """Batches of a fixed size without replacement (T1)."""
     batch, records = int(event.sample_size), int(event.source_dataset_size)
-    return AddRemove(use(training.without_replacement(inner.factor, batch=batch, records=records)))
+    return use(training.without_replacement(_one(event.event), batch=batch, records=records))
 
 
 def _with_replacement(event: Any) -> Usage:
-    """Batches of a fixed size with replacement, by Gaussians (T2)."""
-    return training.fixed_batches(
-        noise_multiplier=_noise_multiplier(event.event),
-        batch=int(event.sample_size),
-        records=int(event.source_dataset_size),
-        steps=1,
-        replacement=True,
-    )
+    """Batches of a fixed size with replacement (T2)."""
+    batch, records = int(event.sample_size), int(event.source_dataset_size)
+    return training.with_replacement(_one(event.event), batch=batch, records=records)
 
 
 def _truncated(event: Any) -> Usage:
@@ -157,6 +153,8 @@ def _sampled(event: Any) -> Usage:
     rate = rational(rate=event.sampling_probability)
     if rate == 0:
         return use(NOTHING)
+    if type(event.event).__name__ == "NonPrivateDpEvent" and rate < 1:
+        return use(losses.Leak(delta=rate))
     inner = from_event(event.event)
     return inner if rate == 1 else subsample(inner, rate)
 
@@ -171,7 +169,7 @@ def _trees(event: Any) -> Usage:
 def _noise_multiplier(event: Any) -> Fraction:
     if type(event).__name__ != "GaussianDpEvent":
         raise PrivacyError(
-            "such batches are covered for Gaussian noise alone; state their (epsilon, delta) as Approx instead"
+            "random allocation is covered for Gaussian noise alone; state its (epsilon, delta) as Approx instead"
         )
     return 1 / _inverse(event)
 
@@ -206,6 +204,18 @@ _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
 }
 
 
+# kinds that other usages do not say in full, so that the event is written as it was read
+_KEPT = frozenset(
+    {
+        "RandomAllocationDpEvent",
+        "RepeatAndSelectDpEvent",
+        "SampledWithoutReplacementDpEvent",
+        "SampledWithReplacementDpEvent",
+        "SingleEpochTreeAggregationDpEvent",
+        "TruncatedSubsampledGaussianDpEvent",
+    }
+)
+
 # the other kinds of events, and why each has no losses here
 _REFUSED: Mapping[str, str] = {
     "DpEvent": "says nothing",
@@ -224,7 +234,7 @@ def to_event(done: AnyUsage) -> Any:
 
     Raises:
         NeartwinError: dp_accounting is not installed.
-        PrivacyError: dp_accounting has no event for a mechanism.
+        PrivacyError: dp_accounting has no event for a mechanism, and its losses have no bound.
 
     >>> to_event(10 * losses.SubsampledGaussian(mu="0.5", rate="0.1")).event.sampling_probability
     0.1
@@ -242,41 +252,77 @@ def to_event(done: AnyUsage) -> Any:
         case Sequential(parts):
             made = [to_event(part) for part in parts]
             return made[0] if len(made) == 1 else events.ComposedDpEvent(made)
-        case AddRemove(inner):
-            return to_event(inner)
+        case AddRemove(inner, event):
+            return event or to_event(inner)
         case Sampled(inner, rate):
             return events.PoissonSampledDpEvent(float_above(rate), to_event(inner))
     raise PrivacyError(f"events have no {type(usage).__name__.lower()} usages; write the cost with to_pld instead")
 
 
 def _written(events: Any, factor: PrivacyLoss) -> Any:
-    """One mechanism as the event of its kind."""
-    match factor:
-        case Gaussian(mu=mu):
-            return events.GaussianDpEvent(float_below(1 / mu))
-        case Laplace(rate=epsilon):
-            return events.LaplaceDpEvent(float_below(1 / epsilon))
-        case Geometric(epsilon=epsilon, sensitivity=sensitivity):
-            return events.DiscreteLaplaceDpEvent(float_above(epsilon / sensitivity), sensitivity)
-        case ZeroConcentrated(rho=rho):
-            return events.ZCDpEvent(float_above(rho))
-        case GaussianMixture(law=law):
-            distances, weights = zip(*law, strict=True)
-            above = [float_above(weight) for weight in weights[1:]]
-            return events.MixtureOfGaussiansDpEvent(
-                1.0, list(map(float_above, distances)), [1 - math.fsum(above), *above]
-            )
-        case losses.SubsampledGaussian(mu=mu, rate=rate):
-            base: PrivacyLoss = Gaussian(mu=mu)
-        case losses.SubsampledLaplace(epsilon=epsilon, rate=rate):
-            base = Laplace(epsilon=epsilon)
-        case losses.SubsampledFinite(base=base, rate=rate):
-            pass
-        case _:
-            raise PrivacyError(
-                f"dp_accounting has no event for {type(factor).__name__}; write the cost with to_pld instead"
-            )
-    return events.PoissonSampledDpEvent(float_above(rate), _written(events, base))
+    """One mechanism as the event of its kind; else, if it is pure, as the worst of all that are."""
+    write = _WRITTEN.get(type(factor))
+    if write is not None and (event := write(events, factor)) is not None:
+        return event
+    if (most := Composition.of(factor).pure().upper) < math.inf:
+        return _answers(events, Fraction(most), 2)
+    raise PrivacyError(
+        f"dp_accounting has no event for {type(factor).__name__}, whose losses have no bound; write the cost with to_pld instead"
+    )
+
+
+def _answers(events: Any, epsilon: Fraction, answers: int) -> Any:
+    """Randomized response, where the truth has odds e^epsilon; of two answers it is the worst of all pure mechanisms."""
+    noise = bounds(lambda: answers / (ball(epsilon).exp() + (answers - 1)))[0]
+    return events.RandomizedResponseDpEvent(noise, answers)
+
+
+def _finite(events: Any, factor: FinitePair) -> Any:
+    """Randomized response as it is read, or nothing."""
+    own, other, *rest = factor.p
+    if len(rest) != 1 or factor.q != (other, own, *rest) or not own > other > 0 or rest[0] % other:
+        return None
+    answers = 2 + int(rest[0] / other)
+    return events.RandomizedResponseDpEvent(float_below(answers * other), answers)
+
+
+def _mixed(events: Any, factor: GaussianMixture) -> Any:
+    distances, weights = zip(*factor.law, strict=True)
+    above = [float_above(weight) for weight in weights[1:]]
+    return events.MixtureOfGaussiansDpEvent(1.0, list(map(float_above, distances)), [1 - math.fsum(above), *above])
+
+
+def _sample(events: Any, rate: Fraction, event: Any) -> Any:
+    return events.PoissonSampledDpEvent(float_above(rate), event)
+
+
+def _approximate(events: Any, factor: Approx) -> Any:
+    """The worst of this guarantee reveals all with probability delta, and answers as the worst pure mechanism else."""
+    made = [_answers(events, factor.epsilon, 2)] if factor.epsilon else []
+    made += [_sample(events, factor.delta, events.NonPrivateDpEvent())] if factor.delta else []
+    return made[0] if len(made) == 1 else events.ComposedDpEvent(made) if made else events.NoOpDpEvent()
+
+
+_WRITTEN: Mapping[type[PrivacyLoss], Callable[[Any, Any], Any]] = {
+    Gaussian: lambda e, f: e.GaussianDpEvent(float_below(1 / f.mu)),
+    Laplace: lambda e, f: e.LaplaceDpEvent(float_below(1 / f.rate)),
+    Geometric: lambda e, f: e.DiscreteLaplaceDpEvent(float_above(f.epsilon / f.sensitivity), f.sensitivity),
+    ZeroConcentrated: lambda e, f: e.ZCDpEvent(float_above(f.rho), float_above(f.xi)),
+    GaussianMixture: _mixed,
+    FinitePair: _finite,
+    Approx: _approximate,
+    losses.Leak: lambda e, f: _sample(e, f.delta, e.NonPrivateDpEvent()),
+    losses.RandomizedResponse: lambda e, f: _answers(e, f.epsilon, f.answers),
+    # by its rho
+    losses.DiscreteGaussian: lambda e, f: e.ZCDpEvent(float_above(f.stated_rho())),
+    # as if it told which steps the record is in
+    losses.RandomAllocation: lambda e, f: e.SelfComposedDpEvent(
+        e.GaussianDpEvent(float_below(1 / f.mu)), f.participations
+    ),
+    losses.SubsampledGaussian: lambda e, f: _sample(e, f.rate, e.GaussianDpEvent(float_below(1 / f.mu))),
+    losses.SubsampledLaplace: lambda e, f: _sample(e, f.rate, e.LaplaceDpEvent(float_below(1 / f.epsilon))),
+    losses.SubsampledFinite: lambda e, f: _sample(e, f.rate, _written(e, f.base)),
+}
 
 
 def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-15") -> Any:

@@ -16,7 +16,20 @@ from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational, root_above
-from neartwin.losses import Gaussian, GaussianMixture, Leak, PublicChoice, RandomAllocation, Renyi, SubsampledGaussian
+from neartwin.losses import (
+    Approx,
+    Composition,
+    DiscreteGaussian,
+    Gaussian,
+    GaussianMixture,
+    Geometric,
+    Laplace,
+    Leak,
+    PublicChoice,
+    RandomAllocation,
+    Renyi,
+    SubsampledGaussian,
+)
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
@@ -59,7 +72,7 @@ def fixed_batches(
     """
     mu, size = 2 * _inverse(noise_multiplier), integer(at_least=1, batch=batch)
     if replacement:
-        return _drawn(mu, Fraction(1, integer(at_least=2, records=records)), size, steps)
+        return repeated(with_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps)
     return AddRemove(repeated(without_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps))
 
 
@@ -126,7 +139,42 @@ def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Pri
     size, whole = integer(at_least=1, batch=batch), integer(at_least=2, records=records)
     if size >= whole:
         raise ParameterError("batch", batch, f"must be below the number of records, {whole}")
-    return sample_loss(group_loss(factor, 2), Fraction(size, whole))
+    return sample_loss(_replaced(factor, 1), Fraction(size, whole))
+
+
+def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
+    """A mechanism on a batch drawn with replacement (T2).
+
+    Args:
+        factor: The mechanism's loss for one record that joins or leaves.
+        batch: Draws a batch.
+        records: Records of the larger data set.
+
+    Raises:
+        PrivacyError: No theorem covers the mechanism.
+    """
+    draws, rate = integer(at_least=1, batch=batch), Fraction(1, integer(at_least=2, records=records))
+    if isinstance(factor, Gaussian):
+        return _drawn(2 * factor.mu, rate, draws, 1)
+    weights, beyond = _weights(rate, draws)
+    often = 1 - weights[0]
+    options = [sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
+    chosen = PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
+    return sequential(chosen, Leak(delta=beyond)) if beyond else repeated(chosen, 1)
+
+
+def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
+    """The loss of so many records of a batch in the place of others: of noise on an answer, or of whatever is pure.
+
+    Of others it is not that of twice as many that join together: one that leaves and one that joins are sampled apart.
+    """
+    if isinstance(factor, Gaussian | Laplace | Geometric | DiscreteGaussian | Approx | Leak):
+        return group_loss(factor, 2 * records)
+    if (most := Composition.of(factor).pure().upper) < math.inf:
+        return Approx(epsilon=2 * records * Fraction(most), delta=0)
+    raise PrivacyError(
+        f"no theorem here covers {type(factor).__name__} on batches of a fixed size; state its (epsilon, delta) instead"
+    )
 
 
 def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, steps: int) -> Usage:
@@ -244,15 +292,20 @@ def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:
 
 def _drawn(mu: Fraction, rate: Fraction, draws: int, steps: int) -> Usage:
     """Steps that meet one record as often as `draws` independent draws of this rate do, each time by mu."""
+    weights, beyond = _weights(rate, draws)
+    mixture = GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=weights)
+    return repeated(sequential(mixture, Leak(delta=beyond)) if beyond else mixture, steps)
+
+
+def _weights(rate: Fraction, draws: int) -> tuple[list[Fraction], Fraction]:
+    """The law of how many draws take one record, given that they are not too many, and the probability that they are."""
     open_probability(rate=rate)
     weights, beyond = [(1 - rate) ** draws], 1 - (1 - rate) ** draws
     while beyond > NEGLIGIBLE and len(weights) <= min(draws, MOST_DRAWS):
         k = len(weights)
         weights.append(math.comb(draws, k) * rate**k * (1 - rate) ** (draws - k))
         beyond -= weights[-1]
-    scaled = [weight / (1 - beyond) for weight in weights]
-    mixture = GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=scaled)
-    return repeated(sequential(mixture, Leak(delta=beyond)) if beyond else mixture, steps)
+    return [weight / (1 - beyond) for weight in weights], beyond
 
 
 def _inverse(noise_multiplier: Number) -> Fraction:

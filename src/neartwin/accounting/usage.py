@@ -10,10 +10,10 @@ Proofs: docs/proofs/composition.md, (C1) disjoint parts, (C2) samples, (C3) grou
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from itertools import combinations, combinations_with_replacement, product
-from math import comb, prod
+from math import comb, inf, prod
 from typing import Any, Literal, assert_never
 
 import numpy as np
@@ -164,9 +164,13 @@ class Grouped:
 
 @dataclass(frozen=True, slots=True)
 class AddRemove:
-    """A usage whose proof is for a unit that joins or leaves, and not for one that is replaced."""
+    """A usage whose proof is for a unit that joins or leaves, and not for one that is replaced.
+
+    event: the event of dp_accounting that it was read from, where no other usage says the same.
+    """
 
     inner: "Usage"
+    event: Any = field(default=None, compare=False)
 
 
 Usage = Use | Repeated | Sequential | Parallel | Sampled | Grouped | AddRemove
@@ -305,7 +309,7 @@ def _cases(usage: Usage, neighbours: str) -> tuple[Composition, ...]:
         case AddRemove(inner):
             return _cases(inner, neighbours)
         case Sampled(inner, rate):
-            return _worst(Composition.of(sample_loss(_single(case), rate)) for case in _cases(inner, neighbours))
+            return _worst(Composition.of(sample_loss(single(case), rate)) for case in _cases(inner, neighbours))
         case Grouped():
             raise PrivacyError("a group meets a usage as a whole: for_group(...) stands around everything, not inside")
         case _:
@@ -350,16 +354,25 @@ def _require_few(cases: int) -> None:
         )
 
 
-def _single(case: Composition) -> PrivacyLoss:
-    """The case as one factor, to be sampled: one use of one mechanism, or Gaussians, which merge into one."""
+def single(case: Composition) -> PrivacyLoss:
+    """The case as one factor, to be sampled: one use, Gaussians, which merge into one, or whatever is pure as the worst such.
+
+    Args:
+        case: Uses of one sample.
+
+    Raises:
+        PrivacyError: They are none of these.
+    """
     if sum(case.uses.values()) == 1:
         return next(iter(case.uses))
-    if not all(isinstance(factor, losses.Gaussian) for factor in case.uses):
-        raise PrivacyError(
-            "several uses of one sample compose before they are sampled, and only Gaussian mechanisms have a closed form "
-            "for that; sample each use afresh with repeated(subsample(...), count)"
-        )
-    return losses.Gaussian(mu=root_above(2 * (case.stated_rho() or Fraction(0))))
+    if all(isinstance(factor, losses.Gaussian) for factor in case.uses):
+        return losses.Gaussian(mu=root_above(2 * (case.stated_rho() or Fraction(0))))
+    if (most := case.pure().upper) < inf:
+        return losses.Approx(epsilon=Fraction(most), delta=0)
+    raise PrivacyError(
+        "several uses of one sample compose before they are sampled, and only Gaussian mechanisms and pure ones have a "
+        "closed form for that; sample each use afresh with repeated(subsample(...), count)"
+    )
 
 
 def _refuse_parallel(usage: Usage) -> None:
@@ -400,7 +413,7 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
             | losses.SubsampledLaplace(rate=before)
             | losses.SubsampledFinite(rate=before)
         ):
-            kept = {field.name: getattr(factor, field.name) for field in fields(factor)}
+            kept = {part.name: getattr(factor, part.name) for part in fields(factor)}
             return type(factor)(**kept | {"rate": before * rate})
         case losses.GaussianMixture():
             return factor.sampled(rate)
@@ -445,7 +458,7 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
         case losses.SubsampledGaussian(mu=mu, rate=rate):
             taking = [comb(size, k) * rate**k * (1 - rate) ** (size - k) for k in range(size + 1)]
             return losses.GaussianMixture(distances=[k * mu for k in range(size + 1)], weights=taking)
-        case losses.ZeroConcentrated(rho=rho):
+        case losses.ZeroConcentrated(rho=rho, xi=0):
             return losses.ZeroConcentrated(rho=size**2 * rho)
         case losses.Approx(epsilon=epsilon, delta=delta):
             return _group_approximate(factor, epsilon, delta, size)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from neartwin.checks import in_floats, several
+from neartwin.checks import in_floats, non_negative, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, rational
 from neartwin.losses.composition import PrivacyLoss
@@ -22,13 +22,14 @@ from neartwin.losses.summands.rounding import U
 
 @dataclass(frozen=True, slots=True)
 class Linear(RenyiCurve):
-    """D_order <= rho order."""
+    """D_order <= xi + rho order."""
 
     rho: Fraction
+    xi: Fraction
 
     def renyi(self, order: float) -> float:
         """The line, rounded up."""
-        return float_above(self.rho) * order * (1 + 4 * U)
+        return (float_above(self.xi) + float_above(self.rho) * order) * (1 + 4 * U)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,9 @@ class Listed(RenyiCurve):
 
 @dataclass(frozen=True, slots=True, init=False)
 class ZeroConcentrated(PrivacyLoss):
-    """Any rho-zCDP mechanism: D_order <= rho order for every order. Bun, Steinke 2016.
+    """Any (xi, rho)-zCDP mechanism: D_order <= xi + rho order for every order above 1. Bun, Steinke 2016.
 
-    Errors: `ParameterError` unless rho is positive.
+    Errors: `ParameterError` unless rho is positive and xi is not negative.
 
     >>> eps = (1 * ZeroConcentrated(rho="0.1")).epsilon(1e-6)
     >>> eps.lower, round(eps.upper, 6)
@@ -66,10 +67,12 @@ class ZeroConcentrated(PrivacyLoss):
     """
 
     rho: Fraction
+    xi: Fraction
 
-    def __init__(self, *, rho: Number) -> None:
-        """rho: the slope of the Renyi curve."""
+    def __init__(self, *, rho: Number, xi: Number = 0) -> None:
+        """rho: the slope of the Renyi curve; xi: its value at order 0."""
         object.__setattr__(self, "rho", in_floats(rho=rational(rho=rho)))
+        object.__setattr__(self, "xi", non_negative(xi=rational(xi=xi)))
 
     def dominating_pair(self, direction: Direction) -> Pair | None:
         """No pair is known."""
@@ -77,11 +80,11 @@ class ZeroConcentrated(PrivacyLoss):
 
     def renyi(self, direction: Direction) -> RenyiCurve:
         """The line, equal in every direction."""
-        return Linear(self.rho)
+        return Linear(self.rho, self.xi)
 
     def stated_rho(self) -> Fraction | None:
-        """Its parameter."""
-        return self.rho
+        """Its parameter, where no xi stands beside."""
+        return None if self.xi else self.rho
 
 
 @dataclass(frozen=True, slots=True, init=False)
