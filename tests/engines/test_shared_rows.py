@@ -239,17 +239,15 @@ def test_a_joined_database_is_read_twice_without_waiting(tmp_path):
         assert one.aggregate(made.loss.stage, salt=1).values["units"].sum() == 40
 
 
-@pytest.mark.parametrize("beyond", [0, 3])
-def test_sums_beyond_what_a_double_holds_are_read_again_exactly(beyond):
+def test_sums_beyond_what_a_double_holds_are_exact():
     """Of values up to 2^32 - 1 a double holds every sum of 2^21 rows, and not every one of more."""
-    largest, rows = 2**32 - 1, 2**53 // (2**32 - 1) + beyond
+    largest, rows = 2**32 - 1, 2**53 // (2**32 - 1) + 3
     connection = duckdb.connect()
     connection.execute(f"CREATE VIEW visits AS SELECT 1 AS who, {largest}.0::DOUBLE AS paid FROM range({rows})")
     table = nt.table(connection, table="visits", unit="who")
     query = table.agg(y=nt.sum("paid", 0, largest, step=1))
     stages = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)).all_stages
-    assert SharedRows.of(stages).exact_rows == 2**53 // largest
     with DuckdbEngine().reading(stages) as one:
         found = one._shared[0].execute("SELECT n, s_x0 FROM neartwin_units").fetchall()
     assert found == [(rows, rows * largest)]
-    assert (float(rows * largest) == rows * largest) is (beyond == 0)  # the near miss: without a second reading
+    assert float(rows * largest) != rows * largest  # the near miss: a sum in doubles

@@ -35,21 +35,11 @@ from neartwin.balls import ball, bounds
 from neartwin.checks import integer, positive
 from neartwin.errors import NeartwinError, ParameterError, PrivacyError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
-from neartwin.losses import (
-    Approx,
-    Composition,
-    FinitePair,
-    Gaussian,
-    GaussianMixture,
-    Geometric,
-    Laplace,
-    ZeroConcentrated,
-)
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.tradeoff.polygons import hull_places
 
 MOST_POINTS = 200_000
-NOTHING = Approx(epsilon=0, delta=0)
+NOTHING = losses.Approx(epsilon=0, delta=0)
 
 
 def from_event(event: Any) -> Usage:
@@ -64,7 +54,7 @@ def from_event(event: Any) -> Usage:
         reason = _REFUSED.get(kind, "is not known here")
         raise PrivacyError(f"{kind} {reason}; state its (epsilon, delta) as Approx instead")
     usage = read(event)
-    return AddRemove(usage, event) if kind in _KEPT else usage
+    return AddRemove(usage, event) if read in _KEPT else usage
 
 
 def _randomized_response(event: Any) -> Usage:
@@ -75,13 +65,13 @@ def _randomized_response(event: Any) -> Usage:
     if not 0 < p <= 1:
         raise PrivacyError(f"randomized response with noise parameter {float(p):g} reveals all, or is none")
     own, other = 1 - p + p / k, p / k
-    return use(FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other)))
+    return use(losses.FinitePair(p=(own, other, (k - 2) * other), q=(other, own, (k - 2) * other)))
 
 
 def _zcdp(event: Any) -> Usage:
     """D_a <= xi + rho a; with rho = 0 the greatest loss is at most xi."""
     rho, xi = rational(rho=event.rho), rational(xi=event.xi)
-    return use(ZeroConcentrated(rho=rho, xi=xi) if rho else Approx(epsilon=xi, delta=0))
+    return use(losses.ZeroConcentrated(rho=rho, xi=xi) if rho else losses.Approx(epsilon=xi, delta=0))
 
 
 def _discrete_gaussian(event: Any) -> Usage:
@@ -91,7 +81,7 @@ def _discrete_gaussian(event: Any) -> Usage:
         return (
             use(losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved))) if moved >= 1 else use(NOTHING)
         )
-    return use(ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2)))) if moved else use(NOTHING)
+    return use(losses.ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2)))) if moved else use(NOTHING)
 
 
 def _mixture(event: Any) -> Usage:
@@ -103,7 +93,9 @@ def _mixture(event: Any) -> Usage:
     whole = sum(weights, Fraction(0))
     if abs(whole - 1) > Fraction(1, 10**9):
         raise ParameterError("sampling_probs", event.sampling_probs, "must sum to 1")
-    return use(GaussianMixture(distances=distances, weights=[weight / whole for weight in weights]))  # floats, nearly 1
+    return use(
+        losses.GaussianMixture(distances=distances, weights=[weight / whole for weight in weights])
+    )  # floats, nearly 1
 
 
 def _one(event: Any) -> PrivacyLoss:
@@ -180,10 +172,10 @@ def _inverse(event: Any) -> Fraction:
 
 _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
     "NoOpDpEvent": lambda _: use(NOTHING),
-    "GaussianDpEvent": lambda e: use(Gaussian(mu=_inverse(e))),
-    "LaplaceDpEvent": lambda e: use(Laplace(epsilon=_inverse(e))),
+    "GaussianDpEvent": lambda e: use(losses.Gaussian(mu=_inverse(e))),
+    "LaplaceDpEvent": lambda e: use(losses.Laplace(epsilon=_inverse(e))),
     "DiscreteLaplaceDpEvent": lambda e: use(
-        Geometric(epsilon=rational(noise=e.noise_parameter) * int(e.sensitivity), sensitivity=int(e.sensitivity))
+        losses.Geometric(epsilon=rational(noise=e.noise_parameter) * int(e.sensitivity), sensitivity=int(e.sensitivity))
     ),
     "RandomizedResponseDpEvent": _randomized_response,
     "ZCDpEvent": _zcdp,
@@ -197,24 +189,17 @@ _EVENTS: Mapping[str, Callable[[Any], Usage]] = {
     "RandomAllocationDpEvent": _allocated,
     "RepeatAndSelectDpEvent": _selected,
     "MixtureOfGaussiansDpEvent": _mixture,
-    "EpsilonDeltaDpEvent": lambda e: use(Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta))),
+    "EpsilonDeltaDpEvent": lambda e: use(
+        losses.Approx(epsilon=rational(epsilon=e.epsilon), delta=rational(delta=e.delta))
+    ),
     "DiscreteGaussianDpEvent": _discrete_gaussian,
     "ExponentialMechanismDpEvent": lambda e: use(losses.BoundedRange(epsilon=rational(epsilon=e.epsilon))),
     "PermuteAndFlipDpEvent": lambda e: use(losses.Pure(epsilon=rational(epsilon=e.epsilon))),
 }
 
 
-# kinds that other usages do not say in full, so that the event is written as it was read
-_KEPT = frozenset(
-    {
-        "RandomAllocationDpEvent",
-        "RepeatAndSelectDpEvent",
-        "SampledWithoutReplacementDpEvent",
-        "SampledWithReplacementDpEvent",
-        "SingleEpochTreeAggregationDpEvent",
-        "TruncatedSubsampledGaussianDpEvent",
-    }
-)
+# of kinds that other usages do not say in full, so that the event is written as it was read
+_KEPT = frozenset({_trees, _fixed, _with_replacement, _truncated, _allocated, _selected})
 
 # the other kinds of events, and why each has no losses here
 _REFUSED: Mapping[str, str] = {
@@ -264,7 +249,7 @@ def _written(events: Any, factor: PrivacyLoss) -> Any:
     write = _WRITTEN.get(type(factor))
     if write is not None and (event := write(events, factor)) is not None:
         return event
-    if (most := Composition.of(factor).pure().upper) < math.inf:
+    if (most := losses.Composition.of(factor).pure().upper) < math.inf:
         return _answers(events, Fraction(most), 2)
     raise PrivacyError(
         f"dp_accounting has no event for {type(factor).__name__}, whose losses have no bound; write the cost with to_pld instead"
@@ -277,7 +262,7 @@ def _answers(events: Any, epsilon: Fraction, answers: int) -> Any:
     return events.RandomizedResponseDpEvent(noise, answers)
 
 
-def _finite(events: Any, factor: FinitePair) -> Any:
+def _finite(events: Any, factor: losses.FinitePair) -> Any:
     """Randomized response as it is read, or nothing."""
     own, other, *rest = factor.p
     if len(rest) != 1 or factor.q != (other, own, *rest) or not own > other > 0 or rest[0] % other:
@@ -286,7 +271,7 @@ def _finite(events: Any, factor: FinitePair) -> Any:
     return events.RandomizedResponseDpEvent(float_below(answers * other), answers)
 
 
-def _mixed(events: Any, factor: GaussianMixture) -> Any:
+def _mixed(events: Any, factor: losses.GaussianMixture) -> Any:
     distances, weights = zip(*factor.law, strict=True)
     above = [float_above(weight) for weight in weights[1:]]
     return events.MixtureOfGaussiansDpEvent(1.0, list(map(float_above, distances)), [1 - math.fsum(above), *above])
@@ -296,7 +281,7 @@ def _sample(events: Any, rate: Fraction, event: Any) -> Any:
     return events.PoissonSampledDpEvent(float_above(rate), event)
 
 
-def _approximate(events: Any, factor: Approx) -> Any:
+def _approximate(events: Any, factor: losses.Approx) -> Any:
     """The worst of this guarantee reveals all with probability delta, and answers as the worst pure mechanism else."""
     made = [_answers(events, factor.epsilon, 2)] if factor.epsilon else []
     made += [_sample(events, factor.delta, events.NonPrivateDpEvent())] if factor.delta else []
@@ -304,13 +289,13 @@ def _approximate(events: Any, factor: Approx) -> Any:
 
 
 _WRITTEN: Mapping[type[PrivacyLoss], Callable[[Any, Any], Any]] = {
-    Gaussian: lambda e, f: e.GaussianDpEvent(float_below(1 / f.mu)),
-    Laplace: lambda e, f: e.LaplaceDpEvent(float_below(1 / f.rate)),
-    Geometric: lambda e, f: e.DiscreteLaplaceDpEvent(float_above(f.epsilon / f.sensitivity), f.sensitivity),
-    ZeroConcentrated: lambda e, f: e.ZCDpEvent(float_above(f.rho), float_above(f.xi)),
-    GaussianMixture: _mixed,
-    FinitePair: _finite,
-    Approx: _approximate,
+    losses.Gaussian: lambda e, f: e.GaussianDpEvent(float_below(1 / f.mu)),
+    losses.Laplace: lambda e, f: e.LaplaceDpEvent(float_below(1 / f.rate)),
+    losses.Geometric: lambda e, f: e.DiscreteLaplaceDpEvent(float_above(f.epsilon / f.sensitivity), f.sensitivity),
+    losses.ZeroConcentrated: lambda e, f: e.ZCDpEvent(float_above(f.rho), float_above(f.xi)),
+    losses.GaussianMixture: _mixed,
+    losses.FinitePair: _finite,
+    losses.Approx: _approximate,
     losses.Leak: lambda e, f: _sample(e, f.delta, e.NonPrivateDpEvent()),
     losses.RandomizedResponse: lambda e, f: _answers(e, f.epsilon, f.answers),
     # by its rho
@@ -357,7 +342,7 @@ def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-1
 
 
 def _dots(
-    cases: tuple[Composition, ...], direction: Literal["remove", "add"], step: float, tail: Fraction
+    cases: tuple[losses.Composition, ...], direction: Literal["remove", "add"], step: float, tail: Fraction
 ) -> tuple[Any, FloatArray]:
     """Multiples of the step and deltas at them, convex in e^eps."""
     last = max(case.epsilon(tail, direction=direction).upper for case in cases)

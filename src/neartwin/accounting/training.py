@@ -10,26 +10,13 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
+from neartwin import losses
 from neartwin.accounting.renyi import DEFAULT_ORDERS
 from neartwin.accounting.usage import AddRemove, AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential
 from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, rational, root_above
-from neartwin.losses import (
-    Approx,
-    Composition,
-    DiscreteGaussian,
-    Gaussian,
-    GaussianMixture,
-    Geometric,
-    Laplace,
-    Leak,
-    PublicChoice,
-    RandomAllocation,
-    Renyi,
-    SubsampledGaussian,
-)
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
@@ -50,7 +37,7 @@ def poisson_batches(*, noise_multiplier: Number, rate: Number, steps: int, accum
     """
     mu, share = _inverse(noise_multiplier), rational(rate=rate)
     if integer(at_least=1, accumulated=accumulated) == 1:
-        return repeated(SubsampledGaussian(mu=mu, rate=share), steps)
+        return repeated(losses.SubsampledGaussian(mu=mu, rate=share), steps)
     return _drawn(mu, share, accumulated, steps)
 
 
@@ -72,8 +59,8 @@ def fixed_batches(
     """
     mu, size = 2 * _inverse(noise_multiplier), integer(at_least=1, batch=batch)
     if replacement:
-        return repeated(with_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps)
-    return AddRemove(repeated(without_replacement(Gaussian(mu=mu / 2), batch=size, records=records), steps))
+        return repeated(with_replacement(losses.Gaussian(mu=mu / 2), batch=size, records=records), steps)
+    return AddRemove(repeated(without_replacement(losses.Gaussian(mu=mu / 2), batch=size, records=records), steps))
 
 
 def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, records: int, steps: int) -> Usage:
@@ -88,18 +75,18 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
     """
     mu, share = _inverse(noise_multiplier), open_probability(rate=rational(rate=rate))
     size, whole = integer(at_least=1, largest=largest), integer(at_least=1, records=records)
-    drawn = SubsampledGaussian(mu=mu, rate=share)
+    drawn = losses.SubsampledGaussian(mu=mu, rate=share)
     if size >= whole:
         return repeated(drawn, steps)
     low, high = map(Fraction, bounds(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share))))
     if low <= NEGLIGIBLE:
-        return AddRemove(repeated(sequential(drawn, Leak(delta=high)), steps))
+        return AddRemove(repeated(sequential(drawn, losses.Leak(delta=high)), steps))
     more = bounds(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
     kept = min(Fraction(more) * size / whole / low, share)
-    options = (drawn, SubsampledGaussian(mu=2 * mu, rate=kept))
+    options = (drawn, losses.SubsampledGaussian(mu=2 * mu, rate=kept))
     known = 1 - high + low
-    one = PublicChoice(options=options, weights=((1 - high) / known, low / known))
-    return AddRemove(repeated(sequential(one, Leak(delta=1 - known)) if known < 1 else one, steps))
+    one = losses.PublicChoice(options=options, weights=((1 - high) / known, low / known))
+    return AddRemove(repeated(sequential(one, losses.Leak(delta=1 - known)) if known < 1 else one, steps))
 
 
 def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
@@ -110,7 +97,7 @@ def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) 
         steps: Steps of an epoch.
         epochs: Their number.
     """
-    return repeated(RandomAllocation(mu=_inverse(noise_multiplier), steps=steps), epochs)
+    return repeated(losses.RandomAllocation(mu=_inverse(noise_multiplier), steps=steps), epochs)
 
 
 def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
@@ -122,7 +109,7 @@ def balls_in_bins(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> U
         epochs: Their number. Each uses the bins in the same order.
     """
     mu = _inverse(noise_multiplier) * root_above(Fraction(integer(at_least=1, epochs=epochs)))
-    return repeated(RandomAllocation(mu=mu, steps=steps), 1)
+    return repeated(losses.RandomAllocation(mu=mu, steps=steps), 1)
 
 
 def without_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> PrivacyLoss:
@@ -154,13 +141,13 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
         PrivacyError: No theorem covers the mechanism.
     """
     draws, rate = integer(at_least=1, batch=batch), Fraction(1, integer(at_least=2, records=records))
-    if isinstance(factor, Gaussian):
+    if isinstance(factor, losses.Gaussian):
         return _drawn(2 * factor.mu, rate, draws, 1)
     weights, beyond = _weights(rate, draws)
     often = 1 - weights[0]
     options = [sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
-    chosen = PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
-    return sequential(chosen, Leak(delta=beyond)) if beyond else repeated(chosen, 1)
+    chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
+    return sequential(chosen, losses.Leak(delta=beyond)) if beyond else repeated(chosen, 1)
 
 
 def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
@@ -168,10 +155,13 @@ def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
 
     Of others it is not that of twice as many that join together: one that leaves and one that joins are sampled apart.
     """
-    if isinstance(factor, Gaussian | Laplace | Geometric | DiscreteGaussian | Approx | Leak):
+    if isinstance(
+        factor,
+        losses.Gaussian | losses.Laplace | losses.Geometric | losses.DiscreteGaussian | losses.Approx | losses.Leak,
+    ):
         return group_loss(factor, 2 * records)
-    if (most := Composition.of(factor).pure().upper) < math.inf:
-        return Approx(epsilon=2 * records * Fraction(most), delta=0)
+    if (most := losses.Composition.of(factor).pure().upper) < math.inf:
+        return losses.Approx(epsilon=2 * records * Fraction(most), delta=0)
     raise PrivacyError(
         f"no theorem here covers {type(factor).__name__} on batches of a fixed size; state its (epsilon, delta) instead"
     )
@@ -191,7 +181,7 @@ def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, 
     if wide * share > 1:
         raise ParameterError("bands", bands, f"times the rate {float(share):g} must be at most 1")
     rounds = -(-integer(at_least=1, steps=steps) // wide)
-    return AddRemove(repeated(SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share), rounds))
+    return AddRemove(repeated(losses.SubsampledGaussian(mu=_inverse(noise_multiplier), rate=wide * share), rounds))
 
 
 def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 1) -> Usage:
@@ -204,7 +194,7 @@ def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 
     """
     depth = integer(at_least=1, steps=steps).bit_length()
     nodes = depth * integer(at_least=1, restarts=restarts)
-    return AddRemove(repeated(Gaussian(mu=_inverse(noise_multiplier)), nodes))
+    return AddRemove(repeated(losses.Gaussian(mu=_inverse(noise_multiplier)), nodes))
 
 
 def toeplitz_factorization(
@@ -233,7 +223,7 @@ def toeplitz_factorization(
         column = list(accumulate(reversed(column), max))[::-1]
     starts = range(0, len(column), every)[: integer(at_least=1, participations=participations)]
     moved = [sum((column[t - start] for start in starts if start <= t), Fraction(0)) for t in range(len(column))]
-    return AddRemove(repeated(Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1))
+    return AddRemove(repeated(losses.Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1))
 
 
 def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1) -> Usage:
@@ -274,7 +264,7 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
         (order, (rdp + more / (order - 1) + extra) * (1 + 1e-12))
         for (order, rdp), extra in zip(known, fixed, strict=True)
     ]
-    return AddRemove(repeated(Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve)), 1))
+    return AddRemove(repeated(losses.Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve)), 1))
 
 
 def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:
@@ -293,8 +283,8 @@ def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:
 def _drawn(mu: Fraction, rate: Fraction, draws: int, steps: int) -> Usage:
     """Steps that meet one record as often as `draws` independent draws of this rate do, each time by mu."""
     weights, beyond = _weights(rate, draws)
-    mixture = GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=weights)
-    return repeated(sequential(mixture, Leak(delta=beyond)) if beyond else mixture, steps)
+    mixture = losses.GaussianMixture(distances=[k * mu for k in range(len(weights))], weights=weights)
+    return repeated(sequential(mixture, losses.Leak(delta=beyond)) if beyond else mixture, steps)
 
 
 def _weights(rate: Fraction, draws: int) -> tuple[list[Fraction], Fraction]:

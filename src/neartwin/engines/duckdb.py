@@ -14,7 +14,6 @@ from neartwin.engines.sql.dialect import (
     KEYS,
     Dialect,
     as_bigint,
-    as_double,
     floor_half_up,
     in_calendar,
     integer,
@@ -33,7 +32,6 @@ _SETTINGS = ("memory_limit", "threads", "temp_directory")
 _LARGEST = 2**62  # a product in 64 bits
 _SHORT = 2**40  # a factor that leaves room for most totals
 _FEW_ROWS = 2**10  # of an answer
-_MANY_ROWS = 2**21  # few units have so many in one group
 _SALT = exp.cast(exp.Placeholder(this="salt"), "UBIGINT", dialect="duckdb")
 _TYPES = {
     ColumnType.TEXT: exp.DataType.Type.TEXT,
@@ -106,10 +104,6 @@ def _huge(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.INT128))
 
 
-def _summed_in_doubles(value: exp.Expr) -> exp.Expr:
-    return exp.TryCast(this=exp.Sum(this=as_double(value)), to=exp.DataType.build("BIGINT", dialect="duckdb"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuckdbEngine:
     """Runs a stage on a connection of its own, or on a cursor of the caller's connection.
@@ -161,17 +155,9 @@ class DuckdbEngine:
             yield self
             return
         with self._opened_places(rows.stage) as (connection, places, _):
-            sums, most = [places[0].dialect.summed], rows.exact_rows
-            if most >= _MANY_ROWS:  # a tenth faster than in 128 bits, for which rows are read again where they must
-                sums.insert(0, _summed_in_doubles)
-            for summed in sums:
-                text = rows.statement(places, summed).sql(dialect="duckdb", copy=False)
-                connection.execute(f"CREATE OR REPLACE TEMP TABLE {SHARED} AS {text}")  # it goes with the connection
-                beyond = f"FROM {SHARED} WHERE n > {most} LIMIT 1"
-                if summed is not sums[-1] and connection.execute(beyond).fetchone() is None:
-                    break
-            text = rows.by_unit().sql(dialect="duckdb", copy=False)
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE {BY_UNIT} AS {text}")
+            for name, made in ((SHARED, rows.statement(places)), (BY_UNIT, rows.by_unit())):
+                text = made.sql(dialect="duckdb", copy=False)
+                connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")  # it goes with the connection
             yield replace(self, _shared=(connection, places, rows))
 
     def batches(self, stage: Stage, *, salt: int, groups: int) -> Iterator[Aggregates]:

@@ -50,7 +50,6 @@ from neartwin.engines.sql.rendering import column_of, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, placed, units_of_cells
 from neartwin.planning.stage import FINE, ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
@@ -63,13 +62,10 @@ class SharedRows:
 
     Attributes:
         stage: The stage whose `units` they are. Its grid has the columns by whose totals units are counted too.
-        exact_rows: The most rows of which doubles hold each sum exactly, in any order: n values of size M for n M up to
-            2^53. 0 without sums.
         sized: The columns by whose totals units are counted, 0 in most rows.
     """
 
     stage: Stage
-    exact_rows: int
     sized: tuple[str, ...]
 
     @classmethod
@@ -86,11 +82,7 @@ class SharedRows:
         sized = {name: column for stage in grouped if stage.sizes is not None for name, column in stage.grid.items()}
         measures = (*own.measures, *(f"total:{name}" for name in sized))
         grid = {**own.grid, **sized}
-        columns: dict[str, GridColumn | Moment] = {**grid, **own.moments}
-        summed = [column for name, column in columns.items() if f"total:{name}" in own.measures]
-        ends = [end for one in summed for end in (1, one.low, one.high, getattr(one, "fill", None) or 0)]
-        exact_rows = 2**53 // max(map(abs, ends)) if ends else 0
-        return cls(replace(own, sizes=None, grid=grid, measures=measures), exact_rows, tuple(sized))
+        return cls(replace(own, sizes=None, grid=grid, measures=measures), tuple(sized))
 
     def serves(self, stage: Stage) -> bool:
         """Whether a stage's answer follows from these rows.
@@ -110,16 +102,15 @@ class SharedRows:
             and all(one in own.measures for one in stage.measures if ":" in one)
         )
 
-    def statement(self, places: Sequence[Place], summed: Callable[[exp.Expr], exp.Expr]) -> exp.Select:
+    def statement(self, places: Sequence[Place]) -> exp.Select:
         """The statement of these rows.
 
         Args:
             places: The table, then those joined to it.
-            summed: The sum of a column.
         """
         parts, cells = _row_parts(self.stage, places, None), _cells(self.stage)
         rare = [cells[name][0] for name in self.sized]
-        return with_parts(_units(self.stage, summed, next(reversed(parts)), rare), parts)
+        return with_parts(_units(self.stage, places[0].dialect.summed, next(reversed(parts)), rare), parts)
 
     def by_unit(self) -> exp.Select:
         """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals."""
