@@ -372,10 +372,9 @@ def _sizes(stage: Stage, sizes: ContributionSizes, units: Iterable[Mapping[Key, 
         elif sizes.lost:
             numbers = sorted((number**sizes.power for number in rows.values()), reverse=True)
             size += 1 - _counted(stage, numbers)
-        found[size if sizes.every else max(edge for edge in sizes.edges if edge <= size)] += 1
-    edges = tuple(found) if sizes.every else sizes.edges
-    counts = np.array([found[edge] for edge in edges], dtype=object)
-    return Aggregates(len(edges), tuple((edge,) for edge in edges), {"units": counts})
+        found[max(edge for edge in sizes.edges if edge <= size)] += 1
+    counts = np.array([found[edge] for edge in sizes.edges], dtype=object)
+    return Aggregates(len(counts), tuple((edge,) for edge in sizes.edges), {"units": counts})
 
 
 def _counted(stage: Stage, rows: Sequence[int]) -> int:

@@ -6,22 +6,8 @@ from fractions import Fraction
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from neartwin import domains
-from neartwin.balls import (
-    Certified,
-    Exact,
-    Numeric,
-    ball,
-    bounds,
-    each,
-    elementwise,
-    every,
-    infinite,
-    normal_cdf,
-    quotient,
-    read,
-    root,
-)
+from neartwin import balls, domains
+from neartwin.balls import Certified, Exact, Numeric
 from neartwin.divergences.finite import Pair, read_delta, read_order
 from neartwin.errors import ParameterError
 
@@ -46,7 +32,7 @@ def read_ratio(*, distance: Numeric, scale: Numeric, name: str) -> Any:
         The ratio.
     """
     moved, wide = domains.FINITE(distance=distance), domains.POSITIVE(**{name: scale})
-    return abs(quotient(moved, wide))
+    return abs(balls.quotient(moved, wide))
 
 
 def gaussian_pair(*, distance: Numeric, sigma: Numeric = 1) -> "GaussianPair":
@@ -73,11 +59,11 @@ class GaussianPair(Pair):
 
     def kl(self) -> Certified:
         """mu^2 / 2."""
-        return elementwise(lambda mu: mu**2 / 2, self.mu, method="Gaussian KL, closed form")
+        return balls.elementwise(lambda mu: mu**2 / 2, self.mu, method="Gaussian KL, closed form")
 
     def max_divergence(self) -> Certified:
         """Infinite, unless the two laws are one."""
-        return elementwise(lambda mu: math.inf if mu else 0, self.mu, method="Gaussian max divergence")
+        return balls.elementwise(lambda mu: math.inf if mu else 0, self.mu, method="Gaussian max divergence")
 
     def hockey_stick(self, epsilon: Numeric) -> Certified:
         """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), to full relative accuracy in the tail.
@@ -88,7 +74,7 @@ class GaussianPair(Pair):
         0.12693673...
         """
         method = "Gaussian hockey-stick, closed form"
-        return elementwise(gaussian_profile, read(epsilon=epsilon), self.mu, method=method, least=0, most=1)
+        return balls.elementwise(gaussian_profile, balls.read(epsilon=epsilon), self.mu, method=method, least=0, most=1)
 
     def approximate_max_divergence(self, delta: Numeric) -> Certified:
         """The root of the hockey-stick curve, proved at both ends; infinite at delta = 0, unless mu = 0.
@@ -98,7 +84,7 @@ class GaussianPair(Pair):
         >>> gaussian_pair(distance=1).approximate_max_divergence(0.5).lower
         -0.37579834...
         """
-        return each(
+        return balls.each(
             epsilon_root, self.mu, read_delta(delta), method="Gaussian approximate max divergence, certified root"
         )
 
@@ -108,7 +94,7 @@ class GaussianPair(Pair):
         def value(a: Exact, mu: Fraction) -> Exact:
             return math.inf if a == math.inf and mu else Fraction(a) * mu**2 / 2 if mu else 0
 
-        return elementwise(value, read_order(order), self.mu, method="Gaussian Renyi, closed form")
+        return balls.elementwise(value, read_order(order), self.mu, method="Gaussian Renyi, closed form")
 
 
 def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":
@@ -121,14 +107,14 @@ def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":
     Returns:
         The delta, enclosed.
     """
-    if mu == 0 or infinite(epsilon):
-        return (-ball(epsilon).expm1()).max(ball(0))
-    size, apart = ball(epsilon), ball(mu)
+    if mu == 0 or balls.infinite(epsilon):
+        return (-balls.ball(epsilon).expm1()).max(balls.ball(0))
+    size, apart = balls.ball(epsilon), balls.ball(mu)
     middle, half = size / apart, apart / 2
-    first = normal_cdf(half - middle)
+    first = balls.normal_cdf(half - middle)
     if middle - half > _FAR:
-        return first.union(ball(0))
-    return first - size.exp() * normal_cdf(-middle - half)
+        return first.union(balls.ball(0))
+    return first - size.exp() * balls.normal_cdf(-middle - half)
 
 
 def epsilon_root(mu: Exact, delta: Exact, rtol: float = 0.0) -> tuple[float, float]:
@@ -146,21 +132,21 @@ def epsilon_root(mu: Exact, delta: Exact, rtol: float = 0.0) -> tuple[float, flo
         return -math.inf, -math.inf
     rest = 1 - Fraction(delta)
     if mu == 0:
-        return bounds(lambda: ball(rest).log())
+        return balls.bounds(lambda: balls.ball(rest).log())
     if delta == 0:
         return math.inf, math.inf
 
     def falling(epsilon: float) -> "arb":
-        return gaussian_profile(epsilon, mu) - ball(delta)
+        return gaussian_profile(epsilon, mu) - balls.ball(delta)
 
     try:  # floats err by far less than what is added
         apart, low = float(mu), math.log(rest)
         high = (apart * apart / 2 + apart * math.sqrt(-2 * math.log(delta))) * (1 + _ROOM)
         low -= _ROOM * (1 - low)
     except (ValueError, OverflowError):  # beyond the floats
-        low = bounds(lambda: ball(rest).log())[0]
-        high = bounds(lambda: ball(mu) ** 2 / 2 + ball(mu) * (-2 * ball(delta).log()).sqrt())[1]
-    return (low, high) if high > _LARGEST else root(falling, low, high, _guess(mu, delta, rest), rtol=rtol)
+        low = balls.bounds(lambda: balls.ball(rest).log())[0]
+        high = balls.bounds(lambda: balls.ball(mu) ** 2 / 2 + balls.ball(mu) * (-2 * balls.ball(delta).log()).sqrt())[1]
+    return (low, high) if high > _LARGEST else balls.root(falling, low, high, _guess(mu, delta, rest), rtol=rtol)
 
 
 def _guess(mu: Exact, delta: Exact, rest: Fraction) -> float | None:
@@ -207,7 +193,12 @@ def kl_normal(*, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma
 
 
 def renyi_normal(
-    *, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma: Numeric, order: Numeric
+    *,
+    mean: Numeric,
+    sigma: Numeric,
+    other_mean: Numeric,
+    other_sigma: Numeric,
+    order: Numeric,
 ) -> Certified:
     """Renyi divergence of normals of different variances; KL at order 1.
 
@@ -227,9 +218,9 @@ def renyi_normal(
     s1, s2 = domains.POSITIVE(sigma=sigma), domains.POSITIVE(other_sigma=other_sigma)
     m1, m2 = domains.FINITE(mean=mean), domains.FINITE(other_mean=other_mean)
     a = read_order(order)
-    if not every(lambda x: x < math.inf, a):
+    if not balls.every(lambda x: x < math.inf, a):
         raise ParameterError("order", order, "must be finite", remedy="use gaussian_pair(...).max_divergence()")
-    return elementwise(_renyi_normal, m1, s1, m2, s2, a, method="normal Renyi, closed form", least=0)
+    return balls.elementwise(_renyi_normal, m1, s1, m2, s2, a, method="normal Renyi, closed form", least=0)
 
 
 def _renyi_normal(m1: Exact, s1: Exact, m2: Exact, s2: Exact, order: Exact) -> "arb | Exact":
@@ -242,5 +233,5 @@ def _renyi_normal(m1: Exact, s1: Exact, m2: Exact, s2: Exact, order: Exact) -> "
     if ratio == 1:
         return a * gap / 2
     if a == 1:
-        return (ball(ratio + gap - 1) - ball(ratio).log()) / 2
-    return ball(a * gap / mixed) / 2 - (ball(ratio).log() + ball(mixed).log() / ball(a - 1)) / 2
+        return (balls.ball(ratio + gap - 1) - balls.ball(ratio).log()) / 2
+    return balls.ball(a * gap / mixed) / 2 - (balls.ball(ratio).log() + balls.ball(mixed).log() / balls.ball(a - 1)) / 2

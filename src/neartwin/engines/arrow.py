@@ -82,8 +82,6 @@ def _gathered(stage: Stage, rows: int, answer: Mapping[str, Any]) -> Aggregates:
         counts = _numbered([answer["m0"].combine_chunks()])[0] if stage.by_unit else whole_numbers(answer["m0"])
         return Aggregates(len(keys), keys, {}, Cells(places, cells - column.low, np.asarray(counts, dtype=np.int64)))
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
-    if stage.sizes is not None and stage.sizes.every:
-        return Aggregates(rows, tuple(zip(whole_numbers(answer[POSITION]).tolist())), values)
     if stage.sizes is not None:
         return _dense(tuple((edge,) for edge in stage.sizes.edges), answer[POSITION], values)
     if stage.keys is None:

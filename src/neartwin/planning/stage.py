@@ -34,13 +34,11 @@ Every number fits the engines' 126 bits for units of up to 2^29 rows. `parts_wit
 unit below 2^45 where S is above 1, so S F L |t| is below 2^100. F^2 |n|^2 is below 2^110.
 """
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import floor
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +70,6 @@ class ContributionSizes:
         power: p.
         lost: Whether a size is 1 more than the loss of a unit to the stage's limits, rounded up. The loss is of rows for
             p = 1, of groups for p = 0. So the units in the first cell lose nothing.
-        every: Whether each size that occurs is a cell, in any order, in place of those of the edges.
         of: Columns of the grid, whole numbers from 0 on. A size is then 1 more than their total over the unit's rows. None
             for rows or groups.
     """
@@ -80,7 +77,6 @@ class ContributionSizes:
     edges: tuple[int, ...]
     power: int
     lost: bool = False
-    every: bool = False
     of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -204,68 +200,3 @@ class Engine(Protocol):
             Exact whole numbers by group.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RowProfile:
-    """The engine of questions without groups and values: all follows from the number of units by their number of rows.
-
-    In one group a unit with n rows counts for min(S n, floor(S limit)) parts. The limit is the least of C and T, or
-    floor(F L) / F for a norm: the root of F^2 n^2 is F n, so R is F n.
-
-    Attributes:
-        engine: The engine that counted the units, and answers any other stage.
-        stage: A stage over the same rows.
-        units: Each number of rows that occurs, and the number of its units.
-    """
-
-    engine: Engine
-    stage: Stage
-    units: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, stages: Sequence[Stage], engine: Engine) -> "RowProfile | None":
-        """Read the rows of some stages once; None if they need more than numbers of rows, or are fewer than two.
-
-        Args:
-            stages: The stages of a question, before its limits are chosen.
-            engine: The engine.
-        """
-        if len(stages) < 2 or stages[0].keys != ((),):
-            return None
-        if not all(cls(engine, stages[0], ()).serves(stage) for stage in stages):
-            return None
-        asked = stages[0].counting_units(ContributionSizes((1,), 1, every=True))
-        found = engine.aggregate(asked, salt=0)
-        sizes = (size for (size,) in cast("Sequence[tuple[int]]", found.keys))
-        return cls(engine, asked, tuple(zip(sizes, found.values["units"].tolist(), strict=True)))
-
-    def serves(self, stage: Stage) -> bool:
-        """Whether a stage's answer follows from these numbers.
-
-        Args:
-            stage: The stage.
-        """
-        one = stage.keys == ((),) and stage.split is None and isinstance(stage.table.unit, str)
-        same = stage.table is self.stage.table and stage.conditions == self.stage.conditions
-        rows = {"rows", "units"}.issuperset(stage.measures) and "units" not in stage.parts
-        return one and same and rows and not stage.grid and stage.discovery_groups is None
-
-    def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
-        """Answer a stage exactly, as `Engine.aggregate` does."""
-        if not self.serves(stage):
-            return self.engine.aggregate(stage, salt=salt)
-        limit = Fraction(min(stage.rows_per_group, stage.rows_per_unit or stage.rows_per_group))
-        if stage.norm is not None:
-            limit = Fraction(floor(FINE * stage.norm), FINE)
-        if (sizes := stage.sizes) is not None:
-            counts = [0] * len(sizes.edges)
-            for rows, units in self.units:
-                number = rows if sizes.power else 1
-                size = number - min(number, floor(limit)) + 1 if sizes.lost else number ** (sizes.power or 1)
-                counts[bisect_right(sizes.edges, size) - 1] += units
-            return Aggregates(len(counts), tuple((edge,) for edge in sizes.edges), {"units": np.array(counts)})
-        parts, whole = stage.parts.get("rows", 1), sum(units for _, units in self.units)
-        total = sum(units * min(parts * rows, floor(parts * limit)) for rows, units in self.units)
-        sums = {"rows": np.array([total], np.int64 if total < 2**63 else object), "units": np.array([whole])}
-        return Aggregates(1, ((),), {measure: sums[measure] for measure in stage.measures})

@@ -15,7 +15,7 @@ from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.noise import SYSTEM
 from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.plan import Choice
-from neartwin.planning.stage import Engine, RowProfile
+from neartwin.planning.stage import Engine
 from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.preparation import PreparedRelease
 from neartwin.releases.provenance import Description
@@ -191,8 +191,6 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
     if len(prepared.tables) > 1:  # their answers say which rows are read
         first = (asked.first_stages[0].choose(asked, engine, SYSTEM),)
         asked = first[0].plan
-    if profile := RowProfile.of(asked.all_stages, engine):
-        engine = profile
     with engine.reading(asked.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
         plan, choices = asked.resolve(rows, SYSTEM)
         loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)

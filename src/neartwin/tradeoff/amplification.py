@@ -26,21 +26,8 @@ from neartwin.balls import Exact, ball, bounds, each, elementwise
 from neartwin.checks import integer, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
-from neartwin.tradeoff.functions import (
-    UNIT,
-    Argument,
-    SymmetricCurve,
-    TradeOff,
-    as_floats,
-    certified,
-    clipped,
-    closed_form,
-    complement,
-    ends,
-    finite,
-    levels,
-    mapped,
-)
+from neartwin.tradeoff import functions
+from neartwin.tradeoff.functions import UNIT, Argument, SymmetricCurve, TradeOff, clipped, levels
 from neartwin.tradeoff.operations import Inverse, symmetrised
 
 if TYPE_CHECKING:
@@ -68,27 +55,29 @@ class Mixture:
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The mixture p f(a) + (1 - p)(1 - a)."""
         level = levels(alpha=alpha)
-        return mapped(lambda end, a: self._mixed(end, 1 - Fraction(a)), self.of.beta(alpha), level, method="mixture")
+        return functions.mapped(
+            lambda end, a: self._mixed(end, 1 - Fraction(a)), self.of.beta(alpha), level, method="mixture"
+        )
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """The mixture of p times the power + (1 - p) a."""
-        return mapped(self._mixed, self.of.power(alpha), levels(alpha=alpha), method="mixture")
+        return functions.mapped(self._mixed, self.of.power(alpha), levels(alpha=alpha), method="mixture")
 
     def _mixed(self, end: float, idle: Exact) -> Fraction:
         return self.rate * Fraction(end) + (1 - self.rate) * Fraction(idle)
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """With e^e' = 1 + (e^epsilon - 1)/p: p times delta at e'; 1 - e^epsilon where that is not positive."""
-        wanted = finite(epsilon=epsilon)
+        wanted = functions.finite(epsilon=epsilon)
         if self.rate == 0:
-            return closed_form(lambda e: -ball(min(e, 0)).expm1(), wanted, method="mixture")
-        moved = ends(each(partial(bounds, self._moved), wanted, method="mixture"))
-        lower, upper = ends(self.of.delta(moved[1]))[0], ends(self.of.delta(moved[0]))[1]
+            return functions.closed_form(lambda e: -ball(min(e, 0)).expm1(), wanted, method="mixture")
+        moved = functions.ends(each(partial(bounds, self._moved), wanted, method="mixture"))
+        lower, upper = functions.ends(self.of.delta(moved[1]))[0], functions.ends(self.of.delta(moved[0]))[1]
 
         def value(end: float, exponent: Exact) -> "arb":
             return (ball(self.rate) * ball(end)).max(-ball(exponent).expm1())
 
-        return mapped(value, certified(lower, upper, "mixture"), wanted, method="mixture")
+        return functions.mapped(value, functions.certified(lower, upper, "mixture"), wanted, method="mixture")
 
     def _moved(self, epsilon: Exact) -> "arb | int":
         growth = 1 + ball(epsilon).expm1() / ball(self.rate)
@@ -106,14 +95,14 @@ class DilutedNull(Inverse):
         """With c = 1 - (1 - p) e^epsilon: c times the inner inverse's delta at epsilon + ln(p/c); 0 where c <= 0."""
         if self.of.rate == 0:
             return self.of.delta(epsilon)
-        wanted, inner = finite(epsilon=epsilon), self.of.of.inverse()
-        moved = ends(each(self._moved, wanted, method="diluted null"))
-        lower, upper = ends(inner.delta(moved[1]))[0], ends(inner.delta(moved[0]))[1]
+        wanted, inner = functions.finite(epsilon=epsilon), self.of.of.inverse()
+        moved = functions.ends(each(self._moved, wanted, method="diluted null"))
+        lower, upper = functions.ends(inner.delta(moved[1]))[0], functions.ends(inner.delta(moved[0]))[1]
 
         def value(end: float, exponent: Exact) -> "arb":
             return self._kept(exponent).max(ball(0)) * end
 
-        return mapped(value, certified(lower, upper, "diluted null"), wanted, method="diluted null")
+        return functions.mapped(value, functions.certified(lower, upper, "diluted null"), wanted, method="diluted null")
 
     def _kept(self, epsilon: Exact) -> "arb":
         return 1 - ball(1 - self.of.rate) * ball(epsilon).exp()
@@ -160,23 +149,23 @@ class Subsampled(SymmetricCurve):
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
         """The three pieces; where rounding leaves the piece open, the bracket holds both."""
         exact = levels(alpha=alpha)
-        level, rest = as_floats(exact), as_floats(complement(exact))
+        level, rest = functions.as_floats(exact), functions.as_floats(functions.complement(exact))
         mixed = Mixture(self.of, self.rate)
         touch = self.fixed_point()
-        start, stop = touch.lower, float(ends(mixed.beta(np.array(touch.lower)))[1])
-        chord = ends(self.delta(np.array(0.0)))
-        direct = ends(mixed.beta(alpha))
+        start, stop = touch.lower, float(functions.ends(mixed.beta(np.array(touch.lower)))[1])
+        chord = functions.ends(self.delta(np.array(0.0)))
+        direct = functions.ends(mixed.beta(alpha))
         low, high = level <= start, level >= stop
-        turned = ends(Inverse(mixed).beta(np.where(high, level, 1.0)))
+        turned = functions.ends(Inverse(mixed).beta(np.where(high, level, 1.0)))
         lower = np.where(low, direct[0], np.where(high, turned[0], rest - chord[1] - 4 * UNIT))
         upper = np.where(low, direct[1], np.where(high, turned[1], np.minimum(rest - chord[0] + 4 * UNIT, direct[1])))
         return clipped(lower, np.maximum(lower, upper), "C_p in three pieces")
 
     def power(self, alpha: Argument) -> Interval[FloatArray]:
         """1 - beta; the mixture's own power on the first piece."""
-        level = as_floats(levels(alpha=alpha))
-        mixed = ends(Mixture(self.of, self.rate).power(alpha))
-        beta = ends(self.beta(alpha))
+        level = functions.as_floats(levels(alpha=alpha))
+        mixed = functions.ends(Mixture(self.of, self.rate).power(alpha))
+        beta = functions.ends(self.beta(alpha))
         low = level <= self.fixed_point().lower
         return clipped(
             np.where(low, mixed[0], 1 - beta[1] - UNIT),
@@ -186,13 +175,13 @@ class Subsampled(SymmetricCurve):
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """With e^e' = 1 + (e^epsilon - 1)/p: p times delta at e', for epsilon >= 0; below zero by symmetry."""
-        wanted = finite(epsilon=epsilon)
+        wanted = functions.finite(epsilon=epsilon)
         above = Mixture(self.of, self.rate).delta(np.frompyfunc(lambda e: abs(Fraction(e)), 1, 1)(wanted))
 
         def value(end: float, exponent: Exact) -> "arb | float":
             return end if exponent >= 0 else ball(exponent).exp() * end - ball(exponent).expm1()
 
-        return mapped(value, above, wanted, method="C_p")
+        return functions.mapped(value, above, wanted, method="C_p")
 
 
 @lru_cache(maxsize=64)
@@ -204,7 +193,7 @@ def _fixed_point(curve: TradeOff) -> Interval[float]:
             middle = 0.5 * (low + high)
             if middle in (low, high):
                 break
-            value = ends(curve.beta(np.array(middle)))[side]
+            value = functions.ends(curve.beta(np.array(middle)))[side]
             low, high = (middle, high) if value > middle else (low, middle)
         found.append((low, high)[side])
     return Interval(found[0], found[1], "bisection")
@@ -346,6 +335,6 @@ def shuffle_delta(local_epsilon: Number, n: int, epsilon: Argument) -> Interval[
     """
     exact = float(positive(local_epsilon=rational(local_epsilon=local_epsilon)))
     people = integer(at_least=1, n=n)
-    wanted = as_floats(domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))
+    wanted = functions.as_floats(domains.FINITE_NOT_NEGATIVE(epsilon=epsilon))
     pairs = np.array([_delta_at(float(e), exact, people) for e in wanted.ravel()]).reshape(*wanted.shape, 2)
     return clipped(pairs[..., 0] - pairs[..., 1], pairs[..., 0] + pairs[..., 1], "dominating pair")

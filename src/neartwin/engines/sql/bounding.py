@@ -169,9 +169,6 @@ def contribution_sizes(
         The statement.
     """
     units = named(exp.Count(this=exp.Star()), "m0")
-    if sizes.every:
-        every = selected("counted", named(exp.column("n"), POSITION), units)
-        return with_parts(grouped(every, "n"), parts)
     number: exp.Expr = exp.column("n")
     square = exp.column("nn")
     total, unit = (dialect.summed, ["u"]) if by else (dialect.wide, [])  # without columns, a unit is one row already

@@ -62,7 +62,7 @@ class SharedRows:
 
     Attributes:
         stage: The stage whose `units` they are. Its grid has the columns by whose totals units are counted too.
-        sized: The columns by whose totals units are counted, 0 in most rows.
+        sized: The columns by whose totals units are counted.
     """
 
     stage: Stage
@@ -108,9 +108,8 @@ class SharedRows:
         Args:
             places: The table, then those joined to it.
         """
-        parts, cells = _row_parts(self.stage, places, None), _cells(self.stage)
-        rare = [cells[name][0] for name in self.sized]
-        return with_parts(_units(self.stage, places[0].dialect.summed, next(reversed(parts)), rare), parts)
+        parts = _row_parts(self.stage, places, None)
+        return with_parts(_units(self.stage, places[0].dialect.summed, next(reversed(parts))), parts)
 
     def by_unit(self) -> exp.Select:
         """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals."""
@@ -118,7 +117,7 @@ class SharedRows:
         sums: dict[str, exp.Expr] = {"n": exp.Sum(this=number), "nn": exp.Sum(this=number * number.copy())}
         sums["g"] = exp.Count(this=exp.Star())
         for value in [f"s_{cells[name][0]}" for name in self.sized]:
-            sums[value] = exp.Coalesce(this=exp.Sum(this=exp.column(value)), expressions=[integer(0)])
+            sums[value] = exp.Sum(this=exp.column(value))
         columns = (named(as_bigint(value), name) for name, value in sums.items())
         return grouped(selected(SHARED, "u", *columns), "u")
 
@@ -399,18 +398,15 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
     return columns
 
 
-def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str, rare: Sequence[str] = ()) -> exp.Select:
-    """One row a (unit, group). Columns of `rare` are 0 in most rows, which a filter passes over; NULL where in all."""
+def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str) -> exp.Select:
+    """One row a (unit, group)."""
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
     asked = (measure.partition(":") for measure in stage.measures)
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     totals = [value for name, (value, _) in cells.items() if f"total:{name}" in stage.measures]
-    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals if value not in rare]
-    for value in rare:
-        some = exp.Where(this=exp.NEQ(this=exp.column(value), expression=integer(0)))
-        columns.append(named(exp.Filter(this=exp.Sum(this=exp.column(value)), expression=some), f"s_{value}"))
+    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals]
     return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 
