@@ -237,7 +237,7 @@ def test_the_command_serves_an_agent_on_this_machine(directory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("way", "mode"), [("http", "auto"), ("http", "legacy"), ("stdio", "auto")])
-def test_a_person_is_asked_through_a_real_client_before_her_budget_is_spent(directory, way, mode):
+def test_a_real_client_asks_the_person_before_her_budget_is_spent(directory, way, mode):
     """A question whose text bids the person to consent is shown behind its price, as text."""
     said, hostile = [], COUNT.replace("GROUP", f"WHERE town <> '{ORDER}' GROUP")
 

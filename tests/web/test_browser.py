@@ -113,9 +113,10 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         page.get_by_role("button", name="Release for epsilon 0.501").click()
         page.wait_for_url("**/releases/*")
         expect(page.get_by_role("table")).to_contain_text("Bonn")
-        expect(page.locator("figure .dot")).to_have_count(2)
+        expect(page.locator(".charts .dot")).to_have_count(2)
         assert spent(directory) == before + Fraction("0.501")
         page.get_by_role("link", name="Certificate").click()
+        page.get_by_text("The record:").click()
         expect(page.get_by_role("heading", name="Hazards of NIST SP 800-226")).to_be_visible()
         with page.expect_download() as download:
             page.get_by_role("link", name="The signed file").click()

@@ -146,7 +146,8 @@ class EpsilonDelta:
     def floor(self, fpr: FloatArray) -> FloatArray:
         """f_{eps,delta}: Wasserman and Zhou 2010; Kairouz, Oh and Viswanath 2015."""
         gain = 1 - self.delta - fpr
-        steep = 1 - self.delta - np.exp(self.epsilon) * fpr
+        with np.errstate(over="ignore", invalid="ignore"):  # a floor of 0 where there is no double
+            steep = np.nan_to_num(1 - self.delta - np.exp(self.epsilon) * fpr)
         return np.asarray(np.maximum(0.0, np.maximum(steep, np.exp(-self.epsilon) * gain)))
 
     def reached(self, fpr: FloatArray, fnr: FloatArray) -> FloatArray:
