@@ -236,7 +236,7 @@ def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
     column = Estimate(values, low, high, is_whole=is_whole, what=one.what)
     if not drawn or min(half, more) < release.own_noise(one.name) * (1 - _OWN) - is_whole:
         return column
-    together = one.what != "count_distinct_units()"
+    together = not one.what.startswith("count_distinct_units(")  # a unit is lost to each of its groups
     return replace(column, half=float(min(half, more)) + is_whole, lost=float(more - half), together=together)
 
 
