@@ -155,7 +155,8 @@ class DuckdbEngine:
             yield self
             return
         with self._opened_places(rows.stage) as (connection, places, _):
-            for name, made in ((SHARED, rows.statement(places)), (BY_UNIT, rows.by_unit())):
+            tables = {SHARED: rows.statement(places)} | ({BY_UNIT: rows.by_unit()} if rows.summed else {})
+            for name, made in tables.items():
                 text = made.sql(dialect="duckdb", copy=False)
                 connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")  # it goes with the connection
             yield replace(self, _shared=(connection, places, rows))

@@ -178,13 +178,14 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     new_name(release, name)
     expression = Arithmetic.parse(text, [one.name for one in _numbers(release)], release.group_columns)
     parts, by = dict[tuple[object, ...], list[int]](), [_values(release, part) for part in sorted(expression.partition)]
-    for place in range(len(release)):
+    order = list(range(len(release)))
+    for along, down, nulls_first in reversed(expression.order):
+        order = _ordered(order, _values(release, along), down=down, nulls_first=nulls_first)
+    for place in order:
         parts.setdefault(tuple(values[place] for values in by), []).append(place)
     values, low, high = (np.empty(len(release)) for _ in range(3))
     events = frozenset[tuple[str, object]]()
     for places in parts.values():
-        for along, down, nulls_first in reversed(expression.order):
-            places[:] = _ordered(places, _values(release, along), down=down, nulls_first=nulls_first)
         found = expression.of({one: column_of(release, at_places(release[one], places)) for one in expression.columns})
         values[places], low[places], high[places] = found.values, found.low, found.high
         events |= found.events

@@ -168,9 +168,7 @@ def contribution_sizes(
     Returns:
         The statement.
     """
-    units = named(exp.Count(this=exp.Star()), "m0")
-    number: exp.Expr = exp.column("n")
-    square = exp.column("nn")
+    number, square = exp.column("n"), exp.column("nn")
     total, unit = (dialect.summed, ["u"]) if by else (dialect.wide, [])  # without columns, a unit is one row already
     more: Parts
     if not sizes.lost:
@@ -187,9 +185,8 @@ def contribution_sizes(
         size = exp.case().when(exp.column("k").is_(exp.null()), integer(1)).else_(whole - kept + integer(1))
         more["sized"] = selected("rooted", "u", named(size, "w"))
     else:
-        source, placed, counted = "counted", dict[str, exp.Select](), number
-        if stage.capped:
-            counted = least(counted, integer(stage.rows_per_group))
+        source, placed = "counted", dict[str, exp.Select]()
+        counted = least(number, integer(stage.rows_per_group)) if stage.capped else number
         if stage.groups_per_unit is not None:
             order = exp.Order(expressions=[exp.Ordered(this=exp.column("n"), desc=True)])
             place = named(windowed(exp.RowNumber(), "u", order=order), "place")
@@ -200,6 +197,7 @@ def contribution_sizes(
             kept = least(kept, dialect.wide(integer(stage.rows_per_unit)))
         size = named(total(number) - kept + integer(1), "w")
         more = {**placed, "sized": grouped(selected(source, "u", size), *unit)}
+    units = named(exp.Count(this=exp.Star()), "m0")
     more["celled"] = selected("sized", named(_cell(exp.column("w"), sizes.edges), POSITION))
     return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
 

@@ -81,8 +81,7 @@ class SharedRows:
         own = min(grouped, key=lambda stage: stage.sizes is not None)
         sized = {name: column for stage in grouped if stage.sizes is not None for name, column in stage.grid.items()}
         measures = (*own.measures, *(f"total:{name}" for name in sized))
-        grid = {**own.grid, **sized}
-        return cls(replace(own, sizes=None, grid=grid, measures=measures), tuple(sized))
+        return cls(replace(own, sizes=None, grid={**own.grid, **sized}, measures=measures), tuple(sized))
 
     def serves(self, stage: Stage) -> bool:
         """Whether a stage's answer follows from these rows.
@@ -101,6 +100,11 @@ class SharedRows:
             and _cells(stage).keys() <= _cells(own).keys()
             and all(one in own.measures for one in stage.measures if ":" in one)
         )
+
+    @property
+    def summed(self) -> bool:
+        """Whether a unit may have several of these rows, whose sums are then read once too. See `by_unit`."""
+        return bool([*group_names(self.stage), *_coarse(self.stage)])
 
     def statement(self, places: Sequence[Place]) -> exp.Select:
         """The statement of these rows.
@@ -161,7 +165,7 @@ def statement(
         if salted(stage):  # before rows are weighed, so that what is sorted is narrow
             parts |= placed(stage, _order(stage, dialect, salt), "units", exp.RowNumber())
         if stage.norm is not None:
-            parts = _lengths(parts, stage, stage.norm, dialect, known=shared is not None)
+            parts = _lengths(parts, stage, stage.norm, dialect, known=shared is not None and shared.summed)
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
         if stage.rows_per_unit is not None:
@@ -236,7 +240,7 @@ def _coarse(stage: Stage) -> list[str]:
 def _sized_by(stage: Stage, sizes: ContributionSizes, shared: SharedRows | None) -> list[str]:
     """The columns by which a unit's rows are counted for its size; none for its rows in all groups, or sums that are known."""
     in_all = stage.norm is None and not stage.capped and stage.groups_per_unit is None  # the limits are of all rows
-    known = shared is not None and stage.length_by is None and not (sizes.lost and stage.norm is None)
+    known = shared is not None and shared.summed and stage.length_by is None and not (sizes.lost and stage.norm is None)
     if known or (sizes.power == 1 and (in_all or not sizes.lost)):
         return []
     return group_names(stage) if stage.length_by is None else _coarse(stage)
@@ -250,12 +254,12 @@ def _counted(
     """
     own = stage if shared is None else shared.stage
     columns = [f"x{list(own.grid).index(name)}" for name in sizes.of]
-    known, as_they_are = shared is not None and not by, by == [*group_names(own), *_coarse(own)]
+    known = shared is not None and shared.summed and not by
+    as_they_are = known or (shared is not None and by == [*group_names(own), *_coarse(own)])
     numbers: list[exp.Expr] = [exp.column(f"s_{column}") for column in columns] or [exp.column("n")]
     if shared is None:
         numbers = [exp.Sum(this=exp.column(column)) for column in columns] or [exp.Count(this=exp.Star())]
-        as_they_are = False
-    elif not known and not as_they_are:
+    elif not as_they_are:
         numbers = [as_bigint(exp.Sum(this=number)) for number in numbers]
     total = reduce(add, [*numbers, *([integer(1)] if sizes.of else [])])
     added = known and stage.length_by is None  # up over groups; else a unit's rows are one group
@@ -266,7 +270,7 @@ def _counted(
         square = exp.column("nn" if sizes.power else "g") if added else total.copy() * total.copy()
         found.append(named(square, "nn"))
     query = selected(BY_UNIT if known else source, "u", *by, *found)
-    return query if known or as_they_are else grouped(query, "u", *by)
+    return query if as_they_are else grouped(query, "u", *by)
 
 
 def in_order(query: exp.Select, stage: Stage) -> exp.Select:
