@@ -327,6 +327,20 @@ def test_an_event_promises_no_more_than_a_mechanism_without_one(dp):
         to_event(Renyi(curve=((2, "0.1"), (8, "0.5"))))
 
 
+def test_numbers_of_a_written_event_are_rounded_to_more_loss(dp):
+    third, share = Fraction(1, 3), Fraction("0.3")  # a double is below both
+    sampled = to_event(SubsampledGaussian(mu=3, rate=share))
+    pure = to_event(SubsampledLaplace(epsilon=3, rate=share))
+    zcdp = to_event(ZeroConcentrated(rho="0.3", xi="0.3"))
+    noises = [to_event(Gaussian(mu=3)), to_event(Laplace(epsilon=3)), sampled.event, pure.event]
+    assert [one.noise_multiplier for one in noises] == [1 / 3] * 4
+    assert Fraction(1 / 3) < third
+    more = [sampled.sampling_probability, pure.sampling_probability, zcdp.rho, zcdp.xi]
+    more.append(to_event(Geometric(epsilon="0.3", sensitivity=1)).noise_parameter)
+    assert more == [math.nextafter(0.3, 1)] * 5
+    assert Fraction(0.3) < share  # the near miss: the nearest double
+
+
 @pytest.mark.slow
 def test_a_written_event_reads_back_as_no_less(dp):
     for factor in (
