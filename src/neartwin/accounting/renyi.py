@@ -289,24 +289,10 @@ def _least_epsilon(rho: Exact, delta: Exact) -> tuple[float, float]:
         return -ball(delta).log() - ball(u).log1p() - ball(rho) * ball(u) ** 2
 
     top = bounds(lambda r, d: (-ball(d).log() / ball(r)).sqrt(), rho, delta)[1]
-    low, high = root(slope, 0.0, top, _best(rho, delta, top))
+    low, high = root(slope, 0.0, top)
     # any order gives an upper bound; over a ball that holds the best one the value is a lower bound too
     upper = bounds(lambda: _epsilon_at(ball(high), rho, delta))[1]
     return min(bounds(lambda: _epsilon_at(hull(low, high), rho, delta))[0], upper), upper
-
-
-def _best(rho: Exact, delta: Exact, top: float) -> float | None:
-    """Newton from above, in plain floats."""
-    try:
-        r, nats, u = float(rho), -math.log(delta), top
-        for _ in range(60):
-            step = (r * u * u + math.log1p(u) - nats) / (2 * r * u + 1 / (1 + u))
-            u -= step
-            if not 0 < u <= top or abs(step) <= 1e-15 * u:
-                break
-    except (ValueError, OverflowError):  # beyond the floats
-        return None
-    return u
 
 
 def _epsilon_at(u: "arb", rho: Exact, delta: Exact) -> "arb":
