@@ -19,8 +19,7 @@ import numpy as np
 from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, hull, root
 from neartwin.checks import finite, integer, made_of, several
-from neartwin.divergences.gaussian import read_ratio
-from neartwin.divergences.laplace import laplace_kl
+from neartwin.divergences.laplace import laplace_pair
 from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, float_above, rational
@@ -356,5 +355,4 @@ def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
     0.36787944...
     """
     domains.NOT_NEGATIVE(distance=distance)
-    d = read_ratio(distance=distance, scale=scale, name="scale")
-    return elementwise(laplace_kl, d, method="tight zCDP of the Laplace mechanism", least=0)
+    return laplace_pair(distance=distance, scale=scale).kl()
