@@ -9,15 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from neartwin.accounting.budgets import Advantage, Budget, Rdp, Zcdp
 from neartwin.accounting.renyi import zcdp_of_pure
 from neartwin.balls import ball, bounds, normal_quantile
+from neartwin.divergences.finite import randomized_response_pair
 from neartwin.errors import ParameterError, PrivacyError
-
-if TYPE_CHECKING:
-    from flint import arb
 
 Amounts = Mapping[str, Fraction]
 Rules = Mapping[str, Callable[[Fraction], Fraction]]  # from a part of a spend to an amount in the account's currency
@@ -68,12 +65,8 @@ def renyi_of_pure(epsilon: Fraction, order: Fraction) -> Fraction:
     0.735325664
     """
     _floats(epsilon)
-
-    def value() -> "arb":
-        near, tail = (-ball(epsilon)).exp(), (-ball((2 * order - 1) * epsilon)).exp()
-        return ball(epsilon) + (tail.log1p() - near.log1p()) / ball(order - 1)
-
-    return min(Fraction(bounds(value)[1]), order * rho_of_pure(epsilon), epsilon)
+    worst = Fraction(randomized_response_pair(epsilon).renyi(order).upper)
+    return min(worst, order * rho_of_pure(epsilon), epsilon)
 
 
 def _floats(epsilon: Fraction) -> None:
