@@ -53,7 +53,7 @@ class LaplacePair(Pair):
         0.39346934...
         """
         method = "Laplace hockey-stick, closed form"
-        return elementwise(_hockey_stick, read(epsilon=epsilon), self.ratio, method=method, least=0, most=1)
+        return elementwise(laplace_profile, read(epsilon=epsilon), self.ratio, method=method, least=0, most=1)
 
     def approximate_max_divergence(self, delta: Numeric) -> Certified:
         """ln(1 - delta) + max(0, d + ln(1 - delta)); minus infinity from delta = 1 on.
@@ -78,7 +78,16 @@ def laplace_kl(d: Exact) -> "arb | Exact":
     return ball(d) + (-ball(d)).expm1() if d else 0
 
 
-def _hockey_stick(epsilon: Exact, d: Fraction) -> "arb | Exact":
+def laplace_profile(epsilon: Exact, d: Fraction) -> "arb | Exact":
+    """The delta at epsilon of Laplace laws d scales apart: a formula of `neartwin.balls`.
+
+    Args:
+        epsilon: The epsilon.
+        d: The distance, in scales.
+
+    Returns:
+        The delta, enclosed.
+    """
     if infinite(epsilon):
         return 0 if epsilon > 0 else 1
     exponent = min(Fraction(epsilon), (Fraction(epsilon) - d) / 2)

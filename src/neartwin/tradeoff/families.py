@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from neartwin.balls import Exact, ball, bounds, normal_cdf, normal_quantile
 from neartwin.checks import non_negative, positive, probability
 from neartwin.divergences.gaussian import gaussian_profile
+from neartwin.divergences.laplace import laplace_profile
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.functions import Argument, SymmetricCurve, closed_form, finite, levels
 
@@ -139,13 +140,7 @@ class Laplace(SymmetricCurve):
 
     def delta(self, epsilon: Argument) -> Interval[FloatArray]:
         """1 - e^{(epsilon - s)/2} between -s and s, 0 above, 1 - e^epsilon below."""
-        return closed_form(self._delta, finite(epsilon=epsilon))
-
-    def _delta(self, wanted: Exact) -> "arb | int":
-        if wanted >= self.shift:
-            return 0
-        exponent = Fraction(wanted) if wanted <= -self.shift else (Fraction(wanted) - self.shift) / 2
-        return -ball(exponent).expm1()
+        return closed_form(lambda e: laplace_profile(e, self.shift), finite(epsilon=epsilon))
 
 
 def epsilon_delta(epsilon: Number, delta: Number = 0) -> EpsilonDelta:
