@@ -133,7 +133,11 @@ def _allocated(event: Any) -> Usage:
     drawn, steps = int(event.num_selected), int(event.num_steps)
     if drawn == 0:
         return use(NOTHING)
-    return use(losses.RandomAllocation(mu=1 / _noise_multiplier(event.event), steps=steps, participations=drawn))
+    if type(event.event).__name__ != "GaussianDpEvent":
+        raise PrivacyError(
+            "random allocation is covered for Gaussian noise alone; state its (epsilon, delta) as Approx instead"
+        )
+    return use(losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn))
 
 
 def _selected(event: Any) -> Usage:
@@ -156,14 +160,6 @@ def _trees(event: Any) -> Usage:
     steps = event.step_counts if isinstance(event.step_counts, Sequence) else [event.step_counts]
     most = max(integer(at_least=0, step_counts=int(one)) for one in steps)
     return training.tree_with_restarts(noise_multiplier=event.noise_multiplier, steps=most) if most else use(NOTHING)
-
-
-def _noise_multiplier(event: Any) -> Fraction:
-    if type(event).__name__ != "GaussianDpEvent":
-        raise PrivacyError(
-            "random allocation is covered for Gaussian noise alone; state its (epsilon, delta) as Approx instead"
-        )
-    return 1 / _inverse(event)
 
 
 def _inverse(event: Any) -> Fraction:
