@@ -197,7 +197,7 @@ def test_the_chosen_norm_is_nearly_as_good_as_the_best_fixed_one(work):
     def error(made):
         groups = engine.aggregate(made.stage, salt=SALT).values["rows"].astype(float) / entry_parts(made.stage)
         lost = np.abs(made.resolved.queries.answers(groups - truth)).mean()
-        return lost + 0.41 * float(made.bars.values.mean())
+        return lost + 0.41 * float(made.bars.mean())
 
     tuned = plan(query, spend=nt.zcdp("1/2"), limits=nt.limits(norm=nt.private_limit(512)))
     best = min(

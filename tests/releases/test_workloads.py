@@ -125,9 +125,9 @@ def test_strategy_with_the_least_mean_bar_is_chosen_and_explained():
     assert made_of(nt.range_sums([1]), nt.zcdp("1/10")).strategy.name == "each cell alone"
     for made in (one, many):
         (told,) = made.expected_errors()
-        assert float(told.half_width) == pytest.approx(made.bars.values.max())
+        assert float(told.half_width) == pytest.approx(made.bars.max())
         assert made.strategy.name in str(made.explain())
-        assert made.error == pytest.approx(made.bars.values.mean())
+        assert made.error == pytest.approx(made.bars.mean())
 
 
 def test_more_reach_of_a_unit_and_another_workload_are_other_plans():

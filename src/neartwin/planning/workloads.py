@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import NormalDist
 from typing import Any
@@ -18,11 +18,11 @@ import numpy as np
 
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
+from neartwin.exact import FloatArray
 from neartwin.losses import Composition
 from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.linear.workloads import (
-    Bars,
     Strategy,
     l1_change,
     l2_squared_change,
@@ -79,7 +79,7 @@ class WorkloadPlan(LinearPlan):
     resolved: Resolved
     strategy: Strategy
     measure: Measure
-    bars: Bars
+    bars: FloatArray = field(compare=False)
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -118,13 +118,11 @@ class WorkloadPlan(LinearPlan):
         sums = self.strategy.measured(exact).astype(object) * (self.measure.parts // entry_parts(self.stage))
         noisy = self.measure.mechanism.noisy(sums, source=source)
         groups = self.strategy.estimate(np.asarray(noisy, dtype=float) / self.measure.parts)
-        return NoisyAnswer(
-            self.resolved.keys, (self.estimate(self.resolved.queries.answers(groups), self.bars.values),)
-        )
+        return NoisyAnswer(self.resolved.keys, (self.estimate(self.resolved.queries.answers(groups), self.bars),))
 
     def _errors(self) -> tuple[ExpectedError, ...]:
         """The widest bar, with the least and the mean in words."""
-        bars = self.bars.values * float(self.unit)
+        bars = self.bars * float(self.unit)
         says = f"± {bars.min():,.4g} to {bars.max():,.4g} by answer, ± {bars.mean():,.4g} on average"
         widest = Fraction(float(bars.max()))
         return (ExpectedError(name=self.statistic[0], confidence=CONFIDENCE, half_width=widest, by_size=(), says=says),)
@@ -156,11 +154,11 @@ class _Candidate:
     strategy: Strategy
     measure: Measure
     price: Budget
-    bars: Bars
+    bars: FloatArray
 
     @property
     def error(self) -> float:
-        return float(self.bars.values.mean())
+        return float(self.bars.mean())
 
     def __str__(self) -> str:
         kind = self.measure.mechanism.kind
@@ -194,7 +192,7 @@ def plan_workload(query: Query, workload: Workload, base: GroupPlan, spend: Budg
             measure, reach = _measure(strategy.name, change, way, entry_parts(base.stage))
             if measure.mechanism.noise_scale <= LARGEST_SCALE:
                 bars = spread * (reach + math.sqrt(len(strategy.table))) / measure.parts
-                candidates.append(_Candidate(strategy, measure, price, Bars(bars * (1 + 1e-9))))
+                candidates.append(_Candidate(strategy, measure, price, bars * (1 + 1e-9)))
     if not candidates:
         raise QueryError("workload: the noise is too wide to be drawn; spend more, or take a larger step")
     best, *others = sorted(candidates, key=lambda one: one.error)

@@ -206,13 +206,6 @@ def gram_of(table: Table) -> Table:
     return np.rint(floats.T @ floats).astype(np.int64)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Bars:
-    """(queries,) half-widths of answers, at one confidence. values: in steps."""
-
-    values: FloatArray
-
-
 def reach_of_laplace(confidence: float) -> float:
     """The number of deviations that a sum of independent Laplace draws exceeds with probability at most 1 - confidence.
 
