@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, assert_never
+from typing import assert_never
 
 import sqlalchemy as sa
 
@@ -33,9 +33,9 @@ class AccountRow:
     spent: Price
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ReservationRow:
-    """A reservation in the index.
+    """A reservation in the index, in the order of `statements.RESERVATIONS`.
 
     Attributes:
         position: The position of its record.
@@ -279,22 +279,17 @@ class Reading:
         """Every reservation of an account, by position."""
         here = schema.reservation.c
         selection = statements.RESERVATIONS.where(here.account == account).order_by(here.position)
-        return {row.position: _reservation(row) for row in self._connection.execute(selection)}
+        return {row.position: ReservationRow(*row) for row in self._connection.execute(selection)}
 
     def _one_reservation(self, statement: statements.Statement, **named: object) -> ReservationRow | None:
         row = statement.row(self._connection, **named)
-        return None if row is None else _reservation(row)
+        return None if row is None else ReservationRow(*row)
 
     def _readable(self, position: int, line: str) -> Record:
         try:
             return records.read(line)
         except ValueError:
             raise LedgerError(f"record {position} was changed and cannot be read; verify the ledger") from None
-
-
-def _reservation(row: Sequence[Any]) -> ReservationRow:
-    position, account, key, state, closed = row
-    return ReservationRow(position=position, account=account, key=key, state=state, closed=closed)
 
 
 def _amounts(row: Sequence[str]) -> AccountRow:
