@@ -144,12 +144,10 @@ def _exactly(weights: Sequence[int], penalties: NDArray[np.int64], scale: Fracti
     known = _FLOAT_BITS
     while True:
         bits = known + 64
-        cache: dict[int, tuple[int, int]] = {}
+        falls = {penalty: exp_neg(penalty / scale, bits) for penalty in set(penalties.tolist())}
         lows, highs = [0], [0]
         for weight, penalty in zip(weights, penalties.tolist(), strict=True):
-            if penalty not in cache:
-                cache[penalty] = exp_neg(penalty / scale, bits)
-            low, high = cache[penalty]
+            low, high = falls[penalty]
             lows.append(lows[-1] + int(weight) * low)
             highs.append(highs[-1] + int(weight) * high)
         for i in range(len(weights)):
