@@ -83,12 +83,12 @@ def least_width(estimates, truth):
     return (off[held - 1 :] - off[: len(off) - held + 1]).min() + 1
 
 
-def check(values, cells, spend, neighbours, source):
+def check(values, cells, spend, neighbours, source, *, draws=DRAWS):
     """The widths over the least ones of all ranks, after all have held."""
     ratios = {}
-    for rank, (value, low, high) in released(values, cells, spend, neighbours, source).items():
+    for rank, (value, low, high) in released(values, cells, spend, neighbours, source, draws=draws).items():
         truth = true_quantile(values, rank)
-        assert failed(low, high, truth) <= binom.ppf(1 - 1e-10, DRAWS, 0.05), rank
+        assert failed(low, high, truth) <= binom.ppf(1 - 1e-10, draws, 0.05), rank
         ratios[rank] = ((high - low).mean() + 1) / least_width(value, truth)
     return ratios
 
@@ -101,14 +101,25 @@ def test_bars_hold_over_hundreds_of_releases(values, spend):
     )
 
 
-@pytest.mark.parametrize(("cells", "most"), [(101, 1.4), (1000, 1.65)])
+@pytest.mark.parametrize(
+    ("cells", "draws", "most", "widest"),
+    [
+        (101, DRAWS, 1.6, 2.4),
+        (1000, DRAWS, 1.9, 2.4),
+        pytest.param(101, 8 * DRAWS, 1.4, 1.5, marks=pytest.mark.slow),
+        pytest.param(1000, 8 * DRAWS, 1.65, 1.9, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_quantile_bars_of_even_values_are_nearly_tight(cells, most, spend):
-    """On average over ranks; where all cells are alike, a bar is wider by what it must hold for values that are not."""
+def test_quantile_bars_of_even_values_are_nearly_tight(cells, draws, most, widest, spend):
+    """On average over ranks; where all cells are alike, a bar is wider by what it must hold for values that are not.
+
+    The ends lie six standard deviations or more above the mean of eight scripts at so many draws.
+    """
     source = noise.ScriptedSource(f"even {cells}".encode())
-    ratios = check(uniform(np.random.default_rng(5), cells), cells, spend, "add_remove", source)
+    ratios = check(uniform(np.random.default_rng(5), cells), cells, spend, "add_remove", source, draws=draws)
     assert np.exp(np.mean(np.log(list(ratios.values())))) <= most
-    assert max(ratios.values()) <= 1.15 * most
+    assert max(ratios.values()) <= widest
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)

@@ -94,26 +94,11 @@ def fill(table: Table, out: I64, stream: Stream) -> None:
         stream: The random bits.
     """
     rejected = _sweep(table, out, None, stream)
-    if stream.alike:
-        _fill_from_spares(table, out, rejected, stream)
-        return
     while rejected.size:
         again = np.empty(rejected.size, np.int64)
         still = _sweep(table, again, rejected, stream)
         out[rejected] = again
         rejected = rejected[still]
-
-
-def _fill_from_spares(table: Table, out: I64, rejected: Rows, stream: Stream) -> None:
-    """Where any row's bits serve any other, a few draws too many spare the rounds in which the last rows are rejected.
-
-    A spare draw that was taken has the law, whatever its place; places are handed out in order, whatever the values.
-    """
-    while rejected.size:
-        spare = np.empty(rejected.size + rejected.size // 16 + 8, np.int64)
-        kept = np.delete(spare, _sweep(table, spare, None, stream))[: rejected.size]
-        out[rejected[: kept.size]] = kept
-        rejected = rejected[kept.size :]
 
 
 def _sweep(table: Table, out: I64, rows: Rows | None, stream: Stream) -> Rows:

@@ -271,11 +271,6 @@ class _Streams:
         self._first = np.frombuffer(digests, "<u8").reshape(len(rows), _WORDS)
         self._next = np.zeros(len(rows), np.int64)
 
-    @property
-    def alike(self) -> bool:
-        """No: a row's noise is a function of its own bits."""
-        return False
-
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:  # noqa: ARG002 - as many as rows
         """Each row's next word, or the upper half of it."""
         words: U64 = self.take(np.arange(len(self._rows))[rows], 1)[0]

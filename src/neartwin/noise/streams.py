@@ -18,10 +18,6 @@ Rows = NDArray[np.intp]
 class Stream(Protocol):
     """Independent uniform bits for numbered rows."""
 
-    @property
-    def alike(self) -> bool:
-        """Whether any row's bits serve any other row as well."""
-
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
         """Words of 32 or 64 bits, one a row.
 
@@ -58,11 +54,6 @@ class Subset:
     def __init__(self, stream: Stream, rows: Rows) -> None:
         self._stream, self._rows = stream, rows
 
-    @property
-    def alike(self) -> bool:
-        """As for the stream."""
-        return self._stream.alike
-
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:
         """Words of the rows of the stream."""
         return self._stream.first(self._rows[rows], n, width)
@@ -84,11 +75,6 @@ class Fresh:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-
-    @property
-    def alike(self) -> bool:
-        """True."""
-        return True
 
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:  # noqa: ARG002 - all alike
         """Words from the source; each 64 bits give two words of 32."""
