@@ -1,5 +1,6 @@
 """Noise is never served twice: not after a fork, across threads or processes, nor by a copy. Nor does time tell it."""
 
+import contextlib
 import copy
 import pickle
 import subprocess
@@ -143,7 +144,7 @@ def test_served_values_and_closed_blocks_are_wiped():
     block = pool._block
     assert (block[:10] == 0).all()
     assert (block[10:] != 0).all()
-    with sampler:
+    with contextlib.closing(sampler):
         sampler.draw(10)
     assert (block == 0).all()
     assert not pool._singles

@@ -10,7 +10,7 @@ import pytest
 
 import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
-from neartwin.releases.postprocess import having
+from neartwin.releases.postprocess import _order, having
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression
@@ -46,6 +46,19 @@ NOWHERE = Provenance(
 KEYS = {"town": ["Ulm", "Bonn", "Trier", None, "nowhere"]}
 LIMITS = {"spend": nt.pure(1), "limits": nt.limits(max_rows_per_group=6, max_groups=4)}
 SELECT = "SELECT town, COUNT(*) AS n, SUM(paid) AS total FROM visits GROUP BY town"
+
+
+@pytest.mark.parametrize(("down", "first"), [(False, False), (False, True), (True, False), (True, True)])
+def test_an_order_is_that_of_stable_sorts_one_key_after_the_other(down, first):
+    towns, sizes = ["b", None, "a", "b", None, "a", "c", "b"], [2.5, 1, 10**30, 2.5, None, -0.0, 0, 1]
+    found = list(range(8))
+    for values, descends, nulls in ((sizes, not down, not first), (towns, down, first)):
+        there = sorted((i for i in found if values[i] is not None), key=values.__getitem__, reverse=descends)
+        none = [i for i in found if values[i] is None]
+        found = none + there if nulls else there + none
+    assert _order([(towns, down, first), (sizes, not down, not first)], 8) == found
+    assert _order([(towns, down, not first), (sizes, not down, not first)], 8) != found
+    assert _order([], 8) == list(range(8))
 
 
 def test_having_order_and_limit_agree_in_sql_and_python_at_no_cost(book, visits):

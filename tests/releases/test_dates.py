@@ -10,7 +10,7 @@ import neartwin as nt
 from neartwin.errors import NeartwinError, QueryError, SchemaError
 from neartwin.planning.planner import plan
 from neartwin.queries.wire.parse import form_of, question_of
-from neartwin.tables.types import ColumnType
+from neartwin.tables.types import ColumnType, PublicKeys, json_object
 
 DAYS = [date(2020, 3, 1) + timedelta(days=7 * i) for i in range(200)]
 ROWS = pa.table({
@@ -26,6 +26,15 @@ FROM "public"."visits" "visits" HAVING (COUNT(1) > 0)"""
 def account(tmp_path):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         yield book.open(VISITS, nt.pure(10**9))
+
+
+def test_a_document_is_json_with_sorted_names_whatever_its_keys_are():
+    keys = [('a", "b', 1, True), ("\\ü\n€", -(2**63), None), (None, 0, False), ("keys", 2, True)]
+    body = {"z": [1.5, None, -0.0, 1e300], "keys": keys, "group": {"b": "]", "a": ()}, "ü": "x"}
+    assert json_object(body | {"keys": PublicKeys(keys)}) == json.dumps(body, sort_keys=True) == json_object(body)
+    days, written = PublicKeys([(DAYS[0], 1)]), [[{"date": "2020-03-01"}, 1]]
+    assert json_object(body | {"keys": days}) == json.dumps(body | {"keys": written}, sort_keys=True)
+    assert json_object({"keys": days}) != json.dumps({"keys": [["2020-03-01", 1]]})
 
 
 def test_dates_and_texts_come_back_as_they_are(account):

@@ -12,6 +12,7 @@ from neartwin.noise.sampler import Sampler as Sampler
 from neartwin.noise.sampler import add as add
 from neartwin.noise.sampler import discrete_gaussian as discrete_gaussian
 from neartwin.noise.sampler import discrete_laplace as discrete_laplace
+from neartwin.noise.sampler import laplace_sampler as laplace_sampler
 from neartwin.noise.sampler import one_sided_geometric as one_sided_geometric
 from neartwin.noise.sampler import rounded_gaussian as rounded_gaussian
 from neartwin.noise.sampler import rounded_laplace as rounded_laplace

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from neartwin.noise.exponentials import Bounds, exp_neg, log2_floor
 
 F64 = NDArray[np.float64]
-_REST = 32  # weights are listed down to 2**-(bits - 32): beyond, the interval ends are too few digits apart to help
+_REST = 44  # weights are listed down to 2**-(bits - 44): 2**-68 for a table, whose boundaries have 64 bits
 
 
 class Profile(ABC):

@@ -16,7 +16,7 @@ from neartwin.noise.coins import below, coin
 from neartwin.noise.densities import Exponential
 from neartwin.noise.exponentials import Bounds, exp_neg
 from neartwin.noise.layouts import Recipe, on_integers
-from neartwin.noise.lookup_table import table_of
+from neartwin.noise.lookup_table import build
 from neartwin.noise.streams import Rows, Stream, Subset
 
 
@@ -47,7 +47,7 @@ class Tabulated(Law):
 
     def fill(self, out: NDArray[Any], stream: Stream) -> None:
         """Draw with the array kernel."""
-        kernel.fill(table_of(self.recipe), out, stream)
+        kernel.fill(build(self.recipe), out, stream)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,17 +222,6 @@ class Recipe:
         if self.layout.offset_bits > WIDEST_OFFSET:
             raise ParameterError("scale", self.profile, "must be at most 2**50", remedy="use a coarser grid")
 
-    def masses(self, bits: int) -> tuple[list[Bounds], Bounds]:
-        """The entries' certified masses and their sum, both relative to M_0.
-
-        Args:
-            bits: The precision.
-
-        Returns:
-            The masses in order, and their sum.
-        """
-        return self.layout.masses(*self.profile.weights(self.layout.length, bits), self.sides)
-
 
 def on_integers(profile: Profile, sides: int) -> Recipe:
     """The law with P(x) in proportion to f(|x|) on the integers, or to f(x) on 0, 1, 2, ....

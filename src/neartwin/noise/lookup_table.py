@@ -14,9 +14,12 @@ probability 1, because boundaries are countable. Nothing is cut off, and delta i
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
+from operator import sub
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,36 +112,33 @@ class Table:
             u, bits = (u << 64) | stream.more(row), bits + 64
 
     def _boundaries(self, bits: int) -> tuple[list[int], list[int]]:
-        found = self._finer.get(bits)
-        if found is None:
-            boundaries = _boundaries(_probabilities(self.recipe, bits), self.cell_counts, bits)
-            found = self._finer[bits] = ([lo for lo, _ in boundaries], [hi for _, hi in boundaries])
-        return found
+        if bits not in self._finer:
+            self._finer[bits] = _boundaries(_probabilities(self.recipe, bits), self.cell_counts, bits)
+        return self._finer[bits]
 
 
 def _probabilities(recipe: Recipe, bits: int) -> list[Bounds]:
-    """m_e at this precision: masses over their sum."""
-    masses, (total_lo, total_hi) = recipe.masses(bits)
+    """m_e at this precision: masses of weights over the sum of all masses."""
+    layout, (weights, total) = recipe.layout, recipe.profile.weights(recipe.layout.length, bits)
+    total_lo, total_hi = layout.masses(weights[:1], total, recipe.sides)[1]
     one_over_lo, one_over_hi = (1 << 2 * bits) // total_hi, -(-(1 << 2 * bits) // total_lo)
-    return [((lo * one_over_lo) >> bits, ((hi * one_over_hi) >> bits) + 1) for lo, hi in masses]
+    shares = [((lo * one_over_lo) >> bits, ((hi * one_over_hi) >> bits) + 1) for lo, hi in weights]
+    return layout.masses(shares, total, recipe.sides)[0]
 
 
-def _boundaries(probabilities: list[Bounds], counts: tuple[int, ...], bits: int) -> list[Bounds]:
-    """C_e at this precision: the owned cells, then what each entry has left, summed."""
+def _boundaries(probabilities: list[Bounds], counts: Sequence[int], bits: int) -> tuple[list[int], list[int]]:
+    """C_e at this precision, from below and from above: the owned cells, then what each entry has left, summed."""
     unit = bits - CELL_BITS
-    lo = hi = sum(counts) << unit
-    found = []
-    for e, (mass_lo, mass_hi) in enumerate(probabilities):
-        cells = counts[e] << unit if e < len(counts) else 0
-        lo, hi = lo + mass_lo - cells, hi + mass_hi - cells
-        found.append((lo, hi))
-    return found
+    cells = [count << unit for count in counts] + [0] * (len(probabilities) - len(counts))
+    sides = zip(*probabilities, strict=True)
+    lows, highs = (list(accumulate(map(sub, side, cells), initial=sum(cells)))[1:] for side in sides)
+    return lows, highs
 
 
-def _cells(recipe: Recipe, probabilities: list[Bounds], bits: int) -> tuple[list[int], list[int]]:
+def _cells(recipe: Recipe, probabilities: list[Bounds], bits: int) -> tuple[list[int], NDArray[np.int64]]:
     """The cells of each entry, at most its mass, and the base values that stand in them."""
     layout = recipe.layout
-    counts, values = [], []
+    counts, values, repeats = list[int](), list[int](), list[int]()
     for e, (mass, _) in enumerate(probabilities):
         owner = layout.owners(e)
         if owner is None:
@@ -147,28 +147,27 @@ def _cells(recipe: Recipe, probabilities: list[Bounds], bits: int) -> tuple[list
         h, signs = owner[0], owner[1:][: recipe.sides]
         each = (mass >> (bits - CELL_BITS)) // len(signs)
         counts.append(each * len(signs))
-        for negative in signs:
-            values += [layout.base(h, negative)] * each
+        values += [layout.base(h, negative) for negative in signs]
+        repeats += [each] * len(signs)
         if not each and h:
             break  # masses fall: no later entry fills a cell
-    return counts, values
+    return counts, np.repeat(np.array(values, np.int64), repeats)
 
 
-def _thresholds(boundaries: list[Bounds], bits: int, kept: int) -> list[int] | None:
-    """T_e <= 2**kept C_e < T_e + 2, rising, up to the first that is all ones; None if not certain at this precision."""
-    full, found, latest = (1 << kept) - 1, [], 0
-    for lo, hi in boundaries:
-        latest = max(latest, min(lo >> (bits - kept), full))  # C_e rises, whatever the last digits of its bounds do
-        found.append(latest)
-        if latest == full:
-            break
-        if hi >> (bits - kept) > latest + 1:
-            return None
-    return found
+def _thresholds(lows: list[int], highs: list[int], bits: int, kept: int) -> U64 | None:
+    """T_e <= 2**kept C_e < T_e + 2, rising, up to the first that is all ones; None if not certain at this precision.
+
+    The bounds of a C_e are no further apart than those of the last, and no C_e is 1.
+    """
+    if (highs[-1] - lows[-1]) >> (bits - kept):
+        return None
+    found = np.maximum.accumulate(np.array([low >> (bits - kept) for low in lows], np.uint64))
+    return found[: int(np.searchsorted(found, np.uint64((1 << kept) - 1))) + 1]
 
 
+@lru_cache(maxsize=64)
 def build(recipe: Recipe, *, boundary_bits: int = 64, filter_bits: int = 40) -> Table:
-    """Build the table of a recipe. It takes 3 to 15 ms, less than two million draws take.
+    """Build the table of a recipe, once a process. It takes 2 to 10 ms, less than a million draws take.
 
     Args:
         recipe: The law.
@@ -185,21 +184,19 @@ def build(recipe: Recipe, *, boundary_bits: int = 64, filter_bits: int = 40) -> 
     while True:
         probabilities = _probabilities(recipe, bits)
         counts, values = _cells(recipe, probabilities, bits)
-        thresholds = _thresholds(_boundaries(probabilities, tuple(counts), bits), bits, boundary_bits)
+        thresholds = _thresholds(*_boundaries(probabilities, counts, bits), bits, boundary_bits)
         if thresholds is not None:
             break
         bits *= 2
         if bits > 1 << 14:
             raise ParameterError("recipe", recipe, "has weights whose bounds do not tighten as bits grow")
-    cells = np.zeros(1 << CELL_BITS, np.int64)
-    cells[: len(values)] = values
     rate, falls = _falls(recipe, len(thresholds) // 2 + 1)
     return Table(
         recipe=recipe,
-        cells=cells,
+        cells=np.pad(values, (0, (1 << CELL_BITS) - values.size)),
         cell_counts=tuple(counts),
-        owned=len(values),
-        thresholds=np.array(thresholds, np.uint64),
+        owned=values.size,
+        thresholds=thresholds,
         falls=falls,
         rate=rate,
         boundary_bits=boundary_bits,
@@ -216,9 +213,3 @@ def _falls(recipe: Recipe, blocks: int) -> tuple[float, NDArray[np.float64]]:
     numbers = np.arange(min(blocks, 1 << 13), dtype=np.float64)
     y = profile.fall_floats(rate, numbers, np.ones_like(numbers))
     return rate, loss(y[y <= 0.25])
-
-
-@lru_cache(maxsize=64)
-def table_of(recipe: Recipe) -> Table:
-    """The table of a law, built once a process."""
-    return build(recipe)

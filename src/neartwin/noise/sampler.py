@@ -19,7 +19,7 @@ import threading
 import weakref
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, NoReturn, Self, final, overload
+from typing import Any, NoReturn, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,12 +207,6 @@ class Sampler:
         """Wipe the unused noise from memory. The next draw starts a new block."""
         self._pool().close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def __del__(self) -> None:
         for pool in self._pools.values():
             pool.wipe()
@@ -259,12 +253,12 @@ def discrete_laplace(scale: Number) -> Sampler:
     >>> bool(abs(discrete_laplace(5).draw(10_000).mean()) < 1)
     True
     """
-    return _laplace(_scale(scale))
+    return laplace_sampler(_scale(scale))
 
 
 @lru_cache(maxsize=64)
-def _laplace(scale: Fraction) -> Sampler:
-    """The sampler of a scale, looked up without building its law again: most releases draw it."""
+def laplace_sampler(scale: Fraction) -> Sampler:
+    """The sampler of a positive scale, looked up without building its law again: most releases draw it."""
     return sampler(Tabulated(on_integers(Exponential(scale), 2)))
 
 

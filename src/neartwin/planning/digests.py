@@ -6,7 +6,6 @@ the old one. New kinds get new lines.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from neartwin.exact import Number
 from neartwin.planning.limits import Limits, PrivateLimit
 from neartwin.planning.stage import Stage
 from neartwin.tables.table import How, Join, JoinKind, PerUnit
-from neartwin.tables.types import ColumnType
+from neartwin.tables.types import ColumnType, json_object
 
 RECORD_VERSION = 1  # of the canonical form; a new meaning takes a new number
 TARGETS: Mapping[type, tuple[tuple[str, str], ...]] = {  # word, field; a delta of 0 is omitted, except in Approx
@@ -90,7 +89,7 @@ def digest_of(kind: str, stage: Stage, more: Mapping[str, object]) -> str:
         **({"one weight": dict(stage.parts)} if stage.parts else {}),
         **more,
     }
-    return hashlib.sha256(json.dumps(form, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json_object(form).encode()).hexdigest()
 
 
 def target_record(target: Budget) -> str:

@@ -264,7 +264,7 @@ class GroupPlan(QueryPlan):
     def rows_of(self, groups: Sequence[Key]) -> tuple[Key, ...]:
         """The keys of the release's rows: one for each group, or for each group and bin of a histogram."""
         if self.histogram is None:
-            return tuple(groups)
+            return groups if isinstance(groups, tuple) else tuple(groups)
         return tuple((*key, label) for key in groups for label in self.histogram[1].bins)
 
     def estimates(

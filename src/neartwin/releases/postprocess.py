@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -100,20 +101,21 @@ def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
     Raises:
         ParameterError: A column is missing.
     """
-    places = list(range(len(release)))
-    for column in reversed(columns):
-        name, down = (column, False) if isinstance(column, str) else column
-        places = _ordered(places, _values(release, name), down=down, nulls_first=False)
-    chosen = any((column if isinstance(column, str) else column[0]) not in release.group_columns for column in columns)
+    keys = [(column, False) if isinstance(column, str) else column for column in columns]
+    places = _order([(_values(release, name), down, False) for name, down in keys], len(release))
+    chosen = any(name not in release.group_columns for name, _ in keys)
     return _selected(release, places, (_CHOSEN,) if chosen else ())
 
 
-def _ordered(places: list[int], values: Sequence[Any], *, down: bool, nulls_first: bool) -> list[int]:
-    """The places in the order of their values; equal ones stay in their order."""
-    nothing = [place for place in places if values[place] is None] if None in values else []
-    present = [place for place in places if values[place] is not None] if nothing else places
-    found = sorted(present, key=values.__getitem__, reverse=down)
-    return nothing + found if nulls_first else found + nothing
+def _order(keys: Sequence[tuple[Sequence[Any], bool, bool]], rows: int) -> list[int]:
+    """The places in the order of values, each with whether it descends and whether None is first; equal ones stay in order."""
+    ranks = list[Any]()
+    for values, down, nulls_first in keys:
+        distinct = sorted(set(values) - {None}, reverse=down)
+        rank = {value: place for place, value in enumerate(distinct)} | {None: -1 if nulls_first else rows}
+        ranks.append(np.fromiter(map(rank.__getitem__, values), np.int64, rows))
+    found: list[int] = np.lexsort(ranks[::-1]).tolist() if ranks else list(range(rows))
+    return found
 
 
 def limit(release: AnyTable, groups: int) -> AnyTable:
@@ -178,10 +180,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     new_name(release, name)
     expression = Arithmetic.parse(text, [one.name for one in _numbers(release)], release.group_columns)
     parts, by = dict[tuple[object, ...], list[int]](), [_values(release, part) for part in sorted(expression.partition)]
-    order = list(range(len(release)))
-    for along, down, nulls_first in reversed(expression.order):
-        order = _ordered(order, _values(release, along), down=down, nulls_first=nulls_first)
-    for place in order:
+    along = [(_values(release, one), down, nulls_first) for one, down, nulls_first in expression.order]
+    for place in _order(along, len(release)):
         parts.setdefault(tuple(values[place] for values in by), []).append(place)
     values, low, high = (np.empty(len(release)) for _ in range(3))
     events = frozenset[tuple[str, object]]()
@@ -259,8 +259,7 @@ def _values(release: StatisticsTable, name: str) -> Sequence[Any]:
     """The values of a group column, or of a statistic."""
     if name not in release.group_columns:
         return release[name].values  # raises for a name that is no column
-    place = release.group_columns.index(name)
-    return [key[place] for key in release.keys]
+    return list(map(itemgetter(release.group_columns.index(name)), release.keys))
 
 
 def _numbers(release: StatisticsTable) -> tuple[Statistic, ...]:
@@ -269,7 +268,7 @@ def _numbers(release: StatisticsTable) -> tuple[Statistic, ...]:
 
 
 def _selected(release: AnyTable, places: Sequence[int], notes: tuple[str, ...]) -> AnyTable:
-    keys: tuple[Key, ...] = tuple(map(release.keys.__getitem__, places))
+    keys: tuple[Key, ...] = tuple([release.keys[place] for place in places])
     statistics = tuple(at_places(statistic, places) for statistic in release.statistics)
     new = tuple(note for note in notes if note not in release.notes)
     return replace(release, keys=keys, statistics=statistics, notes=(*release.notes, *new))

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from html import escape
-from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,7 +23,7 @@ from neartwin.errors import ParameterError
 from neartwin.interactive import aligned, at_a_prompt, html_table
 from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable, shown
-from neartwin.tables.types import ColumnType, Key
+from neartwin.tables.types import ColumnType, json_object
 
 MOST_LINES = 60  # the most groups that the text shows
 FORMATS = (".html", ".json", ".csv", ".parquet", ".xlsx")
@@ -214,14 +213,14 @@ class Release(StatisticsTable):
         body = {
             "format": FORMAT,
             "group_columns": self.group_columns,
-            "keys": _written(self.keys),
+            "keys": self.keys,
             "statistics": [_fields(statistic) for statistic in self.statistics],
             "confidence": self.confidence,
             "guarantee": self.guarantee.as_dict(),
             "notes": self.notes,
             "provenance": _fields(self.provenance),
         } | ({} if self.loss is None else {"loss": self.loss})
-        return json.dumps(body, sort_keys=True)
+        return json_object(body)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Release":
@@ -366,13 +365,6 @@ def _ends(ends: Sequence[Any]) -> pa.Array:
     """A column of ends of bars. One with open ends alone is of doubles too."""
     column = pa.array(ends)
     return column.cast(pa.float64()) if pa.types.is_null(column.type) else column
-
-
-def _written(keys: Sequence[Key]) -> Sequence[Sequence[object]]:
-    """Keys as JSON has them: dates alone are written in another way, and long lists without any stay as they are."""
-    if not any(issubclass(kind, date) for kind in set(map(type, chain.from_iterable(keys)))):
-        return keys
-    return [[{"date": one.isoformat()} if isinstance(one, date) else one for one in key] for key in keys]
 
 
 def _fields(value: Any) -> dict[str, Any]:

@@ -5,13 +5,16 @@ the query language does not need (lists, blobs, times of day, intervals) are OTH
 """
 
 import contextlib
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
+from functools import cached_property, partial
 from itertools import product
 from math import floor, isnan
+from operator import itemgetter
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -206,6 +209,34 @@ _PYTHON = {  # the type of a key, and one as a caller writes it
 }
 
 
+_json = partial(json.dumps, sort_keys=True, default=lambda day: {"date": day.isoformat()})
+
+
+class PublicKeys(tuple[Key, ...]):  # noqa: SLOT001 - it remembers its text
+    """Public keys. Their text is in the digest of a question and in the document of its release, and is written once."""
+
+    @cached_property
+    def text(self) -> str:
+        """The keys as JSON."""
+        return _json(self)
+
+
+def json_object(body: Mapping[str, object]) -> str:
+    """JSON data with sorted names, in which a day is {"date": "2024-01-31"}.
+
+    Args:
+        body: The data.
+
+    Returns:
+        The text.
+
+    >>> json_object({"keys": PublicKeys([("Ulm", date(2024, 1, 31))]), "groups": 1})
+    '{"groups": 1, "keys": [["Ulm", {"date": "2024-01-31"}]]}'
+    """
+    texts = ((name, one.text if isinstance(one, PublicKeys) else _json(one)) for name, one in sorted(body.items()))
+    return "{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in texts) + "}"
+
+
 SURROGATE = re.compile("[\ud800-\udfff]")  # half a character, which UTF-8 cannot write
 
 
@@ -290,27 +321,30 @@ def _checked(keys: list[Key], columns: Mapping[str, ColumnType]) -> tuple[Key, .
         raise QueryError("keys=[] must hold at least one key; leave keys out to discover them privately")
     if odd := [key for key in keys if len(key) != len(columns)]:
         raise QueryError(f"key {odd[0]!r} must have {len(columns)} values, one for each of {list(columns)}")
+    by_column = [tuple(map(itemgetter(place), keys)) for place in range(len(columns))]
     for place, (name, kind) in enumerate(columns.items()):
         own, example = _PYTHON[kind]  # bool is a subclass of int, and an exact type keeps 1 and True apart
-        values = [key[place] for key in keys]
-        if not _fit(values, own):
-            values = [_python(value, kind) for value in values]
-            keys = [(*key[:place], value, *key[place + 1 :]) for key, value in zip(keys, values, strict=True)]
-        if not _fit(values, own):
-            key, value = next((key, value) for key, value in zip(keys, values, strict=True) if not _fit([value], own))
+        if _fit(by_column[place], own):
+            continue
+        by_column[place] = tuple(_python(value, kind) for value in by_column[place])
+        keys = list(zip(*by_column, strict=True))
+        if not _fit(by_column[place], own):
+            key, value = next((key, key[place]) for key in keys if not _fit([key[place]], own))
             line = f"integers have 64 bits, text is valid Unicode; write {example}"
             raise QueryError(f"key {key!r}: {value!r} is not of the type of {name!r}, {kind}: {line}")
     if len(set(keys)) < len(keys):
         twice = Counter(keys).most_common(1)[0][0]
         raise QueryError(f"key {twice!r} is given twice; write list(dict.fromkeys(keys))")
-    return tuple(keys)
+    return PublicKeys(keys)
 
 
 def _fit(values: Sequence[Any], own: type) -> bool:
     """Whether all values of a long list are of a type, or None, and a column can hold them."""
-    present = [value for value in values if value is not None]
-    if set(map(type, present)) - {own}:
+    kinds = set(map(type, values))
+    if kinds - {own, type(None)}:
         return False
+    present = [value for value in values if value is not None] if type(None) in kinds else values
     if own is str:
-        return SURROGATE.search("".join(present)) is None
+        text = "".join(present)
+        return text.isascii() or SURROGATE.search(text) is None
     return own is not int or (min(present, default=0) >= -(2**63) and max(present, default=0) < 2**63)

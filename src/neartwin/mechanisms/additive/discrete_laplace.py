@@ -45,7 +45,7 @@ class DiscreteLaplace(ScaledNoise):
     @property
     def sampler(self) -> noise.Sampler:
         """The exact sampler of this law."""
-        return noise.discrete_laplace(self.scale)
+        return noise.laplace_sampler(self.scale)
 
     @property
     def mean_size(self) -> float:

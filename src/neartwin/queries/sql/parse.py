@@ -118,6 +118,7 @@ _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group", "
 
 
 Keys = object | Callable[[Mapping[str, ColumnType]], object]
+Written = str | exp.Expr
 
 
 def from_sql(
@@ -203,11 +204,11 @@ class Statement:
         return replace(query, after=_after(self, query))
 
 
-def statement_of(text: str, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb") -> Statement:
+def statement_of(text: Written, rows: Rows, *, tables: Others | None = None, dialect: str = "duckdb") -> Statement:
     """Read a SQL text without keys.
 
     Args:
-        text: One SELECT.
+        text: One SELECT; or its tree of `trees`, which is changed.
         rows: The rows of the table in FROM.
         tables: The tables that JOIN may name.
         dialect: The SQL that the text is written in.
@@ -342,10 +343,10 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
     return replace(after, shown=tuple(shown.items()))
 
 
-def _select(text: str, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:
+def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[exp.Select, Rows]:
     """The statement in plain spelling, and the joined rows that it is of."""
     line = f"write SELECT COUNT(*) AS n FROM {rows.table.name}"
-    statements = trees(text, dialect, rows.table.name)
+    statements = trees(text, dialect, rows.table.name) if isinstance(text, str) else [text]
     select = statements[0] if statements else None
     for other in (one for one in statements if not isinstance(one, exp.Query)):
         word = other.sql(dialect="duckdb", comments=False).split()[0]

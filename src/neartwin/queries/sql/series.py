@@ -10,13 +10,12 @@ from neartwin.queries.sql.parse import Keys, statement_of
 from neartwin.queries.sql.spelling import trees
 
 
-def statements(text: str, dialect: str = "duckdb", table: str = "purchases") -> tuple[str, ...]:
+def statements(text: str, dialect: str = "duckdb") -> tuple[str, ...]:
     """The statements between semicolons, without empty ones. A semicolon within quotes or a comment separates nothing.
 
     Args:
         text: The statements.
         dialect: The SQL that they are written in, as for `from_sql`.
-        table: A table, for the error.
 
     Returns:
         Each statement in DuckDB's dialect.
@@ -27,7 +26,7 @@ def statements(text: str, dialect: str = "duckdb", table: str = "purchases") -> 
     >>> statements("SELECT COUNT(*) FROM t WHERE a = ';'; SELECT SUM(b) FROM t;")
     ("SELECT COUNT(*) FROM t WHERE a = ';'", 'SELECT SUM(b) FROM t')
     """
-    return tuple(tree.sql(dialect="duckdb", comments=False) for tree in trees(text, dialect, table))
+    return tuple(tree.sql(dialect="duckdb", comments=False) for tree in trees(text, dialect))
 
 
 def series_from_sql(
@@ -54,10 +53,9 @@ def series_from_sql(
     >>> len(nt.series_from_sql("SELECT COUNT(*) FROM visits; SELECT COUNT(DISTINCT who) FROM visits", rows))
     2
     """
-    texts = statements(text, dialect, rows.table.name)
-    if not texts:
+    read = [statement_of(tree, rows, tables=tables) for tree in trees(text, dialect, rows.table.name)]
+    if not read:
         raise QueryError("the text must have at least one SELECT statement")
-    read = [statement_of(statement, rows, tables=tables) for statement in texts]
     chosen = [keys(one.rows.table.schema) if callable(keys) else keys for one in read]
     key_names = {name for each in chosen if isinstance(each, Mapping) for name in each}
     if spare := key_names.difference(*(one.groups for one in read)):
