@@ -10,7 +10,7 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.engines.duckdb import DuckdbEngine, text_of
 from neartwin.engines.sql.statement import SharedRows
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import ContributionSizes, RowCounts
@@ -149,6 +149,23 @@ def test_a_count_asks_its_rows_once(tmp_path):
     assert len(asked) == 1
     assert release.loss is not None
     assert any(note.startswith("Chosen privately: rows =") for note in release.notes)
+
+
+@pytest.mark.parametrize("high", [2**24, 2**42])
+def test_sums_of_small_values_alone_are_in_doubles(high):
+    """An odd sum above 2^53 is in no double. Values of up to 2^24 steps are small."""
+    connection, many = duckdb.connect(), 20_001
+    connection.execute(f"CREATE TABLE visits AS SELECT 'a' AS who, {high // 4 + 1} AS paid FROM range({many})")
+    rows = nt.table(connection, table="visits", unit="who")
+    made = plan(rows.agg(y=nt.sum("paid", 0, high, step=1)), spend=nt.pure(1), limits=nt.limits(rows=1))
+    stage = replace(made.stage, rows_per_group=many, rows_per_unit=None, parts={})
+    ((name, column),) = stage.grid.items()
+    with DuckdbEngine()._opened_places(stage) as (_, places, _):
+        text = text_of(stage, places)
+    assert ("SUM(CAST(x0 AS DOUBLE))" in text) == (high == 2**24)
+    exact = many * (high // 4 + 1 - column.centre)
+    assert DuckdbEngine().aggregate(stage, salt=SALT).values[f"total:{name}"].tolist() == [exact]
+    assert (int(float(exact)) == exact) == (high == 2**24)
 
 
 def test_a_unit_in_thousands_of_groups_has_the_length_of_its_own():
