@@ -1,6 +1,7 @@
 """One reading of the rows serves the choice of limits, the loss and the answer, with the bits of a reading for each."""
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import islice
 
 import duckdb
@@ -9,11 +10,13 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.engines.duckdb import DuckdbEngine, text_of
 from neartwin.engines.sql.statement import SharedRows
 from neartwin.planning.planner import plan
+from neartwin.planning.stage import ContributionSizes, RowCounts
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
+from tests.oracles.memory import MemoryEngine
 
 TOWNS = ["Ulm", "Bonn", None, "nowhere", ""]
 APPROX = nt.approx(1, "1e-6")
@@ -64,6 +67,105 @@ def test_one_reading_gives_every_stage_the_bits_of_its_own(request, place, many)
             assert same(one, place.engine, made.all_stages) > 1
             chosen, _ = made.resolve(one, noise.SYSTEM)
             assert same(one, place.engine, chosen.all_stages)
+
+
+WHOLE = [{"rows_per_group": 3}, {"rows_per_unit": 2}, {"norm": Fraction(5, 2)}, {"rows_per_group": 10**9}]
+
+
+def counted(rows):
+    """The stages of a count over all rows, by size, by loss and as an answer, within caps and lengths."""
+    stage = plan(rows.where("open").agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=2)).stage
+    stage = replace(stage, measures=("rows", "units"))
+    sizes = [ContributionSizes((1, 2, 3, 5, 9), power, lost=lost) for power in (0, 1, 2) for lost in {False, power < 2}]
+    return [one for limits in WHOLE for one in _within(replace(stage, **limits), sizes)]
+
+
+def _within(stage, sizes):
+    return [stage, replace(stage, parts={"rows": 2**20}), *map(stage.counting_units, sizes)]
+
+
+@pytest.mark.parametrize("place", [ENGINES[0], *(pytest.param(one, marks=pytest.mark.slow) for one in ENGINES[1:])])
+def test_all_about_numbers_of_rows_follows_from_one_reading(request, place):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("profile", 300)
+    stages, oracle = counted(place.visits(rows)), MemoryEngine(rows)
+    for engine in (place.engine, oracle):
+        profile = RowCounts.of(stages, engine)
+        assert sum(n * units for n, units in profile.units.items()) == sum(
+            row["who"] is not None and bool(row["open"]) for row in rows
+        )
+        assert same(profile, oracle, stages) == 28
+    norm = next(stage for stage in stages if stage.norm and stage.parts)
+    wrong = replace(
+        norm, norm=None, rows_per_group=2, rows_per_unit=None
+    )  # the near miss: its limit rounded down first
+    assert as_mapping(profile.aggregate(wrong, salt=SALT)) != as_mapping(oracle.aggregate(norm, salt=SALT))
+
+
+def test_a_profile_of_rows_serves_nothing_else(duckdb_place):
+    rows = hostile_rows("profile", 60)
+    table = duckdb_place.visits(rows)
+    stages = counted(table)
+    profile = RowCounts.of(stages, duckdb_place.engine)
+    total = plan(table.where("open").agg(y=nt.sum("paid", 0, 5)), spend=nt.pure(1), limits=nt.limits(rows=2)).stage
+    all_rows = replace(stages[0], conditions=())
+    weighted = replace(stages[0], parts={"units": 8})
+    by_town = replace(stages[0], group_columns=("town",), keys=(("Ulm",),))
+    for odd in (
+        total,
+        all_rows,
+        weighted,
+        by_town,
+        replace(stages[0], split="paid"),
+        replace(stages[0], discovery_groups=1),
+    ):
+        assert RowCounts.of([stages[0], odd], duckdb_place.engine) is duckdb_place.engine
+    for other in (total, all_rows, by_town):
+        assert same(profile, duckdb_place.engine, [other])
+    assert RowCounts.of(stages[:1], duckdb_place.engine) is duckdb_place.engine  # one stage alone reads its rows itself
+    for units, kind in ((2**12 - 1, int), (2**12, object), (2**12 + 1, object)):  # 64 bits hold less than 2^63
+        many = replace(profile, units={2**29: units})
+        found = many.aggregate(replace(stages[0], rows_per_group=2**31, parts={"rows": 2**22}), salt=SALT).values[
+            "rows"
+        ]
+        assert found.dtype == kind
+        assert found.tolist() == [2**51 * units]
+
+
+def test_a_count_asks_its_rows_once(tmp_path):
+    """The rows are drawn anew at each reading, so that two readings would not agree."""
+    connection, _ = lots()
+    rows = nt.table(connection, table="visits", unit="who")
+    asked = []
+
+    class Asked:
+        def aggregate(self, stage, *, salt):
+            asked.append(stage)
+            return DuckdbEngine().aggregate(stage, salt=salt)
+
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(rows, nt.pure(9))
+        release = account.release(account.plan(rows.agg(n=nt.count()), spend=nt.pure(9)), engine=Asked())
+    assert len(asked) == 1
+    assert release.loss is not None
+    assert any(note.startswith("Chosen privately: rows =") for note in release.notes)
+
+
+@pytest.mark.parametrize("high", [2**24, 2**42])
+def test_sums_of_small_values_alone_are_in_doubles(high):
+    """An odd sum above 2^53 is in no double. Values of up to 2^24 steps are small."""
+    connection, many = duckdb.connect(), 20_001
+    connection.execute(f"CREATE TABLE visits AS SELECT 'a' AS who, {high // 4 + 1} AS paid FROM range({many})")
+    rows = nt.table(connection, table="visits", unit="who")
+    made = plan(rows.agg(y=nt.sum("paid", 0, high, step=1)), spend=nt.pure(1), limits=nt.limits(rows=1))
+    stage = replace(made.stage, rows_per_group=many, rows_per_unit=None, parts={})
+    ((name, column),) = stage.grid.items()
+    with DuckdbEngine()._opened_places(stage) as (_, places, _):
+        text = text_of(stage, places)
+    assert ("SUM(CAST(x0 AS DOUBLE))" in text) == (high == 2**24)
+    exact = many * (high // 4 + 1 - column.centre)
+    assert DuckdbEngine().aggregate(stage, salt=SALT).values[f"total:{name}"].tolist() == [exact]
+    assert (int(float(exact)) == exact) == (high == 2**24)
 
 
 def test_a_unit_in_thousands_of_groups_has_the_length_of_its_own():

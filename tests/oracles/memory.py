@@ -372,9 +372,10 @@ def _sizes(stage: Stage, sizes: ContributionSizes, units: Iterable[Mapping[Key, 
         elif sizes.lost:
             numbers = sorted((number**sizes.power for number in rows.values()), reverse=True)
             size += 1 - _counted(stage, numbers)
-        found[max(edge for edge in sizes.edges if edge <= size)] += 1
-    counts = np.array([found[edge] for edge in sizes.edges], dtype=object)
-    return Aggregates(len(counts), tuple((edge,) for edge in sizes.edges), {"units": counts})
+        found[max((edge for edge in sizes.edges if edge <= size), default=size)] += 1
+    edges = sizes.edges or tuple(found)
+    counts = np.array([found[edge] for edge in edges], dtype=object)
+    return Aggregates(len(counts), tuple((edge,) for edge in edges), {"units": counts})
 
 
 def _counted(stage: Stage, rows: Sequence[int]) -> int:

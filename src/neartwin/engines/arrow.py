@@ -83,7 +83,9 @@ def _gathered(stage: Stage, rows: int, answer: Mapping[str, Any]) -> Aggregates:
         return Aggregates(len(keys), keys, {}, Cells(places, cells - column.low, np.asarray(counts, dtype=np.int64)))
     values = {name: whole_numbers(answer[f"m{i}"]) for i, name in enumerate(stage.measures)}
     if stage.sizes is not None:
-        return _dense(tuple((edge,) for edge in stage.sizes.edges), answer[POSITION], values)
+        cells = whole_numbers(answer[POSITION]).tolist()
+        edges = tuple((edge,) for edge in stage.sizes.edges or cells)
+        return _dense(edges, cells if stage.sizes.edges else range(rows), values)
     if stage.keys is None:
         return Aggregates(rows, ArrowKeys([answer[name] for name in groups]), values)
     if not stage.group_columns:

@@ -14,6 +14,7 @@ from neartwin.engines.sql.dialect import (
     KEYS,
     Dialect,
     as_bigint,
+    as_double,
     floor_half_up,
     in_calendar,
     integer,
@@ -76,6 +77,10 @@ class DuckdbDialect(Dialect):
         """Round() takes halves away from 0, exactly, so it rounds values of at least 0 half up."""
         return floor_half_up(value) if negative else as_bigint(exp.Round(this=value))
 
+    def summed_in_doubles(self, value: exp.Expr) -> exp.Expr:
+        """A sum of 128 bits has twice the state."""
+        return as_bigint(exp.Sum(this=as_double(value)))
+
     def wide(self, value: exp.Expr) -> exp.Expr:
         """A HUGEINT."""
         return _huge(value)
@@ -134,7 +139,7 @@ class DuckdbEngine:
         """
         with self._opened_places(stage) as (connection, places, shared):
             parameters, text = {"salt": salt} if salted(stage) else {}, text_of(stage, places, shared=shared)
-            rows = len(stage.keys or () if stage.sizes is None else stage.sizes.edges)
+            rows = len(stage.keys or ()) if stage.sizes is None else len(stage.sizes.edges or (1,))
             if 0 < rows <= _FEW_ROWS and stage.split is None:  # half as long as by Arrow
                 return gathered_rows(stage, connection.execute(text, parameters).fetchall())
             answer = connection.sql(text, params=parameters).to_arrow_table()

@@ -165,14 +165,6 @@ class Account:
                     f"{place!r} holds private rows of this ledger, and is no public table; give public rows"
                 )
 
-    def secret(self) -> bytes:
-        """The ledger's random name, 128 bits. Records of an account do not hold it."""
-        with self.database.read() as page:
-            first = page.record(1)[0].event
-        if not isinstance(first, records.Begun):
-            raise LedgerError("the first record must begin the ledger; verify it")
-        return first.ledger.encode()
-
     def price(self, spend: Budget) -> records.Price:
         """The price of a spend, in whole units of the account's pools, rounded up. Nothing is spent.
 

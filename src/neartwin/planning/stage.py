@@ -34,11 +34,13 @@ Every number fits the engines' 126 bits for units of up to 2^29 rows. `parts_wit
 unit below 2^45 where S is above 1, so S F L |t| is below 2^100. F^2 |n|^2 is below 2^110.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Protocol
+from math import floor
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +68,7 @@ class ContributionSizes:
 
     Attributes:
         edges: Increasing whole numbers. The first is 1, so that every unit with a row is in one cell. Cell i holds sizes
-            from `edges[i]` to below `edges[i + 1]`; the last cell has no end.
+            from `edges[i]` to below `edges[i + 1]`; the last cell has no end. Without edges each size that occurs is a cell.
         power: p.
         lost: Whether a size is 1 more than the loss of a unit to the stage's limits, rounded up. The loss is of rows for
             p = 1, of groups for p = 0. So the units in the first cell lose nothing.
@@ -80,7 +82,7 @@ class ContributionSizes:
     of: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.edges[:1] != (1,) or any(low >= high for low, high in pairwise(self.edges)):
+        if self.edges[:1] not in {(), (1,)} or any(low >= high for low, high in pairwise(self.edges)):
             raise ParameterError("edges", self.edges, "must increase from 1 on")
         if self.power not in {0, 1, 2}:
             raise ParameterError("power", self.power, "must be 0 for groups, 1 for rows or 2 for squared lengths")
@@ -200,3 +202,64 @@ class Engine(Protocol):
             Exact whole numbers by group.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """The engine of a question that counts rows in one group: all its answers follow from the units by their number of rows.
+
+    A unit with n rows counts for min(S n, floor(S limit)) parts. The limit is the least of C and T, or floor(F L) / F under a
+    norm: the root of F^2 n^2 is F n, so R is F n.
+
+    Attributes:
+        engine: The engine that counted the units, and answers any other stage.
+        stage: The stage that it answered.
+        units: The number of units by their number of rows.
+    """
+
+    engine: Engine
+    stage: Stage
+    units: Mapping[int, int]
+
+    @classmethod
+    def of(cls, stages: Sequence[Stage], engine: Engine) -> Engine:
+        """Count the units once for some stages; the engine itself if they need more, or are fewer than two.
+
+        Args:
+            stages: The stages of a question, before its limits are chosen.
+            engine: The engine.
+        """
+        counting = cls(engine, stages[0].counting_units(ContributionSizes((), 1)), {})
+        if len(stages) < 2 or not all(map(counting._serves, stages)):
+            return engine
+        found = engine.aggregate(counting.stage, salt=0)
+        sizes = (size for (size,) in cast("Sequence[tuple[int]]", found.keys))
+        return replace(counting, units=dict(zip(sizes, found.values["units"].tolist(), strict=True)))
+
+    def _serves(self, stage: Stage) -> bool:
+        alone = stage.keys == ((),) and stage.split is None and isinstance(stage.table.unit, str)
+        same = stage.table is self.stage.table and stage.conditions == self.stage.conditions
+        rows = {"rows", "units"}.issuperset(stage.measures) and "units" not in stage.parts
+        return alone and same and rows and not stage.grid and stage.discovery_groups is None
+
+    def aggregate(self, stage: Stage, *, salt: int) -> Aggregates:
+        """Answer a stage exactly, as `Engine.aggregate` does."""
+        if not self._serves(stage):
+            return self.engine.aggregate(stage, salt=salt)
+        limit = Fraction(min(stage.rows_per_group, stage.rows_per_unit or stage.rows_per_group))
+        if stage.norm is not None:
+            limit = Fraction(floor(FINE * stage.norm), FINE)
+        if (sizes := stage.sizes) is not None:
+            counts = np.zeros(len(sizes.edges), np.int64)
+            for n, units in self.units.items():
+                size = n**sizes.power
+                size = max(size - floor(limit), 0) + 1 if sizes.lost else size
+                counts[bisect_right(sizes.edges, size) - 1] += units
+            return Aggregates(len(counts), tuple((edge,) for edge in sizes.edges), {"units": counts})
+        parts = stage.parts.get("rows", 1)
+        total = sum(units * min(parts * n, floor(parts * limit)) for n, units in self.units.items())
+        sums = {
+            "rows": np.array([total], np.int64 if total < 2**63 else object),
+            "units": np.array([sum(self.units.values())]),
+        }
+        return Aggregates(1, ((),), {measure: sums[measure] for measure in stage.measures})

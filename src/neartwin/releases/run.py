@@ -15,7 +15,7 @@ from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.noise import SYSTEM
 from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.plan import Choice
-from neartwin.planning.stage import Engine
+from neartwin.planning.stage import Engine, RowCounts
 from neartwin.releases.documents import WrittenRelease, is_written
 from neartwin.releases.preparation import PreparedRelease
 from neartwin.releases.provenance import Description
@@ -127,7 +127,7 @@ def snapshot_of(account: Account, tables: Sequence[Table]) -> str:
         account: The account, whose ledger's secret is in the name.
         tables: The tables of a question, or of a series.
     """
-    key = account.secret()
+    key = account.database.secret
     states = list(dict.fromkeys(state_of(table, key) for table in tables))
     return states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
 
@@ -191,6 +191,8 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
     if len(prepared.tables) > 1:  # their answers say which rows are read
         first = (asked.first_stages[0].choose(asked, engine, SYSTEM),)
         asked = first[0].plan
+    if asked.stage.keys == ((),):
+        engine = RowCounts.of(asked.all_stages, engine)
     with engine.reading(asked.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
         plan, choices = asked.resolve(rows, SYSTEM)
         loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)

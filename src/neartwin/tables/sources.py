@@ -275,7 +275,7 @@ class DuckdbConnection(_Labelled):
     def schema(self) -> dict[str, ColumnType]:
         """The columns of the text, by binding it. No row is read."""
         try:
-            return _described(self.connection.cursor(), self.text)
+            return _described(self.connection.cursor(), f"({self.text})")
         except duckdb.ConnectionException:
             raise SchemaError("the DuckDB connection is closed; give an open one") from None
         except duckdb.Error:
@@ -505,4 +505,5 @@ def _behind(connection: Any, table: str) -> str:
 
 
 def _described(connection: Any, relation: str) -> dict[str, ColumnType]:
-    return {name: column_type(kind) for name, kind, *_ in connection.execute(f"DESCRIBE {relation}").fetchall()}
+    found = connection.sql(f"FROM {relation}")  # which is bound, and not run
+    return {name: column_type(str(kind)) for name, kind in zip(found.columns, found.types, strict=True)}

@@ -21,7 +21,7 @@ sized    one row a unit: its size
 ```
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from math import floor
 
@@ -172,8 +172,8 @@ def contribution_sizes(
     total, unit = (dialect.summed, ["u"]) if by else (dialect.wide, [])  # without columns, a unit is one row already
     more: Parts
     if not sizes.lost:
-        size: exp.Expr = total(square if sizes.power == 2 else number)
-        more = {"sized": grouped(selected("counted", "u", named(size, "w")), *unit)}
+        size: exp.Expr = square if sizes.power == 2 else number
+        more = {"sized": grouped(selected("counted", "u", named(dialect.summed(size), "w")), *unit)} if by else {}
     elif stage.norm is not None:
         sums = named(total(number), "n"), named(total(square) * integer(FINE**2), "w")
         more = {
@@ -198,16 +198,11 @@ def contribution_sizes(
         size = named(total(number) - kept + integer(1), "w")
         more = {**placed, "sized": grouped(selected(source, "u", size), *unit)}
     units = named(exp.Count(this=exp.Star()), "m0")
-    more["celled"] = selected("sized", named(_cell(exp.column("w"), sizes.edges), POSITION))
+    source, cell = ("sized", exp.column("w")) if more else ("counted", size)
+    if sizes.edges:  # the place of the last edge that is not above the size
+        ends = enumerate(sizes.edges[1:])
+        below = [exp.If(this=exp.LT(this=cell.copy(), expression=integer(end)), true=integer(at)) for at, end in ends]
+        last = integer(len(below))
+        cell = exp.paren(exp.Case(ifs=below, default=last), copy=False) if below else last
+    more["celled"] = selected(source, named(cell, POSITION))
     return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
-
-
-def _cell(value: exp.Expr, edges: Sequence[int]) -> exp.Expr:
-    """The place of the last edge that is not above the value."""
-    if len(edges) == 1:
-        return integer(0)
-    cells = [  # all at once: `when` copies those before
-        exp.If(this=exp.LT(this=value.copy(), expression=integer(beyond)), true=integer(place))
-        for place, beyond in enumerate(edges[1:])
-    ]
-    return exp.paren(exp.Case(ifs=cells, default=integer(len(edges) - 1)), copy=False)

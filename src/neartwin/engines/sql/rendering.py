@@ -188,7 +188,6 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
         The expression.
     """
     inside: exp.Expr
-    case = exp.case()
     value, kind = _value(column, place, stage, aliases)
     if stage.by_unit:
         key = exp.paren(dialect.hash_key(integer(0), [(value, kind)]))
@@ -198,18 +197,12 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
     else:
         steps = steps_within(as_double(value.copy()) if kind is ColumnType.INTEGER else value.copy(), column.bounds)
         inside = rounded(steps, column.bounds, dialect)
-        term = column.expression.term if column.expression is not None else None
-        usual = term.parts[1].value if term is not None and term.operation == "case" else None
-        if isinstance(usual, float) and math.isfinite(usual):  # first, so that engines compute the rest for few rows
-            known = rounded(steps_within(real(usual), column.bounds), column.bounds, dialect)
-            same = exp.EQ(this=value.copy(), expression=real(usual))
-            case.append("ifs", exp.If(this=same, true=known - integer(column.centre)))
     if column.centre:
         inside = inside - integer(column.centre)
     missing: exp.Expr = value.copy().is_(exp.null())
     if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))
-    return case.when(missing, exp.null() if column.fill is None else integer(column.fill)).else_(inside)
+    return exp.case().when(missing, exp.null() if column.fill is None else integer(column.fill)).else_(inside)
 
 
 def rounded(steps: exp.Expr, bounds: Bounds, dialect: Dialect) -> exp.Expr:

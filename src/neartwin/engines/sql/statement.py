@@ -15,7 +15,7 @@ within   the kept ones, weighted down to T rows of a unit in all, if there is a 
 Every expression in the row stages is total: a data-dependent error would reveal a row.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -53,6 +53,7 @@ from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
 _MOST_ROWS = 2**62  # no unit has more rows, so larger caps are cut to it
+_SMALL = 2**24  # 2^29 such values of a unit stay within the 2^53 of a double
 SHARED, BY_UNIT = "neartwin_units", "neartwin_by_unit"  # the tables of `SharedRows`
 
 
@@ -113,7 +114,7 @@ class SharedRows:
             places: The table, then those joined to it.
         """
         parts = _row_parts(self.stage, places, None)
-        return with_parts(_units(self.stage, places[0].dialect.summed, next(reversed(parts))), parts)
+        return with_parts(_units(self.stage, places[0].dialect, next(reversed(parts)), self.sized), parts)
 
     def by_unit(self) -> exp.Select:
         """The statement of one row a unit, from these rows: n and its squares added up over groups, g groups, and totals."""
@@ -161,7 +162,7 @@ def statement(
         return contribution_sizes(parts, stage, stage.sizes, by, dialect)
     if not by_row:
         if shared is None:
-            parts["units"] = _units(stage, dialect.summed, next(reversed(parts)))
+            parts["units"] = _units(stage, dialect, next(reversed(parts)))
         if salted(stage):  # before rows are weighed, so that what is sorted is narrow
             parts |= placed(stage, _order(stage, dialect, salt), "units", exp.RowNumber())
         if stage.norm is not None:
@@ -261,7 +262,9 @@ def _counted(
         numbers = [exp.Sum(this=exp.column(column)) for column in columns] or [exp.Count(this=exp.Star())]
     elif not as_they_are:
         numbers = [as_bigint(exp.Sum(this=number)) for number in numbers]
-    total = reduce(add, [*numbers, *([integer(1)] if sizes.of else [])])
+    if sizes.of:  # NULL where nothing is added up
+        numbers = [integer(1), *(exp.Coalesce(this=number, expressions=[integer(0)]) for number in numbers)]
+    total = reduce(add, numbers)
     added = known and stage.length_by is None  # up over groups; else a unit's rows are one group
     if not sizes.power:  # a group counts once, whatever its rows
         total = exp.column("g") if added else integer(1)
@@ -402,15 +405,19 @@ def _cells(stage: Stage) -> dict[str, tuple[str, str]]:
     return columns
 
 
-def _units(stage: Stage, summed: Callable[[exp.Expr], exp.Expr], source: str) -> exp.Select:
-    """One row a (unit, group)."""
+def _units(stage: Stage, dialect: Dialect, source: str, sized: Sequence[str] = ()) -> exp.Select:
+    """One row a (unit, group). Sums of small values are exact in doubles, and those of sized columns are up to the last edge."""
     groups, cells = [*group_names(stage), *_coarse(stage)], _cells(stage)
     columns: list[exp.Expr] = [named(exp.Count(this=exp.Star()), "n")]
     asked = (measure.partition(":") for measure in stage.measures)
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
-    totals = [value for name, (value, _) in cells.items() if f"total:{name}" in stage.measures]
-    columns += [named(summed(exp.column(value)), f"s_{value}") for value in totals]
+    for name, (value, _) in cells.items():
+        if f"total:{name}" in stage.measures:
+            of = stage.grid.get(name) or stage.moments[name]
+            small = name in sized or max(-of.low, of.high, abs(getattr(of, "fill", 0) or 0)) <= _SMALL
+            summed = dialect.summed_in_doubles if small else dialect.summed
+            columns.append(named(summed(exp.column(value)), f"s_{value}"))
     return grouped(selected(source, "u", *groups, *columns), "u", *groups)
 
 

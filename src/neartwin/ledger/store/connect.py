@@ -11,6 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import sqlalchemy as sa
 from sqlalchemy import exc
 
 from neartwin.errors import LedgerError
-from neartwin.ledger.records import NO_HASH
+from neartwin.ledger.records import NO_HASH, Begun
 from neartwin.ledger.store import schema
 from neartwin.ledger.store.pages import Reading, Writing
 
@@ -83,6 +84,15 @@ class Database:
         """Give all connections back."""
         self._closed = True
         _dispose(self._engine, self._process)
+
+    @cached_property
+    def secret(self) -> bytes:
+        """The ledger's random name, 128 bits, which never changes. Records of an account do not hold it."""
+        with self.read() as page:
+            first = page.record(1)[0].event
+        if not isinstance(first, Begun):
+            raise LedgerError("the first record must begin the ledger; verify it")
+        return first.ledger.encode()
 
     @contextmanager
     def write(self) -> Iterator[Writing]:
