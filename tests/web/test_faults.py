@@ -276,8 +276,8 @@ def test_margins_take_keys_in_every_form(client, tokens):
     assert "'town' has no declared keys" in answer.json()["message"]
 
 
-def waiting(owner, do="release"):
-    return _Task({"analyst": owner, "do": do}, 1)
+def waiting(owner, do="release", line=""):
+    return _Task({"analyst": owner, "do": do}, 1, line)
 
 
 def test_analysts_take_turns_and_one_process_is_left_to_the_others():
@@ -297,6 +297,19 @@ def test_analysts_take_turns_and_one_process_is_left_to_the_others():
     assert [line.take().owner for _ in range(2)] == ["zoe", "eve"]  # a preview does not wait for releases
     line.close()
     assert line.take() is None
+
+
+def test_large_questions_that_wait_are_few_and_of_one_analyst_fewer():
+    line, large = FairQueue(most=1000, processes=2), "x" * 2**20
+    for owner in ("ada", "bob"):
+        for _ in range(32):
+            line.put(waiting(owner, line=large))
+        with pytest.raises(AccessError, match="64 MiB, and half of that from one"):
+            line.put(waiting(owner, line="x"))
+    with pytest.raises(AccessError, match="too many"):
+        line.put(waiting("eve", line="x"))
+    line.take()
+    line.put(waiting("eve", line=large))
 
 
 def private_memory(workers):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
@@ -21,12 +22,14 @@ from neartwin.web.traces import span
 
 Json = dict[str, Any]
 _START_SECONDS = 120
+_MOST_LETTERS = 64 * 2**20  # of the questions that wait. A body has at most 1 MiB, so one analyst has room for 32
 
 
 @dataclass(slots=True)
 class _Task:
-    body: Mapping[str, Any]
+    body: Mapping[str, Any]  # without the question: as objects, that would take five times the memory of its line
     seconds: float
+    line: str = ""
     future: "Future[Json]" = field(default_factory=Future)
     started: Callable[[], None] = lambda: None
     context: Context = field(default_factory=copy_context)  # with the span of its request
@@ -43,7 +46,7 @@ class FairQueue:
         """Wait for tasks.
 
         Args:
-            most: The most tasks that may wait; of one analyst half as many.
+            most: The most tasks that may wait, and `_MOST_LETTERS` is the most of their letters; of one analyst half.
             processes: The number of processes that take tasks.
         """
         self._most, self._share = most, max(1, processes - 1)
@@ -59,10 +62,12 @@ class FairQueue:
             AccessError: Status 429 where too many tasks wait.
         """
         with self._changed:
-            own = self._waiting.get(task.owner, ())
-            if len(self) >= self._most or len(own) >= max(1, self._most // 2):
-                rule, remedy = f"must be at most {self._most}, and half of that from one", "ask again in a moment"
-                raise AccessError(429, "waiting questions", "too many", rule, remedy=remedy)
+            waiting = list(chain(*self._waiting.values()))
+            for share, those in ((1, waiting), (2, self._waiting.get(task.owner, ()))):
+                letters = len(task.line) + sum(len(one.line) for one in those)
+                if len(those) >= max(1, self._most // share) or letters > _MOST_LETTERS // share:
+                    rule = f"must be at most {self._most} and {_MOST_LETTERS // 2**20} MiB, and half of that from one"
+                    raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment")
             self._waiting.setdefault(task.owner, deque()).append(task)
             self._changed.notify()
 
@@ -149,7 +154,8 @@ class Workers:
         Raises:
             AccessError: Status 429 where too many tasks wait.
         """
-        queued = _Task(task, seconds, started=started)
+        short = {name: part for name, part in task.items() if isinstance(part, str)}
+        queued = _Task(short, seconds, json.dumps(dict(task)) + "\n", started=started)
         self._tasks.put(queued)
         return queued.future
 
@@ -211,7 +217,7 @@ def lost(task: Mapping[str, Any]) -> Json:
 
 def _answer(process: "subprocess.Popen[str]", task: _Task) -> object:
     with span(f"task {task.body['do']}", dataset=str(task.body.get("dataset", ""))):
-        return _exchange(process, json.dumps(dict(task.body)) + "\n", task.seconds)
+        return _exchange(process, task.line, task.seconds)
 
 
 def _exchange(process: "subprocess.Popen[str]", line: str, seconds: float) -> object:
