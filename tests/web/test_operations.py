@@ -3,8 +3,10 @@
 import json
 import logging
 import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -19,7 +21,7 @@ from neartwin.web.service import Settings
 from neartwin.web.traces import span
 from neartwin.web.workers import Workers
 from tests.web.conftest import ASK, bearer, released, sign_in
-from tests.web.server import ThreadWorkers, without_processes
+from tests.web.server import PATIENCE, ThreadWorkers, without_processes
 
 
 def test_a_service_that_cannot_write_or_work_is_alive_and_not_ready(client, monkeypatch):
@@ -38,6 +40,24 @@ def test_a_service_that_cannot_write_or_work_is_alive_and_not_ready(client, monk
     assert client.get("/readyz").status_code == 200  # a worker starts
     monkeypatch.setattr("tests.web.server.outcome", lambda *_: refused)
     assert client.get("/readyz").status_code == 503
+
+
+def test_a_part_that_hangs_is_named_before_a_probe_gives_up(directory, client, monkeypatch):
+    monkeypatch.setattr("neartwin.web.routes.operations._READY_SECONDS", 0.1)
+    released_at_last = threading.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadWorkers, "alive", 0)
+        patched.setattr("tests.web.server.outcome", lambda *_: {"done": released_at_last.wait(PATIENCE)})
+        worker = client.get("/readyz")
+    released_at_last.set()
+    with sqlite3.connect(directory.place / "budget.db", isolation_level=None) as raw:
+        raw.execute("BEGIN IMMEDIATE")
+        ledger = client.get("/readyz")
+        raw.execute("ROLLBACK")
+    raw.close()
+    assert [(one.status_code, one.json()["name"]) for one in (worker, ledger)] == [(503, "worker"), (503, "ledger")]
+    monkeypatch.undo()
+    assert client.get("/readyz").status_code == 200
 
 
 @pytest.mark.slow  # a process starts
