@@ -173,6 +173,8 @@ ODD = [
     ("/v1/datasets/purchases/plan", {"content": b'"nt_0123_secret"'}),
     ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"question": "nt_0123_secret"}).encode()}),
     ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"tokn": "nt_0123_secret"}).encode()}),
+    ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"nt_0123_secret": 1}).encode()}),
+    ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"question": {"sql": "nt_0123_secret"}}).encode()}),
     ("/signin", {"data": {f"f{number}": "x" for number in range(700)}}),
     ("/v1/datasets/purchases/plan", {"content": b'{"question": {"sql": "\\ud800"}, "spend": {"epsilon": "1"}}'}),
     ("/v1/datasets/purchases/plan", {"content": b'{"question": {"sql": "SELECT 1"}, "spend": {"epsilon": 1e400}}'}),
