@@ -90,6 +90,7 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
     with DataDirectory(directory, ledger) as opened:
         if log := arguments["audit_log"]:
             AUDIT.setLevel("INFO")
+            AUDIT.propagate = False  # a library that writes logs to the screen would write these there too
             AUDIT.addHandler(logging.StreamHandler() if log == "-" else WatchedFileHandler(log, encoding="utf-8"))
         for place in (opened.head_file, *arguments["anchors"]):
             opened.books.anchor(place)  # which refuses a ledger that was rolled back
