@@ -326,7 +326,7 @@ def test_a_worker_without_memory_fails_its_own_question_alone(directory):
     ask |= {"spend": {"epsilon": "0.01"}}
     big = {"group_by": ["cds"], "keys": {"cds": list(range(250_000))}, "statistics": {"n": {"ask": "count"}}}
     big["statistics"]["total"] = ASK["question"]["statistics"]["total"]
-    start = {"count": 1, "place": str(directory.place), "ledger": directory.ledger_place, "waiting": 8, "warm": True}
+    start = {"count": 1, "place": str(directory.place), "ledger": directory.ledger_place, "waiting": 8}
     small = [{"do": do, "question": ASK["question"]} for do in ("plan", "release")]
 
     def outcomes(workers, tasks):

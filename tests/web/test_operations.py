@@ -64,7 +64,7 @@ def test_a_part_that_hangs_is_named_before_a_probe_gives_up(directory, client, m
 def test_a_worker_that_cannot_open_its_directory_is_not_alive(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # a database that says nothing
         ledger = f"postgresql://someone@127.0.0.1:{silent.getsockname()[1]}/ledger"
-        workers = Workers(count=1, place=str(tmp_path), ledger=ledger, waiting=1, warm=True, memory=2**36)
+        workers = Workers(count=1, place=str(tmp_path), ledger=ledger, waiting=1, memory=2**36)
         try:
             with silent.accept()[0]:
                 (process,) = workers._processes.values()
@@ -180,7 +180,7 @@ def test_traces_have_a_span_of_each_task_below_that_of_its_request(directory, sp
     monkeypatch.setattr(
         "neartwin.web.workers.subprocess.Popen", lambda _, **more: real([sys.executable, "-c", answers], **more)
     )
-    workers = Workers(count=1, place="", ledger="", waiting=10, warm=True, memory=2**30)
+    workers = Workers(count=1, place="", ledger="", waiting=10, memory=2**30)
     try:
         with span("request") as request:
             asked = workers.submit({"do": "plan", "dataset": "purchases", "question": "private"}, seconds=60)

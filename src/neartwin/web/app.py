@@ -124,7 +124,6 @@ def service(directory: DataDirectory, settings: Settings) -> Service:
         place=str(directory.place),
         ledger=directory.ledger_place,
         waiting=settings.waiting,
-        warm=settings.warm,
         memory=settings.memory,
     )
     authenticator = Authenticator(directory.store, burst=settings.burst, per_second=settings.per_second)

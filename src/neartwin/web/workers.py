@@ -40,7 +40,11 @@ class _Task:
 
 
 class FairQueue:
-    """Waiting tasks. Analysts take turns, plans before releases; one of several processes is always left to the others."""
+    """Waiting tasks. Analysts take turns, plans before releases; one of several processes is always left to the others.
+
+    Attributes:
+        closed: Whether it gives out no more tasks.
+    """
 
     def __init__(self, *, most: int, processes: int) -> None:
         """Wait for tasks.
@@ -53,7 +57,7 @@ class FairQueue:
         self._waiting: OrderedDict[str, deque[_Task]] = OrderedDict()
         self._running: Counter[str] = Counter()
         self._changed = threading.Condition()
-        self._closed = False
+        self.closed = False
 
     def put(self, task: _Task) -> None:
         """Queue a task.
@@ -77,7 +81,7 @@ class FairQueue:
     def take(self) -> _Task | None:
         """The next task of the analyst whose turn it is, or None once the queue is closed."""
         with self._changed:
-            while not self._closed:
+            while not self.closed:
                 free = [one for one in self._waiting if self._running[one] < self._share]
                 brief = (one for one in free if self._waiting[one][0].body.get("do") == "plan")
                 owner = next(brief, next(iter(free), None))
@@ -100,30 +104,27 @@ class FairQueue:
     def close(self) -> None:
         """Give out no more tasks."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
 
 
 class Workers:
     """A pool of processes. Each has a thread here that feeds it one task at a time."""
 
-    def __init__(self, *, count: int, place: str, ledger: str, waiting: int, warm: bool, memory: int) -> None:
-        """Start the threads.
+    def __init__(self, *, count: int, place: str, ledger: str, waiting: int, memory: int) -> None:
+        """Start the processes, each with its thread.
 
         Args:
             count: The number of processes.
             place: The data directory, which each process opens for itself.
             ledger: The place of its ledger.
             waiting: The most tasks that may wait.
-            warm: Whether every process starts now, instead of at its first task.
             memory: The most bytes of private memory of one process. One that needs more fails its own question.
         """
-        self._warm = warm
         self._opening_line = json.dumps({"place": place, "ledger": ledger, "memory": memory}) + "\n"
         self._tasks = FairQueue(most=waiting, processes=count)
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._ready: dict[int, subprocess.Popen[str]] = {}  # those that opened the data directory
-        self._closed = False
         self._threads = [threading.Thread(target=self._serve, args=(i,), daemon=True) for i in range(count)]
         for thread in self._threads:
             thread.start()
@@ -161,7 +162,6 @@ class Workers:
 
     def close(self) -> None:
         """End all processes. Tasks under way are lost, and their budget stays spent."""
-        self._closed = True
         self._tasks.close()
         for process in list(self._processes.values()):
             process.kill()
@@ -169,7 +169,7 @@ class Workers:
             thread.join(10)
 
     def _serve(self, number: int) -> None:
-        process = self._start(number) if self._warm else None
+        process = self._start(number)
         while (task := self._tasks.take()) is not None:
             if not task.future.set_running_or_notify_cancel():
                 self._tasks.done(task)
@@ -199,7 +199,7 @@ class Workers:
         except OSError:
             return None  # no memory or no more processes: the task is lost, the next one tries again
         self._processes[number] = process
-        if _exchange(process, self._opening_line, _START_SECONDS) is not None and not self._closed:
+        if _exchange(process, self._opening_line, _START_SECONDS) is not None and not self._tasks.closed:
             self._ready[number] = process
             return process
         _end(process)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections import Counter
 
 from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
@@ -40,8 +39,8 @@ async def readyz(running: Running) -> dict[str, str]:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(_: Overseer, request: Request, running: Running) -> PlainTextResponse:
     """Figures in Prometheus' text format: answers by status, workers, waiting tasks, records, and budgets spent."""
-    answered: Counter[tuple[str, int]] = request.app.state.answered
-    lines = [f'neartwin_answers_total{{method="{one[0]}",status="{one[1]}"}} {n}' for one, n in answered.items()]
+    answered = request.app.state.answered.items()
+    lines = [f'neartwin_answers_total{{method="{one[0]}",status="{one[1]}"}} {n}' for one, n in answered]
     lines += await run_in_threadpool(_gauges, running)
     return PlainTextResponse("\n".join(lines) + "\n", media_type="text/plain; version=0.0.4")
 
