@@ -173,6 +173,8 @@ ODD = [
     ("/v1/datasets/purchases/plan", {"content": b'"nt_0123_secret"'}),
     ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"question": "nt_0123_secret"}).encode()}),
     ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"tokn": "nt_0123_secret"}).encode()}),
+    ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"nt_0123_secret": 1}).encode()}),
+    ("/v1/datasets/purchases/plan", {"content": json.dumps(ASK | {"question": {"sql": "nt_0123_secret"}}).encode()}),
     ("/signin", {"data": {f"f{number}": "x" for number in range(700)}}),
     ("/v1/datasets/purchases/plan", {"content": b'{"question": {"sql": "\\ud800"}, "spend": {"epsilon": "1"}}'}),
     ("/v1/datasets/purchases/plan", {"content": b'{"question": {"sql": "SELECT 1"}, "spend": {"epsilon": 1e400}}'}),
@@ -276,8 +278,8 @@ def test_margins_take_keys_in_every_form(client, tokens):
     assert "'town' has no declared keys" in answer.json()["message"]
 
 
-def waiting(owner, do="release"):
-    return _Task({"analyst": owner, "do": do}, 1)
+def waiting(owner, do="release", line=""):
+    return _Task({"analyst": owner, "do": do}, 1, line)
 
 
 def test_analysts_take_turns_and_one_process_is_left_to_the_others():
@@ -299,6 +301,19 @@ def test_analysts_take_turns_and_one_process_is_left_to_the_others():
     assert line.take() is None
 
 
+def test_large_questions_that_wait_are_few_and_of_one_analyst_fewer():
+    line, large = FairQueue(most=1000, processes=2), "x" * 2**20
+    for owner in ("ada", "bob"):
+        for _ in range(32):
+            line.put(waiting(owner, line=large))
+        with pytest.raises(AccessError, match="64 MiB, and half of that from one"):
+            line.put(waiting(owner, line="x"))
+    with pytest.raises(AccessError, match="too many"):
+        line.put(waiting("eve", line="x"))
+    line.take()
+    line.put(waiting("eve", line=large))
+
+
 def private_memory(workers):
     (pid,) = (process.pid for process in workers._processes.values())
     return 1024 * int(re.search(r"VmData:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())[1])
@@ -311,7 +326,7 @@ def test_a_worker_without_memory_fails_its_own_question_alone(directory):
     ask |= {"spend": {"epsilon": "0.01"}}
     big = {"group_by": ["cds"], "keys": {"cds": list(range(250_000))}, "statistics": {"n": {"ask": "count"}}}
     big["statistics"]["total"] = ASK["question"]["statistics"]["total"]
-    start = {"count": 1, "place": str(directory.place), "ledger": directory.ledger_place, "waiting": 8, "warm": True}
+    start = {"count": 1, "place": str(directory.place), "ledger": directory.ledger_place, "waiting": 8}
     small = [{"do": do, "question": ASK["question"]} for do in ("plan", "release")]
 
     def outcomes(workers, tasks):

@@ -3,8 +3,10 @@
 import json
 import logging
 import socket
+import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -19,7 +21,7 @@ from neartwin.web.service import Settings
 from neartwin.web.traces import span
 from neartwin.web.workers import Workers
 from tests.web.conftest import ASK, bearer, released, sign_in
-from tests.web.server import ThreadWorkers, without_processes
+from tests.web.server import PATIENCE, ThreadWorkers, without_processes
 
 
 def test_a_service_that_cannot_write_or_work_is_alive_and_not_ready(client, monkeypatch):
@@ -40,11 +42,29 @@ def test_a_service_that_cannot_write_or_work_is_alive_and_not_ready(client, monk
     assert client.get("/readyz").status_code == 503
 
 
+def test_a_part_that_hangs_is_named_before_a_probe_gives_up(directory, client, monkeypatch):
+    monkeypatch.setattr("neartwin.web.routes.operations._READY_SECONDS", 0.1)
+    released_at_last = threading.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadWorkers, "alive", 0)
+        patched.setattr("tests.web.server.outcome", lambda *_: {"done": released_at_last.wait(PATIENCE)})
+        worker = client.get("/readyz")
+    released_at_last.set()
+    with sqlite3.connect(directory.place / "budget.db", isolation_level=None) as raw:
+        raw.execute("BEGIN IMMEDIATE")
+        ledger = client.get("/readyz")
+        raw.execute("ROLLBACK")
+    raw.close()
+    assert [(one.status_code, one.json()["name"]) for one in (worker, ledger)] == [(503, "worker"), (503, "ledger")]
+    monkeypatch.undo()
+    assert client.get("/readyz").status_code == 200
+
+
 @pytest.mark.slow  # a process starts
 def test_a_worker_that_cannot_open_its_directory_is_not_alive(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:  # a database that says nothing
         ledger = f"postgresql://someone@127.0.0.1:{silent.getsockname()[1]}/ledger"
-        workers = Workers(count=1, place=str(tmp_path), ledger=ledger, waiting=1, warm=True, memory=2**36)
+        workers = Workers(count=1, place=str(tmp_path), ledger=ledger, waiting=1, memory=2**36)
         try:
             with silent.accept()[0]:
                 (process,) = workers._processes.values()
@@ -160,7 +180,7 @@ def test_traces_have_a_span_of_each_task_below_that_of_its_request(directory, sp
     monkeypatch.setattr(
         "neartwin.web.workers.subprocess.Popen", lambda _, **more: real([sys.executable, "-c", answers], **more)
     )
-    workers = Workers(count=1, place="", ledger="", waiting=10, warm=True, memory=2**30)
+    workers = Workers(count=1, place="", ledger="", waiting=10, memory=2**30)
     try:
         with span("request") as request:
             asked = workers.submit({"do": "plan", "dataset": "purchases", "question": "private"}, seconds=60)

@@ -289,6 +289,12 @@ def test_the_chart_of_spending_reads_the_newest_releases_alone(tmp_path, purchas
     assert said == ["Spending by analyst: ada 30.0%; eve 30.0%"] * 2
     starts = [[line.y[0] for line in lines[:-1]] for lines in points]
     assert starts == [[0, 0], [pytest.approx(0.1), pytest.approx(0.05)]]  # spent before the two that are drawn
+    assert released(
+        client, ASK | {"spend": {"epsilon": "0.3"}}, bearer(directory.mint("zoe", "analyst", by="console")[1])
+    )
+    monkeypatch.setattr(admin, "_LINES", 1)
+    assert admin._spending(account) == "Spending by analyst: others 60.0%; ada 30.0%"  # a line and a colour for each
+    assert points[-1][0].y[0] == pytest.approx(0.05)  # what eve spent before the two that are drawn
     stack.close()
 
 

@@ -124,6 +124,25 @@ def test_requests_at_one_replica_count_at_all_of_them(replicas):
     assert 999 < rates[0].missing("token x") <= 1000
 
 
+def test_two_settlements_at_one_moment_tell_each_request_once(directory, monkeypatch):
+    rates, both = auth.Rates(directory.store, {"token": (5, 0.001)}), threading.Barrier(2)
+    delay = directory.store.delay_rates
+
+    def met(*told, **more):
+        with contextlib.suppress(threading.BrokenBarrierError):  # nobody else came
+            both.wait(0.1)
+        return delay(*told, **more)
+
+    monkeypatch.setattr(directory.store, "delay_rates", met)
+    rates.take("token", "ada")
+    settling = [threading.Thread(target=rates.settle) for _ in range(2)]
+    for one in settling:
+        one.start()
+    for one in settling:
+        one.join()
+    assert 999 < rates.missing("token ada") <= 1000
+
+
 @pytest.mark.slow
 def test_ever_new_strangers_leave_few_buckets_and_no_stranger_refused(replicas):
     rates, other = (replica.app.state.service.authenticator.rates for replica in replicas)

@@ -5,7 +5,7 @@ import click
 from neartwin.accounting.budgets import budget_in
 from neartwin.checks import needed
 from neartwin.cli.output import report_errors
-from neartwin.cli.service import PLACE
+from neartwin.cli.service import PLACE, opened_directory
 from neartwin.errors import ParameterError
 from neartwin.ledger.wishes import CONSOLE
 
@@ -22,20 +22,19 @@ def mcp(*, directory: str, ledger: str, name: str, allot: tuple[str, ...]) -> No
 
     Without --allot the agent's program asks you before each release, which your policy's allotment pays.
     """
-    needed("mcp", "mcp", "argon2")
+    needed("mcp", "mcp")
     from neartwin.web.agents import server
     from neartwin.web.app import service
     from neartwin.web.auth import Caller
-    from neartwin.web.data_directory import DataDirectory
     from neartwin.web.service import Settings
 
-    with DataDirectory(directory, ledger) as opened:
+    with opened_directory(directory, ledger) as opened:
         for text in allot:
             dataset, _, amount = text.rpartition(":")
             if not dataset:
                 raise ParameterError("allot", text, "must name the data set", remedy="write purchases:epsilon=0.2")
             opened.allot(dataset, f"analyst:{name}", budget_in(amount, "allot"), by=CONSOLE)
-        running = service(opened, Settings(workers=1, warm=True))
+        running = service(opened, Settings(workers=1))
         caller = Caller(name=name, role="agent" if allot else "analyst", project="", expires="")
         try:
             server(running, lambda _: caller).run()

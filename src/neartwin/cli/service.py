@@ -39,13 +39,12 @@ PLACE = options.together(
         "user of the machine can list.",
     ),
 )
-_PORT = 8417
 
 
 @click.command()
 @PLACE
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
-@click.option("--port", default=_PORT, show_default=True, help="The port; 0 takes a free one.")
+@click.option("--port", default=8417, show_default=True, help="The port; 0 takes a free one.")
 @click.option("--workers", default=2, show_default=True, help="Processes that ask the data.")
 @click.option("--memory", default=4.0, show_default=True, help="Most GiB of private memory of one such process.")
 @click.option(
@@ -74,10 +73,9 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
 
     Any number of them may serve one ledger: sessions, rates and releases under way are in its database.
     """
-    _, uvicorn = needed("web", "argon2", "uvicorn")
+    (uvicorn,) = needed("web", "uvicorn")
     from neartwin.web.app import create_app
     from neartwin.web.connections import HeadLimit, allow_many_connections
-    from neartwin.web.data_directory import DataDirectory
     from neartwin.web.middleware import AUDIT
     from neartwin.web.oidc import Provider
     from neartwin.web.service import Settings
@@ -87,9 +85,10 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     allow_many_connections()
     https = arguments["https"] or bool(arguments["certificate"])
-    with DataDirectory(directory, ledger) as opened:
+    with opened_directory(directory, ledger) as opened:
         if log := arguments["audit_log"]:
             AUDIT.setLevel("INFO")
+            AUDIT.propagate = False  # a library that writes logs to the screen would write these there too
             AUDIT.addHandler(logging.StreamHandler() if log == "-" else WatchedFileHandler(log, encoding="utf-8"))
         for place in (opened.head_file, *arguments["anchors"]):
             opened.books.anchor(place)  # which refuses a ledger that was rolled back
@@ -102,7 +101,6 @@ def serve(*, directory: str, ledger: str, **arguments: Any) -> None:
         settings = Settings(
             workers=arguments["workers"],
             https=https,
-            warm=True,
             memory=int(arguments["memory"] * 2**30),
             anchors=arguments["anchors"],
             oidc=Provider.read(arguments["oidc"]) if arguments["oidc"] else None,
@@ -168,7 +166,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
         policy=_policy(arguments["policy"]) if arguments["policy"] else (Rule(allotment=each),),
         tables=tuple(replace(side, keys=options.of(side.name, listed)) for side in tables),
     )
-    with _opened(directory, ledger) as opened:
+    with opened_directory(directory, ledger) as opened:
         opened.register(dataset, by=CONSOLE)
     stderr.print(f"registered {name!r}: {dataset.budget} for each {dataset.unit}", markup=False)
 
@@ -179,7 +177,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
 @report_errors
 def refresh(*, name: str, directory: str, ledger: str) -> None:
     """Declare that the data of a data set changed: its files are read again, and questions asked before pay anew."""
-    with _opened(directory, ledger) as opened:
+    with opened_directory(directory, ledger) as opened:
         changed = opened.refresh(name, by=CONSOLE)
     stderr.print(f"{name!r} is asked as snapshot {changed.snapshot} from now on", markup=False)
 
@@ -200,7 +198,7 @@ def token(*, name: str, directory: str, ledger: str, role: str, project: str, da
     """Make a token for someone and print it, this once."""
     with ExitStack() as open_things:
         written = open_things.enter_context(_new_file(out)) if out else None
-        opened = open_things.enter_context(_opened(directory, ledger))
+        opened = open_things.enter_context(opened_directory(directory, ledger))
         record, token_text = opened.mint(name, role, by=CONSOLE, project=project, days=days)
         stderr.print(f"{role} {name}, until {record.expires}; it is shown this once:", markup=False)
         click.echo(token_text, file=written)
@@ -215,7 +213,7 @@ def backup(*, path: str, directory: str, ledger: str) -> None:
 
     The file holds the ledger, data sets, policies, tokens' hashes and the signing key, and no rows of people.
     """
-    with _opened(directory, ledger) as opened:
+    with opened_directory(directory, ledger) as opened:
         click.echo(str(opened.backup(path)))
 
 
@@ -237,7 +235,8 @@ def restore(*, path: str, directory: str, ledger: str, head: str) -> None:
     show_restored(verdict)
 
 
-def _opened(directory: str, ledger: str) -> "DataDirectory":
+def opened_directory(directory: str, ledger: str) -> "DataDirectory":
+    """A service's directory, for a command. The caller closes it."""
     needed("web", "argon2")
     from neartwin.web.data_directory import DataDirectory
 

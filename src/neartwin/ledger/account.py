@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from itertools import starmap
-from typing import Any
+from typing import Any, cast
 
 from neartwin.accounting.budgets import Budget
 from neartwin.accounting.filters import Filter
@@ -265,7 +265,7 @@ class Account:
             )
             record, hash_ = page.append(event)
             page.store(record.position, content)
-        return self._stored(record, hash_, event, request, content)
+        return self._stored(record, hash_, request, content)
 
     def fail(self, ticket: Ticket) -> None:
         """Record that a ticket's run failed. Its budget stays spent, and it can no longer be settled.
@@ -433,18 +433,8 @@ class Account:
                     raise LedgerError(f"{holder!r} has no allotment of account {self.name!r}; ask the curator for one")
                 self.rule.filter(allotted.caps).check(vector(allotted.spent), price)
         except BudgetError as refusal:
-            page.append(
-                records.Refused(
-                    account=self.name,
-                    plan_digest=request.plan_digest,
-                    snapshot=request.snapshot,
-                    description=request.description,
-                    price=request.price,
-                    holders=request.holders,
-                    pool=refusal.pool,
-                    holder=holder,
-                )
-            )
+            asked: dict[str, Any] = {part.name: getattr(request, part.name, "") for part in fields(records.Refused)}
+            page.append(records.Refused(**asked | {"pool": refusal.pool, "holder": holder}))
             return _of_holder(refusal, holder) if holder else refusal
         return None
 
@@ -482,16 +472,10 @@ class Account:
             raise LedgerError(f"the release of reservation {row.position} is missing; verify the ledger")
         if records.digest(content) != event.digest:
             raise LedgerError(f"the release stored with record {record.position} was changed; verify the ledger")
-        return self._stored(record, hash_, event, request, content)
+        return self._stored(record, hash_, request, content)
 
-    def _stored(
-        self,
-        record: records.Record,
-        hash_: str,
-        event: records.Settled,
-        request: records.Reserved,
-        content: bytes,
-    ) -> Stored:
+    def _stored(self, record: Record, hash_: str, request: records.Reserved, content: bytes) -> Stored:
+        event = cast("records.Settled", record.event)
         return Stored(
             account=self.name,
             position=record.position,

@@ -95,6 +95,7 @@ class Rates:
         self.limits, self._store, self._lock = limits, store, threading.Lock()
         self._full: dict[str, float] = {}  # in monotonic seconds
         self._delays: Any = Counter()  # in seconds, since the last settlement; to typeshed counts are whole
+        self._settling = threading.Lock()  # two at once would tell the same counts twice, and learn older ones last
 
     def missing(self, bucket: str) -> float:
         """The seconds until a bucket is full."""
@@ -133,13 +134,14 @@ class Rates:
         Raises:
             LedgerError: The database does not answer. The next settlement has these counts too.
         """
-        with self._lock:
-            told = self._delays.copy()
-        missing = self._store.delay_rates(told, most=_MOST_BUCKETS)
-        with self._lock:
-            self._delays -= told  # what is left came meanwhile
-            later = (Counter(missing) + self._delays).items()
-            self._full = {bucket: time.monotonic() + seconds for bucket, seconds in later}
+        with self._settling:
+            with self._lock:
+                told = self._delays.copy()
+            missing = self._store.delay_rates(told, most=_MOST_BUCKETS)
+            with self._lock:
+                self._delays -= told  # what is left came meanwhile
+                later = (Counter(missing) + self._delays).items()
+                self._full = {bucket: time.monotonic() + seconds for bucket, seconds in later}
 
 
 class Authenticator:

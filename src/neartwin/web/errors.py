@@ -1,5 +1,7 @@
 """Errors as data of HTTP answers. All have the shape of the terminal's `--json`, and none holds a private value."""
 
+import re
+
 from neartwin.errors import AccessError, BudgetError, ExecutionError, LedgerError, NeartwinError, PrivacyError
 from neartwin.ledger.store import UnavailableError
 
@@ -17,6 +19,7 @@ TITLES = {
     503: "Not now",
 }
 SHOWN = 200  # characters of a caller's own value that are sent back
+_TOKEN = re.compile(r"nt_[0-9a-f]+_\w+")  # pasted into a question, perhaps: answers are kept where tokens are not
 
 
 def status_of(error: NeartwinError) -> int:
@@ -35,14 +38,15 @@ def status_of(error: NeartwinError) -> int:
 
 
 def as_dict(error: NeartwinError) -> dict[str, str]:
-    """The error as data. Long values of the caller are cut, and what no UTF-8 holds is a question mark.
+    """The error as data. Long values of the caller are cut, a token is left out, and what no UTF-8 holds is a question mark.
 
     The words of a database name its host and user: they stay here.
     """
     if isinstance(error, UnavailableError):
         remedy = "ask again in a moment, or tell the curator"
         error = AccessError(503, "ledger", "", "cannot be used now", remedy=remedy)
-    parts = {name: part.encode("utf-8", "replace").decode() for name, part in error.as_dict().items()}
+    parts = {name: _TOKEN.sub("nt_...", part) for name, part in error.as_dict().items()}
+    parts = {name: part.encode("utf-8", "replace").decode() for name, part in parts.items()}
     return {name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in parts.items()}
 
 

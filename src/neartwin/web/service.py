@@ -29,7 +29,6 @@ class Settings:
         waiting: The most tasks that may wait for a process.
         https: Whether browsers reach the service by https alone. Cookies are then marked as secure.
         patience: The most seconds that a request waits for its release.
-        warm: Whether the processes start at once, instead of at their first task.
         memory: The most bytes of private memory of one worker process.
         anchors: The places that keep the newest head of the ledger, beside the service's own file.
         oidc: The server at which people sign in, or None for tokens alone.
@@ -45,7 +44,6 @@ class Settings:
     waiting: int = 1000
     https: bool = False
     patience: float = 30
-    warm: bool = False
     memory: int = 4 * 2**30
     anchors: tuple[str, ...] = ()
     oidc: Provider | None = None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
@@ -21,12 +22,14 @@ from neartwin.web.traces import span
 
 Json = dict[str, Any]
 _START_SECONDS = 120
+_MOST_LETTERS = 64 * 2**20  # of the questions that wait. A body has at most 1 MiB, so one analyst has room for 32
 
 
 @dataclass(slots=True)
 class _Task:
-    body: Mapping[str, Any]
+    body: Mapping[str, Any]  # without the question: as objects, that would take five times the memory of its line
     seconds: float
+    line: str = ""
     future: "Future[Json]" = field(default_factory=Future)
     started: Callable[[], None] = lambda: None
     context: Context = field(default_factory=copy_context)  # with the span of its request
@@ -37,20 +40,24 @@ class _Task:
 
 
 class FairQueue:
-    """Waiting tasks. Analysts take turns, plans before releases; one of several processes is always left to the others."""
+    """Waiting tasks. Analysts take turns, plans before releases; one of several processes is always left to the others.
+
+    Attributes:
+        closed: Whether it gives out no more tasks.
+    """
 
     def __init__(self, *, most: int, processes: int) -> None:
         """Wait for tasks.
 
         Args:
-            most: The most tasks that may wait; of one analyst half as many.
+            most: The most tasks that may wait, and `_MOST_LETTERS` is the most of their letters; of one analyst half.
             processes: The number of processes that take tasks.
         """
         self._most, self._share = most, max(1, processes - 1)
         self._waiting: OrderedDict[str, deque[_Task]] = OrderedDict()
         self._running: Counter[str] = Counter()
         self._changed = threading.Condition()
-        self._closed = False
+        self.closed = False
 
     def put(self, task: _Task) -> None:
         """Queue a task.
@@ -59,10 +66,12 @@ class FairQueue:
             AccessError: Status 429 where too many tasks wait.
         """
         with self._changed:
-            own = self._waiting.get(task.owner, ())
-            if len(self) >= self._most or len(own) >= max(1, self._most // 2):
-                rule, remedy = f"must be at most {self._most}, and half of that from one", "ask again in a moment"
-                raise AccessError(429, "waiting questions", "too many", rule, remedy=remedy)
+            waiting = list(chain(*self._waiting.values()))
+            for share, those in ((1, waiting), (2, self._waiting.get(task.owner, ()))):
+                letters = len(task.line) + sum(len(one.line) for one in those)
+                if len(those) >= max(1, self._most // share) or letters > _MOST_LETTERS // share:
+                    rule = f"must be at most {self._most} and {_MOST_LETTERS // 2**20} MiB, and half of that from one"
+                    raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment")
             self._waiting.setdefault(task.owner, deque()).append(task)
             self._changed.notify()
 
@@ -72,7 +81,7 @@ class FairQueue:
     def take(self) -> _Task | None:
         """The next task of the analyst whose turn it is, or None once the queue is closed."""
         with self._changed:
-            while not self._closed:
+            while not self.closed:
                 free = [one for one in self._waiting if self._running[one] < self._share]
                 brief = (one for one in free if self._waiting[one][0].body.get("do") == "plan")
                 owner = next(brief, next(iter(free), None))
@@ -95,30 +104,27 @@ class FairQueue:
     def close(self) -> None:
         """Give out no more tasks."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
 
 
 class Workers:
     """A pool of processes. Each has a thread here that feeds it one task at a time."""
 
-    def __init__(self, *, count: int, place: str, ledger: str, waiting: int, warm: bool, memory: int) -> None:
-        """Start the threads.
+    def __init__(self, *, count: int, place: str, ledger: str, waiting: int, memory: int) -> None:
+        """Start the processes, each with its thread.
 
         Args:
             count: The number of processes.
             place: The data directory, which each process opens for itself.
             ledger: The place of its ledger.
             waiting: The most tasks that may wait.
-            warm: Whether every process starts now, instead of at its first task.
             memory: The most bytes of private memory of one process. One that needs more fails its own question.
         """
-        self._warm = warm
         self._opening_line = json.dumps({"place": place, "ledger": ledger, "memory": memory}) + "\n"
         self._tasks = FairQueue(most=waiting, processes=count)
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._ready: dict[int, subprocess.Popen[str]] = {}  # those that opened the data directory
-        self._closed = False
         self._threads = [threading.Thread(target=self._serve, args=(i,), daemon=True) for i in range(count)]
         for thread in self._threads:
             thread.start()
@@ -149,13 +155,13 @@ class Workers:
         Raises:
             AccessError: Status 429 where too many tasks wait.
         """
-        queued = _Task(task, seconds, started=started)
+        short = {name: part for name, part in task.items() if isinstance(part, str)}
+        queued = _Task(short, seconds, json.dumps(dict(task)) + "\n", started=started)
         self._tasks.put(queued)
         return queued.future
 
     def close(self) -> None:
         """End all processes. Tasks under way are lost, and their budget stays spent."""
-        self._closed = True
         self._tasks.close()
         for process in list(self._processes.values()):
             process.kill()
@@ -163,7 +169,7 @@ class Workers:
             thread.join(10)
 
     def _serve(self, number: int) -> None:
-        process = self._start(number) if self._warm else None
+        process = self._start(number)
         while (task := self._tasks.take()) is not None:
             if not task.future.set_running_or_notify_cancel():
                 self._tasks.done(task)
@@ -193,7 +199,7 @@ class Workers:
         except OSError:
             return None  # no memory or no more processes: the task is lost, the next one tries again
         self._processes[number] = process
-        if _exchange(process, self._opening_line, _START_SECONDS) is not None and not self._closed:
+        if _exchange(process, self._opening_line, _START_SECONDS) is not None and not self._tasks.closed:
             self._ready[number] = process
             return process
         _end(process)
@@ -211,7 +217,7 @@ def lost(task: Mapping[str, Any]) -> Json:
 
 def _answer(process: "subprocess.Popen[str]", task: _Task) -> object:
     with span(f"task {task.body['do']}", dataset=str(task.body.get("dataset", ""))):
-        return _exchange(process, json.dumps(dict(task.body)) + "\n", task.seconds)
+        return _exchange(process, task.line, task.seconds)
 
 
 def _exchange(process: "subprocess.Popen[str]", line: str, seconds: float) -> object:

@@ -3,6 +3,7 @@
 import json
 from datetime import datetime
 from fractions import Fraction
+from heapq import nlargest
 from itertools import islice
 from typing import Any
 
@@ -26,6 +27,7 @@ from neartwin.web.service import Running
 
 router = APIRouter()
 _DRAWN = 1_000  # releases
+_LINES = 5  # and one of all others: so many colours the stylesheet has
 _ACTS = 50  # on one page
 
 
@@ -161,7 +163,11 @@ def _spending(account: books.Account) -> Drawing | None:
         one.holder: one.spent[pool] / caps[pool] for one in account.allotments() if one.holder.startswith("analyst:")
     }
     shares["the owner"] = account.spent[pool] / caps[pool] - sum(shares.values())
-    asked = [(next((one for one in entry.payers if one in shares), "the owner"), entry) for entry in paid]
+    largest = nlargest(_LINES, shares, key=shares.__getitem__)
+    lines_of = {who: who if who in largest else "others" for who in shares}
+    asked = [(lines_of[next((one for one in entry.payers if one in shares), "the owner")], entry) for entry in paid]
+    rest = sum((share for who, share in shares.items() if who not in largest), Fraction(0))
+    shares = {who: shares[who] for who in largest} | {"others": rest}
     for who, entry in asked:  # back to what was spent before the first that is drawn
         shares[who] -= entry.price.get(pool, Fraction(0)) / caps[pool]
     steps = {who: [(0.0, float(share))] for who, share in shares.items() if share or who in dict(asked)}

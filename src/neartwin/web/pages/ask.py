@@ -216,7 +216,7 @@ async def _page(
         price="" if plan is None else price_of(plan),
         budget=budget,
         own=[
-            {"name": pool, "left": amount, "after": None if price is None else max(amount - price[pool], Fraction(0))}
+            {"name": pool, "left": amount, "after": amount - price[pool] if price is not None and affordable else None}
             for pool, amount in left.items()
             if owed.get(pool)
         ],
