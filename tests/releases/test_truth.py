@@ -111,7 +111,7 @@ def regrets(bench, limits, units, laws):
 
 
 @pytest.mark.parametrize("units", REGRETS)
-def test_chosen_limits_of_counts_are_little_worse_than_the_best_in_hindsight(bench, units, monkeypatch):
+def test_limits_of_counts_are_little_worse_than_the_best_in_hindsight(bench, units, monkeypatch):
     limits = loaded("bench_limits")
     ratio, share = regrets(bench, limits, units, limits.SIZES).T
     assert np.median(ratio) <= REGRETS[units]
