@@ -114,7 +114,7 @@ def test_a_bound_that_a_pilot_chose_is_called_tuned_and_given_ones_are_not(place
     others = {"choice of rows", "what the limits take"}
     asked_of = [part for part in made.body["mechanisms"] if part["for"] not in others]
     assert (len(made.body["mechanisms"]), len(choice), len(asked_of)) == (3, 1, 1)
-    assert (choice[0]["law"], choice[0]["parameters"]["epsilon"]) == ("PermuteAndFlip", "1/5")
+    assert (choice[0]["law"], choice[0]["parameters"]["epsilon"]) == ("PermuteAndFlip", "1/4")
     # the noise is that of the bound that was chosen, whichever it was, in one group
     assert int(asked_of[0]["parameters"]["sensitivity"]) == bounds["max_rows_per_group"][0]
 

@@ -1,4 +1,4 @@
-"""Answers against the raw truth, as an analyst asks: a fixed part of bench/bench_truth.py, held to what it says today.
+"""Answers against the raw truth, as an analyst asks: a fixed part of bench/bench_truth.py, held to what was asked for.
 
 What was asked for stands in the docstring of the benchmark, and what is measured in docs/truth.md. Randomness is fresh, so each
 threshold has room: a fair answer passes it but once in a million.
@@ -11,22 +11,29 @@ import numpy as np
 import pytest
 
 import neartwin as nt
+from neartwin.planning import limit_choice
 from tests.real_tables import MISSING
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=f"the data are in {', '.join(MISSING)}")]
-FILE = Path(__file__).parents[2] / "bench" / "bench_truth.py"
+BENCH = Path(__file__).parents[2] / "bench"
 SEEDS = 20
 NOISY = {"correlation", "regression"}  # of heavy columns, at epsilon 1
 SMALL = {"count, found"}  # most of its groups are too small to be found, which counts as an error of all of them
 COUNTS = ["count", "count, found", "histogram", "by period"]
+TABLES = ("wages", "purchases", "ratings", "lognormal")  # of 61,395, 23,570, 2,972 and 20,000 units
+
+
+def loaded(name):
+    """A benchmark, as a module."""
+    spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
 def bench():
-    spec = importlib.util.spec_from_file_location("bench_truth", FILE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return loaded("bench_truth")
 
 
 def answers(bench, table, *kinds):
@@ -35,26 +42,41 @@ def answers(bench, table, *kinds):
         return {kind: opened.chosen(kind, nt.approx(1, bench.DELTA), SEEDS) for kind in kinds or bench.QUESTIONS}
 
 
+@pytest.fixture(scope="module")
+def asked(bench):
+    """All kinds of questions of each table."""
+    return {table: answers(bench, table) for table in TABLES}
+
+
 def least(held):
     """Coverage, with five deviations of its mean over releases."""
     shares = [np.mean(one) for one in held]
     return np.mean(shares) + 5 * max(np.std(shares, ddof=1), 0.05) / np.sqrt(len(shares))
 
 
-def test_bars_hold_the_raw_truth_where_a_person_has_one_row(bench):
-    for kind, found in answers(bench, "wages").items():
-        assert least(found.held) >= 0.95, (kind, found.coverage)
+def test_bars_hold_the_raw_truth_of_each_kind_and_table(asked):
+    """Each passes by five deviations, and nine tenths of them the one-sided test at 1 %, clustered by release."""
+    found = {(table, kind): one for table, kinds in asked.items() for kind, one in kinds.items()}
+    for name, one in found.items():
+        assert least(one.held) >= 0.95, (name, one.coverage)
+    assert np.mean([one.covers for one in found.values()]) >= 0.8
+
+
+def test_bars_are_closed_and_at_most_three_times_as_long_as_the_error(asked):
+    for table, kinds in asked.items():
+        for kind in kinds.keys() - NOISY:
+            assert not kinds[kind].open or table == "ratings", (table, kind)  # the others have 4,000 units or more
+            assert kind not in COUNTS or kinds[kind].width <= 4, (table, kind, kinds[kind].width)
+        widths = [kinds[kind].width for kind in kinds.keys() - NOISY]
+        assert np.nanmedian(widths) <= 3, (table, widths)
+
+
+def test_answers_are_near_the_raw_truth(asked):
+    for kind, found in asked["wages"].items():
         assert found.typical <= 0.02, (kind, found.typical)
-        assert kind in NOISY or found.width <= 4, (kind, found.width)
-        assert kind in NOISY or not found.open, kind
-
-
-def test_answers_are_near_the_raw_truth_where_people_have_many_rows(bench):
-    for kind, found in answers(bench, "purchases").items():
+    for kind, found in asked["purchases"].items():
         assert kind in NOISY | SMALL or found.typical <= 0.15, (kind, found.typical)
-        assert kind in NOISY or not found.open, kind
-        if kind in {"share", "ratio"}:
-            assert found.typical <= 0.04, (kind, found.typical)
+        assert kind not in {"share", "ratio"} or found.typical <= 0.04, (kind, found.typical)
 
 
 def test_a_share_is_as_near_as_its_ratio_or_nearer(bench):
@@ -63,16 +85,55 @@ def test_a_share_is_as_near_as_its_ratio_or_nearer(bench):
     assert found["share"].typical <= 0.05
 
 
-def test_chosen_limits_are_little_worse_than_the_best_in_hindsight(bench):
-    """The median of regrets may be 1.5 from 4,000 units on. On these it is 1.7 to 2, losses measured."""
-    spend, regrets = nt.approx(1, bench.DELTA), []
+def counted(bench, table, column):
+    """(units, groups) the rows of each unit in each group."""
+    rows = bench.TABLES[table]().rows
+    unit, group = (np.unique(rows[name].astype(str), return_inverse=True)[1] for name in ("unit", column))
+    counts = np.zeros((unit.max() + 1, group.max() + 1), dtype=np.int64)
+    np.add.at(counts, (unit, group), 1)
+    return counts
+
+
+REGRETS = {1_000: 1.9, 4_000: 1.5, 20_000: 1.3}  # the most that a median may be
+OF_SIZE = {1_000: ("players",), 4_000: ("women", "patients"), 20_000: ("purchases", "pizzas")}
+
+
+def regrets(bench, limits, units, laws):
+    """Exact errors of counts at chosen limits, over those of the best fixed one, and over a typical group; of real ones first."""
+    made = [counts for groups in (5, 20) for _, counts in limits.drawn(units, groups, laws)]
+    real = [counted(bench, table, column) for table in OF_SIZE[units] for column in "gt"]
+    return np.array([
+        limits.regret(counts, spend, range(counts.shape[1]))
+        for counts in real + made
+        for epsilon in ("0.5", "1", "3")
+        for spend in (nt.pure(epsilon), nt.gdp(round(float(epsilon) * limits.MU, 6)))
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("units", REGRETS)
+def test_limits_of_counts_are_little_worse_than_the_best_in_hindsight(bench, units, monkeypatch):
+    limits = loaded("bench_limits")
+    ratio, share = regrets(bench, limits, units, limits.SIZES).T
+    assert np.median(ratio) <= REGRETS[units]
+    assert np.median(ratio[: 12 * len(OF_SIZE[units])]) <= max(REGRETS[units], 1.4)  # of real tables
+    assert np.mean((ratio <= 2) | (share <= 0.05)) >= 0.95
+    assert not ((ratio > 10) & (share > 0.2)).any()
+    if units == 4_000:  # near miss: limits beyond everybody cost less than their noise
+        monkeypatch.setattr(limit_choice, "_FIRST", 1.0)
+        monkeypatch.setattr(limit_choice, "_FURTHER", 1.0)
+        assert np.median(regrets(bench, limits, units, {})[:, 0]) > REGRETS[units]
+
+
+def test_chosen_limits_of_each_kind_are_little_worse_than_the_best(bench):
+    """With bars that hold what they take, which the best fixed limit has not."""
+    spend, found = nt.approx(1, bench.DELTA), []
     with bench.opened("pupils", SEEDS) as opened:
         for kind in ["count", "sum", "share", "histogram", "by period"]:
             best, chosen = opened.best(kind, spend, 5), opened.chosen(kind, spend, SEEDS)
-            regrets.append(chosen.rms / best.rms)
-            assert chosen.typical <= 0.1 or best.typical > 0.05, kind
+            found.append(chosen.rms / best.rms)
+            assert chosen.typical <= 0.1 or best.typical > 0.05, kind  # useful where the best is within 5 %
             assert chosen.rms <= 10 * best.rms or chosen.typical <= 0.2, kind
-    assert np.median(regrets) <= 3
+    assert np.median(found) <= 2.3
 
 
 def test_a_fault_in_an_answer_is_seen(bench):
@@ -87,11 +148,36 @@ def test_a_fault_in_an_answer_is_seen(bench):
     assert found[0].typical > 0.3
 
 
-@pytest.mark.parametrize("table", ["lognormal", "ratings"])
-def test_bars_hold_the_raw_truth_where_limits_cut(bench, table):
-    for kind, one in answers(bench, table).items():
-        assert kind in NOISY or least(one.held) >= 0.95, (kind, one.coverage)
-        assert kind not in COUNTS or one.width <= 4, (kind, one.width)
+def lost_rows(frame, bounds):
+    """(units,) the rows that a unit loses to these bounds, rounded up."""
+    counts = frame.rows.groupby(["unit", "g"]).size()
+    rows = counts.groupby("unit").sum().to_numpy()
+    length = rows if "rows" in bounds else np.sqrt((counts**2).groupby("unit").sum().to_numpy())
+    limit = float(bounds.get("rows") or bounds["norm"])
+    return np.ceil(rows * (1 - np.minimum(1, limit / length)) - 1e-6)
+
+
+def test_a_release_says_truly_what_its_limits_took(bench):
+    """Each statement fails with 0.05 at most: 15 of 40 once in two billion runs. The near miss halves the limits."""
+    spend, failures = nt.approx(1, bench.DELTA), {1: 0, 2: 0}
+    for table in ("lognormal", "ratings"):
+        with bench.opened(table, SEEDS) as opened:
+            query = bench.QUESTIONS["count"].ask(opened.frame, opened.rows)
+            for account in opened.accounts:
+                release = account.release(account.plan(query, spend=spend), engine=opened.engine)
+                said = release.loss
+                bounds = {one["what"]: one["value"] for one in release.provenance.method["bounds"]}
+                bounds = {name: float(value) for name, value in bounds.items() if name in {"rows", "norm"}}
+                for part in failures:
+                    lost = lost_rows(opened.frame, {name: value / part for name, value in bounds.items()})
+                    low, high = said["rows"]
+                    failures[part] += not (
+                        np.mean(lost > 0) <= said["cut_at_most"]
+                        and np.sum(lost > said["each"]) <= said["beyond"]
+                        and low <= lost.sum()
+                        and (high is None or lost[lost <= said["each"]].sum() <= high)
+                    )
+    assert failures[1] < 15 < failures[2]
 
 
 def test_lower_ends_of_counts_hold_where_few_have_most_of_the_rows(bench):

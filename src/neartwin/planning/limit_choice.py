@@ -3,7 +3,7 @@
 The candidates are quarter octaves of the limit C. Units are counted by the size of their contribution: rows, length or
 number of groups. The score of C is
 
-    q(C) = -max(units above C - r, 0) - max(t f(C), min(3/4 r, units not above C / 16) min(log2 C, 16))
+    q(C) = -max(units above C - r, 0) - max(t f(C), min(max(r, 3 t), units not above C / 16) min(log2 C, 16))
 
 with f(C) = 3 for each of two doublings and 2 for each further one.
 
@@ -12,13 +12,13 @@ docs/proofs/mechanisms.md. So the choice has scale t = 1 / epsilon, without the 
 other scores. It is permute-and-flip for a spend in epsilon. Otherwise it is the exponential mechanism, whose bounded range
 epsilon costs epsilon^2 / 8 in rho, and the mu of `mu_of_bounded_range`.
 
-r is the number of units whose bias for one row of C is the growth of the noise. So the best C has about r units above it, and
-nothing is gained by fewer. A doubling costs at most a sixteenth of the units that it is for. Otherwise few units with many
-rows each would all be cut where r is larger than they are. Beyond all units the second term lets the probability of C fall
-like C^-2.9, and the noise only grows like C. So a limit far too large is hardly ever chosen. A count loses a row that a limit
-takes. A ratio, such as a mean or a rank, only moves by as much as lost rows differ from the others. So its r is larger: see
-`lost_row` of statistics. Where all are ratios and 1.2 r is large, r is 0 in the first term and 1.2 r stands for 3/4 r in the
-second: (M17). Under replace-one such a cap is for ratios alone.
+r is the number of units whose bias for one row of C is the growth of the noise. So the best C has about r units above it,
+and nothing is gained by fewer. A doubling costs at most a sixteenth of the units that it is for. Otherwise few units with
+many rows each would all be cut where r is larger than they are. Beyond all units the second term lets the probability of C
+fall like C^-2.9, and like C^-4.3 where there are many. The noise only grows like C. So a limit far too large is hardly ever
+chosen. A count loses a row that a limit takes. A ratio, such as a mean or a rank, only moves by as much as lost rows differ
+from the others. So its r is larger: see `lost_row` of statistics. Where all are ratios and 1.2 r is large, r is 0 in the
+first term and 1.2 r stands for r in the second: (M17). Under replace-one such a cap is for ratios alone.
 `bench/bench_limits.py` has the figures that fixed these numbers and the shares of the spend. A share is less
 where t need not be that small, because 1.2 r is above 6 t.
 
@@ -62,13 +62,13 @@ from neartwin.tables.table import RowUnit
 PARTS = 1024  # parts of a unit in which scores are counted
 DISCOVERED = 4  # groups that a unit helps to discover, where nobody says
 GROUPS = 16  # groups expected among unknown ones, where nobody says
-SHARES = {"rows": Fraction(1, 5), "max_groups": Fraction(1, 5), "norm": Fraction(1, 6), "values": Fraction(1, 5)}
+SHARES = {"rows": Fraction(1, 4), "max_groups": Fraction(1, 4), "norm": Fraction(1, 6), "values": Fraction(1, 5)}
 EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16, "values": 4}  # at which a plan is shown
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
 _LEAST = 25  # a share is at least 1 / 25
 _LESS = 16  # the step down from limits whose noise cannot be drawn
-_FIRST, _FURTHER, _GROWTH, _SLOPE = 3.0, 2.0, 1.2, 0.75  # over t, over t, over r, over r
+_FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t: of each of two doublings, and of further ones; over r
 _FINE = 2 * _FIRST  # 1.2 r over t, beyond which a finer choice gains nothing
 _SIXTEENTH, _STEEP = 16, 32.0  # the share of units that a doubling costs at most, where 1.2 r is more than this
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
@@ -125,11 +125,11 @@ class LimitSearch:
             (candidates,) costs, in parts of a unit.
         """
         doublings = np.log2([float(limit) for limit in self.candidates]) / (2 if self.squared else 1)
-        far = np.minimum(doublings, 2) * _FIRST + np.maximum(doublings - 2, 0) * _FURTHER
-        slope = 1 if self.least or self.stages[0].by_unit else _SLOPE / _GROWTH
-        steep = np.minimum(_SIXTEENTH * self.growth * slope, within if self.capped else math.inf)
+        far, scale = (_FIRST - _FURTHER) * np.minimum(doublings, 2) + _FURTHER * doublings, float(self.mechanism.scale)
+        few = self.growth if self.least or self.stages[0].by_unit else self.growth / _GROWTH
+        steep = np.minimum(_SIXTEENTH * max(few, _FIRST * scale / PARTS), within) if self.capped else _SIXTEENTH * few
         sixteenths = np.rint(PARTS / _SIXTEENTH * (np.minimum(doublings, _SIXTEENTH) if self.capped else doublings))
-        costs = np.maximum(np.rint(far * float(self.mechanism.scale)), np.floor(steep * sixteenths))
+        costs = np.maximum(np.rint(far * scale), np.floor(steep * sixteenths))
         return np.array([int(cost) + place for place, cost in enumerate(costs)], dtype=object)
 
     def scores(self, units: WholeNumbers) -> WholeNumbers:

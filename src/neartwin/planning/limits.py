@@ -44,7 +44,7 @@ def private_limit(at_most: int = 2**16, *, share: Number | None = None, groups: 
 
     Args:
         at_most: The public end of the search.
-        share: The share of the whole spend, for choosing all limits together. Default: at most 1/5, of
+        share: The share of the whole spend, for choosing all limits together. Default: at most 1/4, of
             a norm 1/6, and less where the noise needs no finer choice.
         groups: About how many groups you expect in the release, if they are unknown. Default 16. A wrong guess makes
             the limit less good, never less private.
