@@ -12,9 +12,9 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from neartwin.accounting import training
-from neartwin.accounting.usage import cost
+from neartwin.accounting.usage import cost, for_group
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.losses import Gaussian, Laplace, Leak, Pure, Renyi, SubsampledGaussian
+from neartwin.losses import Approx, Gaussian, Laplace, Leak, Pure, Renyi, SubsampledGaussian, SubsampledLaplace
 
 
 def hockey_stick(first, second, eps, sigma):
@@ -105,6 +105,26 @@ def test_a_truncated_batch_costs_at_most_the_worst_over_data_sets_of_five(rate, 
     assert (worst > 1.1 * poisson) == (
         largest == 2
     )  # the near miss: to drop records can cost more than Poisson sampling
+
+
+@pytest.mark.parametrize("once", [Approx(epsilon="0.1", delta="1e-20"), Leak(delta="1e-8")])
+def test_draws_with_replacement_of_what_may_reveal_all_are_refused(once):
+    with pytest.raises(PrivacyError, match="may reveal all, with replacement"):
+        training.with_replacement(once, batch=3, records=100)
+    assert cost(training.with_replacement(Pure(epsilon="0.1"), batch=3, records=100)).epsilon("1e-5").upper < 0.1
+
+
+def test_a_group_of_sampled_laplace_steps_has_its_pure_epsilon_and_no_less():
+    one = SubsampledLaplace(epsilon=1, rate="0.1")
+    group = cost(for_group(one, 3))
+    greatest = 3 * math.log1p(0.1 * math.expm1(1))  # where all three are drawn or none is, by the binomial theorem
+    assert greatest <= group.pure().upper <= greatest * (1 + 1e-12)
+    assert cost(for_group(one, 2)).pure().upper < greatest
+    weights, x = [0.9**3, 3 * 0.1 * 0.81, 3 * 0.01 * 0.9, 0.001], np.linspace(-40, 50, 400_001)
+    with_it = sum(w * np.exp(-np.abs(x - k)) / 2 for k, w in enumerate(weights))
+    for eps in (0.0, 0.2, 0.4):
+        attacked = np.trapezoid(np.maximum(with_it - math.exp(eps) * np.exp(-np.abs(x)) / 2, 0), x)
+        assert attacked <= group.delta(eps).upper + 1e-9
 
 
 def test_truncation_that_never_happens_costs_as_if_there_were_none():

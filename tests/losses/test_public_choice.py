@@ -1,7 +1,9 @@
 """A public choice among mechanisms, against the sum over how often each was chosen."""
 
+from fractions import Fraction
 from math import comb
 
+import numpy as np
 import pytest
 
 from neartwin.errors import ParameterError
@@ -12,6 +14,7 @@ from neartwin.losses import (
     Leak,
     PublicChoice,
     SubsampledGaussian,
+    SubsampledLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -36,6 +39,14 @@ def test_uses_cost_the_mean_over_how_often_each_was_chosen(count, direction):
         assert found.lower <= high * (1 + 1e-12)
         assert found.upper >= low * (1 - 1e-12)
         assert found.width <= 1e-5 * found.upper
+
+
+def test_one_epsilon_asked_alone_has_the_delta_that_it_has_among_others():
+    sampled = [SubsampledLaplace(epsilon=Fraction(k, 3), rate="0.1") for k in range(1, 10)]
+    one = 1 * PublicChoice(options=sampled, weights=[Fraction(k, 45) for k in range(1, 10)])
+    eps = np.linspace(0.01, 2, 40)
+    for end in ("lower", "upper"):
+        assert getattr(one.delta(eps), end).tolist() == [getattr(one.delta(float(e)), end) for e in eps]
 
 
 def test_a_choice_among_equals_is_no_choice_and_has_their_renyi():

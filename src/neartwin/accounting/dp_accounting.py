@@ -78,9 +78,7 @@ def _discrete_gaussian(event: Any) -> Usage:
     """Tight for one answer; of several, or of an unknown number, by rho = sensitivity^2 / (2 sigma^2)."""
     sigma2, moved = rational(sigma=event.sigma) ** 2, rational(sensitivity=event.sensitivity)
     if event.dimension == 1:
-        return (
-            use(losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved))) if moved >= 1 else use(NOTHING)
-        )
+        return use(losses.DiscreteGaussian(sigma2=sigma2, sensitivity=math.floor(moved)) if moved >= 1 else NOTHING)
     return use(losses.ZeroConcentrated(rho=moved**2 / (2 * positive(sigma=sigma2)))) if moved else use(NOTHING)
 
 
@@ -93,9 +91,7 @@ def _mixture(event: Any) -> Usage:
     whole = sum(weights, Fraction(0))
     if abs(whole - 1) > Fraction(1, 10**9):
         raise ParameterError("sampling_probs", event.sampling_probs, "must sum to 1")
-    return use(
-        losses.GaussianMixture(distances=distances, weights=[weight / whole for weight in weights])
-    )  # floats, nearly 1
+    return use(losses.GaussianMixture(distances=distances, weights=[weight / whole for weight in weights]))  # nearly 1
 
 
 def _one(event: Any) -> PrivacyLoss:
@@ -134,9 +130,7 @@ def _allocated(event: Any) -> Usage:
     if drawn == 0:
         return use(NOTHING)
     if type(event.event).__name__ != "GaussianDpEvent":
-        raise PrivacyError(
-            "random allocation is covered for Gaussian noise alone; state its (epsilon, delta) as Approx instead"
-        )
+        raise PrivacyError("random allocation covers Gaussian noise alone; state its (epsilon, delta) as Approx")
     return use(losses.RandomAllocation(mu=_inverse(event.event), steps=steps, participations=drawn))
 
 
@@ -233,6 +227,8 @@ def to_event(done: AnyUsage) -> Any:
         case Sequential(parts):
             made = [to_event(part) for part in parts]
             return made[0] if len(made) == 1 else events.ComposedDpEvent(made)
+        case AddRemove(inner, (kind, fields)):
+            return getattr(events, kind)(*(to_event(one) if isinstance(one, Usage) else one for one in fields))
         case AddRemove(inner, event):
             return event or to_event(inner)
         case Sampled(inner, rate):

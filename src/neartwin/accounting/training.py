@@ -16,7 +16,7 @@ from neartwin.accounting.usage import AddRemove, AnyUsage, Usage, cost, group_lo
 from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Number, float_above, rational, root_above
+from neartwin.exact import Number, float_above, float_below, rational, root_above
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
@@ -57,10 +57,10 @@ def fixed_batches(
     >>> cost(run).epsilon("1e-5") == cost(poisson_batches(noise_multiplier=1, rate="0.01", steps=1000)).epsilon("1e-5")
     True
     """
-    mu, size = 2 * _inverse(noise_multiplier), integer(at_least=1, batch=batch)
+    factor = losses.Gaussian(mu=_inverse(noise_multiplier))
     if replacement:
-        return repeated(with_replacement(losses.Gaussian(mu=mu / 2), batch=size, records=records), steps)
-    return AddRemove(repeated(without_replacement(losses.Gaussian(mu=mu / 2), batch=size, records=records), steps))
+        return repeated(with_replacement(factor, batch=batch, records=records), steps)
+    return AddRemove(repeated(without_replacement(factor, batch=batch, records=records), steps))
 
 
 def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, records: int, steps: int) -> Usage:
@@ -78,15 +78,17 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
     drawn = losses.SubsampledGaussian(mu=mu, rate=share)
     if size >= whole:
         return repeated(drawn, steps)
+    event = "TruncatedSubsampledGaussianDpEvent", (whole, float_above(share), size, float_below(1 / mu))
     low, high = map(Fraction, bounds(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share))))
     if low <= NEGLIGIBLE:
-        return AddRemove(repeated(sequential(drawn, losses.Leak(delta=high)), steps))
+        return repeated(AddRemove(sequential(drawn, losses.Leak(delta=high)), event), steps)
     more = bounds(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
     kept = min(Fraction(more) * size / whole / low, share)
     options = (drawn, losses.SubsampledGaussian(mu=2 * mu, rate=kept))
     known = 1 - high + low
     one = losses.PublicChoice(options=options, weights=((1 - high) / known, low / known))
-    return AddRemove(repeated(sequential(one, losses.Leak(delta=1 - known)) if known < 1 else one, steps))
+    step = sequential(one, losses.Leak(delta=1 - known)) if known < 1 else repeated(one, 1)
+    return repeated(AddRemove(step, event), steps)
 
 
 def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
@@ -146,7 +148,10 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
     weights, beyond = _weights(rate, draws)
     often = 1 - weights[0]
     options = [sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
-    chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
+    try:
+        chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
+    except ParameterError:
+        raise PrivacyError(f"no theorem here draws {factor!r}, which may reveal all, with replacement") from None
     return sequential(chosen, losses.Leak(delta=beyond)) if beyond else repeated(chosen, 1)
 
 
@@ -240,7 +245,7 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
     Raises:
         PrivacyError: One run has no finite Renyi divergence.
     """
-    runs, total = positive(mean=rational(mean=mean)), cost(usage)
+    runs, total, eta = positive(mean=rational(mean=mean)), cost(usage), None if shape is None else rational(shape=shape)
     if runs <= 1:
         raise ParameterError("mean", mean, "must be above 1")
     known = [(order, float(total.renyi(order).upper)) for order in DEFAULT_ORDERS]
@@ -248,23 +253,24 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
     if not known:
         raise PrivacyError("one run has no finite Renyi divergence, so that its selection has none here")
     more = math.log(float_above(runs)) * (1 + 1e-12)
-    if shape is None:
+    if eta is None:
         fixed = [
             float_above(runs) * float(total.delta(math.log1p(1 / (order - 1)) * (1 - 1e-12)).upper)
             for order, _ in known
         ]
     else:
-        eta = rational(shape=shape)
         if eta < 0:
             raise ParameterError("shape", shape, "must not be negative")
         grown = _log_inverse_gamma(runs, eta)
         best = min((1 - 1 / order) * rdp + grown / order for order, rdp in known)
         fixed = [(1 + float(eta)) * best] * len(known)
-    curve = [
-        (order, (rdp + more / (order - 1) + extra) * (1 + 1e-12))
+    curve = tuple(
+        (Fraction(order), Fraction((rdp + more / (order - 1) + extra) * (1 + 1e-12)))
         for (order, rdp), extra in zip(known, fixed, strict=True)
-    ]
-    return AddRemove(repeated(losses.Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve)), 1))
+    )
+    law = math.inf if eta is None else float_above(eta)
+    event = "RepeatAndSelectDpEvent", (repeated(usage, 1).each, float_above(runs), law)
+    return AddRemove(repeated(losses.Renyi(curve=curve), 1), event)
 
 
 def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:

@@ -201,7 +201,7 @@ def allocate(
     for name, noise in best.noise.items():  # another way may have wider noise
         if noise.noise_scale > LARGEST_SCALE:
             raise ParameterError(
-                f"scale of {name}", noise.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
+                f"scale of {name}", noise.noise_scale, "must be at most 2**50 grid steps", remedy="spend more"
             )
     return replace(best, why=(*best.why, *others))
 

@@ -109,7 +109,8 @@ class ChoiceSum(Summand):
         known = [one for one in (part.delta(eps) for part in self.parts) if one is not None]
         if self.count > 1 or len(known) < len(self.parts):
             return None
-        lower, upper = np.tensordot(self.weights, np.array(known), 1)
+        # added one by one, for a product of matrices rounds by its shape
+        lower, upper = sum(w * np.array(one) for w, one in zip(self.weights.tolist(), known, strict=True))
         slack = 8 * len(known) * U
         return lower * (1 - slack), np.minimum(upper * (1 + slack), 1.0)
 
