@@ -12,7 +12,7 @@ from neartwin.accounting import dp_accounting
 from neartwin.accounting.budgets import approx
 from neartwin.accounting.calibration import least_noise
 from neartwin.accounting.dp_accounting import from_event, to_event, to_pld
-from neartwin.accounting.training import fixed_batches
+from neartwin.accounting.training import fixed_batches, repeat_and_select, truncated_batches
 from neartwin.accounting.usage import cost, parallel, repeated, sequential, subsample
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import (
@@ -300,6 +300,22 @@ def test_draws_with_replacement_cost_no_less_than_an_attack_on_them(dp):
     assert (
         half.delta(eps, direction="remove").upper < truth[0]
     ).any()  # what one record of each batch moves is too little
+
+
+@pytest.mark.parametrize("shape", [1, "0.5", None])
+def test_runs_written_by_hand_have_the_events_of_their_kind(dp, shape):
+    cut = truncated_batches(noise_multiplier="1.25", rate="0.1", largest=12, records=100, steps=3)
+    event = to_event(cut)
+    assert event == dp.SelfComposedDpEvent(dp.dp_event.TruncatedSubsampledGaussianDpEvent(100, 0.1, 12, 1.25), 3)
+    assert cost(from_event(event)) == cost(cut)
+    best = repeat_and_select(10 * Laplace(epsilon="0.1"), mean=4, shape=shape)
+    runs = dp.SelfComposedDpEvent(dp.LaplaceDpEvent(10.0), 10)
+    law = math.inf if shape is None else float(shape)
+    assert to_event(best) == dp.dp_event.RepeatAndSelectDpEvent(runs, 4.0, law)
+    assert cost(from_event(to_event(best))) == cost(best)
+    without = repeat_and_select(Renyi(curve=((2, "0.1"), (8, "0.5"))), mean=4)
+    with pytest.raises(PrivacyError, match="no event for Renyi"):
+        to_event(without)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from neartwin.accounting import training
 from neartwin.accounting.usage import cost
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.losses import Gaussian, Laplace, Leak, Pure, Renyi, SubsampledGaussian
+from neartwin.losses import Approx, Gaussian, Laplace, Leak, Pure, Renyi, SubsampledGaussian
 
 
 def hockey_stick(first, second, eps, sigma):
@@ -105,6 +105,22 @@ def test_a_truncated_batch_costs_at_most_the_worst_over_data_sets_of_five(rate, 
     assert (worst > 1.1 * poisson) == (
         largest == 2
     )  # the near miss: to drop records can cost more than Poisson sampling
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "draws"), [("0.1", "1e-12", 3), ("0", "1e-9", 4), ("0.5", "1e-3", 20)])
+def test_draws_with_replacement_of_what_may_fail_cost_the_mean_over_draws(epsilon, delta, draws):
+    """Between the groups' pure losses and their deltas: above the greatest loss, delta is the mean of the groups' own."""
+    once = Approx(epsilon=epsilon, delta=delta) if epsilon != "0" else Leak(delta=delta)
+    run = training.with_replacement(once, batch=draws, records=100)
+    e, d, fails = float(epsilon), float(delta), 0.0
+    for k in range(1, draws + 1):
+        grown = d * (math.expm1(2 * k * e) / math.expm1(e) if e else 2 * k)
+        fails += math.comb(draws, k) * 0.01**k * 0.99 ** (draws - k) * min(grown, 1.0)
+    found = cost(run).delta(25.0)
+    assert found.lower <= fails * (1 + 1e-9)
+    assert fails * (1 - 1e-9) <= found.upper <= fails * (1 + 1e-6) + 1e-19
+    with pytest.raises(PrivacyError, match="promises a group of 2 nothing"):
+        training.with_replacement(Approx(epsilon=1, delta="0.4"), batch=draws, records=100)
 
 
 def test_truncation_that_never_happens_costs_as_if_there_were_none():

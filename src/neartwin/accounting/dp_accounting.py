@@ -237,6 +237,8 @@ def to_event(done: AnyUsage) -> Any:
         case Sequential(parts):
             made = [to_event(part) for part in parts]
             return made[0] if len(made) == 1 else events.ComposedDpEvent(made)
+        case AddRemove(inner, (kind, fields)):
+            return getattr(events, kind)(*(to_event(one) if isinstance(one, Usage) else one for one in fields))
         case AddRemove(inner, event):
             return event or to_event(inner)
         case Sampled(inner, rate):

@@ -4,19 +4,30 @@ Noise multipliers are the noise's standard deviation over the norm that gradient
 add/remove neighbours; `cost(usage).epsilon(delta)` answers. Under replace-one only Poisson batches do, and all others refuse.
 """
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 from neartwin import losses
 from neartwin.accounting.renyi import DEFAULT_ORDERS
-from neartwin.accounting.usage import AddRemove, AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential
+from neartwin.accounting.usage import (
+    AddRemove,
+    AnyUsage,
+    Usage,
+    cost,
+    group_loss,
+    repeated,
+    sample_loss,
+    sequential,
+    use,
+)
 from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Number, float_above, rational, root_above
+from neartwin.exact import Number, float_above, float_below, rational, root_above
 from neartwin.losses.composition import PrivacyLoss
 
 MOST_DRAWS = 63  # of one record in one step, beyond which it counts as revealed
@@ -78,15 +89,17 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
     drawn = losses.SubsampledGaussian(mu=mu, rate=share)
     if size >= whole:
         return repeated(drawn, steps)
+    event = "TruncatedSubsampledGaussianDpEvent", (whole, float_above(share), size, float_below(1 / mu))
     low, high = map(Fraction, bounds(lambda: 1 - binomial_cdf(whole - 1, size - 1, ball(share))))
     if low <= NEGLIGIBLE:
-        return AddRemove(repeated(sequential(drawn, losses.Leak(delta=high)), steps))
+        return repeated(AddRemove(sequential(drawn, losses.Leak(delta=high)), event), steps)
     more = bounds(lambda: 1 - binomial_cdf(whole, size, ball(share)))[1]
     kept = min(Fraction(more) * size / whole / low, share)
     options = (drawn, losses.SubsampledGaussian(mu=2 * mu, rate=kept))
     known = 1 - high + low
     one = losses.PublicChoice(options=options, weights=((1 - high) / known, low / known))
-    return AddRemove(repeated(sequential(one, losses.Leak(delta=1 - known)) if known < 1 else one, steps))
+    step = sequential(one, losses.Leak(delta=1 - known)) if known < 1 else use(one)
+    return repeated(AddRemove(step, event), steps)
 
 
 def random_allocation(*, noise_multiplier: Number, steps: int, epochs: int = 1) -> Usage:
@@ -144,10 +157,20 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
     if isinstance(factor, losses.Gaussian):
         return _drawn(2 * factor.mu, rate, draws, 1)
     weights, beyond = _weights(rate, draws)
-    often = 1 - weights[0]
-    options = [sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
-    chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
+    replaced = list(_each_replaced(factor, len(weights) - 1))
+    promised = sum(weights[: len(replaced) + 1], Fraction(0))
+    beyond, often = 1 - (1 - beyond) * promised, 1 - weights[0] / promised
+    options = [sample_loss(one, often) for one in replaced]
+    shares = [weight / (promised * often) for weight in weights[1 : len(options) + 1]]
+    chosen = losses.PublicChoice(options=options, weights=shares)
     return sequential(chosen, losses.Leak(delta=beyond)) if beyond else repeated(chosen, 1)
+
+
+def _each_replaced(factor: PrivacyLoss, most: int) -> Iterator[PrivacyLoss]:
+    """The losses of 1, 2, ... records of a batch, as long as something is promised."""
+    yield _replaced(factor, 1)
+    with contextlib.suppress(PrivacyError):
+        yield from (_replaced(factor, k) for k in range(2, most + 1))
 
 
 def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
@@ -240,7 +263,7 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
     Raises:
         PrivacyError: One run has no finite Renyi divergence.
     """
-    runs, total = positive(mean=rational(mean=mean)), cost(usage)
+    runs, total, eta = positive(mean=rational(mean=mean)), cost(usage), None if shape is None else rational(shape=shape)
     if runs <= 1:
         raise ParameterError("mean", mean, "must be above 1")
     known = [(order, float(total.renyi(order).upper)) for order in DEFAULT_ORDERS]
@@ -248,13 +271,12 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
     if not known:
         raise PrivacyError("one run has no finite Renyi divergence, so that its selection has none here")
     more = math.log(float_above(runs)) * (1 + 1e-12)
-    if shape is None:
+    if eta is None:
         fixed = [
             float_above(runs) * float(total.delta(math.log1p(1 / (order - 1)) * (1 - 1e-12)).upper)
             for order, _ in known
         ]
     else:
-        eta = rational(shape=shape)
         if eta < 0:
             raise ParameterError("shape", shape, "must not be negative")
         grown = _log_inverse_gamma(runs, eta)
@@ -264,7 +286,9 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
         (order, (rdp + more / (order - 1) + extra) * (1 + 1e-12))
         for (order, rdp), extra in zip(known, fixed, strict=True)
     ]
-    return AddRemove(repeated(losses.Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve)), 1))
+    selected = losses.Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve))
+    law = float_above(runs), math.inf if eta is None else float_above(eta)
+    return AddRemove(use(selected), ("RepeatAndSelectDpEvent", (repeated(usage, 1).each, *law)))
 
 
 def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:

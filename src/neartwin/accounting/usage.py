@@ -166,7 +166,7 @@ class Grouped:
 class AddRemove:
     """A usage whose proof is for a unit that joins or leaves, and not for one that is replaced.
 
-    event: the event of dp_accounting that it was read from, where no other usage says the same.
+    event: the event of dp_accounting, where no other usage says the same: the one that was read, or its kind and its fields.
     """
 
     inner: "Usage"
@@ -464,8 +464,8 @@ def group_loss(factor: PrivacyLoss, size: int) -> PrivacyLoss:
             return _group_approximate(factor, epsilon, delta, size)
         case losses.Leak(delta=delta):
             return _group_approximate(factor, Fraction(0), delta, size)
-    if stated := factor.stated_pure():
-        return losses.Pure(epsilon=size * stated)
+    if (most := Composition.of(factor).pure().upper) < inf:
+        return losses.Pure(epsilon=size * (factor.stated_pure() or Fraction(most)))
     raise _uncovered(factor, f"gives {{}} the privacy of a group of {size}")
 
 

@@ -201,7 +201,10 @@ def allocate(
     for name, noise in best.noise.items():  # another way may have wider noise
         if noise.noise_scale > LARGEST_SCALE:
             raise ParameterError(
-                f"scale of {name}", noise.noise_scale, "must be at most 2**50 grid steps", remedy="take a larger step"
+                f"scale of {name}",
+                noise.noise_scale,
+                "must be at most 2**50 grid steps",
+                remedy="spend more, or take a larger step",
             )
     return replace(best, why=(*best.why, *others))
 
