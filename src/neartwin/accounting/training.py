@@ -6,24 +6,14 @@ add/remove neighbours; `cost(usage).epsilon(delta)` answers. Under replace-one o
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any
 
 from neartwin import losses
 from neartwin.accounting.renyi import DEFAULT_ORDERS
-from neartwin.accounting.usage import (
-    AddRemove,
-    AnyUsage,
-    Usage,
-    cost,
-    group_loss,
-    repeated,
-    sample_loss,
-    sequential,
-    use,
-)
+from neartwin.accounting.usage import AddRemove, AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential
 from neartwin.balls import ball, binomial_cdf, bounds, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
@@ -98,7 +88,7 @@ def truncated_batches(*, noise_multiplier: Number, rate: Number, largest: int, r
     options = (drawn, losses.SubsampledGaussian(mu=2 * mu, rate=kept))
     known = 1 - high + low
     one = losses.PublicChoice(options=options, weights=((1 - high) / known, low / known))
-    step = sequential(one, losses.Leak(delta=1 - known)) if known < 1 else use(one)
+    step = sequential(one, losses.Leak(delta=1 - known)) if known < 1 else repeated(one, 1)
     return repeated(AddRemove(step, event), steps)
 
 
@@ -157,20 +147,16 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
     if isinstance(factor, losses.Gaussian):
         return _drawn(2 * factor.mu, rate, draws, 1)
     weights, beyond = _weights(rate, draws)
-    replaced = list(_each_replaced(factor, len(weights) - 1))
+    replaced = [_replaced(factor, 1)]
+    with contextlib.suppress(PrivacyError):  # so many draws that nothing is promised count as revealing
+        for k in range(2, len(weights)):
+            replaced += [_replaced(factor, k)]
     promised = sum(weights[: len(replaced) + 1], Fraction(0))
     beyond, often = 1 - (1 - beyond) * promised, 1 - weights[0] / promised
     options = [sample_loss(one, often) for one in replaced]
     shares = [weight / (promised * often) for weight in weights[1 : len(options) + 1]]
     chosen = losses.PublicChoice(options=options, weights=shares)
     return sequential(chosen, losses.Leak(delta=beyond)) if beyond else repeated(chosen, 1)
-
-
-def _each_replaced(factor: PrivacyLoss, most: int) -> Iterator[PrivacyLoss]:
-    """The losses of 1, 2, ... records of a batch, as long as something is promised."""
-    yield _replaced(factor, 1)
-    with contextlib.suppress(PrivacyError):
-        yield from (_replaced(factor, k) for k in range(2, most + 1))
 
 
 def _replaced(factor: PrivacyLoss, records: int) -> PrivacyLoss:
@@ -288,7 +274,7 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
     ]
     selected = losses.Renyi(curve=tuple((Fraction(order), Fraction(rdp)) for order, rdp in curve))
     law = float_above(runs), math.inf if eta is None else float_above(eta)
-    return AddRemove(use(selected), ("RepeatAndSelectDpEvent", (repeated(usage, 1).each, *law)))
+    return AddRemove(repeated(selected, 1), ("RepeatAndSelectDpEvent", (repeated(usage, 1).each, *law)))
 
 
 def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:

@@ -31,13 +31,10 @@ class ChoiceSum(Summand):
         kept = np.array(weights) * np.exp(ends[:, 1])
         self.parts, self.weights, self.count = parts, kept / kept.sum(), count
         self.weight_error = slack + 4 * U * float(-ends.min()) + 2 * float(np.expm1(ends[:, 1] - ends[:, 0]).max())
-        low, high = (np.array(weights) @ np.expm1(ends)).tolist()
-        if low:
-            low, high = max(low * (1 + slack), -1.0), high * (1 - slack)
-            self.log_finite = (
-                count * math.log1p(low) * (1 + slack) if low > -1 else -math.inf,
-                count * math.log1p(high) * (1 - slack),
-            )
+        outward = 1 + slack * np.array([1, -1])
+        with np.errstate(divide="ignore"):
+            low, high = count * np.log1p(np.maximum(np.array(weights) @ np.expm1(ends) * outward, -1)) * outward
+        self.log_finite = float(low), float(high)
         highest = max(part.top.loss for part in parts)
         least = max(part.top.least for part in parts)
         self.top = MaximumLoss(count * highest * (1 + 4 * U), 0.0, count * least * (1 - 4 * U))
