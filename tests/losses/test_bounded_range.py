@@ -53,7 +53,7 @@ def test_adaptive_uses_cost_what_a_search_at_every_step_finds(e, count):
 
 
 @pytest.mark.parametrize(("e", "count", "mu"), [("0.3", 1, 0.5), ("1", 2, 0.5)])
-def test_uses_that_know_the_answers_of_others_cost_the_mean_of_their_optimum(e, count, mu):
+def test_uses_that_know_others_answers_cost_the_mean_of_their_optimum(e, count, mu):
     """Over the loss of the other mechanism, a Gaussian here: its law is N(mu^2/2, mu^2)."""
     x = np.linspace(-12, 12, 2401)
     weight = np.exp(-x * x / 2) / np.exp(-x * x / 2).sum()
