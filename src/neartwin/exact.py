@@ -5,7 +5,6 @@ outward. Neither is ever a bare float.
 """
 
 import math
-import re
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -53,9 +52,7 @@ def rational(**named: Number) -> Fraction:
             return Fraction(value)
         return Fraction(Decimal(float.__repr__(float(value))))
     except (ValueError, TypeError, ZeroDivisionError, OverflowError, InvalidOperation):
-        day = name in {"low", "high"} and re.match(r"\d{4}-\d\d-\d\d", str(value))
-        remedy = "days need no bounds: write nt.median('day'), or MEDIAN(day)" if day else 'for instance 0.5 or "1/3"'
-        raise ParameterError(name, value, "must be a finite number", remedy=remedy) from None
+        raise ParameterError(name, value, "must be a finite number", remedy='for instance 0.5 or "1/3"') from None
 
 
 @lru_cache(maxsize=1024)

@@ -18,6 +18,7 @@ docs/proofs/per-unit.md has the proof.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -243,6 +244,9 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     Traceback (most recent call last):
     neartwin.errors.ParameterError: high=1 must be above low=5; write 1, 5
     """
+    if re.match(r"\d{4}-\d\d-\d\d", str(low)):
+        remedy = "days need no bounds: write nt.median('day'), or MEDIAN(day)"
+        raise ParameterError("low", low, "must be a finite number", remedy=remedy)
     interval = Bounds(rational(low=low), rational(high=high), rational(step=step))
     if interval.step <= 0:
         raise ParameterError("step", interval.step, "must be positive")
