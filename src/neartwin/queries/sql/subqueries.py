@@ -89,7 +89,7 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) 
         if not isinstance(clause, exp.Where | exp.Select) or len(asked) != 1 or node.root() is not select:
             continue
         pairs, compared = _correlated(inner.copy(), given)
-        if (pairs or compared) and not beside:
+        if (pairs or compared) and (not beside or node.find_ancestor(exp.Having)):
             continue  # of one person, or refused with its statement
         if pairs or compared or not (beside or isinstance(clause, exp.Where)):
             raise not_understood(node, instead("clauses", "correlated" if beside else "within"))
