@@ -32,6 +32,10 @@ ROWS = {
     "comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL": "x > 5 AND (k IN (1, 2) OR NOT y BETWEEN 1 AND 3) AND town IS NOT NULL",
     "equal also where both are NULL": "k IS NOT DISTINCT FROM 3",
     "patterns: LIKE, ILIKE": "town LIKE 'U%' OR town ILIKE '%bonn'",
+    "rows in a list": "(k, town) IN ((1, 'Ulm'), (2, 'Bonn'))",
+    "text: CONCAT_WS, LPAD, RPAD": "CONCAT_WS('-', LPAD(CAST(k AS TEXT), 3, '0'), town) = '001-Ulm'",
+    "parts of texts: REGEXP_EXTRACT, SPLIT_PART": "REGEXP_EXTRACT(town, '^([A-Z])', 1) = 'U' OR SPLIT_PART(town, ' ', 1) = 'Bad'",
+    "every part of a text: REGEXP_REPLACE with 'g'": "REGEXP_REPLACE(town, '[^a-z]+', '', 'g') = 'lm'",
     "text: ||, CONCAT, REGEXP_REPLACE": "REGEXP_REPLACE(town || '1', '^([A-Z]+)[0-9]$', '\\1') = CONCAT('Ul', 'm')",
     "numbers: + - * / POW ABS ROUND": "ROUND(POW(ABS(-x), 2) / 3 + y * 2) > 10",
     "whole numbers: // %": "(k + 1) // 3 % 2 = 0",
@@ -41,6 +45,7 @@ ROWS = {
     "bins: WIDTH_BUCKET": "WIDTH_BUCKET(x, 0, 100, 10) = 3",
     "parts of dates": "EXTRACT(month FROM at) = 3 OR DATE_TRUNC('month', at) = DATE_TRUNC('year', CAST(at AS DATE))",
     "distances of dates": "DATE_DIFF('day', day, DATE '2024-01-31') > 3",
+    "days later": "day + 7 > DATE '2024-01-31'",
     "intervals": "at - INTERVAL '1' DAY > TIMESTAMP '2024-01-31 12:00:00'",
     "dates as text: STRFTIME": "STRFTIME(day, '%Y-%m') = '2024-01'",
 }
@@ -105,6 +110,9 @@ FREE = {
     ),
     "comparisons of statistics, as 1 and 0": (
         "SELECT town, COUNT(*) AS n, COUNT(*) > 5 AS many FROM visits GROUP BY town", TOWNS,
+    ),
+    "an order by names of SELECT": (
+        "SELECT town, COUNT(*) AS n, SUM(x) AS s FROM visits GROUP BY town ORDER BY n + s DESC", SUMS,
     ),
     "constants beside statistics": ("SELECT town, COUNT(*) AS n, 7 AS seven FROM visits GROUP BY town", TOWNS),
     "values cut at 0": ("SELECT town, COUNT(*) AS n, GREATEST(COUNT(*), 0) AS cut FROM visits GROUP BY town", TOWNS),

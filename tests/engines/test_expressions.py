@@ -124,6 +124,8 @@ FUNCTIONS += [
     "make_date(year, year % 13, year % 33) - DATE '2024-01-01'",
     "make_date(CAST(paid AS INT), CAST(paid / 7 AS INT), 1) - make_date(2024, year - 2022, 29)",
     "last_day(day) - last_day(seen)",
+    "day(day + 7) + day(day - year % 50) + CASE WHEN (town, year) IN (('Ulm', 2024), ('Bonn', 2025)) THEN 1000 END",
+    "trunc(paid, 1) + isoyear(day) + length(strftime(seen, '%I %p'))",
     "length(strftime(seen, '%b %B %a %A %Q %G-%V %j %u %w %y %-m %-d %-H'))",
 ]
 TESTS += [
@@ -133,6 +135,7 @@ TESTS += [
     "regexp_matches(town, '[^a-z ]{2}') OR regexp_matches(town, '\\w\\\\.\\s?')",
     "regexp_replace(town, '^(.)(.?)ln?(.*)$', '<\\2\\1>') = '<öK>' OR regexp_replace(town, '^([a-z]*).*(o).*$', '\\1\\2') = 'oo'",
     "town BETWEEN 'A' AND 'Ulm'",
+    "(town, year) IN (('Ulm', 2024)) OR (open, paid) NOT IN ((TRUE, 2.5), (FALSE, 1)) OR strftime(seen, '%I %p') = '12 PM'",
     "town = ANY(['Ulm', 'Bonn']) OR CAST(seen AS TEXT) > '2000-01-01 00:00:01'",
     "CAST(town AS DATE) IS NULL AND CAST(seen + INTERVAL 1 SECOND AS TEXT) LIKE '%:00'",
 ]

@@ -33,6 +33,12 @@ FUNCTIONS = [
     "split_part(t, '-', 2)", "split_part(t, 'aa', 1)", "ends_with(t, '1')", "t || 'a' || t", "concat(t, 5, NULL, t)",
     "t ILIKE '%STRASSE%' OR t ILIKE '\u00df%'",
     "t LIKE '%_\n%'", "regexp_replace(t, '^https?://(?:www\\.)?([^/]+)/.*$', '<\\1>')", "regexp_matches(t, '^.+$')",
+    "lpad(t, 7, 'xy')", "rpad(t, 7, 'xy')", "lpad(t, 0, 'a')", "rpad(t, 1000, 'ä')",
+    "concat_ws('-', t, NULL, 5, t)",
+    "regexp_extract(t, '([^:]+):', 1)", "regexp_extract(t, 'a+b')", "regexp_extract(t, '(x)?y$', 1)",
+    "regexp_extract(t, '^.{3}')",
+    "regexp_replace(t, '[^0-9]+', '#', 'g')", "regexp_replace(t, '(.)a', '\\1<', 'g')",
+    "regexp_replace(t, '\\s+$', '', 'g')",
     "regexp_matches(t, '\\s')", "regexp_matches(t, '^$')", "regexp_matches(t, '^(a|ab)?(c|bcd?)')",
 ]  # fmt: skip
 SCHEMA = {"t": ColumnType.TEXT}

@@ -136,6 +136,18 @@ def _like(term: Term, parts: list[Any]) -> bool:
     return re.fullmatch(pattern, parts[0], re.DOTALL) is not None
 
 
+def _replaced(term: Term, parts: list[Any]) -> str:
+    text, *_, pattern, end = term.value
+    return re.sub(pattern + end.replace("$", r"\Z"), text, parts[0])
+
+
+def _first(value: tuple[int, str, str], text: str) -> str:
+    """The first match of a pattern, or a group of it; empty where there is none."""
+    group, pattern, end = value
+    found = re.search(pattern + end.replace("$", r"\Z"), text)
+    return (found and found[group]) or ""
+
+
 def _day(_term: Term, parts: list[Any]) -> date:
     value = parts[0]
     return value.date() if isinstance(value, datetime) else value
@@ -188,7 +200,13 @@ _OTHERS: dict[str, Callable[[Term, list[Any]], Any]] = {
     "inttext": lambda _, parts: str(parts[0]),
     "datetext": lambda _, parts: parts[0].isoformat(),
     "matches": lambda term, parts: re.search(term.value[0] + term.value[1].replace("$", r"\Z"), parts[0]) is not None,
-    "replaced": lambda term, parts: re.sub(term.value[0] + r"\Z", term.value[1], parts[0]),
+    "replaced": _replaced,
+    "replacedall": _replaced,
+    "extracted": lambda term, parts: _first(term.value, parts[0]),
+    "lpad": lambda term, parts: (
+        (term.value[1] * term.value[0])[: max(term.value[0] - len(parts[0]), 0)] + parts[0][: term.value[0]]
+    ),
+    "rpad": lambda term, parts: (parts[0] + term.value[1] * term.value[0])[: term.value[0]],
     "endswith": lambda term, parts: parts[0].endswith(term.value[0]),
     "tointeger": lambda _, parts: int(parts[0]),
     "tonumber": lambda _, parts: float(parts[0]),

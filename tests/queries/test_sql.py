@@ -185,7 +185,7 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
         ("SELECT COUNT(*) FROM visits GROUP BY CUBE (town), ROLLUP (open)", "takes one of"),
         ("SELECT COUNT(*) FROM visits GROUP BY CUBE ((town, open), day)", "cannot be nested"),
         ("SELECT COUNT(*) FROM visits GROUP BY CUBE (a, b, c, d, e, f, g, h)", "too many grouping sets"),
-        ("SELECT COUNT(*) FROM visits GROUP BY reverse(town)", "allowed are"),
+        ("SELECT COUNT(*) FROM visits GROUP BY reverse(town)", "engines do not agree"),
         ("SELECT town, COUNT(*) FROM visits GROUP BY 3", "the SELECT has 2 columns"),
         ("SELECT COUNT(*) FROM visits GROUP BY town, town", "twice"),
         ("SELECT day AS town, COUNT(*) FROM visits GROUP BY town", "write GROUP BY day"),

@@ -23,7 +23,8 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
-from neartwin.tables.expressions import parsed, rows_away
+from neartwin.interactive import instead
+from neartwin.tables.expressions import not_understood, parsed, rows_away
 from neartwin.tables.terms import check_surface
 
 _Operation = Callable[[FloatArray, FloatArray], FloatArray]
@@ -119,9 +120,7 @@ class Arithmetic:
         along = {window.args["order"] for window in tree.find_all(exp.Window) if isinstance(window.this, NEAR)}
         named = {*checked.partition, *(name for name, *_ in checked.order)}
         if max(len(windows), len(along)) > 1 or not named <= set(groups):
-            raise QueryError(
-                f"{text!r} is not understood: windows share one PARTITION BY and one ORDER BY, of group columns"
-            )
+            raise not_understood(tree, "windows share one PARTITION BY and one ORDER BY, of group columns")
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
         return checked
 
@@ -202,11 +201,7 @@ class _Evaluation:
                 inside = self.of(node.this)
                 gone = inside.values == float(node.expression.this)
                 return replace(inside, values=np.where(gone, np.nan, inside.values))
-        raise QueryError(
-            f"{node.sql(dialect='duckdb', comments=False)!r} is not understood after aggregation; written are + - * /, ROUND, "
-            "COALESCE, NULLIF(x, 0), GREATEST, LEAST, CASE of numbers, CAST to a number, RANK(), LAG(x), SUM(x) OVER (); "
-            "write ROUND(SUM(x) / COUNT(*), 2), and the answer of a subquery as a number"
-        )
+        raise not_understood(node, instead("windows", "other"))
 
     def chosen(self, branches: list[tuple[exp.Expr, exp.Expr]], default: exp.Expr | None) -> Estimate:
         """The value behind the first condition that holds, with a bar over all values that the operands' bars allow."""

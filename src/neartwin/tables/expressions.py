@@ -10,7 +10,7 @@ quotient with divisor 0 is NULL, no cast can fail, and no comparison crosses typ
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 import sqlglot
@@ -20,7 +20,7 @@ from sqlglot.errors import SqlglotError
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
-from neartwin.tables.functions import CAPITAL, FUNCTIONS, SMALL, RowFunction, brief, regular
+from neartwin.tables.functions import CAPITAL, FUNCTIONS, LETTERS, REGULAR, SMALL, RowFunction, brief, regular
 from neartwin.tables.terms import (
     CLOCK,
     PARTS,
@@ -32,7 +32,7 @@ from neartwin.tables.terms import (
     common_kind,
     moment,
 )
-from neartwin.tables.types import NUMERIC, SURROGATE, ColumnType, column_in_sql
+from neartwin.tables.types import NUMERIC, SURROGATE, ColumnType, column_in_sql, column_type
 
 _NULL = Term("literal", ColumnType.OTHER)
 _LARGEST_INTEGER = 2**63 - 1
@@ -52,27 +52,9 @@ COMPARED: dict[type[exp.Expr], str] = {
     exp.GTE: ">=",
 }
 ARITHMETIC: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*"}
-_CASTS = {
-    exp.DataType.Type.DATE: ColumnType.DATE,
-    exp.DataType.Type.TIMESTAMP: ColumnType.TIMESTAMP,
-    exp.DataType.Type.TIMESTAMPNTZ: ColumnType.TIMESTAMP,  # how DuckDB's TIMESTAMP is read
-    **dict.fromkeys(exp.DataType.REAL_TYPES, ColumnType.NUMBER),
-    **dict.fromkeys(exp.DataType.SIGNED_INTEGER_TYPES, ColumnType.INTEGER),
-    **dict.fromkeys(exp.DataType.TEXT_TYPES, ColumnType.TEXT),
-}
 _CALENDAR = "TIMESTAMP '0001-01-01' AND TIMESTAMP '9999-12-31 23:59:59.999999'"
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
-_LETTERS = {  # what a function takes; the other letters are literals
-    "n": NUMERIC,
-    "w": (_INTEGER,),
-    **dict.fromkeys("tlr", (_TEXT,)),
-    "b": (_BOOLEAN,),
-    "d": (ColumnType.DATE,),
-    "s": (ColumnType.TIMESTAMP,),
-    "m": _DATED,
-    "v": tuple(ColumnType),
-}
 
 
 def refused(node: exp.Expr, why: str = "") -> QueryError:
@@ -89,13 +71,22 @@ def refused(node: exp.Expr, why: str = "") -> QueryError:
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
     parts = written_parts(node)
     like = f"'%{re.sub(r'[^a-zA-Z0-9 ]', '', parts[-1])}%'" if parts else ""
-    why = (
-        why
-        or instead("expressions", name, *parts, like=like)
-        or "allowed are columns, literals, comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, CASE, COALESCE, CAST, +, -, *, "
-        "/ and the functions of docs/reference/sql.md, such as abs, round, clip, upper, substr, replace, date_trunc and month"
-    )
+    why = why or instead("expressions", name, *parts, like=like) or instead("expressions", "other")
     return QueryError(f"{text!r} is not allowed in a row expression: {why}")
+
+
+def not_understood(node: exp.Expr, why: str, dialect: str = "duckdb") -> QueryError:
+    """The error for a part of a statement that is not read.
+
+    Args:
+        node: The part.
+        why: The reason, and what to write.
+        dialect: The SQL that the part is shown in.
+
+    Returns:
+        The error, to be raised.
+    """
+    return QueryError(f"{node.sql(dialect=dialect, comments=False)!r} is not understood: {why}")
 
 
 def written_parts(node: exp.Expr) -> tuple[str, ...]:
@@ -126,9 +117,12 @@ def term_of(node: exp.Expr | None, names: Names) -> Term:
     if kind in ARITHMETIC:
         return _calculated(node, names)
     reader = _READERS.get(kind)
-    if reader is not None:
-        return reader(node, names)
-    return _called(node, names)
+    if reader is None:
+        return _called(node, names)
+    for name, part in node.args.items():
+        if isinstance(part, exp.Expr) and name not in _READ and not kind.arg_types.get(name):
+            raise refused(node, f"{part.sql(dialect='duckdb')} says how, and engines differ there; leave it out")
+    return reader(node, names)
 
 
 def _called(node: exp.Expr, names: Names) -> Term:
@@ -137,6 +131,8 @@ def _called(node: exp.Expr, names: Names) -> Term:
     parts = parts_of(node)
     if isinstance(node, exp.Trim):
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position")), name)
+    if isinstance(node, exp.Pad):
+        name = "lpad" if node.args.get("is_left") else "rpad"
     if isinstance(node, exp.Log) and node.this.name == "10":  # how log10(x) is read
         parts = parts[1:]
     function = FUNCTIONS.get(f"{name}/{len(parts)}") or FUNCTIONS.get(name)
@@ -146,7 +142,7 @@ def _called(node: exp.Expr, names: Names) -> Term:
     if function.operation == "clip" and given[0].kind in _DATED:
         raise refused(node, f"days need no bounds; write MEDIAN({parts[0].sql()})")
     if "w" in function.takes:
-        given = [as_whole(term) if _is_integral(part, names) else term for part, term in zip(parts, given, strict=True)]
+        given = [as_whole(term) if term.is_whole else term for term in given]
     return _applied(node, function, given)
 
 
@@ -161,6 +157,10 @@ def _applied(node: exp.Expr, function: RowFunction, given: list[Term]) -> Term:
         terms = [as_kind(written(guard, *terms), term.kind) for guard, term in zip(function.guards, terms, strict=True)]
     literals = [term.value for term, letter in zip(terms, function.takes, strict=False) if letter.isupper()]
     values = (*literals, *(part for found in taken if isinstance(found, tuple) for part in found))
+    if function.takes[1:2] in {"Q", "U", "V"}:
+        groups = re.findall(r"\\\d" if isinstance(values[0], str) else r"\d+", str(values[0]))
+        if any(int(one.strip("\\")) > re.compile(str(given[1].value)).groups for one in groups):
+            raise refused(node, "the pattern has fewer groups")
     if function.operation == "clip" and values[0] > values[1]:  # type: ignore[operator] # numbers, as F says
         raise refused(node, "clip takes the lower first")
     parts = tuple(term for term, letter in zip(terms, function.takes, strict=False) if letter.islower())
@@ -171,15 +171,18 @@ def _taken(letter: str, term: Term) -> Term | tuple[str, str] | None:
     """An argument of a function, as its letter says; None for one that the function does not take."""
     term = as_number(term) if letter in "nw" else term
     value = term.value if term.operation == "literal" else None
-    if letter == "P":
-        return regular(value) if isinstance(value, str) else None
-    if letter in "KN":
-        return term if isinstance(value, int) and (letter == "N") <= value < 2**31 else None
+    if letter in REGULAR:
+        found = regular(value) if isinstance(value, str) else None
+        return found if found and REGULAR[letter](str(value)) else None
+    if letter in "KNW":
+        most = _LONGEST_SEARCHED if letter == "W" else 2**31 - 1
+        return term if isinstance(value, int) and (letter == "N") <= value <= most else None
     if letter == "F":
         return as_kind(term, _NUMBER) if isinstance(value, int | float) and math.isfinite(value) else None
-    if letter in "TR":
-        return term if isinstance(value, str) and (value or letter == "R") and len(value) <= 100 else None
-    if term.kind not in _LETTERS[letter]:
+    if letter in "TRSG":
+        known = {"T": ".+", "R": ".*", "S": r"(\\[1-9]|[^\\$])*", "G": "g"}[letter]
+        return term if isinstance(value, str) and re.fullmatch(known, value, re.DOTALL) and len(value) <= 100 else None
+    if term.kind not in LETTERS[letter]:
         return None
     if letter in "tr":
         return brief(term, _LONGEST_TEXT if letter == "t" else _LONGEST_SEARCHED)
@@ -275,7 +278,8 @@ def _answer(node: exp.Expr, names: Names) -> Term:
 
 
 def _cast(node: exp.Expr, names: Names) -> Term:
-    kind = _CASTS.get(node.args["to"].this)
+    name = node.args["to"].this.name  # not every whole number fits types without a sign
+    kind = ColumnType.OTHER if name[:1] in {"U", "E"} else column_type(name)
     literal = isinstance(node.this, exp.Literal) and node.this.is_string
     if kind in _DATED and literal:
         return _dated(node, kind)
@@ -283,12 +287,12 @@ def _cast(node: exp.Expr, names: Names) -> Term:
     if scale and int(scale[0].name) <= 15:
         return _rounded(exp.Round(this=exp.cast(node.this, "double"), decimals=scale[0].this), names)
     inner = term_of(node.this, names)
-    if kind is None or inner.kind is kind:
-        if kind is None:
-            raise refused(node, "a cast goes to INTEGER, DOUBLE, TEXT, DATE or TIMESTAMP")
+    if kind is ColumnType.OTHER:
+        raise refused(node, "a cast goes to INTEGER, DOUBLE, TEXT, DATE or TIMESTAMP")
+    if inner.kind is kind:
         return inner
     if (kind, inner.kind) == (_NUMBER, _INTEGER) or inner.is_null:
-        return as_kind(inner, kind)
+        return replace(as_kind(inner, kind), is_whole=False)
     function = FUNCTIONS.get(f"cast {inner.kind} {kind}")
     if function is None:
         raise refused(node, f"no cast from {inner.kind} to {kind} is the same on all engines")
@@ -296,14 +300,15 @@ def _cast(node: exp.Expr, names: Names) -> Term:
 
 
 def _negative(node: exp.Expr, names: Names) -> Term:
-    inner = _number(node, names, node.this)
+    inner = _number(node, term_of(node.this, names))
     if inner.operation == "literal" and isinstance(inner.value, int | float):
         return Term("literal", inner.kind, value=-inner.value)
-    return Term("neg", _NUMBER, (as_kind(inner, _NUMBER),))
+    part = as_kind(inner, _NUMBER)
+    return Term("neg", _NUMBER, (part,), is_whole=part.is_whole)
 
 
-def _number(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
-    inner = as_number(term_of(part, names))
+def _number(node: exp.Expr, term: Term) -> Term:
+    inner = as_number(term)
     if inner.kind not in NUMERIC:
         raise refused(node, "arithmetic takes numbers; write a || b, d + INTERVAL '3' DAY, date_diff('hour', s, s)")
     return inner
@@ -312,17 +317,19 @@ def _number(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
 def _calculated(node: exp.Expr, names: Names) -> Term:
     if isinstance(node.expression, exp.Interval):
         return _shifted(node, names)
-    if isinstance(node, exp.Sub):
-        first, second = term_of(node.this, names), term_of(node.expression, names)
-        if first.kind is second.kind is ColumnType.DATE:
-            return _applied(node, FUNCTIONS["days between"], [first, second])
-    operands = (_number(node, names, part) for part in (node.this, node.expression))
-    return Term(ARITHMETIC[type(node)], _NUMBER, tuple(as_kind(part, _NUMBER) for part in operands))
+    terms = [term_of(part, names) for part in (node.this, node.expression)]
+    if terms[0].kind is ColumnType.DATE and not isinstance(node, exp.Mul):
+        if isinstance(node, exp.Sub) and terms[1].kind is ColumnType.DATE:
+            return _applied(node, FUNCTIONS["days between"], terms)
+        if terms[1].is_whole or terms[1].kind is _INTEGER:
+            return _moved(node, terms[0], terms[1], "day")
+    parts = tuple(as_kind(_number(node, term), _NUMBER) for term in terms)
+    return Term(ARITHMETIC[type(node)], _NUMBER, parts, is_whole=all(part.is_whole for part in parts))
 
 
-def _divided(node: exp.Expr, names: Names) -> Term:
+def _divided(node: exp.Expr, given: list[Term]) -> Term:
     """By a literal, or by a value of the row: NULL where that is 0."""
-    top, divisor = (as_kind(_number(node, names, part), _NUMBER) for part in (node.this, node.expression))
+    top, divisor = (as_kind(_number(node, term), _NUMBER) for term in given)
     if divisor.operation != "literal":
         return Term("over", _NUMBER, (top, divisor))
     if not isinstance(divisor.value, float) or divisor.value == 0 or not math.isfinite(divisor.value):
@@ -331,7 +338,7 @@ def _divided(node: exp.Expr, names: Names) -> Term:
 
 
 def _rounded(node: exp.Expr, names: Names) -> Term:
-    value = as_kind(_number(node, names, node.this), _NUMBER)
+    value = as_kind(_number(node, term_of(node.this, names)), _NUMBER)
     digits = node.args.get("decimals")
     places = 0 if digits is None else term_of(digits, names).value
     if not isinstance(places, int) or not -15 <= places <= 15:
@@ -344,7 +351,7 @@ def _rounded(node: exp.Expr, names: Names) -> Term:
 
 def _power(node: exp.Expr, names: Names) -> Term:
     """A product, which all engines give to the last bit."""
-    value, power = as_kind(_number(node, names, node.this), _NUMBER), term_of(node.expression, names).value
+    value, power = as_kind(_number(node, term_of(node.this, names)), _NUMBER), term_of(node.expression, names).value
     if power == 0.5:
         return written("sqrt(x)", value)
     if not isinstance(power, int | float) or power not in range(1, 17):
@@ -358,12 +365,20 @@ def _joined(node: exp.Expr, names: Names) -> Term:
     terms = []
     for part in parts:
         inner = term_of(part, names)
-        whole = inner.kind is _NUMBER and _is_integral(part, names)
-        term = written("CAST(x AS TEXT)", as_whole(inner) if whole else inner)
+        term = written("CAST(x AS TEXT)", as_whole(inner) if inner.is_whole else inner)
         empty = Term("literal", _TEXT, value="")
         given = term if isinstance(node, exp.DPipe) else Term("coalesce", _TEXT, (term, empty))
         terms.append(brief(given, _LONGEST_TEXT))
     return terms[0] if len(terms) == 1 else Term("||", _TEXT, tuple(terms))
+
+
+def _separated(node: exp.Expr, names: Names) -> Term:
+    """concat_ws passes over NULL, and over the separator before it."""
+    mark, *parts = parts_of(node)
+    if not mark.is_string or len(mark.name) > 100 or not parts:
+        raise refused(node, "write concat_ws('-', t, t), with a separator of at most 100 letters")
+    whole = exp.Concat(expressions=[exp.DPipe(this=mark.copy(), expression=part) for part in parts])
+    return written(f"substr(x, {len(mark.name) + 1})", _joined(whole, names))
 
 
 def _all_conditions(node: exp.Expr, names: Names) -> Term:
@@ -404,12 +419,19 @@ def _between(node: exp.Expr, names: Names) -> Term:
 
 
 def _in(node: exp.Expr, names: Names) -> Term:
-    """IN, and = ANY of a list."""
+    """IN and = ANY of a list, and IN of a list of rows."""
     if isinstance(node, exp.EQ):
         return _in(exp.In(this=node.this, expressions=node.expression.this.unnest().expressions), names)
     others = any(value for name, value in node.args.items() if name not in {"this", "expressions"})
     if others or not node.expressions:
-        raise refused(node)
+        raise refused(node, "write a IN (1, 2), with values between the parentheses")
+    if isinstance(node.this, exp.Tuple):
+        mine = {f"({place})": term_of(part, names) for place, part in enumerate(node.this.expressions)}
+        if any(len(row.unnest().expressions) != len(mine) for row in node.expressions):
+            raise refused(node, "its rows differ in length; write (a, b) IN ((1, 'x'), (2, 'y'))")
+        pairs = [zip(mine, row.unnest().expressions, strict=True) for row in node.expressions]
+        equal = [exp.and_(*(exp.column(name, quoted=True).eq(its) for name, its in row)) for row in pairs]
+        return term_of(exp.or_(*equal, copy=False), {**names, **mine})
     term = _compared(node, names, "in", [node.this, *node.expressions])
     if any(part.operation != "literal" for part in term.parts[1:]):
         raise refused(node, "IN takes a list of literals")
@@ -434,25 +456,12 @@ def _like(node: exp.Expr, names: Names) -> Term:
     return Term("not", _BOOLEAN, (term,)) if node.args.get("negate") else term
 
 
-def _replaced(node: exp.Expr, names: Names) -> Term:
-    """Of a whole text alone: greedy pieces in a row take the same letters in POSIX and in Perl."""
-    function = FUNCTIONS["regexpreplace"]
-    term = _applied(node, function, [term_of(part, names) for part in parts_of(node)[:3]])
-    pattern, text = map(str, term.value if isinstance(term.value, tuple) else ())
-    shape, groups = regular(pattern), [int(place) for place in re.findall(r"\\([1-9])", text)]
-    whole = shape is not None and shape[1] and pattern.startswith("^") and "|" not in pattern
-    if shape is None or not whole or not re.fullmatch(r"(\\[1-9]|[^\\$])*", text):
-        raise refused(node, f"write {function.spelling}: {function.meaning}")
-    if max(groups, default=0) > re.compile(pattern).groups:
-        raise refused(node, "the pattern has fewer groups")
-    return Term("replaced", _TEXT, term.parts, (shape[0], text))
-
-
 def _case(node: exp.Expr, names: Names) -> Term:
-    compared = node.args.get("this")
+    compared = node.args.get("this") and _something(node, names, node.this)
     pairs: list[Term] = []
     for branch in node.args["ifs"]:
-        equal = None if compared is None else _compared(node, names, "=", [compared, branch.this])
+        both = compared and _one_type(node, [compared, _something(node, names, branch.this)])
+        equal = both and Term("=", _BOOLEAN, both)
         pairs += (equal or _condition(node, names, branch.this), term_of(branch.args.get("true"), names))
     last = term_of(node.args.get("default") or exp.null(), names)
     values = _one_type(node, [*pairs[1::2], last])
@@ -470,10 +479,10 @@ def _chosen(node: exp.Expr, names: Names) -> Term:
 
 
 def _part(node: exp.Expr, names: Names, part: str, value: exp.Expr) -> Term:
-    part = {"dow": "dayofweek", "doy": "dayofyear", "isodow": "dayofweekiso"}.get(part, part)
-    if part not in (*PARTS, "dayofweek", "dayofweekiso"):
+    function = FUNCTIONS.get({"dow": "dayofweek", "isodow": "dayofweekiso"}.get(part, part))
+    if function is None or function.takes not in {"m", "s"} or part == "lastday":
         raise refused(node, "parts are " + ", ".join(PARTS) + "; isodow is 1 for Monday to 7 for Sunday")
-    return _applied(node, FUNCTIONS[part], [term_of(value, names)])
+    return _applied(node, function, [term_of(value, names)])
 
 
 def _truncated(node: exp.Expr, names: Names) -> Term:
@@ -498,16 +507,21 @@ def _difference(node: exp.Expr, names: Names) -> Term:
 
 def _shifted(node: exp.Expr, names: Names) -> Term:
     """A date or time plus or minus an interval; NULL outside the years 1 to 9999, and beyond 4,000 years."""
-    value, length = term_of(node.this, names), node.expression
+    length = node.expression
     unit, number = length.text("unit").lower().removesuffix("s"), length.this or exp.null()
     if isinstance(number, exp.Literal) and re.fullmatch("-?[0-9]{1,12}", number.name):
         number = exp.Literal.number(number.name)  # a text in standard SQL
+    value, count = term_of(node.this, names), _number(node, term_of(number, names))
+    return _moved(node, value, count if count.is_whole else as_whole(count), unit)
+
+
+def _moved(node: exp.Expr, value: Term, length: Term, unit: str) -> Term:
+    """A date or time that many units later, or earlier."""
     if unit not in {**_MONTHS, **SECONDS} or value.kind not in _DATED:
         raise refused(node, "write d + INTERVAL '3' MONTH, or d + INTERVAL (a column of whole numbers) DAY")
     sign, start = -1 if isinstance(node, exp.Sub | exp.DateSub) else 1, written("CAST(x AS TIMESTAMP)", value)
     kind, units = ("months", _MONTHS) if unit in _MONTHS else ("seconds", SECONDS)
-    whole = term_of(number, names) if _is_integral(number, names) else as_whole(_number(node, names, number))
-    count = written(f"x * {sign * units[unit]}", whole)
+    count = written(f"x * {sign * units[unit]}", _number(node, length))
     moved = _applied(node, FUNCTIONS[f"{kind} later"], [start, count])
     kept = written(f"CASE WHEN x BETWEEN {_CALENDAR} THEN x END", moved)
     return kept if unit in CLOCK else written(f"CAST(x AS {value.kind})", kept)
@@ -536,7 +550,7 @@ def _bucket(node: exp.Expr, names: Names) -> Term:
         raise refused(node, f"low must be below high, and buckets from 1 to {_MOST_BUCKETS}")
     edges = [float(low + (high - low) * place / count) for place in range(count)] + [float(high)]
     bins = " ".join(f"WHEN x < {edge!r} THEN {place}" for place, edge in enumerate(edges))
-    value = as_kind(_number(node, names, node.this), _NUMBER)
+    value = as_kind(_number(node, term_of(node.this, names)), _NUMBER)
     return written(f"CASE WHEN x IS NULL THEN NULL {bins} ELSE {count + 1} END", value)
 
 
@@ -546,18 +560,13 @@ def _anonymous(node: exp.Expr, names: Names) -> Term:
         value = term_of(arguments[0], names)
         return written("trunc(x)", value) if value.kind is _NUMBER else value
     if name == "quotient" and len(arguments) == 2:
-        kind = exp.IntDiv if all(_is_integral(part, names) for part in arguments) else exp.Div
-        return term_of(kind(this=arguments[0], expression=arguments[1]), names)
+        given = [term_of(part, names) for part in arguments]
+        if all(term.is_whole or term.kind is _INTEGER for term in given):
+            return _applied(node, FUNCTIONS["intdiv"], list(map(as_whole, given)))
+        return _divided(arguments[0] / arguments[1], given)
     if name in {"date_part", "datepart"} and len(arguments) == 2 and isinstance(arguments[0], exp.Literal):
         return _part(node, names, arguments[0].name.lower(), arguments[1])
     return _called(node, names)
-
-
-def _is_integral(node: exp.Expr, names: Names) -> bool:
-    """Whether its type is a whole number in SQL, where sums and products of whole numbers are."""
-    if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Paren):
-        return all(_is_integral(part, names) for part in parts_of(node))
-    return term_of(node, names).kind is _INTEGER
 
 
 def _dated(node: exp.Expr, kind: ColumnType) -> Term:
@@ -586,45 +595,48 @@ def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
 
 
 _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
-    exp.And: _all_conditions,
+    **dict.fromkeys((exp.And, exp.Or, exp.Not), _all_conditions),
+    **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
+    **dict.fromkeys((exp.Coalesce, exp.Greatest, exp.Least), _chosen),
+    **dict.fromkeys((exp.Concat, exp.DPipe), _joined),
+    **dict.fromkeys((exp.DateAdd, exp.DateSub), _shifted),
+    **dict.fromkeys((exp.DateTrunc, exp.TimestampTrunc), _truncated),
+    **dict.fromkeys((exp.ILike, exp.Like), _like),
     exp.Anonymous: _anonymous,
     exp.Between: _between,
     exp.Boolean: lambda node, _: Term("literal", _BOOLEAN, value=bool(node.this)),
     exp.Case: _case,
-    exp.Cast: _cast,
-    exp.Coalesce: _chosen,
     exp.Column: _column,
-    exp.Concat: _joined,
-    exp.DPipe: _joined,
-    exp.DateAdd: _shifted,
+    exp.ConcatWs: _separated,
     exp.DateDiff: _difference,
-    exp.DateSub: _shifted,
-    exp.DateTrunc: _truncated,
-    exp.Div: _divided,
+    exp.Div: lambda node, names: _divided(node, [term_of(part, names) for part in (node.this, node.expression)]),
     exp.Extract: lambda node, names: _part(node, names, node.name.lower(), node.expression),
-    exp.Greatest: _chosen,
     exp.In: _in,
-    exp.ILike: _like,
     exp.Is: _is,
-    exp.Least: _chosen,
-    exp.Like: _like,
     exp.Literal: _literal,
     exp.Neg: _negative,
-    exp.Not: _all_conditions,
     exp.Null: lambda _node, _names: _NULL,
-    exp.Or: _all_conditions,
     exp.Paren: lambda node, names: term_of(node.this, names),
     exp.Placeholder: _answer,
     exp.Pow: _power,
-    exp.RegexpReplace: _replaced,
     exp.Round: _rounded,
     exp.TimeToStr: _formatted,
-    exp.TimestampTrunc: _truncated,
-    exp.TryCast: _cast,
     exp.WidthBucket: _bucket,
 }
 
 
+_READ = {
+    "this",
+    "expressions",
+    "table",
+    "unit",
+    "decimals",
+    "default",
+    "query",
+    "min_value",
+    "max_value",
+    "num_buckets",
+}
 _LONGEST = 100_000
 
 

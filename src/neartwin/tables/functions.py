@@ -10,7 +10,7 @@ stays small. At most three atoms repeat without end, over 1,000 letters, so its 
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,6 +56,7 @@ class RowFunction:
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("functions.toml").read_text(encoding="utf-8"))
+LETTERS: Mapping[str, list[str]] = _TABLE.pop("letters")  # the types of what a letter takes
 FUNCTIONS: Mapping[str, RowFunction] = {name: RowFunction(**entry) for name, entry in _TABLE.items()}
 OPERATIONS = {function.operation: function for function in FUNCTIONS.values()}
 
@@ -90,3 +91,26 @@ def regular(pattern: str) -> tuple[str, str] | None:
         return None
     end = tokens.pop() if tokens and tokens[-1] == "$" else ""
     return "".join(_WRITTEN.get(token, token) for token in tokens), end
+
+
+def is_unique(pattern: str) -> bool:
+    r"""Whether the rules of Perl and of POSIX find the same match. Both start as far left as they can, and repeat pieces as
+    often as they can.
+
+    A match that is tied to the end has one length, and both rules prefer earlier pieces. Else one piece may vary, of which the
+    most letters make the longest match.
+
+    >>> is_unique("@([^.]+)[.]"), is_unique("a?(ab)?"), is_unique("a?(ab)?$"), is_unique("(a|ab)")
+    (True, False, True, False)
+    """
+    tokens = re.findall(rf"{_PIECE}|\)\?|.", pattern, re.DOTALL)
+    vary = [one for one in tokens if one == ")?" or re.fullmatch(rf"{_ATOM}(?:[*+?]|{{[0-9]+,[0-9]*}})", one)]
+    return "|" not in tokens and (tokens[-1:] == ["$"] or len(vary) < 2)
+
+
+REGULAR: Mapping[str, Callable[[str], object]] = {  # what a letter asks of a regular expression
+    "P": lambda _: True,
+    "Q": lambda pattern: pattern.startswith("^") and is_unique(pattern) and (regular(pattern) or "")[1:] == ("$",),
+    "U": is_unique,
+    "V": lambda pattern: is_unique(pattern) and not re.fullmatch(pattern, ""),
+}

@@ -199,11 +199,7 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
     parts = [_row(part, table) for part in node.args.get("partition_by") or []]
     units = [part for part in parts if part.term.operation == "column" and part.term.value == table.unit]
     if not units:
-        raise _refused(
-            node,
-            table,
-            f"a window over rows of several people tells of all of them; write PARTITION BY {table.unit}, ...",
-        )
+        raise _refused(node, table, f"a window over several people tells of all; write PARTITION BY {table.unit}, ...")
     by = tuple(part for part in parts if part not in units)
     if any(part.type not in GROUPABLE for part in by):
         raise _refused(node, table, "PARTITION BY takes integers, text, booleans and dates")

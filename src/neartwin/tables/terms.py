@@ -40,7 +40,7 @@ spent.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from typing import Any
 
@@ -68,12 +68,14 @@ class Term:
         kind: The type of its value.
         parts: Its operands.
         value: The name of a column, a literal, or a pattern.
+        is_whole: Whether it is a whole number in SQL, where sums and products of whole numbers are, and computed as a double.
     """
 
     operation: str
     kind: ColumnType
     parts: tuple["Term", ...] = ()
     value: Value = None
+    is_whole: bool = field(default=False, compare=False, repr=False)
 
     def walk(self) -> Iterator["Term"]:
         """This term and all below it."""
@@ -193,8 +195,8 @@ def as_kind(term: Term, kind: ColumnType) -> Term:
         return Term("literal", kind, value=literal)
     if term.operation == "literal":
         assert isinstance(term.value, int)  # noqa: S101 - the one coercion there is
-        return Term("literal", kind, value=float(term.value))
-    return Term("double", kind, (term,))
+        return Term("literal", kind, value=float(term.value), is_whole=True)
+    return Term("double", kind, (term,), is_whole=True)
 
 
 _MOST_TERMS, _DEEPEST = 3000, 60
@@ -236,9 +238,9 @@ def check_term(term: Term) -> None:
 
 
 def _too_large() -> QueryError:
+    line = "write IN (...) for many values, and take fewer bins of a histogram"
     return QueryError(
-        f"the expression is too large: at most {_MOST_TERMS} operations, nested at most {_DEEPEST} deep; "
-        "write IN (...) for many values, and take fewer bins of a histogram"
+        f"the expression is too large: at most {_MOST_TERMS} operations, nested at most {_DEEPEST} deep; {line}"
     )
 
 

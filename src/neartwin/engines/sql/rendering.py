@@ -50,7 +50,7 @@ def translated(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
 
 
 def _spelled(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
-    """A function as the engine spells it, with the parts and then the literals as a, b and c."""
+    """A function as the engine spells it, with the parts and then the literals as a to e."""
     literals = _ALPHABETS.get(term.operation, term.value or ())
     given = [*parts, *(dialect.text(one) if isinstance(one, str) else integer(int(one)) for one in literals)]
     function = OPERATIONS.get(term.operation) or OPERATIONS[f"{term.operation} {term.value}"]
@@ -58,8 +58,8 @@ def _spelled(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
     if text.isidentifier():
         return exp.Anonymous(this=text, expressions=given)
     whole = exp.Paren(this=_template(text, dialect.name).copy())
-    for place in [column for column in whole.find_all(exp.Column) if column.name in "abc"]:
-        place.replace(given["abc".index(place.name)].copy())
+    for place in [column for column in whole.find_all(exp.Column) if column.name in "abcde"]:
+        place.replace(given["abcde".index(place.name)].copy())
     return whole
 
 
@@ -84,17 +84,13 @@ def column_of(term: Term, columns: Columns, dialect: Dialect) -> exp.Expr:
 
 def _literal(term: Term, dialect: Dialect) -> exp.Expr:
     match term.value:
-        case bool(value):
-            return exp.true() if value else exp.false()
-        case int(value):
-            return integer(value)
         case float(value):
             return real(value)
         case str(value):
             return dialect.text(value)
         case date():
             return exp.cast(exp.Literal.string(str(term.value)), term.kind, dialect="duckdb")
-    return exp.null()
+    return exp.convert(term.value)
 
 
 def _clip(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:

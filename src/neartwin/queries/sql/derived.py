@@ -134,7 +134,7 @@ def computed(root: exp.Expr, known: Named) -> Iterator[exp.Expr]:
         The expressions.
     """
     for child in root.iter_expressions():
-        alone = statistics_in(child) and child.find(exp.Div, exp.Window)
+        alone = statistics_in(child) and (isinstance(root, exp.Ordered) or child.find(exp.Div, exp.Window))
         if _is_statistic(child) or (derived(child) is not None and (alone or known(child))):
             yield child
         else:

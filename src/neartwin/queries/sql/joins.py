@@ -23,6 +23,7 @@ from typing import TypeGuard
 from sqlglot import exp
 
 from neartwin.errors import QueryError
+from neartwin.interactive import instead
 from neartwin.queries.query import Rows
 from neartwin.tables.joins import OtherTable, claims_of, met, own_columns
 from neartwin.tables.per_unit import units_of
@@ -362,9 +363,7 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
         line = f"FROM {rows.table.name}, whose lists become rows before it is opened"
         if name := table.name:
             line = f"tables={{{name!r}: nt.public_table('{name}.parquet')}}, or --public {name}={name}.parquet"
-        raise QueryError(
-            f"JOIN must name one of the tables given beside {rows.table.name!r}, which are: {known}; write {line}"
-        )
+        raise QueryError(f"JOIN must name one of the tables given beside it, which are: {known}; write {line}")
     alias = table.alias_or_name
     if alias in scope:
         raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
@@ -429,11 +428,8 @@ def _named(column: exp.Column, scope: _Scope) -> str:
         if known is None or column.args.get("db") or column.name not in known.names:
             raise QueryError(f"{text!r} is not a column of the tables of this question: {', '.join(scope)}")
         if column.name in known.lost:
-            raise QueryError(
-                f"{text!r} is NULL in rows that the LEFT JOIN of {column.table!r} leaves unmatched; write the column "
-                "on the left, or JOIN to keep matched rows alone. To find unmatched rows, test IS NULL on another column of "
-                f"{column.table!r} that has no NULL itself, or rename that key in the table"
-            )
+            line = f"is NULL in rows that the LEFT JOIN of {column.table!r} leaves unmatched"
+            raise QueryError(f"{text!r} {line}: {instead('clauses', 'lost', table=column.table)}")
         return known.names[column.name]
     matches = {one.names[column.name] for one in scope.values() if column.name in one.names}
     if len(matches) > 1:

@@ -35,7 +35,7 @@ from neartwin.queries.sql.subqueries import rows_of
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
 from neartwin.statistics.sql import SPELLINGS, statistic_of
-from neartwin.tables.expressions import COMPARED, written_parts
+from neartwin.tables.expressions import COMPARED, not_understood, written_parts
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
@@ -77,27 +77,8 @@ def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
     return tuple((*always, *one) for one in sets)
 
 
-def without_filters(select: exp.Select) -> exp.Select:
-    """The statement without FILTER and COUNT_IF.
-
-    Args:
-        select: The statement.
-
-    Returns:
-        The new statement.
-
-    Raises:
-        QueryError: A FILTER belongs to a function that takes no CASE.
-
-    >>> import sqlglot
-    >>> text = "SELECT SUM(paid) FILTER (WHERE age > 17) AS a, COUNT_IF(age > 17) AS n FROM visits"
-    >>> without_filters(sqlglot.parse_one(text, read="duckdb")).sql(dialect="duckdb")
-    'SELECT SUM(CASE WHEN age > 17 THEN paid END) AS a, COUNT(CASE WHEN age > 17 THEN 1 END) AS n FROM visits'
-    """
-    return cast("exp.Select", select.transform(_as_case))
-
-
 def _as_case(node: exp.Expr) -> exp.Expr:
+    """FILTER and COUNT_IF as a statistic of a CASE."""
     match node:
         case exp.CountIf(this=condition):
             return exp.Count(this=exp.case().when(condition, "1"))
@@ -106,11 +87,7 @@ def _as_case(node: exp.Expr) -> exp.Expr:
             value.replace(exp.case().when(condition, "1" if isinstance(value, exp.Star) else value.copy()))
             return inner
         case exp.Filter():
-            raise QueryError(
-                f"{node.sql(dialect='duckdb')!r} is not understood: FILTER goes with COUNT(*), COUNT(x), SUM, AVG, MEDIAN, "
-                "QUANTILE_CONT(x, 0.9), MIN, MAX, VARIANCE and STDDEV; otherwise use WHERE, in a statement of its own "
-                "(several with a semicolon between them share one price)"
-            )
+            raise not_understood(node, instead("clauses", "filter"))
     return node
 
 
@@ -241,8 +218,7 @@ def _qualify(select: exp.Select) -> None:
         if one.find(exp.Window) and read.isdisjoint({one.alias, *one.find_all(exp.Window)})
     ]
     if spare or select.args.get("having"):
-        text = qualify.sql(dialect="duckdb")
-        raise QueryError(f"{text!r} is not understood beside HAVING, or windows that it does not read; ask them apart")
+        raise not_understood(qualify, "it stands beside HAVING, or windows that it does not read; ask them apart")
     select.set("having", exp.Having(this=qualify.this))
 
 
@@ -353,13 +329,12 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
         line = instead("clauses", f"{word.lower()}s") or line
         raise QueryError(f"{word} is refused: neartwin only reads, and answers statistics of many people; {line}")
     union = select.find(exp.SetOperation) if select else None
-    if union and union is select:  # of one in a subquery the parts are no answers
-        line = f"write {union.this.sql(dialect='duckdb')}; {union.expression.sql(dialect='duckdb')}"
     if len(statements) != 1 or not isinstance(select, exp.Select) or union:
+        line = instead("clauses", "union") if union else line
         raise QueryError(f"the text must be one SELECT statement without UNION, or several as a series; {line}")
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:
-            remedy = "write the window itself behind OVER" if clause == "windows" else "leave it out"
+            remedy = instead("clauses", clause) or "leave it out"
             if clause == "distinct":
                 grouped = select.copy().select("COUNT(*) AS n").group_by(*select.expressions)
                 grouped.set("distinct", None)
@@ -367,18 +342,17 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
             raise QueryError(f"{clause.strip('_').upper()} is not understood in a private question: {remedy}")
     for one in select.find_all(exp.Subquery, exp.Table):
         if found := [clause for clause in ("pivots", "sample", "order", "limit", "offset") if one.args.get(clause)]:
-            raise QueryError(f"{one.sql(dialect='duckdb')!r} is not understood: {instead('clauses', found[0])}")
+            raise not_understood(one, instead("clauses", found[0]))
     known = {**tables, rows.table.name: rows}
     columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
     read = partial(from_sql, rows=rows, tables=tables)
-    flat, joined = rows_of(without_filters(cast("exp.Select", plain(select, columns))), rows, tables, read)
-    return cast("exp.Select", flat.transform(_real)), joined
-
-
-def _real(node: exp.Expr) -> exp.Expr:
-    """Noisy statistics are divided as real numbers, in dialects that divide whole ones without a fraction too."""
-    marked = isinstance(node, exp.Anonymous) and node.name == "QUOTIENT" and node.find(exp.AggFunc)
-    return node.expressions[0] / node.expressions[1] if marked else node
+    flat, joined = rows_of(cast("exp.Select", plain(select, columns).transform(_as_case)), rows, tables, read)
+    for one in reversed(
+        list(flat.find_all(exp.Anonymous))
+    ):  # noisy statistics are divided as real numbers in every dialect
+        if one.name == "QUOTIENT" and one.find(exp.AggFunc):
+            one.replace(one.expressions[0] / one.expressions[1])
+    return flat, joined
 
 
 def _named(select: exp.Select) -> dict[str, str]:
@@ -423,6 +397,8 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
         inner = item.this if isinstance(item, exp.Alias) else item
         name, aggregate = _aggregate(inner, table)
         name = item.alias if isinstance(item, exp.Alias) else name
+        if not isinstance(item, exp.Alias) and statistics.get(name, aggregate) != aggregate:
+            name += "_"  # the name is that of another column
         if name in statistics:
             raise QueryError(f"{name!r} names two statistics; write {inner.sql(dialect='duckdb')} AS {name}_2")
         statistics[name] = aggregate
@@ -435,14 +411,13 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
         text, inner = node.sql(dialect="duckdb"), node.find(exp.AggFunc)
         asked = node.this if isinstance(node, exp.IgnoreNulls) else node
         name = str(asked.this).lower() if isinstance(asked, exp.Anonymous) else asked.key
-        words = {
-            "unit": table.unit_name,
-            "table": table.name,
-            "inner": inner.sql(dialect="duckdb") if inner else "COUNT(*)",
-        }
+        shown = inner.sql(dialect="duckdb") if inner else "COUNT(*)"
         known = f"ask {', '.join(SPELLINGS)}".format(unit=table.unit_name)
         if inner is None and node.find(exp.Column) and not isinstance(asked, exp.Anonymous):
             known = f"beside statistics stand what GROUP BY names; write GROUP BY {text}"
-        why = instead("statistics", name, *written_parts(asked), **words) or known
+        why = (
+            instead("statistics", name, *written_parts(asked), unit=table.unit_name, table=table.name, inner=shown)
+            or known
+        )
         raise QueryError(f"{text!r} is not understood: {why}")
     return statistic

@@ -34,7 +34,7 @@ from sqlglot.time import format_time
 from sqlglot.transforms import eliminate_distinct_on
 
 from neartwin.errors import ParameterError, QueryError
-from neartwin.tables.expressions import SECONDS, body_of, parts_of
+from neartwin.tables.expressions import SECONDS, body_of, not_understood, parts_of
 from neartwin.tables.terms import check_surface
 
 DIALECTS = ("duckdb", "postgres", "spark", "bigquery", "snowflake", "tsql", "mysql", "redshift", "databricks", "trino")
@@ -47,7 +47,7 @@ _LIMITS = (  # the most nodes of these kinds, of the statement or of a clause
 )
 _TABLE = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
 _RULES = {(dialect, name): rule for rule in _TABLE["rule"] for dialect in rule["dialects"] for name in rule["names"]}
-_COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.StrToTime, exp.DateTrunc, exp.TimestampTrunc)
+_COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe, exp.StrToTime, exp.DateTrunc, exp.TimestampTrunc)
 _WITHIN = {unit: {str(n) for n in range(2, most) if most % n == 0} for unit, most in (("minute", 60), ("hour", 24))}
 _CONSTANTS = (
     *_COMPUTED, exp.Literal, exp.Paren, exp.Neg, exp.Cast, exp.Interval, exp.DataType, exp.DataTypeParam, exp.Var,
@@ -76,10 +76,8 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
         raise ParameterError("dialect", dialect, f"must be one of {', '.join(DIALECTS)}; write dialect='postgres'")
     try:
         if len(text) > _LONGEST or len(sqlglot.tokenize(text, read=dialect)) > _MOST_TOKENS:
-            raise QueryError(
-                f"a text of {len(text)} letters is too long: at most {_LONGEST} letters and {_MOST_TOKENS} words are read; "
-                "write long lists of values as a public table, and JOIN it"
-            )
+            line = f"at most {_LONGEST} letters and {_MOST_TOKENS} words are read; write a public table of values, and JOIN it"
+            raise QueryError(f"a text of {len(text)} letters is too long: {line}")
         found = [tree for tree in sqlglot.parse(text, read=dialect) if tree is not None]
         for tree in found:
             check_surface(tree, _DEEPEST)
@@ -107,7 +105,11 @@ def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
     """What DuckDB would read otherwise, as the dialect means it. Parents are read after their parts."""
     match node:
         case exp.ToChar(args={"format": exp.Literal(is_string=True)}) | exp.TimeToStr(args={"format": exp.Literal()}):
+            if node.text("zone") not in {"", "UTC"} or node.text("culture")[:2] not in {"", "en"}:
+                raise not_understood(node, "times are in UTC, and names in English; leave the others out", dialect)
             return exp.TimeToStr(this=node.this, format=exp.Literal.string(_marks(node, dialect)))
+        case exp.AtTimeZone(args={"zone": exp.Literal(this="UTC" | "Etc/UTC")}):
+            return cast("exp.Expr", node.this)
         case exp.DateAdd(this=exp.Literal(this="0")):  # in tsql, whose times are numbers
             node.set("this", exp.cast(exp.Literal.string("1900-01-01"), "timestamp"))
         case exp.Bracket(this=exp.ApproxQuantiles(expression=exp.Literal() as whole) as of, expressions=[part]):
@@ -121,10 +123,10 @@ def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
     name, parts = _called(node)
     rule = _RULES.get((dialect, name))
     if rule and "why" in rule:
-        text = node.sql(dialect=dialect, comments=False)
-        raise QueryError(f"{text!r} is not understood: in {dialect} {rule['why']}; write {rule['instead']}")
-    given = dict(zip("xyz", parts, strict=False))
-    return exp.replace_placeholders(body_of(rule["body"]), **given) if rule else node
+        raise not_understood(node, f"in {dialect} {rule['why']}; write {rule['instead']}", dialect)
+    if rule and "more" not in rule and len(parts) != sum(f":{name}" in rule["body"] for name in "xyz"):
+        raise not_understood(node, "it has more arguments than are read; leave the last out", dialect)
+    return exp.replace_placeholders(body_of(rule["body"]), **dict(zip("xyz", parts, strict=False))) if rule else node
 
 
 def _marks(node: exp.Expr, dialect: str) -> str:
@@ -141,7 +143,7 @@ def _marks(node: exp.Expr, dialect: str) -> str:
     pieces = re.findall("|".join(['"[^"]*"', *names, "%-?[a-zA-Z](?:strict)?", "[^a-zA-Z%]"]), form)
     if "".join(pieces) != form:
         line = f"are parts of a date; write {', '.join(one for one in names if not one.islower())} and signs"
-        raise QueryError(f"{node.sql(dialect=dialect)!r} is not understood: letters of its format {line}")
+        raise not_understood(node, f"letters of its format {line}", dialect)
     return "".join(known.get(piece) or piece.strip('"').removesuffix("strict") for piece in pieces)
 
 
@@ -150,8 +152,8 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901, PLR091
     match node:
         case exp.Extract():
             part, of = node.name.lower(), node.expression.unnest()
-            if part == "epoch" and isinstance(of, exp.Sub) and not isinstance(of.expression, exp.Interval):
-                return "epoch of a difference", [of.expression, of.this]
+            if part in {"epoch", "day"} and isinstance(of, exp.Sub) and not isinstance(of.expression, exp.Interval):
+                return f"{part} of a difference", [of.expression, of.this]
             return part, [node.expression]
         case exp.DateBin() | exp.Anonymous(this="time_bucket" | "TIME_BUCKET", expressions=[_, _, *_]):
             length, value, *origin = parts_of(node)
@@ -166,6 +168,10 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901, PLR091
             return node.name.lower(), node.expressions
         case exp.Window(this=exp.Anonymous() as one) if not node.args.get("partition_by"):
             return f"{one.name.lower()} over", one.expressions
+        case exp.Add() if any(one.is_string or isinstance(one, exp.DPipe) for one in node.flatten()):
+            return "add text", [node.this, node.expression]
+        case exp.RegexpExtract(expression=of) if not node.args.get("position"):
+            return "first match", [node.this, of, node.args.get("group") or exp.Literal.number(0)]
         case exp.StrToDate(this=exp.Concat(expressions=[exp.Anonymous() as week, exp.Literal(this=" Sunday")])):
             return f"strtodate {week.name.lower()} sunday", week.expressions
         case exp.StrToDate():
@@ -181,6 +187,8 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901, PLR091
             if node.args.get("style"):  # of a date; its size is that of the text
                 value = node.copy()
                 value.this.set("expressions", None)
+            if isinstance(value, exp.Literal) and value.is_int:
+                return "cast", []
             return f"cast {to.this.name.lower()} {len(sizes)}", [value, *sizes]
         case exp.Like() if "[" in node.expression.name:
             return "like class", []
@@ -229,6 +237,10 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     names = {one.alias for one in new.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
     _named(new, set(tables), names)
     for select in new.find_all(exp.Select):
+        known = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
+        for one in list(select.args["order"].find_all(exp.Column)) if select.args.get("order") else ():
+            if not one.table and one.name in known and not isinstance(one.parent, exp.Ordered):
+                one.replace(exp.paren(known[one.name]))
         source = select.args.get("from_")
         while source and source.this.alias == "" and isinstance(source.this.this, exp.Table | exp.Subquery):
             inner = source.this.this  # joined tables in parentheses
@@ -286,7 +298,9 @@ def _grouped(select: exp.Select) -> None:
 def _shortened(node: exp.Expr) -> exp.Expr:
     """COUNT and SUM of a constant as COUNT(*), and conditions without those that are always true."""
     match node:
-        case exp.Count(this=exp.Literal() | exp.Boolean() | None) | exp.Sum(this=exp.Literal(this="1")):
+        case exp.Sum(this=exp.Literal(this="1") | exp.Cast(this=exp.Literal(this="1"))):
+            return exp.Count(this=exp.Star())
+        case exp.Count(this=exp.Literal() | exp.Boolean() | None):
             return exp.Count(this=exp.Star())
         case exp.Sum(this=exp.Literal(is_string=False)) if not isinstance(node.parent, exp.Filter):
             return exp.Mul(this=node.this, expression=exp.Count(this=exp.Star()))
@@ -358,5 +372,6 @@ def _fold(tree: exp.Expr) -> None:
         timed = [one for one in node.find_all(exp.Cast, exp.StrToTime) if not one.is_type("date", "interval")]
         if isinstance(value, datetime) and value.time() == time() and not timed:
             value = value.date()  # DuckDB adds an interval to a date as to its midnight
-        if isinstance(value, date) or (isinstance(value, int | float | Decimal) and math.isfinite(value)):
+        kinds = str if isinstance(node, exp.DPipe) else date
+        if isinstance(value, kinds) or (isinstance(value, int | float | Decimal) and math.isfinite(value)):
             node.replace(exp.convert(value))

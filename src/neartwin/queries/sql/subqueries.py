@@ -22,6 +22,7 @@ from neartwin.interactive import instead
 from neartwin.queries.query import Rows
 from neartwin.queries.sql.derived import statistics_in
 from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
+from neartwin.tables.expressions import not_understood
 from neartwin.tables.joins import OtherTable, claims_of
 from neartwin.tables.per_unit import per_unit, with_windows
 
@@ -85,13 +86,17 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) 
             _merge(inner)
         value = inner.expressions[0].unalias() if isinstance(inner, exp.Select) else node
         asked, beside = statistics_in(value), clause is select and _is_of_result(node)
-        if not (isinstance(clause, exp.Where) or beside) or len(asked) != 1 or node.root() is not select:
+        if not isinstance(clause, exp.Where | exp.Select) or len(asked) != 1 or node.root() is not select:
             continue
         pairs, compared = _correlated(inner.copy(), given)
-        if pairs or compared:
+        if (pairs or compared) and (not beside or node.find_ancestor(exp.Having)):
             continue  # of one person, or refused with its statement
+        if pairs or compared or not (beside or isinstance(clause, exp.Where)):
+            raise not_understood(node, instead("clauses", "correlated" if beside else "within"))
         if len(found) == _MOST_FIRST:
-            raise _refused(node, f"at most {_MOST_FIRST} are asked first; ask others alone, and write their answers")
+            raise not_understood(
+                node, f"at most {_MOST_FIRST} are asked first; ask others alone, and write their answers"
+            )
         inner.set("expressions", [asked[0].copy()])
         text = inner.sql(dialect="duckdb", comments=False)
         found.setdefault(text, read(text))
@@ -225,7 +230,7 @@ def _flat(select: exp.Select, given: _Given) -> exp.Select:
     for node in list(select.find_all(*_INSIDE, exp.Subquery)):
         if node.find_ancestor(exp.Select) is select and _is_inside(node):
             if node.find_ancestor(exp.Select, exp.Having) is not select:
-                raise _refused(node, "HAVING compares statistics of groups; ask it first, and write its answer")
+                raise not_understood(node, "HAVING compares statistics of groups; ask it first, and write its answer")
             (_as_column if isinstance(node, exp.Subquery) else _as_join)(select, node, given)
     return select
 
@@ -244,11 +249,9 @@ def _plain(subquery: exp.Subquery, given: _Given, *, joined: bool = False, left:
     inner = _flat(subquery.this, given)
     for clause, value in inner.args.items():
         if value and clause not in _BY_UNIT:
-            raise _refused(
-                subquery, instead("clauses", clause) or f"{clause.strip('_').upper()} inside reads many rows"
-            )
+            raise not_understood(subquery, instead("clauses", clause) or f"{clause.upper()} reads many rows")
     if inner.args.get("from_") is None:
-        raise _refused(subquery, "write SELECT columns FROM a table inside")
+        raise not_understood(subquery, "write SELECT columns FROM a table inside")
     by_unit = any(value and clause not in _PLAIN for clause, value in inner.args.items())
     by_unit |= any(item.find(exp.AggFunc, exp.Window) for item in inner.expressions)
     if not by_unit and not (joined and (inner.args.get("joins") or (left and inner.args.get("where")))):
@@ -275,7 +278,7 @@ def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | Oth
     table = select.args["from_"].this
     start = given.get(table.name)
     if not isinstance(start, Rows):
-        raise _refused(select, f"{table.name!r} has no people of its own; JOIN it to the table of theirs")
+        raise not_understood(select, f"{table.name!r} has no people of its own; JOIN it to the table of theirs")
     table.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias_or_name)))
     table.set("this", exp.to_identifier(start.table.name))
     rows = joined_by(select, start, {name: one for name, one in given.items() if one is not start})
@@ -287,10 +290,10 @@ def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | Oth
     group, distinct = select.args.get("group"), select.args.get("distinct")
     many = any(value.find(exp.AggFunc) and not value.find(exp.Window) for value in named.values())
     if distinct and (group or many or distinct.args.get("on") or len(items) < len(select.expressions)):
-        raise _refused(select, "DISTINCT takes columns alone; write GROUP BY them")
+        raise not_understood(select, "DISTINCT takes columns alone; write GROUP BY them")
     plain = group is None or {name for name, value in group.args.items() if value} == {"expressions"}
     if group and (not plain or group.find(exp.GroupingSets, exp.Cube, exp.Rollup)):
-        raise _refused(group, "a subquery groups by columns and expressions; write them")
+        raise not_understood(group, "a subquery groups by columns and expressions; write them")
     kept = [_over(clause.this, named) for clause in map(select.args.get, ("having", "qualify")) if clause is not None]
     if group is None and not distinct and not many:
         windows = {name: value for name, value in named.items() if value.find(exp.Window)}
@@ -330,7 +333,7 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
     inner = inner.this if isinstance(inner, exp.Subquery) else inner
     if isinstance(node, exp.Any | exp.All):
         line = "write [NOT] EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person AND i.x > t.x)"
-        raise _refused(node.parent or node, f"it compares with each row inside; {line}")
+        raise not_understood(node.parent or node, f"it compares with each row inside; {line}")
     if isinstance(node, exp.In) and any(value and clause not in _PLAIN for clause, value in inner.args.items()):
         name = exp.to_identifier("(in)", quoted=True)
         whole = exp.Subquery(this=inner, alias=exp.TableAlias(this=name, columns=[name.copy()]))
@@ -342,7 +345,7 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
     never = isinstance(node, exp.In) and node.find_ancestor(exp.Not) and not _is_unit(node.this, given)  # NULL is in it
     if not pairs or never:
         line = "WHERE EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person ...)"
-        raise _refused(node, f"equate the person's column: {line}")
+        raise not_understood(node, f"equate the person's column: {line}")
     ends = {end: of(this=part.args[side].copy()) for part, side in compared for end, of in _ENDS.items()}
     beside = _beside(select, inner, pairs, {"(rows)": exp.Count(this=exp.Star()), **ends}, given)
     there: exp.Expr = exp.paren(beside["(rows)"].is_(exp.null()).not_())
@@ -358,17 +361,17 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
 
 def _as_column(select: exp.Select, node: exp.Expr, given: _Given) -> None:
     """Write a statistic of the person's other rows as a column of a LEFT JOIN."""
-    inner, value = node.this, exp.paren(node.this.expressions[0].unalias().copy())
+    inner, value, text = node.this, exp.paren(node.this.expressions[0].unalias().copy()), node.copy()
     pairs, compared = _correlated(inner, given)
     if not (pairs or compared):
         return  # it is the same for all rows, and only the outermost WHERE asks it first
     pairs += _owned_unit(select, inner, pairs, given)
     if not any(_is_unit(its, given) for _, its in pairs):
         line = "ask it first with GROUP BY that column, and JOIN the noisy answer as a public table"
-        raise _refused(node, f"it has a number over many people for each value of a column outside; {line}")
+        raise not_understood(text, f"it has a number over many people for each value of a column outside; {line}")
     if compared:
         line = f"{value.this.sql(dialect='duckdb')} OVER (PARTITION BY person ORDER BY the compared column)"
-        raise _refused(node, f"it has another number for each row outside; write a window, {line}")
+        raise not_understood(text, f"it has another number for each row outside; write a window, {line}")
     (asked,) = statistics_in(value)
     found = _beside(select, inner, pairs, {"(rows)": asked.copy()}, given)["(rows)"]
     zero = [exp.Literal.number(0)] if isinstance(asked, exp.Count) else []  # of no rows, as SQL counts them
@@ -382,7 +385,7 @@ def _beside(
     """The columns of a LEFT JOIN of a subquery's values, grouped by what it equates with the rows outside."""
     if others := [clause for clause, value in inner.args.items() if value and clause not in _PLAIN]:
         line = "does not go with EXISTS, or a number of a subquery; leave it out, or write IN (SELECT ...)"
-        raise _refused(inner, f"{others[0].strip('_').upper()} {line}")
+        raise not_understood(inner, f"{others[0].strip('_').upper()} {line}")
     keys = {f"({i})": its.copy() for i, (_, its) in enumerate(pairs)}
     grouped = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in {**keys, **values}.items()))
     for clause in ("from_", "joins", "where"):
@@ -403,7 +406,7 @@ _Pairs = list[tuple[exp.Expr, exp.Expr]]
 def _correlated(inner: exp.Select, given: Mapping[str, Rows | OtherTable]) -> tuple[_Pairs, list[tuple[exp.Expr, str]]]:
     """What a subquery equates, outside and inside, and one comparison with its side that is inside. WHERE keeps the rest."""
     if inner.args.get("from_") is None:
-        raise _refused(inner, "values are compared with public ones; write them")
+        raise not_understood(inner, "values are compared with public ones; write them")
     tables = [inner.args["from_"].this, *(join.this for join in inner.args.get("joins") or [])]
     own = {str(one.alias_or_name) for one in tables}
     columns = frozenset[str]().union(*(columns_of(one, given) for one in tables))
@@ -421,7 +424,7 @@ def _correlated(inner: exp.Select, given: Mapping[str, Rows | OtherTable]) -> tu
             compared.append((part, "this" if place else "expression"))
         else:
             why = "a subquery equates columns with those outside, and may compare one; write inside.person = outside.person"
-            raise _refused(part, why)
+            raise not_understood(part, why)
     inner.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
     return pairs, compared
 
@@ -457,11 +460,11 @@ def _output(inner: exp.Select, subquery: exp.Subquery, alias: str) -> _Output:
         table.set("alias", exp.TableAlias(this=exp.to_identifier(alias)))
     stars = [item for item in inner.expressions if item.is_star]
     if any(value for item in stars for name, value in item.args.items() if name not in {"this", "table"}):
-        raise _refused(subquery, "a star stands alone; write the columns")
+        raise not_understood(subquery, "a star stands alone; write the columns")
     items = [item for item in inner.expressions if not item.is_star]
     names = subquery.alias_column_names
     if names and (stars or len(names) != len(items)):
-        raise _refused(subquery, f"it has {len(items)} columns and {len(names)} names; write AS {subquery.alias}")
+        raise not_understood(subquery, f"it has {len(items)} columns and {len(names)} names; write AS {subquery.alias}")
     names = names or [item.alias_or_name or item.sql(dialect="duckdb") for item in items]
     return _Output(alias, dict(zip(names, (item.unalias() for item in items), strict=True)), bool(stars))
 
@@ -503,7 +506,3 @@ def _put_in_place(select: exp.Select, alias: str, output: _Output) -> None:
             new = new if isinstance(new, exp.Column | exp.Literal | exp.Anonymous | exp.AggFunc) else exp.paren(new)
         column.replace(new)
     select.set("expressions", [*select.expressions, *added])
-
-
-def _refused(node: exp.Expr, why: str) -> QueryError:
-    return QueryError(f"{node.sql(dialect='duckdb', comments=False)!r} is not understood: {why}")

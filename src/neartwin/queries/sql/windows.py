@@ -22,12 +22,9 @@ from neartwin.interactive import instead
 from neartwin.queries.query import Groups
 from neartwin.queries.sql.spelling import value_of
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
+from neartwin.tables.expressions import not_understood
 
-_HINT = (
-    "sums over groups are SUM(COUNT(*)) OVER (ORDER BY key), with ROWS BETWEEN 6 PRECEDING AND CURRENT ROW for moving ones; "
-    "RANGES(COUNT(*), [7]) for full runs of groups; WEIGHTED_SUMS(COUNT(*), MAP {'name': MAP {key: weight}}) for any; "
-    "with SUM(x) in place of COUNT(*) too"
-)
+_HINT = instead("windows", "sums")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +61,7 @@ class Asked:
         if len(groups.columns) != 1 or (name != groups.columns[0] and text != expressions[groups.columns[0]]):
             raise QueryError(f"OVER (ORDER BY {text}) must name the one column of GROUP BY: {_HINT}")
         if any(value is None for (value,) in groups.keys):
-            raise QueryError(
-                "OVER (ORDER BY ...): engines order NULL among the keys differently; leave NULL out of keys="
-            )
+            raise QueryError("OVER (ORDER BY ...): engines order NULL differently; leave NULL out of keys=")
         ordered = replace(groups, keys=tuple(sorted(groups.keys, reverse=self.falling)))
         return ordered.workload(self.workload)
 
@@ -157,5 +152,4 @@ def _is_sum(node: exp.Expr | None) -> bool:
 
 
 def _refused(node: exp.Expr) -> QueryError:
-    why = instead("windows", getattr(node.this, "key", "")) or _HINT
-    return QueryError(f"{node.sql(dialect='duckdb', comments=False)!r} is not understood: {why}")
+    return not_understood(node, instead("windows", getattr(node.this, "key", "")) or _HINT)
