@@ -321,9 +321,8 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]
                 if one.operation == "clip" and isinstance(one.value, tuple)
                 for sign, end in zip((">=", "<="), one.value, strict=True)
             ]
-            inside = Term(
-                "and", ColumnType.BOOLEAN, tuple(within)
-            )  # as most rows are: nothing is computed or added for them
+            # as most rows are: nothing is computed or added for them
+            inside = Term("and", ColumnType.BOOLEAN, tuple(within))
             parts = Term("case", _NUMBER, (inside, Term("literal", _NUMBER), parts))
             amount = GridColumn(f"change of {column.name}", "", _AMOUNT, 0, None, RowExpression("", _NUMBER, parts))
             yield column, amount, [f"{name} to [{low:,.9g}, {high:,.9g}]" for (low, high), name in clips]

@@ -625,18 +625,7 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
 }
 
 
-_READ = {
-    "this",
-    "expressions",
-    "table",
-    "unit",
-    "decimals",
-    "default",
-    "query",
-    "min_value",
-    "max_value",
-    "num_buckets",
-}
+_READ = set("this expressions table unit decimals default query min_value max_value num_buckets".split())
 _LONGEST = 100_000
 
 
