@@ -15,16 +15,13 @@ from neartwin.audit.game import audit
 from neartwin.audit.neighbouring_inputs import answer_patterns, known
 from neartwin.audit.runs import Batched
 from neartwin.errors import BudgetError
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace
 from neartwin.mechanisms.additive.staircase import Staircase
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.selection.exponential import ExponentialMechanism
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import NoisyMax
-from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.quantiles import Quantiles
 from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
 from neartwin.mechanisms.selection.thresholds import OptimalSelection, UnitThreshold

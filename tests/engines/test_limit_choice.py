@@ -15,8 +15,7 @@ from neartwin.accounting.prices import mu_of_bounded_range
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.losses import Gaussian, compose
-from neartwin.mechanisms.selection.exponential import ExponentialMechanism
-from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.noise import SYSTEM
 from neartwin.planning.limit_choice import PARTS
 from neartwin.planning.planner import plan

@@ -9,10 +9,8 @@ from scipy.stats import norm
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import Laplace
+from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace
 from neartwin.mechanisms.additive.staircase import Staircase
 from tests.oracles import pairs
 

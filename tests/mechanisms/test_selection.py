@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.selection.exponential import ExponentialMechanism
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import (
     NoisyMax,
     discrete_laplace_noise_wins,
@@ -18,7 +18,6 @@ from neartwin.mechanisms.selection.noisy_max import (
     laplace_noise_wins,
     reused_value_loss,
 )
-from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
 from neartwin.mechanisms.selection.scores import exact_choice
 from tests.oracles import pairs
 

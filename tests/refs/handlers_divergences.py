@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 
-from neartwin.accounting.bounded_range import bounded_range_rdp, zcdp_of_bounded_range
 from neartwin.accounting.renyi import (
+    bounded_range_rdp,
     rdp_curve,
     rdp_to_epsilon,
     rdp_to_epsilon_mironov,
+    zcdp_of_bounded_range,
     zcdp_of_laplace,
     zcdp_to_epsilon,
     zcdp_to_epsilon_bun_steinke,

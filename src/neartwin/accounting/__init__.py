@@ -1,12 +1,12 @@
 """Usage of mechanisms and its cost: targets, spends, accountants, filters, theorems, calibration, guarantees."""
 
-from neartwin.accounting.bounded_range import bounded_range_rdp as bounded_range_rdp
-from neartwin.accounting.bounded_range import zcdp_of_bounded_range as zcdp_of_bounded_range
 from neartwin.accounting.renyi import RdpCurve as RdpCurve
+from neartwin.accounting.renyi import bounded_range_rdp as bounded_range_rdp
 from neartwin.accounting.renyi import compose_rdp as compose_rdp
 from neartwin.accounting.renyi import rdp_curve as rdp_curve
 from neartwin.accounting.renyi import rdp_to_epsilon as rdp_to_epsilon
 from neartwin.accounting.renyi import rdp_to_epsilon_mironov as rdp_to_epsilon_mironov
+from neartwin.accounting.renyi import zcdp_of_bounded_range as zcdp_of_bounded_range
 from neartwin.accounting.renyi import zcdp_of_laplace as zcdp_of_laplace
 from neartwin.accounting.renyi import zcdp_of_pure as zcdp_of_pure
 from neartwin.accounting.renyi import zcdp_to_epsilon as zcdp_to_epsilon

@@ -12,6 +12,8 @@ parameters fixed in advance.
 hypothesis checked. X comes from f(D), then Y from g(X, D) with that same X, and so on. A `Step` is the pair of laws of one
 answer with, for each outcome, the step that follows it. The bound adds one promise a level. Each promise must be fixed in
 advance and hold for *every* earlier outcome, even one of probability 0.
+
+Theorems answer with a `Bound`: an (epsilon, delta) that a composition, a group or a sample is proved to have.
 """
 
 import math
@@ -22,17 +24,62 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from neartwin.accounting.bounds import Bound, exactly, read_all, read_delta, read_epsilon
 from neartwin.accounting.renyi import combined
 from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, read, root
-from neartwin.checks import in_floats, integer, made_of, open_probability, several
+from neartwin.checks import in_floats, integer, made_of, non_negative, open_probability, probability, several
 from neartwin.divergences.finite import FinitePair, Outcome
 from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.exact import Interval, Number, rational
+from neartwin.exact import Interval, Number, float_above, float_below, rational
 
 if TYPE_CHECKING:
     from flint import arb
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A proved (epsilon, delta): each an interval around the theorem's formula; the guarantee is the two upper ends.
+
+    Above 1, delta promises nothing; it is not clamped, so that it can be compared.
+    """
+
+    epsilon: Certified
+    delta: Certified
+    theorem: str
+
+
+def read_epsilon(**named: Number) -> Fraction:
+    """One finite epsilon, at least 0, exact."""
+    ((name, value),) = named.items()
+    return non_negative(**{name: rational(**{name: value})})
+
+
+def read_delta(**named: Number) -> Fraction:
+    """One delta in [0, 1], exact."""
+    ((name, value),) = named.items()
+    return probability(**{name: rational(**{name: value})})
+
+
+def read_all(values: Sequence[Number], reader: Any, name: str) -> tuple[Fraction, ...]:
+    """Read each number of a list.
+
+    Args:
+        values: The list.
+        reader: The check of one number.
+        name: The name of the parameter, for errors.
+
+    Returns:
+        The exact numbers.
+
+    Raises:
+        ParameterError: The value is no list, or one of its numbers is refused.
+    """
+    return tuple(reader(**{name: value}) for value in several(**{name: values}))
+
+
+def exactly(value: Fraction) -> Certified:
+    """A rational as an interval: both ends the float where it is one."""
+    return Interval(float_below(value) + 0.0, float_above(value) + 0.0, "exact")
 
 
 def basic_composition(*, epsilons: Sequence[Number], deltas: Sequence[Number] = ()) -> Bound:

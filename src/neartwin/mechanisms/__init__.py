@@ -8,9 +8,9 @@ Functions stand at one address, in the module of their mechanism; `theorems` sta
 the accuracy of Laplace noise. Pages with statement, proof, rivals and the tests that try to break them: docs/mechanisms/.
 """
 
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace as DiscreteLaplace
+from neartwin.mechanisms.additive.gaussian import DiscreteGaussian as DiscreteGaussian
 from neartwin.mechanisms.additive.gaussian import Gaussian as Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace as DiscreteLaplace
 from neartwin.mechanisms.additive.laplace import Laplace as Laplace
 from neartwin.mechanisms.additive.staircase import Staircase as Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
@@ -23,8 +23,8 @@ from neartwin.mechanisms.local.unary import Rappor as Rappor
 from neartwin.mechanisms.neighbours import Neighbours as Neighbours
 from neartwin.mechanisms.norm_bounds import Change as Change
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
+from neartwin.mechanisms.selection.exponential import PermuteAndFlip as PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import NoisyMax as NoisyMax
-from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip as PermuteAndFlip
 from neartwin.mechanisms.selection.quantiles import Quantiles as Quantiles
 from neartwin.mechanisms.selection.sparse_vector import AboveThreshold as AboveThreshold
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold as GaussianThreshold

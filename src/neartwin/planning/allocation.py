@@ -25,9 +25,8 @@ from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import root_below
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, Selection, UnitThreshold
 from neartwin.planning.spending import NO_DELTA, delta_of, gdp_of, mu_squared_of, without_delta
 from neartwin.statistics.measures import Measurement, Noise

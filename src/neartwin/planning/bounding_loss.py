@@ -29,8 +29,8 @@ import numpy as np
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composition, compose
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import half_widths_of_sums

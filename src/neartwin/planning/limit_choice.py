@@ -40,8 +40,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational, root_below
 from neartwin.losses import Composition, compose
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.selection.exponential import ExponentialMechanism
-from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.noise import Source
 from neartwin.planning.allocation import largest, require_delta
 from neartwin.planning.bounding_loss import LossStage

@@ -20,8 +20,8 @@ from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.linear.workloads import (
     Strategy,
     l1_change,

@@ -30,8 +30,7 @@ from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
-from neartwin.releases.run import Payer, run, snapshot_of
-from neartwin.releases.series import run_series
+from neartwin.releases.run import Payer, run, run_series, snapshot_of
 from neartwin.statistics.base import ExpectedError
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.sources import places_of

@@ -1,6 +1,10 @@
-"""The steps of a release: reserve, ask, add noise, settle. This is the one place where ledger, engine and noise meet."""
+"""The steps of a release: reserve, ask, add noise, settle. This is the one place where ledger, engine and noise meet.
+
+The walk for a series: one reservation, every question's stage and noise, one settlement; all answers or none.
+"""
 
 import hashlib
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -15,9 +19,11 @@ from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.noise import SYSTEM
 from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.plan import Choice
+from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Engine, RowCounts
-from neartwin.releases.documents import WrittenRelease, is_written
-from neartwin.releases.preparation import PreparedRelease
+from neartwin.releases.documents import SERIES_FORMAT, WrittenRelease, is_written, parts_in
+from neartwin.releases.postprocess import shaped
+from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.provenance import Description
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
@@ -245,3 +251,49 @@ def provenance_of(account: Account, ticket: Ticket, prepared: PreparedRelease, d
 
 def _as_text(amounts: Mapping[str, Fraction]) -> dict[str, str]:
     return {pool: str(amount) for pool, amount in amounts.items()}
+
+
+def prepare_series(series: SeriesPlan) -> tuple[PreparedRelease, ...]:
+    """Make everything that follows from the plans of a series. Each release has the promise of all together."""
+    note = f"One of {len(series.parts)} answers that were paid for together: the guarantee is of all of them."
+    return tuple(prepare(replace(part, price=series.price), note) for part in series.parts)
+
+
+def run_series(
+    account: Account,
+    series: SeriesPlan,
+    *,
+    engine: Engine,
+    payer: Payer = ACCOUNT_ALONE,
+) -> tuple[Release, ...]:
+    """Pay once, ask every question, and return all answers. A repeated series gets its stored answers at no cost.
+
+    Args:
+        account: The account that pays.
+        series: The plans.
+        engine: The engine.
+        payer: The payers beside the account, and an idempotency key.
+
+    Returns:
+        The releases, in the order of the questions.
+
+    Raises:
+        BudgetError: The price does not fit. Nothing was read or spent.
+        LedgerError: The ledger refuses. Nothing was read or spent.
+        QueryError: The data changed since the plan. Nothing was read or spent.
+        ExecutionError: Something failed later. The budget stays spent.
+    """
+    parts = prepare_series(series)
+    for part in parts:
+        require_document(part)
+    ticket = reserve(account, parts, series.digest, payer)
+    if isinstance(ticket, Stored):
+        releases = tuple(Release.from_json(json.dumps(body)) for body in parts_in(ticket.document))
+    else:
+        releases = answer(account, ticket, parts, _document, engine)
+    return tuple(shaped(release, part.after) for release, part in zip(releases, series.parts, strict=True))
+
+
+def _document(releases: Sequence[Release]) -> bytes:
+    body = {"format": SERIES_FORMAT, "releases": [json.loads(release.to_json()) for release in releases]}
+    return json.dumps(body, sort_keys=True).encode()

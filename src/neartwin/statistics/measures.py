@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.discrete_gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
-from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.grid import GridColumn, Moment

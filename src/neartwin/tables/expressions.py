@@ -625,7 +625,8 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
 }
 
 
-_READ = set("this expressions table unit decimals default query min_value max_value num_buckets".split())
+_READ = {"this", "expressions", "table", "unit", "decimals", "default", "query"}
+_READ |= {"min_value", "max_value", "num_buckets"}  # of buckets
 _LONGEST = 100_000
 
 

@@ -21,8 +21,8 @@ from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.adding import PostProcessed
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.norm_bounds import Change
 
 

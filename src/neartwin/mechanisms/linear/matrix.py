@@ -26,8 +26,8 @@ from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.adding import PostProcessed
-from neartwin.mechanisms.additive.discrete_laplace import DiscreteLaplace
 from neartwin.mechanisms.additive.gaussian import Gaussian
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.norm_bounds import Change
 

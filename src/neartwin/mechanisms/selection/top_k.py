@@ -12,7 +12,7 @@ from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import WholeNumbers
 from neartwin.losses import Composition
-from neartwin.mechanisms.selection.permute_and_flip import PermuteAndFlip
+from neartwin.mechanisms.selection.exponential import PermuteAndFlip
 
 
 def _enough(scores: WholeNumbers, count: int) -> None:
