@@ -18,7 +18,6 @@ from neartwin.losses import (
     Pure,
     RandomizedResponse,
     SubsampledGaussian,
-    SubsampledLaplace,
     ZeroConcentrated,
     compose,
 )
@@ -113,7 +112,6 @@ def test_group_takes_k_times_the_distance_or_a_theorem_never_parts():
     assert (factor.epsilon, float(factor.delta)) == (Fraction(3, 2), pytest.approx(5.36700309e-06, rel=1e-8))
     for refused in (
         for_group(parallel(Gaussian(mu=1), Gaussian(mu=2)), 2),
-        for_group(SubsampledLaplace(epsilon=1, rate="0.1"), 2),
         for_group(Leak(delta="0.6"), 2),
         sequential(for_group(Gaussian(mu=1), 2), Gaussian(mu=1)),
     ):

@@ -129,7 +129,7 @@ def test_sizes_are_groups_rows_and_squared_lengths():
         assert EDGES[int(np.flatnonzero(found)[0])] == edge
 
 
-@pytest.mark.parametrize("edges", [(), (2, 3), (1, 1), (1, 3, 2), (0, 1)])
+@pytest.mark.parametrize("edges", [(2, 3), (1, 1), (1, 3, 2), (0, 1)])
 def test_edges_that_leave_a_unit_out_are_refused(edges):
     with pytest.raises(ParameterError, match="must increase from 1 on"):
         ContributionSizes(edges, 1)

@@ -118,7 +118,7 @@ def test_having_keeps_the_rows_of_the_reference_evaluation(condition):
         ("HAVING 2 / 0 > n", "other than 0"),
         ("ORDER BY paid", "is no column of the SELECT"),
         ("ORDER BY 9", "has 3 columns"),
-        ("ORDER BY n + 1", "is no column of the SELECT"),
+        ("ORDER BY paid + 1", "is no column of the SELECT"),
         ("LIMIT 10%", "private question|whole number|not SQL"),
         ("LIMIT n", "whole number"),
     ],

@@ -55,7 +55,7 @@ def least(held):
 
 
 def test_bars_hold_the_raw_truth_of_each_kind_and_table(asked):
-    """Each passes by five deviations, and nine tenths of them the one-sided test at 1 %, clustered by release."""
+    """Each passes by five deviations, and four fifths of them the one-sided test at 1 %, clustered by release."""
     found = {(table, kind): one for table, kinds in asked.items() for kind, one in kinds.items()}
     for name, one in found.items():
         assert least(one.held) >= 0.95, (name, one.coverage)

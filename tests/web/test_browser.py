@@ -108,7 +108,7 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         expect(page.get_by_text("Your budget: epsilon 2 left, 1.499 after this.")).to_be_visible()
         assert drawn.get_attribute("points") != first
         # 16 / (0.8 * 0.9 * 0.501) * log 20: a fifth chooses limits, a tenth of the rest measures what they take
-        expect(preview).to_contain_text("± 132.878 in every group, at an example of rows = 16")
+        expect(preview).to_contain_text("± 141.736 in every group, at an example of rows = 16")
         assert spent(directory) == before
         page.get_by_role("button", name="Release for epsilon 0.501").click()
         page.wait_for_url("**/releases/*")

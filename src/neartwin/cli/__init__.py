@@ -60,8 +60,7 @@ def main() -> None:
     \b
     A first release:
       neartwin query --ledger budget.db --budget epsilon=1 --spend epsilon=0.5 \\
-        --unit customer_id --bounds amount=0:200 --keys cds=1:5 \\
-        --max-groups 2 --max-rows-per-group 5 purchases.parquet \\
+        --unit customer_id --bounds amount=0:200 --keys cds=1:5 purchases.parquet \\
         "SELECT cds, COUNT(*), AVG(amount) FROM purchases GROUP BY cds"
 
     \b

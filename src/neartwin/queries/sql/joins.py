@@ -144,7 +144,9 @@ def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
     while waiting:
         part = next((one for one in waiting if _ready(one, known, equalities)), None)
         if part is None:
-            raise QueryError(f"{waiting[0].alias!r} has no join condition with the tables around it: {_HINT}")
+            alias, text = waiting[0].alias, waiting[0].join.this.sql(dialect="duckdb")
+            line = _HINT if alias else f"write FROM {min(known)}, whose lists become rows before it is opened"
+            raise QueryError(f"{alias or text!r} has no join condition with the tables around it: {line}")
         waiting.remove(part)
         known.add(part.alias)
         now = [one for one, tables in equalities.values() if part.alias in tables and tables <= known]

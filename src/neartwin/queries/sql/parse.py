@@ -330,7 +330,9 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
         raise QueryError(f"{word} is refused: neartwin only reads, and answers statistics of many people; {line}")
     union = select.find(exp.SetOperation) if select else None
     if len(statements) != 1 or not isinstance(select, exp.Select) or union:
-        line = instead("clauses", "union") if union else line
+        parts = (union.this, union.expression) if union and union is select else ()  # of one inside they are no answers
+        shown = "; ".join(one.sql(dialect="duckdb") for one in parts) or line.removeprefix("write ")
+        line = instead("clauses", "union", parts=shown) if union else line
         raise QueryError(f"the text must be one SELECT statement without UNION, or several as a series; {line}")
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:

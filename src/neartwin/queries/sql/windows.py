@@ -61,7 +61,7 @@ class Asked:
         if len(groups.columns) != 1 or (name != groups.columns[0] and text != expressions[groups.columns[0]]):
             raise QueryError(f"OVER (ORDER BY {text}) must name the one column of GROUP BY: {_HINT}")
         if any(value is None for (value,) in groups.keys):
-            raise QueryError("OVER (ORDER BY ...): engines order NULL differently; leave NULL out of keys=")
+            raise QueryError("OVER (ORDER BY ...): engines order NULL among the keys differently; leave it out")
         ordered = replace(groups, keys=tuple(sorted(groups.keys, reverse=self.falling)))
         return ordered.workload(self.workload)
 
