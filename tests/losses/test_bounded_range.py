@@ -87,6 +87,7 @@ def test_a_choice_by_an_earlier_answer_costs_more():
     assert (3 * BoundedRange(epsilon=1)).delta(0.9).lower > 1.05 * fixed
 
 
+@pytest.mark.slow
 def test_the_optimum_is_attained_at_all_sizes_and_joins_others():
     for e, count in (("0.001", 3), ("20", 3), ("60", 2), ("0.5", 10_000)):
         whole = count * BoundedRange(epsilon=e)

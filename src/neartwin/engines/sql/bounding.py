@@ -204,5 +204,4 @@ def contribution_sizes(
         below = [exp.If(this=exp.LT(this=cell.copy(), expression=integer(end)), true=integer(at)) for at, end in ends]
         last = integer(len(below))
         cell = exp.paren(exp.Case(ifs=below, default=last), copy=False) if below else last
-    more["celled"] = selected(source, named(cell, POSITION))
-    return with_parts(grouped(selected("celled", POSITION, units), POSITION), parts | more)
+    return with_parts(grouped(selected(source, named(cell, POSITION), units), POSITION), parts | more)
