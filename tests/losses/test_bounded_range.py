@@ -1,5 +1,7 @@
 """Bounded range against the optimal composition of its extreme pairs: promises hold, and no member of the class exceeds them."""
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -97,3 +99,16 @@ def test_the_optimum_is_attained_at_all_sizes_and_joins_others():
         more = (whole + RandomizedResponse(epsilon="0.1")).epsilon("1e-6")
         assert found.lower * 0.4 <= more.lower <= more.upper
         assert found.upper <= more.upper * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("e", [3, 44, 49, 60])
+def test_one_use_of_a_wide_range_beside_a_gaussian_is_held(e):
+    z = np.linspace(-30, 30, 400_001)
+    for eps in (0.0, e / 2, e + 2.0):
+        rest = eps - (0.5 + z)
+        inside = np.square(np.expm1((np.minimum(rest, e) - e) / 2)) / -math.expm1(-e)
+        profile = np.where(rest <= -e, -np.expm1(np.minimum(rest, 0.0)), inside)
+        truth = np.trapezoid(profile * np.exp(-z * z / 2), z) / math.sqrt(2 * math.pi)
+        found = (BoundedRange(epsilon=e) + Gaussian(mu=1)).delta(eps)
+        assert found.lower <= truth * (1 + 1e-9)
+        assert truth * (1 - 1e-9) <= found.upper <= truth * 1.5 + 1e-9

@@ -224,9 +224,8 @@ def profile_law(e: Fraction, count: int, *, above: bool) -> tuple[Weighted, Two]
     """
     size, step = float(e), float_above(e / NODES)
     if count == 1:
-        one: FloatArray = np.square(np.expm1(np.minimum(np.arange(NODES + 1.0) * step - size, 0.0) / 2)) / -math.expm1(
-            -size
-        )
+        gone = np.expm1(np.minimum(np.arange(NODES + 1.0) * step - size, 0.0) / 2)
+        one: FloatArray = gone * gone / -math.expm1(-size)
         low, high = one * (1 - 64 * NODES * U), one * (1 + 64 * NODES * U)
     elif (known := optimum(e, count)) is not None:
         m = round(size / known[above].step)
@@ -259,6 +258,10 @@ def profile_law(e: Fraction, count: int, *, above: bool) -> tuple[Weighted, Two]
     scale = ratio.max(initial=1.0) * (1 + slack) if above else ratio.min(initial=1.0) * (1 - slack)
     masses = scale * masses
     losses, masses = losses[masses > 0], masses[masses > 0]
+    if above and math.fsum((masses * (1 + np.exp(-losses))).tolist()) >= 1:  # hardly any is left at 0, and not enough
+        if count > 1:
+            return None
+        losses, masses = np.array([float_above(e)]), np.array([1 / (1 + math.exp(-size))])  # as for all e-DP
     mirrored = masses * np.exp(-losses)
     rest = max(1 - math.fsum([*masses.tolist(), *mirrored.tolist()]), SMALLEST)
     whole = np.append(np.append(mirrored[::-1], rest), masses)

@@ -349,9 +349,7 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
     columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
     read = partial(from_sql, rows=rows, tables=tables)
     flat, joined = rows_of(cast("exp.Select", plain(select, columns).transform(_as_case)), rows, tables, read)
-    for one in reversed(
-        list(flat.find_all(exp.Anonymous))
-    ):  # noisy statistics are divided as real numbers in every dialect
+    for one in reversed(list(flat.find_all(exp.Anonymous))):  # noisy statistics are divided as real numbers
         if one.name == "QUOTIENT" and one.find(exp.AggFunc):
             one.replace(one.expressions[0] / one.expressions[1])
     return flat, joined
