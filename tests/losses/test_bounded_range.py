@@ -25,7 +25,7 @@ def test_bounded_range_promise_covers_the_worst_and_its_lower_end_does_not(count
     for e in ("0.05", "0.6"):
         found = (count * BoundedRange(epsilon=e)).epsilon(delta)
         assert ranges.composed(e, count, found.upper) <= delta
-        wide = 1e-4 if found.upper > 0.999 * count * float(e) else 1e-6  # next to the greatest loss delta falls steeply
+        wide = 1e-5 if found.upper > 0.999 * count * float(e) else 1e-6  # next to the greatest loss delta falls steeply
         assert found.width <= wide * found.upper
         if count <= 2 and found.lower > 0:
             assert ranges.adaptive(float(e), count, found.lower, 4000) >= delta * (1 - 1e-9)
@@ -54,42 +54,11 @@ def test_adaptive_uses_cost_what_a_search_at_every_step_finds(e, count):
         assert not np.any((found.lower <= truth * near) & (truth * near <= found.upper))
 
 
-@pytest.mark.parametrize(("e", "count", "mu"), [("0.3", 1, 0.5), ("1", 2, 0.5)])
-def test_uses_that_know_others_answers_cost_the_mean_of_their_optimum(e, count, mu):
-    """Over the loss of the other mechanism, a Gaussian here: its law is N(mu^2/2, mu^2)."""
-    x = np.linspace(-12, 12, 2401)
-    weight = np.exp(-x * x / 2) / np.exp(-x * x / 2).sum()
-    for eps in (0.2, 0.8):
-        places = eps - (mu * x + mu * mu / 2)
-        above = ranges.adaptive(float(e), count, np.abs(places), 32)
-        mirrored = -np.expm1(-np.abs(places)) + np.exp(-np.abs(places)) * above
-        truth = float(weight @ np.where(places < 0, mirrored, above))
-        found = (count * BoundedRange(epsilon=e) + Gaussian(mu=str(mu))).delta(eps)
-        assert found.lower <= truth * (1 + 1e-9)
-        assert truth <= found.upper * (1 + 1e-9)
-        assert found.width < 1e-6 * truth
-        short = (count * RandomizedResponse(epsilon=mp.nstr(mp.mpf(e) / 2, 6)) + Gaussian(mu=str(mu))).delta(eps)
-        assert short.upper < found.lower  # one member of the class
-
-
-def test_a_class_has_no_lower_divergence_than_one_of_its_mechanisms():
-    whole = 3 * BoundedRange(epsilon=1)
-    one = 3 * RandomizedResponse(epsilon="0.5")
-    for order in (1.0, 2.0, 9.0):
-        assert whole.renyi(order).lower <= one.renyi(order).upper <= whole.renyi(order).upper
-    assert whole.zcdp().lower <= one.zcdp().upper * (1 + 1e-9)
-    mixed = (BoundedRange(epsilon=1) + BoundedRange(epsilon="0.5")).epsilon("1e-3")
-    assert 0 < mixed.lower <= (2 * BoundedRange(epsilon=1)).epsilon("1e-3").upper
-    assert mixed.upper <= (2 * BoundedRange(epsilon=1)).epsilon("1e-3").upper
-    assert mixed.lower <= (RandomizedResponse(epsilon="0.5") + RandomizedResponse(epsilon="0.25")).epsilon("1e-3").upper
-
-
 def test_a_choice_by_an_earlier_answer_costs_more():
     fixed = float(ranges.composed(1, 3, 0.9))
     assert (3 * BoundedRange(epsilon=1)).delta(0.9).lower > 1.05 * fixed
 
 
-@pytest.mark.slow
 def test_the_optimum_is_attained_at_all_sizes_and_joins_others():
     for e, count in (("0.001", 3), ("20", 3), ("60", 2), ("0.5", 10_000)):
         whole = count * BoundedRange(epsilon=e)

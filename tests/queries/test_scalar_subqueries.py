@@ -249,7 +249,7 @@ REFUSED = {
         "at most 8 are asked first"
     ),
     "SELECT SUM(paid - (SELECT AVG(paid) FROM visits)) AS s FROM visits": "asked first in WHERE and beside other statistics",
-    "SELECT town, COUNT(*) / (SELECT paid FROM visits) AS s FROM visits GROUP BY town": "is not understood after aggregation",
+    "SELECT town, COUNT(*) / (SELECT paid FROM visits) AS s FROM visits GROUP BY town": "is not understood: after aggregation",
     "SELECT town, COUNT(*) / $1 AS s FROM visits GROUP BY town": "is no statistic of the result",
     "SELECT name, COUNT(*) AS n FROM towns GROUP BY name": "asks public tables alone: ask the database itself, or",
 }  # fmt: skip

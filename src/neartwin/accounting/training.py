@@ -4,7 +4,6 @@ Noise multipliers are the noise's standard deviation over the norm that gradient
 add/remove neighbours; `cost(usage).epsilon(delta)` answers. Under replace-one only Poisson batches do, and all others refuse.
 """
 
-import contextlib
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -147,15 +146,12 @@ def with_replacement(factor: PrivacyLoss, *, batch: int, records: int) -> Usage:
     if isinstance(factor, losses.Gaussian):
         return _drawn(2 * factor.mu, rate, draws, 1)
     weights, beyond = _weights(rate, draws)
-    replaced = [_replaced(factor, 1)]
-    with contextlib.suppress(PrivacyError):  # so many draws that nothing is promised count as revealing
-        for k in range(2, len(weights)):
-            replaced += [_replaced(factor, k)]
-    promised = sum(weights[: len(replaced) + 1], Fraction(0))
-    beyond, often = 1 - (1 - beyond) * promised, 1 - weights[0] / promised
-    options = [sample_loss(one, often) for one in replaced]
-    shares = [weight / (promised * often) for weight in weights[1 : len(options) + 1]]
-    chosen = losses.PublicChoice(options=options, weights=shares)
+    often = 1 - weights[0]
+    options = [sample_loss(_replaced(factor, k), often) for k in range(1, len(weights))]
+    try:
+        chosen = losses.PublicChoice(options=options, weights=[weight / often for weight in weights[1:]])
+    except ParameterError:
+        raise PrivacyError(f"no theorem here draws {factor!r}, which may reveal all, with replacement") from None
     return sequential(chosen, losses.Leak(delta=beyond)) if beyond else repeated(chosen, 1)
 
 
@@ -272,9 +268,9 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
         (Fraction(order), Fraction((rdp + more / (order - 1) + extra) * (1 + 1e-12)))
         for (order, rdp), extra in zip(known, fixed, strict=True)
     )
-    law = float_above(runs), math.inf if eta is None else float_above(eta)
-    selected = losses.Renyi(curve=curve)
-    return AddRemove(repeated(selected, 1), ("RepeatAndSelectDpEvent", (repeated(usage, 1).each, *law)))
+    law = math.inf if eta is None else float_above(eta)
+    event = "RepeatAndSelectDpEvent", (repeated(usage, 1).each, float_above(runs), law)
+    return AddRemove(repeated(losses.Renyi(curve=curve), 1), event)
 
 
 def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:

@@ -59,10 +59,6 @@ class PrivacyLoss(ABC):
         """A pair that one such mechanism has, so that no upper bound can be lower; None when nothing is known."""
         return self.dominating_pair(direction)
 
-    def single_pair(self, direction: Direction) -> Pair | None:
-        """The attained pair, or that of one mechanism of a class whose worst one depends on the question."""
-        return self.attained_pair(direction)
-
     def renyi(self, direction: Direction) -> RenyiCurve | None:
         """A further upper bound that may beat the pair, or stand in for it."""
         return None

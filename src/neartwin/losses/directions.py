@@ -119,15 +119,6 @@ class DirectedComposition:
         """The pairs below; the same object as `upper` where they are the same pairs."""
         return self.upper if self.attained is self.dominating else _total(self.attained)
 
-    @cached_property
-    def single(self) -> SumOfLosses | None:
-        """The pairs below that one mechanism has whatever is asked; their divergences are no greater than its own."""
-        counts: dict[Pair, int] = {}
-        for factor, count in self.uses.items():
-            if (pair := factor.single_pair(self.direction)) is not None:
-                counts[pair] = counts.get(pair, 0) + count
-        return self.lower if counts == self.attained else _total(counts)
-
     def log_mgf_above(self, s: float) -> float:
         """K(s) from above, each factor by its curve where it has one and that is lower, else by its pair."""
         total = sum(count * s * curve.renyi(1 + s) for _, curve, count in self.curves)
@@ -284,9 +275,9 @@ class DirectedComposition:
         infinite = self._infinity > 0
         upper = math.inf if infinite else self.log_mgf_above(s) / s * (1 + error)
         lower = 0.0
-        if self.single is not None:
-            value, slack = self.single.log_mgf(s)
-            lower = math.inf if self.single.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
+        if self.lower is not None:
+            value, slack = self.lower.log_mgf(s)
+            lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
         return Answer(lower, ordered(lower, up(upper)), CLOSED)
 
     def _kl(self) -> Answer:
@@ -296,8 +287,8 @@ class DirectedComposition:
             exact = self.upper.mean()[1] if self.upper is not None and self.complete else math.inf
             by_curve = self.log_mgf_above(SMALL) / SMALL if self.curves else math.inf
             upper = min(exact, by_curve)
-        if self.single is not None:
-            lower = math.inf if self.single.infinity[0] > 0 else self.single.mean()[0]
+        if self.lower is not None:
+            lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
         return Answer(lower, ordered(lower, up(upper)), CLOSED)
 
     @np.errstate(all="ignore")
@@ -379,7 +370,7 @@ def _gdp_without_delta(sides: Sequence[DirectedComposition]) -> tuple[float, flo
 @np.errstate(all="ignore")
 def zcdp(sides: Sequence[DirectedComposition]) -> tuple[float, float]:
     """Bounds on the least rho over these directions."""
-    known = [one.single for one in sides if one.single is not None]
+    known = [one.lower for one in sides if one.lower is not None]
     if any(total.infinity[0] > 0 for total in known):
         return math.inf, math.inf
     upper, places = math.inf, np.geomspace(1e-4, 1e3, 30).tolist()

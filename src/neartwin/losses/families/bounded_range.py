@@ -5,22 +5,26 @@ their profiles on [-e, e] is
 
     delta(eps) = (1 - e^{(eps-e)/2})^2 / (1 - e^{-e}).
 
-Adaptive uses of one range have an optimum, delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
-pair of t. `optimum` bounds it on lattices of eps (M15, M16), for up to some hundred uses. It is the profile of a pair too,
-and beside other mechanisms that pair stands for the uses (M18): docs/proofs/mechanisms.md.
+It is itself the profile of a pair: P has density e^{(l-e)/2} / (2(1 - e^{-e})) of the loss l on (-e, e). That pair
+dominates every e-bounded-range mechanism, so its composition is an upper bound, adaptive choice included. With w = (s +
+1/2)e,
 
-Renyi divergences have bounds of their own, the supremum over t of the two-point pair. From below, t = e/2 is randomized
-response of e/2, one mechanism of the class.
+    M(s) = [sinh(w)/w] / [sinh(e/2)/(e/2)].
+
+Adaptive uses of one range alone have an optimum, delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
+pair of t. `optimum` bounds it on lattices of eps (M15, M16), for up to some hundred uses: docs/proofs/mechanisms.md.
+
+For many uses the Renyi curve is the better bound, the supremum over t of the two-point pair.
+From below, t = e/2 is randomized response of e/2, one mechanism of the class.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,21 +32,36 @@ from neartwin import balls
 from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PureLoss
-from neartwin.losses.families.randomized_response import ResponsePair
-from neartwin.losses.summands.atoms import AtomicSum, Weighted
-from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, RenyiCurve, Summand
+from neartwin.losses.families.randomized_response import three_losses
+from neartwin.losses.summands.atoms import AtomicSum
+from neartwin.losses.summands.base import Direction, Lattice, MaximumLoss, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.half_line import half_line_delta
-from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, U
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, log_within
 
 IntArray = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 Two = tuple[FloatArray, FloatArray]
 
 
+def log_sinhc(x: FloatArray, y: FloatArray) -> tuple[ComplexArray, FloatArray]:
+    """Log of sinh(w)/w for w = x + iy, and its error bound as of `log_one_plus`.
+
+    It is w + log((1 - e^{-2w})/(2w)). Both parts of 1 - e^{-2w} are sums of numbers of one sign, each within 3 ELEMENTARY;
+    the turn errs by 8U|y|, which moves e^{-2w} by 16U|y| of it.
+
+    Args:
+        x: Real parts, above 0.
+        y: Imaginary parts.
+    """
+    w, decay = x + 1j * y, np.exp(-2 * x)
+    value = (-np.expm1(-2 * x) + 2 * decay * np.square(np.sin(y)) + 1j * (decay * np.sin(2 * y))) / (2 * w)
+    slack = (6 * ELEMENTARY + 16 * U) * np.abs(value) + 16 * U * y * decay / np.abs(w)
+    log, error = log_within(value, slack)
+    return log + w, error + 2 * ELEMENTARY * np.abs(log) + 8 * U * np.abs(w)
+
+
 WORK, BLOCK = 1 << 22, 1 << 10  # maxima over t for one optimum, and at once
 FEWEST, FINE, MOST = 8, 1 << 10, 1 << 14  # steps of a range: at least; for n uses FINE + MOST/n at most
 WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta that no one asks about
-NODES, MOST_USES = 1 << 15, 1000  # places of a law's profile; adaptive uses of one law
-FAINT = 1e-26  # a delta below which nothing is proved from below, where a profile is cut off
 GROWTH, PARTS = 3, 4  # of intervals of t away from a guess; into which one is cut
 NEARLY = 1 + 1e-10  # a bound that is no greater gains nothing
 
@@ -119,22 +138,18 @@ class Choices(NamedTuple):
         return np.minimum(most * NEARLY, 1.0), best
 
 
-class Profile(NamedTuple):
-    """Bounds on delta at multiples of a step, from -e on."""
-
-    step: float
-    delta: FloatArray
-
-
 @lru_cache(maxsize=8)  # both ends of an interval ask for it
-def optimum(e: Fraction, count: int) -> tuple[Profile, Profile] | None:
-    """Bounds from below and above; None where they cost too much or are too coarse.
+def optimum(e: Fraction, count: int) -> tuple[tuple[float, FloatArray], ...] | None:
+    """Bounds from below of all uses but one, and from above of all; None where they cost too much or are too coarse.
 
     delta(-eps) = 1 - e^{-eps} + e^{-eps} delta(eps), for the class is its own mirror image.
 
     Args:
         e: The range.
         count: Adaptive uses.
+
+    Returns:
+        For each of the two a step, and the bounds on delta at its multiples from -e on.
     """
     size, uses = float(e), np.arange(1.0, min(count, 1 << 16) + 1)
     reach = np.minimum(uses, uses * (size / 8) + np.sqrt(0.5 * LEAST * uses))  # of eps, over e
@@ -159,7 +174,7 @@ def optimum(e: Fraction, count: int) -> tuple[Profile, Profile] | None:
         for side, t in ((lower, ends[0]), (upper, ends[1])):
             side[:m] = -np.expm1(-t[:0:-1]) + np.exp(-t[:0:-1]) * side[2 * m : m : -1]
     slack = 4096 * U * (count + 2)  # sums of products of positive numbers
-    return Profile(steps[0], lower * (1 - slack)), Profile(steps[1], upper * (1 + slack))
+    return (steps[0], before * (1 - slack)), (steps[1], upper * (1 + slack))
 
 
 def one_use(e: Fraction, eps: float) -> Any:
@@ -174,166 +189,109 @@ def one_use(e: Fraction, eps: float) -> Any:
     return ((balls.ball(eps) - balls.ball(e)) / 2).expm1() ** 2 / -balls.ball(-e).expm1()
 
 
-def lowered(low: FloatArray, high: FloatArray, step: float) -> FloatArray:
-    """The shares of the bounds from below, all but the last, whose chords delta is above (M19).
-
-    Args:
-        low: Lower bounds at multiples of the step from 0 on.
-        high: Upper bounds there.
-        step: The step.
-    """
-    grown, fallen = float(np.expm1(step)), -math.expm1(-step)
-    before = np.append(fallen + math.exp(-step) * high[1], high[:-3])
-    left, right = (low[:-2] - before) / fallen, (high[2:] - low[1:-1]) / (grown * math.exp(step))
-    place = np.clip((low[1:-1] - right * grown - low[:-2]) / (left - right), 0.0, grown)
-    least = np.minimum(low[:-2] + left * place, low[1:-1] + right * (place - grown))
-    chord = low[:-2] + (low[1:-1] - low[:-2]) * (place / grown)
-    share = np.clip(np.nan_to_num(least / chord), 0.0, 1 - 64 * U)
-    shares: FloatArray = np.minimum(np.append(share, 0.0), np.append(1.0, share))
-    return shares
-
-
-def convex(places: FloatArray, delta: FloatArray) -> list[int]:
-    """The corners of the greatest function below some values that is convex in e^eps.
-
-    Args:
-        places: Epsilons, ascending.
-        delta: The values there.
-    """
-    kept: list[int] = []
-    x, y = places.tolist(), delta.tolist()
-    for i in range(len(x)):
-        while len(kept) > 1:
-            a, b = kept[-2], kept[-1]
-            if (y[a] - y[b]) * math.expm1(min(x[i] - x[b], 700.0)) > (y[b] - y[i]) * -math.expm1(x[a] - x[b]):
-                break
-            kept.pop()
-        kept.append(i)
-    return kept
-
-
-@lru_cache(maxsize=8)
-@np.errstate(all="ignore")
-def profile_law(e: Fraction, count: int, *, above: bool) -> tuple[Weighted, Two] | None:
-    """A pair whose profile is above that of the worst uses, or below it (M18, M19), and from 0 on; None where none is known.
+def optimal_delta(e: Fraction, count: int, eps: FloatArray, *, above: bool) -> tuple[FloatArray, FloatArray] | None:
+    """One side of the optimum at each eps, as both ends; of one use both.
 
     Args:
         e: The range.
         count: Adaptive uses.
-        above: Whether the profile is above.
+        eps: Finite, (n,).
+        above: Whether it bounds from above.
     """
-    size, step = float(e), float_above(e / NODES)
+    size = float(e)
     if count == 1:
-        gone = np.expm1(np.minimum(np.arange(NODES + 1.0) * step - size, 0.0) / 2)
-        one: FloatArray = gone * gone / -math.expm1(-size)
-        low, high = one * (1 - 64 * NODES * U), one * (1 + 64 * NODES * U)
-    elif (known := optimum(e, count)) is not None:
-        m = round(size / known[above].step)
-        stride = -(-(len(known[0].delta) - 2 * m) // NODES)
-        low, high = (one.delta[m : len(one.delta) - m : stride] for one in known)
-        step = known[above].step * stride
-        if not above:  # at its own places, which are nearer to 0
-            high = high + 16 * U * (1 + step) * np.arange(len(high)) * np.append(0.0, -np.diff(high))
-    else:
+        return half_line_delta(partial(one_use, e), eps)
+    known = optimum(e, count)
+    if known is None:
         return None
-    places: FloatArray = np.arange(float(len(low))) * step
-    value = high
-    if not above:
-        value = low * np.append(lowered(low, high, step), 0.0)
-        value = np.maximum(value - (FAINT if low[-1] else 0.0), 0.0)
-    corners = convex(places, value)
-    places, value = places[corners], value[corners]
-    gaps, drop = np.diff(places), -np.diff(value)
-    fallen, decay = -np.expm1(-gaps), np.exp(-gaps)
-    masses = np.maximum(drop / fallen - np.append(drop[1:] / np.expm1(gaps[1:]), 0.0), 0.0)
-    losses, beyond, profile = places[1:], 0.0, [0.0]
-    if above and places[-1] < count * e:
-        last = float_above(count * e)
-        beyond, profile = float(value[-1]) / -math.expm1(places[-1] - last), [float(value[-1])]
-        losses, masses = np.append(losses, last), np.append(masses, beyond)
-    for j in range(len(gaps) - 1, -1, -1):
-        beyond += masses[j]
-        profile.append(fallen[j] * beyond + decay[j] * profile[-1])
-    ratio, slack = value[value > 0] / np.array(profile[::-1])[value > 0], 64 * len(places) * U
-    scale = ratio.max(initial=1.0) * (1 + slack) if above else ratio.min(initial=1.0) * (1 - slack)
-    masses = scale * masses
-    losses, masses = losses[masses > 0], masses[masses > 0]
-    if above and math.fsum((masses * (1 + np.exp(-losses))).tolist()) >= 1:  # hardly any is left at 0, and not enough
-        if count > 1:
-            return None
-        losses, masses = np.array([float_above(e)]), np.array([1 / (1 + math.exp(-size))])  # as for all e-DP
-    mirrored = masses * np.exp(-losses)
-    rest = max(1 - math.fsum([*masses.tolist(), *mirrored.tolist()]), SMALLEST)
-    whole = np.append(np.append(mirrored[::-1], rest), masses)
-    losses = np.append(np.append(-losses[::-1], 0.0), losses)
-    law = Weighted(losses, np.log(whole), np.full(len(whole), 8 * ELEMENTARY), 8 * U * np.abs(losses), outside=16 * U)
-    return law, (places, scale * np.array(profile[::-1]))
+    step, delta = known[above]
+    m, away = round(size / step), 8 * U * (np.abs(eps) + size)
+    if above:  # it is convex in e^eps
+        places = np.minimum((eps - away) / step + m, len(delta) - 1)
+        j = np.clip(places.astype(int), 0, len(delta) - 2)
+        share = np.expm1((places - j) * step) / math.expm1(step)
+        bound = np.where(places < 0, 1.0, np.minimum((1 - share) * delta[j] + share * delta[j + 1], 1.0))
+    else:  # the first use leaves a multiple of the step
+        places = (eps + away) / step + m
+        j = np.clip(places.astype(int), m, len(delta) - m - 1)[:, None] - np.arange(m)
+        t = np.clip((places[:, None] - j) * step, 0.0, m * step)
+        share = np.expm1(t - m * step) / math.expm1(-m * step)
+        found = (share * delta[j] + (1 - share) * delta[j + m]).max(axis=1)
+        bound = np.where(abs(places - j[:, 0]) <= 1, found, -np.expm1(np.minimum(eps, 0.0)) * (1 - 64 * U))
+    return bound, bound
 
 
-class RangeSum(AtomicSum):
-    """Adaptive uses, alone by their optimum, and beside other mechanisms by a pair above or below them."""
+class BoundedRangeSum(Summand):
+    """`count` copies of the dominating pair, or as many adaptive uses."""
 
-    def __init__(self, e: Fraction, count: int, law: tuple[Weighted, Two], blocks: int) -> None:
-        """Uses of one range.
+    def __init__(self, e: Fraction, count: int) -> None:
+        """e: the range."""
+        self.range, self.e, self.count = e, float(e), count
+        self.top = MaximumLoss(count * self.e * (1 + 8 * U), 0.0, count * self.e * (1 - 8 * U))
+        self._zero = log_sinhc(np.array([self.e / 2]), np.zeros(1))
 
-        Args:
-            e: The range.
-            count: Adaptive uses.
-            law: That of the uses of one block, and its profile.
-            blocks: Their number.
-        """
-        super().__init__(law[0], blocks)
-        self.range, self.uses, self.profile = e, count, law[1]
-        self.top = MaximumLoss(float_above(count * e), 0.0, float_below(count * e))
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """From log(sinh w / w): e(coth w - 1/w), e^2(1/w^2 - 1/sinh^2 w)."""
+        w = (tilt + 0.5) * self.e
+        value, _ = self.log_mgf(tilt)
+        if w < 1e-2:
+            return value, self.count * self.e * w / 3, self.count * self.e**2 / 3
+        mean, variance = 1 / math.tanh(w) - 1 / w, 1 / w**2 - 1 / math.sinh(min(w, 300.0)) ** 2
+        return value, self.count * self.e * mean, self.count * self.e**2 * variance
+
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """A difference of two logarithms."""
+        here, error = log_sinhc(np.array([(tilt + 0.5) * self.e]), np.zeros(1))
+        value = float(here[0].real - self._zero[0][0].real)
+        slack = float(error[0] + self._zero[1][0]) + 8 * U * (abs(float(here[0].real)) + (tilt + 0.5) * self.e)
+        return self.count * value, self.count * slack
+
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Log M(s) - log M(tilt)."""
+        x = np.full(len(t), (tilt + 0.5) * self.e)
+        value, error = log_sinhc(x, t * self.e)
+        here, here_error = log_sinhc(x[:1], np.zeros(1))
+        moved = 8 * U * (x + t * self.e)  # of w, through a logarithmic derivative coth w - 1/w of modulus below 2
+        total = self.count * (value - here[0])
+        return total, self.count * (error + here_error[0] + 2 * moved) + 2 * U * np.abs(total)
+
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
+        """|sinh(w + iy)| <= cosh w, so the ratio is at most coth(w) w / |w + iy|, falling in t."""
+        w = (tilt + 0.5) * self.e
+        ratio = w / math.tanh(w) / math.hypot(w, t * self.e)
+        return self.count * math.log(min(ratio * (1 + 1e-13), 1.0)) * (1 - 1e-12)
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """The profile, of one use exact; in e^eps it is straight between its places."""
-        if self.uses == 1 or self.count > 1:
-            return half_line_delta(partial(one_use, self.range), eps) if self.uses == 1 else None
-        places, delta = self.profile
-        j = np.clip(np.searchsorted(places, eps, "right") - 1, 0, len(places) - 2)
-        gap, drop = places[j + 1] - places[j], delta[j] - delta[j + 1]
-        value = delta[j] - np.clip(np.expm1(eps - places[j]) / np.expm1(gap), 0.0, 1.0) * drop
-        error = 64 * U * (len(delta) * delta[j] + eps / gap * drop)
-        return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
+        """An upper bound, of one use the profile itself."""
+        return optimal_delta(self.range, self.count, eps, above=True)
+
+
+class WorstUsesSum(AtomicSum):
+    """`count` adaptive uses: alone the worst ones, beside other mechanisms copies of randomized response of e/2."""
+
+    def __init__(self, e: Fraction, count: int) -> None:
+        """e: the range."""
+        self.range = e
+        masses = tuple(1 / (1 + math.exp(side * float(e) / 2)) for side in (-1, 1))
+        response = three_losses(e / 2, (masses[0], 0.0, masses[1]), count, error=4 * ELEMENTARY + 2 * U * float(e))
+        super().__init__(response.weighted, count, lattice=Lattice(e / 2, e))
+        self.top = self.top._replace(loss=BoundedRangeSum(e, count).top.loss)
+
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """A lower bound that some uses attain."""
+        return optimal_delta(self.range, self.count, eps, above=False)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedRangePair(Pair):
-    """A pair above the class of range e, its own mirror image."""
+    """A pair above the class of range e, or uses of it; each its own mirror image."""
 
     e: Fraction
+    kind: type[BoundedRangeSum | WorstUsesSum]
 
     def repeated(self, count: int) -> Summand:
-        """Blocks of uses: blocks that do not know of each other's answers have a pair above them too."""
-        blocks = -(-count // MOST_USES)
-        law = profile_law(self.e, -(-count // blocks), above=True)
-        if law is None:
-            law, blocks = profile_law(self.e, 1, above=True), count
-        assert law is not None  # noqa: S101 - one use has a closed form
-        return RangeSum(self.e, count, law, blocks)
-
-
-@dataclass(frozen=True, slots=True)
-class WorstUsesPair(Pair):
-    """Mechanisms of range e: responses of e/2 beside each other, and the worst uses where no other range is near."""
-
-    merges: ClassVar[float] = 1
-
-    e: Fraction
-
-    def repeated(self, count: int) -> Summand:
-        """Uses that know no answer."""
-        return ResponsePair(self.e / 2, Fraction(0), 0).repeated(count)
-
-    @classmethod
-    def merged(cls, counts: Mapping[WorstUsesPair, int]) -> Summand:
-        """Those of one range come last and know all answers (M18)."""
-        if len(counts) > 1:
-            return ResponsePair.merged({ResponsePair(pair.e / 2, Fraction(0), 0): n for pair, n in counts.items()})
-        ((pair, count),) = counts.items()
-        law = profile_law(pair.e, count, above=False)
-        return pair.repeated(count) if law is None else RangeSum(pair.e, count, law, 1)
+        """The composition."""
+        return self.kind(self.e, count)
 
 
 def worst_renyi(epsilon: balls.Exact, order: balls.Exact) -> Any:
@@ -391,15 +349,11 @@ class BoundedRange(PureLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The dominating pair."""
-        return BoundedRangePair(self.epsilon)
+        return BoundedRangePair(self.epsilon, BoundedRangeSum)
 
     def attained_pair(self, direction: Direction) -> Pair:
         """Mechanisms of the class."""
-        return WorstUsesPair(self.epsilon)
-
-    def single_pair(self, direction: Direction) -> Pair:
-        """The response."""
-        return ResponsePair(self.epsilon / 2, Fraction(0), 0)
+        return BoundedRangePair(self.epsilon, WorstUsesSum)
 
     def renyi(self, direction: Direction) -> RenyiCurve:
         """The better bound for many uses."""

@@ -23,18 +23,11 @@ LEAST_WEIGHT = Fraction(1, 10**300)
 
 
 class ChoiceSum(Summand):
-    """`count` uses; each part is one use of one option. Its weights are those given a finite loss."""
+    """`count` uses; each part is one use of one option, none of which may reveal all."""
 
     def __init__(self, parts: Sequence[Summand], weights: Sequence[float], count: int) -> None:
         """weights: rounded to the nearest floats."""
-        ends, slack = np.array([part.log_finite for part in parts]), (len(parts) + 8) * 4 * U
-        kept = np.array(weights) * np.exp(ends[:, 1])
-        self.parts, self.weights, self.count = parts, kept / kept.sum(), count
-        self.weight_error = slack + 4 * U * float(-ends.min()) + 2 * float(np.expm1(ends[:, 1] - ends[:, 0]).max())
-        outward = 1 + slack * np.array([1, -1])
-        with np.errstate(divide="ignore"):
-            low, high = count * np.log1p(np.maximum(np.array(weights) @ np.expm1(ends) * outward, -1)) * outward
-        self.log_finite = float(low), float(high)
+        self.parts, self.weights, self.count = parts, np.array(weights), count
         highest = max(part.top.loss for part in parts)
         least = max(part.top.least for part in parts)
         self.top = MaximumLoss(count * highest * (1 + 4 * U), 0.0, count * least * (1 - 4 * U))
@@ -53,11 +46,11 @@ class ChoiceSum(Summand):
         shares /= shares.sum()
         if values.max() < 1:
             value = math.log1p(float(self.weights @ np.expm1(values)))
-            lost = 2 * (ELEMENTARY + self.weight_error) * float(self.weights @ np.abs(np.expm1(values)))
+            lost = 2 * (ELEMENTARY + (len(values) + 4) * U) * float(self.weights @ np.abs(np.expm1(values)))
         else:
             value = top + math.log(float(np.exp(exponents - top).sum()))
-            lost = 4 * ELEMENTARY + self.weight_error + 4 * U * abs(top)
-        moved = errors + 8 * U * (np.abs(values) + np.abs(exponents)) + 4 * ELEMENTARY + self.weight_error
+            lost = 4 * ELEMENTARY + (len(values) + 8) * U + 4 * U * abs(top)
+        moved = errors + 8 * U * (np.abs(values) + np.abs(exponents)) + 4 * ELEMENTARY
         relative = moved + float(shares @ moved) + (len(values) + 4) * U
         return value, shares, 1.01 * (float(shares @ errors) + lost) + 2 * ELEMENTARY * abs(value), 1.01 * relative
 
@@ -116,9 +109,9 @@ class ChoiceSum(Summand):
         known = [one for one in (part.delta(eps) for part in self.parts) if one is not None]
         if self.count > 1 or len(known) < len(self.parts):
             return None
-        shares = self.weights.tolist()  # added one by one: a product of matrices rounds by its shape
-        lower, upper = (sum(s * one[end] for s, one in zip(shares, known, strict=True)) for end in (0, 1))
-        slack = 8 * len(known) * U + self.weight_error
+        # added one by one, for a product of matrices rounds by its shape
+        lower, upper = sum(w * np.array(one) for w, one in zip(self.weights.tolist(), known, strict=True))
+        slack = 8 * len(known) * U
         return lower * (1 - slack), np.minimum(upper * (1 + slack), 1.0)
 
 
@@ -151,7 +144,7 @@ class PublicChoice(PrivacyLoss):
         """Options with their probabilities.
 
         Args:
-            options: Mechanisms that have a pair, none of which reveals all for sure.
+            options: Mechanisms that have a pair, none of which reveals all with a positive probability.
             weights: One probability each, above 0; they sum to 1 exactly.
 
         Raises:
@@ -165,10 +158,8 @@ class PublicChoice(PrivacyLoss):
             raise ParameterError("weights", weights, "must be above 0 and sum to 1 exactly", remedy="write fractions")
         for one in chosen:
             pair = one.dominating_pair("remove") if isinstance(one, PrivacyLoss) else None
-            if pair is None or pair.repeated(1).log_finite[0] == -math.inf:
-                raise ParameterError(
-                    "options", one, "must be a mechanism with a pair that does not reveal all for sure"
-                )
+            if pair is None or any(pair.repeated(1).log_finite):
+                raise ParameterError("options", one, "must be a mechanism with a pair that reveals nothing for sure")
         object.__setattr__(self, "options", chosen)
         object.__setattr__(self, "weights", masses)
 
