@@ -1,6 +1,6 @@
 """The steps of a release: reserve, ask, add noise, settle. This is the one place where ledger, engine and noise meet.
 
-The walk for a series: one reservation, every question's stage and noise, one settlement; all answers or none.
+A series has one reservation, every question's stage and noise, one settlement; all answers or none.
 """
 
 import hashlib

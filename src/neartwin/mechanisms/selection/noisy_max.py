@@ -13,7 +13,7 @@ many candidates before the winner, a lead of 0 has a loss near 2 epsilon.
 
 The winner's own noisy *score* is not free. With m scores that all move by 1 and noise of scale 1/epsilon, the pair
 (winner, noisy score) has a loss of m epsilon. `reused_value_loss` is that number; a score must be asked for with fresh
-noise. One-sided noise is permute-and-flip (`permute_and_flip.py`). Its gap is not released: the alignment above needs noise
+noise. One-sided noise is permute-and-flip (`exponential.py`). Its gap is not released: the alignment above needs noise
 without an edge.
 
 The exact law of the winner of a private selection, as numbers. Each candidate's score gets independent noise of one scale, and

@@ -137,6 +137,11 @@ def _of_using(join: exp.Join, alias: str, scope: Mapping[str, frozenset[str]]) -
     return equal
 
 
+def _without_lists(table: str) -> str:
+    """What to write instead of a list in FROM."""
+    return f"write FROM {table}, whose lists become rows before it is opened"
+
+
 def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
     """Each table once something ties it to those before it: of LEFT joins, all that their ON names."""
     ordered: list[exp.Join] = []
@@ -145,7 +150,7 @@ def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
         part = next((one for one in waiting if _ready(one, known, equalities)), None)
         if part is None:
             alias, text = waiting[0].alias, waiting[0].join.this.sql(dialect="duckdb")
-            line = _HINT if alias else f"write FROM {min(known)}, whose lists become rows before it is opened"
+            line = _HINT if alias else _without_lists(min(known))
             raise QueryError(f"{alias or text!r} has no join condition with the tables around it: {line}")
         waiting.remove(part)
         known.add(part.alias)
@@ -362,10 +367,10 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
             unit = rows.table.unit_name
             line = f"JOIN (SELECT {unit}, COUNT(*) AS n FROM {table.name} GROUP BY 1) AS s USING ({unit})"
             raise QueryError(f"rows of {table.name!r} are not joined with others of it, which multiplies; write {line}")
-        line = f"FROM {rows.table.name}, whose lists become rows before it is opened"
+        line = _without_lists(rows.table.name)
         if name := table.name:
-            line = f"tables={{{name!r}: nt.public_table('{name}.parquet')}}, or --public {name}={name}.parquet"
-        raise QueryError(f"JOIN must name one of the tables given beside it, which are: {known}; write {line}")
+            line = f"write tables={{{name!r}: nt.public_table('{name}.parquet')}}, or --public {name}={name}.parquet"
+        raise QueryError(f"JOIN must name one of the tables given beside it, which are: {known}; {line}")
     alias = table.alias_or_name
     if alias in scope:
         raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
