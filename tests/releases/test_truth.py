@@ -67,7 +67,7 @@ def test_bars_are_closed_and_about_three_times_as_long_as_the_error(asked):
     for table, kinds in asked.items():
         for kind in kinds.keys() - NOISY:
             assert not kinds[kind].open or table == "ratings", (table, kind)  # the others have 4,000 units or more
-            assert kind not in COUNTS or kinds[kind].width <= 5, (table, kind, kinds[kind].width)
+            assert kind not in COUNTS or kinds[kind].width <= 4, (table, kind, kinds[kind].width)
         widths = [kinds[kind].width for kind in kinds.keys() - NOISY]
         assert np.nanmedian(widths) <= 3.8, (table, widths)
 
