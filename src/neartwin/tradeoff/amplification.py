@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from neartwin import domains, special
-from neartwin.balls import Exact, ball, bounds, each, elementwise
+from neartwin.balls import Exact, ball, bounds, each, elementwise, hull, root
 from neartwin.checks import integer, open_probability, positive, probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
@@ -143,7 +143,7 @@ class Subsampled(SymmetricCurve):
     rate: Fraction
 
     def fixed_point(self) -> Interval[float]:
-        """x* = f(x*), where the line of slope -1 touches a symmetric curve: a bracket by two bisections."""
+        """x* = f(x*), where the line of slope -1 touches a symmetric curve: a bracket with proved signs."""
         return _fixed_point(self.of)  # type: ignore[arg-type]  # every curve is a frozen value
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
@@ -186,17 +186,12 @@ class Subsampled(SymmetricCurve):
 
 @lru_cache(maxsize=64)
 def _fixed_point(curve: TradeOff) -> Interval[float]:
-    found = []
-    for side in (0, 1):  # f certainly above the diagonal at the lower end, certainly not at the upper
-        low, high = 0.0, 0.5
-        while high - low > UNIT * high:
-            middle = 0.5 * (low + high)
-            if middle in (low, high):
-                break
-            value = functions.ends(curve.beta(np.array(middle)))[side]
-            low, high = (middle, high) if value > middle else (low, middle)
-        found.append((low, high)[side])
-    return Interval(found[0], found[1], "bisection")
+    def above(x: float) -> "arb":
+        """The curve less the diagonal, which falls."""
+        low, high = functions.ends(curve.beta(np.array(x)))
+        return hull(float(low), float(high)) - ball(x)
+
+    return Interval(*root(above, 0.0, 1.0), "signs of f(x) - x")
 
 
 def subsampled(curve: TradeOff, p: Number) -> TradeOff:

@@ -5,15 +5,19 @@ then fails: at epsilon = 20, delta = 1e-5 the true delta is 1.5e-3. The exact de
 the formula itself. `sigma_of` is never worse and holds everywhere.
 """
 
-import math
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
-from neartwin.balls import ball, bounds
+from neartwin.balls import ball, bounds, root
 from neartwin.checks import open_probability, positive
+from neartwin.divergences.gaussian import gaussian_profile
 from neartwin.errors import ParameterError
-from neartwin.exact import Interval, Number, float_above, float_below, rational
+from neartwin.exact import Interval, Number, float_below, rational
 from neartwin.tradeoff.functions import ends
 from neartwin.tradeoff.gaussian_dp import delta_of
+
+if TYPE_CHECKING:
+    from flint import arb
 
 
 def _sigma(epsilon: Number, delta: Number, sensitivity: Number) -> Interval[float]:
@@ -89,22 +93,16 @@ def classical_limit(delta: Number) -> Interval[float]:
     """Where the classical sigma stops being enough as epsilon grows from 1: enough at `lower`, too little at `upper`.
 
     >>> limit = classical_limit("1e-5")
-    >>> bool(limit.lower <= 8.419771301536 <= limit.upper)
-    True
+    >>> round(limit.lower, 12), round(limit.upper, 12)
+    (8.419771301536, 8.419771301536)
     """
     exact = open_probability(delta=rational(delta=delta))
-    ceiling = float_above(exact)
-    low, high = 1.0, 2.0
-    while classical_delta(repr(high), exact).lower <= ceiling:
-        low, high = high, 2 * high
-        if high > 1e9:
-            return Interval(low, math.inf, "signs of delta")
-    while high - low > 1e-11 * high:
-        middle = 0.5 * (low + high)
-        if classical_holds(repr(middle), exact):
-            low = middle
-        elif classical_delta(repr(middle), exact).lower > ceiling:
-            high = middle
-        else:
-            break
-    return Interval(low, high, "signs of delta")
+
+    def unspent(epsilon: float) -> "arb":
+        mu = ball(epsilon) / (2 * ball(Fraction(5, 4) / exact).log()).sqrt()
+        return ball(exact) - gaussian_profile(epsilon, mu)
+
+    high = 2.0
+    while bounds(unspent, high)[1] >= 0:
+        high *= 2
+    return Interval(*root(unspent, 1.0, high), "signs of delta")
