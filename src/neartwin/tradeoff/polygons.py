@@ -16,8 +16,8 @@ from neartwin.tradeoff.functions import UNIT, TradeOff, clipped, ends
 def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The corners of max(0, heights - slopes a) on [0, 1].
 
-    It finds the upper envelope of lines by a stack, steepest first. Values are then rounded down by a few units in the
-    last place.
+    The lines of their upper envelope are the corners of the lower hull of the points (slope, -height). Values are then
+    rounded down by a few units in the last place.
 
     Args:
         slopes: (n,) positive slopes.
@@ -27,25 +27,13 @@ def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, Fl
         The alphas and the betas of the corners, down to beta = 0.
     """
     # the floor beta = 0 is a line too, and may hide others
-    slope, height = np.append(slopes, 0.0), np.append(np.where(heights > 0, heights, -np.inf), 0.0)
-    order = np.lexsort((height, -slope))
-    slope, height = slope[order], height[order]
-    stack: list[int] = []
-    for i in range(slope.size):
-        if np.isneginf(height[i]):
-            continue
-        if stack and slope[i] == slope[stack[-1]]:
-            if height[i] <= height[stack[-1]]:
-                continue
-            stack.pop()
-        if stack and height[i] >= height[stack[-1]]:
-            # flatter and higher at 0: it hides every steeper line that starts below it
-            while stack and height[stack[-1]] <= height[i]:
-                stack.pop()
-        while len(stack) > 1 and _hidden(slope, height, stack[-2], stack[-1], i):
-            stack.pop()
-        stack.append(i)
-    s, t = slope[stack], height[stack]
+    slope, height = np.append(slopes[heights > 0], 0.0), np.append(heights[heights > 0], 0.0)
+    order = np.lexsort((-height, slope))
+    slope, first = np.unique(slope[order], return_index=True)  # of equal slopes the highest
+    height = height[order][first]
+    places = hull_places(slope, -height)
+    places = places[: int(np.argmax(height[places])) + 1][::-1]  # from the highest at a = 0 on, ever flatter
+    s, t = slope[places], height[places]
     if s.size == 1:
         return np.array([0.0, 1.0]), np.array([0.0, 0.0])
     alphas = np.clip((t[:-1] - t[1:]) / (s[:-1] - s[1:]), 0.0, 1.0)
@@ -53,13 +41,6 @@ def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, Fl
     index = np.concatenate(([0], np.arange(s.size - 1)))  # the line that ends at each corner
     betas = t[index] - s[index] * alphas
     return np.append(alphas, 1.0), np.append(np.maximum(betas, 0.0), 0.0)
-
-
-def _hidden(slope: FloatArray, height: FloatArray, first: int, middle: int, last: int) -> bool:
-    # the crossing of first and last lies above the middle line
-    left = (height[first] - height[middle]) * (slope[first] - slope[last])
-    right = (height[first] - height[last]) * (slope[first] - slope[middle])
-    return bool(left >= right)
 
 
 def hull(alphas: FloatArray, betas: FloatArray) -> tuple[FloatArray, FloatArray]:
