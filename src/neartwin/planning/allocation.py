@@ -23,6 +23,7 @@ from functools import lru_cache
 
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import Approx, Budget, Gdp, Pure, Rdp, Zcdp
+from neartwin.balls import ball, root
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import root_below
 from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
@@ -34,7 +35,6 @@ from neartwin.statistics.sensitivity import Sensitivity
 
 _LEAST_EPSILON = Fraction(1, 2000)  # for one group; below it, the table of probabilities is too long
 _SMALLEST_EPSILON, _LARGEST_EPSILON = Fraction(1, 2**34), Fraction(64)  # where it is looked for
-_SECANTS, _CLOSE = 40, 2.0**-36  # of logarithms of costs
 
 
 def best_selection(units: Sensitivity, entering: int, part: Approx | Zcdp | Gdp) -> Selection:
@@ -86,10 +86,7 @@ def each_epsilon(part: Approx | Zcdp | Gdp, cells: int) -> Fraction:
 
 
 def largest(cost: Callable[[Fraction], Fraction], most: Fraction) -> Fraction:
-    """The largest epsilon up to 64 that costs at most so much, rounded down.
-
-    Secants of the logarithms find it in a few steps: a cost grows as a power of epsilon between 1 and 2. Then the exact
-    costs decide.
+    """The largest epsilon up to 64 that costs at most so much, rounded down to a float.
 
     Args:
         cost: The cost of an epsilon, which grows with it.
@@ -100,20 +97,8 @@ def largest(cost: Callable[[Fraction], Fraction], most: Fraction) -> Fraction:
     """
     if cost(_SMALLEST_EPSILON) > most:
         return Fraction(0)
-    if cost(_LARGEST_EPSILON) <= most:
-        return _LARGEST_EPSILON
-    goal, end, slope = math.log(most), math.log(_LARGEST_EPSILON), 1.5
-    at, height = 0.0, math.log(cost(Fraction(1)))
-    for _ in range(_SECANTS):
-        if abs(goal - height) < _CLOSE:
-            break
-        to = min(at + (goal - height) / slope, end)
-        reached = math.log(cost(Fraction(math.exp(to))))
-        at, height, slope = to, reached, (reached - height) / (to - at)
-    epsilon = Fraction(math.exp(at))
-    while cost(epsilon) > most:
-        epsilon *= 1 - Fraction(1, 2**36)
-    return epsilon
+    ends = float(_SMALLEST_EPSILON), float(_LARGEST_EPSILON)
+    return Fraction(root(lambda epsilon: ball(most - cost(Fraction(epsilon))), *ends)[0])
 
 
 CONFIDENCE = 0.95
