@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from neartwin import noise
+from neartwin.balls import ball, root
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.tradeoff import shuffle_delta
@@ -37,17 +38,13 @@ class Shuffled:
         return float(np.max(shuffle_delta(self.local_epsilon, self.people, epsilon).upper))
 
     def epsilon(self, delta: Fraction) -> float:
-        """An epsilon that holds with this delta: the least to within one part in a thousand, never above the local one.
+        """The least epsilon that holds with this delta by `delta`, never above the local one.
 
         >>> Shuffled(local_epsilon=Fraction(1), people=10_000).epsilon(Fraction(1, 10**6)) < 0.1
         True
         """
         target = float(open_probability(delta=delta)) * (1 - 1e-12)
-        low, high = 0.0, float(self.local_epsilon)
-        while high - low > 1e-3 * high and high > 1e-9:
-            middle = (low + high) / 2
-            low, high = (low, middle) if self.delta(Fraction(middle)) <= target else (middle, high)
-        return high
+        return root(lambda e: ball(self.delta(Fraction(e)) - target), 0.0, float(self.local_epsilon))[1]
 
     def shuffle(self, reports: NDArray[Any], *, source: noise.Source = noise.SYSTEM) -> NDArray[Any]:
         """The shuffler: the reports in uniformly random order.
