@@ -5,6 +5,7 @@ outward. Neither is ever a bare float.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -196,3 +197,24 @@ class Interval(Generic[End]):
         if isinstance(self.lower, np.ndarray):
             return Interval(lower, upper, self.method)
         return Interval(float(lower), float(upper), self.method)
+
+
+def halved(holds: Callable[[float], bool], low: float, high: float, rounds: int) -> tuple[float, float]:
+    """A bracket around the place where a property ends, by bisection.
+
+    Args:
+        holds: The property, which holds at the lower end and not at the upper.
+        low: The lower end.
+        high: The upper end.
+        rounds: The number of halvings.
+
+    Returns:
+        The last number at which it was seen to hold, and the first at which it was not.
+
+    >>> halved(lambda x: x * x < 2, 1.0, 2.0, 3)
+    (1.375, 1.5)
+    """
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high

@@ -15,7 +15,7 @@ from neartwin.audit.claims import Claim, Curve
 from neartwin.audit.confidence import failure_of
 from neartwin.checks import integer, non_negative, probability
 from neartwin.errors import ParameterError
-from neartwin.exact import Number
+from neartwin.exact import Number, halved
 
 _STEPS = 80  # bisections: the bracket is then narrower than a float can show
 
@@ -80,16 +80,11 @@ def one_run_curve_pvalue(correct: int, guesses: int, canaries: int, *, curve: Cu
     if correct == 0:
         return 1.0
     forced = _least_misses(curve)
-    low, high = 0.0, 1.0
-    if _mass(high, correct, guesses, canaries, forced) <= 1:
-        return 1.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        if _mass(middle, correct, guesses, canaries, forced) <= 1:
-            low = middle
-        else:
-            high = middle
-    return high
+
+    def fits(tail: float) -> bool:
+        return _mass(tail, correct, guesses, canaries, forced) <= 1
+
+    return 1.0 if fits(1.0) else halved(fits, 0.0, 1.0, _STEPS)[1]
 
 
 def _mass(tail: float, correct: int, guesses: int, canaries: int, forced: Callable[[float], float]) -> float:
@@ -185,13 +180,7 @@ def one_run_parameter(
 
 
 def _largest(refuted: Callable[[float], bool], ceiling: float) -> float:
-    if not refuted(0.0):
-        return 0.0
-    low, high = 0.0, ceiling
-    for _ in range(_STEPS // 3):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return halved(refuted, 0.0, ceiling, _STEPS // 3)[0] if refuted(0.0) else 0.0
 
 
 def _shape(correct: int, guesses: int, canaries: int) -> None:

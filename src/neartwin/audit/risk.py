@@ -16,10 +16,11 @@ from numpy.typing import ArrayLike
 from neartwin.audit.claims import Curve, claim_gdp, claim_pure
 from neartwin.checks import positive, probability
 from neartwin.errors import ParameterError
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, halved
 from neartwin.mechanisms.neighbours import Neighbours
 
 _GRID = 1024
+_HALVINGS = 80  # the bracket is then narrower than a float can show
 _ROOM = 1e-12  # for the rounding of the curve itself
 
 
@@ -176,13 +177,7 @@ def largest_parameter(
         )
     if risk(family(largest)) <= at_most:
         return largest
-    low, high = 0.0, largest
-    while high - low > 1e-12 * high:
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
-        low, high = (middle, high) if risk(family(middle)) <= at_most else (low, middle)
-    return low
+    return halved(lambda parameter: risk(family(parameter)) <= at_most, 0.0, largest, _HALVINGS)[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from neartwin.checks import open_probability
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, halved
 from neartwin.mechanisms.noise_laws import Law
 from neartwin.special import erfc
 
@@ -144,11 +144,7 @@ def half_width_of_two(first: Law, a: float, second: Law, b: float, confidence: f
     sizes = x, np.array([first.beyond(int(one)) for one in x])  # P(|X| > x_i)
     each = (1 + confidence) / 2
     high = a * first.half_width(each) + b * second.half_width(each)  # by the union bound
-    low = 0.0
-    for _ in range(_HALVINGS_OF_TWO):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _tail(sizes, a, second, b, middle) <= allowed else (middle, high)
-    return high
+    return halved(lambda t: _tail(sizes, a, second, b, t) > allowed, 0.0, high, _HALVINGS_OF_TWO)[1]
 
 
 def _tail(sizes: tuple[FloatArray, FloatArray], a: float, second: Law, b: float, t: float) -> float:

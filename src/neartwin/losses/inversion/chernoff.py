@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, halved
 from neartwin.losses.inversion.total import log_c
 
 GOLDEN = 0.5 * (math.sqrt(5) - 1)
@@ -79,10 +79,7 @@ def _known(log_mgf: LogMgf, eps: FloatArray) -> tuple[FloatArray, FloatArray, Fl
     here = np.flatnonzero(np.isfinite(k[places])) + places.start
     s, k, c = MANY[here], k[here], MANY_C[here]
     if len(s) and here[-1] + 1 < places.stop:
-        last_s, beyond = float(s[-1]), float(s[-1]) * 1.05
-        for _ in range(48):
-            middle = 0.5 * (last_s + beyond)
-            last_s, beyond = (middle, beyond) if math.isfinite(log_mgf(middle)) else (last_s, middle)
+        last_s, _ = halved(lambda one: math.isfinite(log_mgf(one)), float(s[-1]), float(s[-1]) * 1.05, 48)
         s, k, c = np.append(s, last_s), np.append(k, log_mgf(last_s)), np.append(c, log_c(last_s))
     return s, k, c
 
