@@ -96,6 +96,11 @@ def test_every_certificate_that_releases_write_agrees(held, tmp_path):
         counted = rows["gdp"].most_common("town", among=["Ulm", "Bonn"], counted=True)
         release = accounts["gdp"].release(accounts["gdp"].plan(counted, spend=nt.gdp("0.3")))
         bodies.append(("chosen and counted", nt.certify(release, book).body))
+        shared = rows["pure"].agg(n=nt.count(), share=nt.share("paid > 3"))  # of true, false and NULL rows
+        release = accounts["pure"].release(
+            accounts["pure"].plan(shared, spend=nt.pure("0.3"), limits=nt.limits(rows=3))
+        )
+        bodies.append(("share", nt.certify(release, book).body))
     for name, body in bodies:
         opinion = recompute(body)
         assert opinion.agrees, (name, opinion.lines())
@@ -131,6 +136,25 @@ def test_a_forged_certificate_does_not_agree(held):
     assert all(recompute(held[name]).agrees for name in {name for name, _, _ in cases})
     for name, path, to in cases:
         assert not recompute(changed(held[name], *path, to=to)).agrees, (name, path)
+
+
+def test_bins_of_a_condition_share_one_price_where_their_noise_is_alike(held):
+    """The near misses: other noise, no bin of true rows, and two columns."""
+    body = changed(held["counts"], "mechanisms", to=lambda old: [*old, copy.deepcopy(old[1])])
+    for true, other, paid in (
+        ("filled:ill: true", "filled:ill: false", True),
+        ("filled:ill: true", "filled:ill: NULL", True),
+        ("filled:paid", "empty:paid", True),
+        ("filled:ill: false", "filled:ill: NULL", False),
+        ("filled:ill: true", "filled:well: false", False),
+        ("filled:count(ill)", "filled:count(well)", False),
+        ("filled:paid", "empty:ill", False),
+    ):
+        named = changed(body, "mechanisms", 1, "for", to=lambda _, name=true: name)
+        named = changed(named, "mechanisms", 3, "for", to=lambda _, name=other: name)
+        assert recompute(named).agrees is paid, (true, other)
+        wider = changed(named, "mechanisms", 3, "parameters", "scale", to=lambda text: str(Fraction(text) * 2))
+        assert not recompute(wider).agrees
 
 
 def test_a_threshold_leaks_what_was_calibrated_and_a_lower_one_more(held):

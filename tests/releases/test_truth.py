@@ -137,6 +137,20 @@ def test_chosen_limits_of_each_kind_are_little_worse_than_the_best(bench):
     assert np.median(found) <= 3  # of so few releases; five tables have 1.5
 
 
+@pytest.mark.parametrize("many", [20, 20_000])
+def test_the_bar_against_peers_holds_where_nine_tenths_are_as_near(bench, many):
+    """But for what chance does: with few errors a ratio of 1.3 may be 1, and with many it is not."""
+    far = 100 if many == 20 else 1.3  # surely above 1.2
+    draw = np.random.default_rng(5)
+    for above, holds in ((0, True), (1, True), (2, False), (4, False)):
+        assert bench.beaten([(far, many)] * above + [(0.9, many)] * (20 - above))[1] is holds, above
+    assert bench.beaten([(1.3, many)] * 20)[1] is (many == 20)
+    ours, theirs = draw.laplace(size=(2, 40, many))  # alike noise
+    alike = np.sqrt((ours**2).mean(axis=1) / (theirs**2).mean(axis=1))
+    assert bench.beaten([(one, many) for one in alike])[1]
+    assert bench.beaten([(1.3 * one, many) for one in alike])[1] is False or many == 20
+
+
 def test_a_fault_in_an_answer_is_seen(bench):
     """The near miss: a limit of one row loses two thirds of the rows. A bar holds where that is measured, and only there."""
     spend, limits = nt.approx(1, bench.DELTA), {"rows": 1, "max_groups": 5}

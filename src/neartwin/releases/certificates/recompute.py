@@ -368,11 +368,11 @@ def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]
 
 
 def _payer(one: Mapping[str, Any], places: Mapping[str, Any]) -> str:
-    """Who pays for a measure, if not itself: one sensitivity covers rows with a value and without, or all under one norm."""
+    """Who pays for a measure, if not itself: one sensitivity covers the bins of a value or a condition, or all under one norm."""
     name = one["for"]
-    paired = name.replace("empty:", "filled:", 1)
-    if name.startswith("empty:") and places.get(paired) == one["parameters"]:
-        return f"paid with {paired!r}: each row is in one of the two"
+    paired = re.sub("^(filled:.*): (false|NULL)$", r"\1: true", re.sub("^empty:", "filled:", name))
+    if paired != name and places.get(paired) == one["parameters"]:
+        return f"paid with {paired!r}: each row is in one of them"
     if "shared" in places and name != "shared" and not name.startswith(BESIDE):
         return "paid with 'shared', the noise of all measures under one norm"
     return ""
