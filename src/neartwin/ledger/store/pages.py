@@ -394,14 +394,12 @@ class Writing(Reading):
         row = self.account(event.account)
         spent = _pack(add(row.spent, event.price))
         statements.SPEND.rows(self._connection, its_name=event.account, its_sum=spent)
-        table = schema.allotment
         for holder in event.holders:
             allotted = self.allotment(event.account, holder)
             if allotted is None:
                 raise LedgerError(f"{holder!r} has no allotment of account {event.account!r}")
-            here = (table.c.account == event.account, table.c.holder == holder)
             spent = _pack(add(allotted.spent, event.price))
-            self._connection.execute(sa.update(table).where(*here).values(spent=spent))
+            statements.SPEND_ALLOTTED.rows(self._connection, its_name=event.account, its_holder=holder, its_sum=spent)
         statements.ADD_RESERVATION.rows(
             self._connection,
             position=position,

@@ -100,6 +100,11 @@ SPEND = Statement(
     .where(schema.account.c.name == _named)
     .values(spent=sa.bindparam("its_sum", type_=sa.Text))
 )
+SPEND_ALLOTTED = Statement(
+    sa.update(schema.allotment)
+    .where(schema.allotment.c.account == _named, schema.allotment.c.holder == _held)
+    .values(spent=sa.bindparam("its_sum", type_=sa.Text))
+)
 CLOSE = Statement(
     sa.update(schema.reservation)
     .where(_reserved.position == sa.bindparam("its_reservation", type_=sa.BigInteger))
