@@ -10,7 +10,7 @@ from neartwin.ledger import Account
 from neartwin.planning.plan import Plan
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Stage
-from neartwin.queries.query import Rows
+from neartwin.queries.query import Query, Rows, TopK
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import Source
 from neartwin.tables.table import Join, Table
@@ -81,14 +81,17 @@ def check(
 
 
 def stages_of(part: object) -> tuple[Stage, ...]:
-    """Every stage anywhere in a plan, those of pilots and splits included. Only stages ask the data."""
+    """Every stage anywhere in a plan, those of pilots and splits included. Only stages ask the data.
+
+    A question is not searched: it is what a plan's stages are made of, and knows no stage.
+    """
     if isinstance(part, Stage):
         return (part,)
     if isinstance(part, Mapping):
         inner: Iterable[object] = part.values()
     elif isinstance(part, tuple):
         inner = part
-    elif is_dataclass(part):
+    elif is_dataclass(part) and not isinstance(part, Query | TopK):
         inner = (getattr(part, field.name) for field in fields(part))
     else:
         return ()

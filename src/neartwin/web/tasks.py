@@ -91,7 +91,7 @@ def _written_question(proposal: Proposal | SeriesProposal, tables: Others) -> Js
 
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     proposal, rule = _proposal(directory, task)
-    if task.get("digest", proposal.plan.digest) != proposal.plan.digest:
+    if "digest" in task and task["digest"] != proposal.plan.digest:
         earlier = "is of an earlier question: it changed since"
         raise ParameterError("preview", task["digest"][:16], earlier, remedy="preview it again")
     account, analyst, project = proposal.account, task["analyst"], task["project"]
@@ -133,11 +133,11 @@ def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Propos
     def query(form: Mapping[str, Any]) -> Query | TopK:
         return with_private_range(question_from(dataset, account.rows, form, tables), clip)
 
-    if isinstance(task["question"], list):
-        series = account.plan_series([query(one) for one in task["question"]], **arguments)
-        check(dataset, rule, series.plan, account.book, tables)
-        return series, rule
-    proposal = account.plan(query(task["question"]), **arguments)
+    proposal: Proposal | SeriesProposal
+    if isinstance(asked := task["question"], list):
+        proposal = account.plan_series(list(map(query, asked)), **arguments)
+    else:
+        proposal = account.plan(query(asked), **arguments)
     check(dataset, rule, proposal.plan, account.book, tables)
     return proposal, rule
 
