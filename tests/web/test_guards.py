@@ -23,7 +23,7 @@ from neartwin.web.app import create_app
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError
 from neartwin.web.service import Settings
-from neartwin.web.workers import _exchange, lost
+from neartwin.web.workers import Workers, lost
 from tests.web.conftest import ASK, bearer, released, sign_in
 from tests.web.server import serving, without_processes
 
@@ -239,11 +239,23 @@ def test_failure_after_the_reserve_is_one_uniform_error_and_stays_spent(fragile,
         assert "nothing was spent" in lost({"do": "plan"})["refused"]["rule"]
 
 
-def test_a_worker_that_does_not_answer_in_time_is_ended():
-    hangs = [sys.executable, "-c", "import time; time.sleep(600)"]
-    with subprocess.Popen(hangs, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert _exchange(process, "{}\n", 0.1) is None
-        assert process.wait() == -9
+def test_a_worker_that_does_not_answer_in_time_is_ended(monkeypatch):
+    real, started = subprocess.Popen, []
+    hangs = "import sys\nfor line in sys.stdin:\n    if 'hang' not in line: print('{}', flush=True)"
+
+    def start(_, **more):
+        started.append(real([sys.executable, "-c", hangs], **more))
+        return started[-1]
+
+    monkeypatch.setattr("neartwin.web.workers.subprocess.Popen", start)
+    workers = Workers(count=1, place="", ledger="", waiting=10, memory=2**30)
+    try:
+        assert workers.submit({"do": "plan"}, seconds=60).result(60) == {}
+        assert workers.submit({"do": "plan", "question": "hang"}, seconds=0.1).result(60) == lost({"do": "plan"})
+        assert started[0].returncode == -9
+        assert workers.submit({"do": "plan"}, seconds=60).result(60) == {}  # of the next process
+    finally:
+        workers.close()
 
 
 def test_a_body_that_does_not_come_ends_its_request(directory):

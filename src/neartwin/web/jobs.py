@@ -82,14 +82,8 @@ class Jobs:
                     raise AccessError(422, "Idempotency-Key", key, rule, remedy="send this one under a new key")
                 return known
             job = Job(secrets.token_urlsafe(16), owner, place=place, asked=asked)
-            self._jobs[job.id] = self._keyed[place] = job
-        try:
             future = self._workers.submit(task, seconds=self._seconds, started=lambda: setattr(job, "state", "running"))
-        except AccessError:
-            with self._lock:
-                self._jobs.pop(job.id, None)
-                self._keyed.pop(place, None)
-            raise
+            self._jobs[job.id] = self._keyed[place] = job
         future.add_done_callback(lambda finished: self._end(job, finished.result()))
         job.future = future  # after the callback, so that whoever waits for it finds the job done
         return job

@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -54,7 +55,8 @@ class FairQueue:
             processes: The number of processes that take tasks.
         """
         self._most, self._share = most, max(1, processes - 1)
-        self._waiting: OrderedDict[str, deque[_Task]] = OrderedDict()
+        # Of plans and of all others: an analyst's own tasks in turn, and the analysts in the order of their turns.
+        self._lines: tuple[OrderedDict[str, deque[_Task]], ...] = (OrderedDict(), OrderedDict())
         self._running: Counter[str] = Counter()
         self._changed = threading.Condition()
         self.closed = False
@@ -66,30 +68,30 @@ class FairQueue:
             AccessError: Status 429 where too many tasks wait.
         """
         with self._changed:
-            waiting = list(chain(*self._waiting.values()))
-            for share, those in ((1, waiting), (2, self._waiting.get(task.owner, ()))):
+            every = [one for line in self._lines for one in chain(*line.values())]
+            own = [one for line in self._lines for one in line.get(task.owner, ())]
+            for share, those in ((1, every), (2, own)):
                 letters = len(task.line) + sum(len(one.line) for one in those)
                 if len(those) >= max(1, self._most // share) or letters > _MOST_LETTERS // share:
                     rule = f"must be at most {self._most} and {_MOST_LETTERS // 2**20} MiB, and half of that from one"
                     raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment")
-            self._waiting.setdefault(task.owner, deque()).append(task)
+            self._lines[task.body.get("do") != "plan"].setdefault(task.owner, deque()).append(task)
             self._changed.notify()
 
     def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
+        return sum(len(own) for line in self._lines for own in list(line.values()))
 
     def take(self) -> _Task | None:
         """The next task of the analyst whose turn it is, or None once the queue is closed."""
         with self._changed:
             while not self.closed:
-                free = [one for one in self._waiting if self._running[one] < self._share]
-                brief = (one for one in free if self._waiting[one][0].body.get("do") == "plan")
-                owner = next(brief, next(iter(free), None))
-                if owner is not None:
-                    own = self._waiting.pop(owner)
+                free = ((line, one) for line in self._lines for one in line if self._running[one] < self._share)
+                line, owner = next(free, (None, ""))
+                if line is not None:
+                    own = line.pop(owner)
                     task = own.popleft()
                     if own:
-                        self._waiting[owner] = own  # at the end of the line
+                        line[owner] = own  # at the end of the line
                     self._running[owner] += 1
                     return task
                 self._changed.wait()
@@ -125,8 +127,9 @@ class Workers:
         self._tasks = FairQueue(most=waiting, processes=count)
         self._processes: dict[int, subprocess.Popen[str]] = {}
         self._ready: dict[int, subprocess.Popen[str]] = {}  # those that opened the data directory
+        self._until: dict[subprocess.Popen[str], float] = {}  # when one has taken too long, in monotonic seconds
         self._threads = [threading.Thread(target=self._serve, args=(i,), daemon=True) for i in range(count)]
-        for thread in self._threads:
+        for thread in (*self._threads, threading.Thread(target=self._watch, daemon=True)):
             thread.start()
 
     @property
@@ -179,7 +182,7 @@ class Workers:
                 process = None
             process = process or self._start(number)
             task.started()
-            answer = None if process is None else task.context.run(_answer, process, task)
+            answer = None if process is None else task.context.run(self._answer, process, task)
             if not isinstance(answer, dict):
                 _end(process)
                 process, answer = None, lost(task.body)
@@ -199,11 +202,37 @@ class Workers:
         except OSError:
             return None  # no memory or no more processes: the task is lost, the next one tries again
         self._processes[number] = process
-        if _exchange(process, self._opening_line, _START_SECONDS) is not None and not self._tasks.closed:
+        if self._exchange(process, self._opening_line, _START_SECONDS) is not None and not self._tasks.closed:
             self._ready[number] = process
             return process
         _end(process)
         return None
+
+    def _watch(self) -> None:
+        """End processes that take too long. A timer for each task would be a thread for each, started before it is sent."""
+        while not self._tasks.closed:
+            time.sleep(0.1)
+            for process, until in list(self._until.items()):
+                if time.monotonic() > until:
+                    process.kill()
+
+    def _answer(self, process: "subprocess.Popen[str]", task: _Task) -> object:
+        with span(f"task {task.body['do']}", dataset=str(task.body.get("dataset", ""))):
+            return self._exchange(process, task.line, task.seconds)
+
+    def _exchange(self, process: "subprocess.Popen[str]", line: str, seconds: float) -> object:
+        """Send a line and read one; None when the process died or was killed for taking too long."""
+        if process.stdin is None or process.stdout is None:
+            return None
+        self._until[process] = time.monotonic() + seconds
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+            return json.loads(process.stdout.readline() or "null")
+        except (OSError, ValueError):
+            return None
+        finally:
+            del self._until[process]
 
 
 def lost(task: Mapping[str, Any]) -> Json:
@@ -215,35 +244,9 @@ def lost(task: Mapping[str, Any]) -> Json:
     return {"refused": as_dict(fault), "status": status_of(fault)}
 
 
-def _answer(process: "subprocess.Popen[str]", task: _Task) -> object:
-    with span(f"task {task.body['do']}", dataset=str(task.body.get("dataset", ""))):
-        return _exchange(process, task.line, task.seconds)
-
-
-def _exchange(process: "subprocess.Popen[str]", line: str, seconds: float) -> object:
-    """Send a line and read one; None when the process died or was killed for taking too long."""
-    if process.stdin is None or process.stdout is None:
-        return None
-    watch = threading.Timer(seconds, process.kill)
-    watch.daemon = True
-    watch.start()
-    try:
-        process.stdin.write(line)
-        process.stdin.flush()
-        return json.loads(process.stdout.readline() or "null")
-    except (OSError, ValueError):
-        return None
-    finally:
-        watch.cancel()
-
-
 def _end(process: "subprocess.Popen[str] | None") -> None:
     """Kill a process, and give back what it held."""
     if process is None:
         return
-    process.kill()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    process.wait()
+    with contextlib.suppress(OSError), process:  # a pipe may be broken
+        process.kill()
