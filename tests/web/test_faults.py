@@ -297,6 +297,9 @@ def test_analysts_take_turns_and_one_process_is_left_to_the_others():
     line.put(waiting("eve"))
     line.put(waiting("zoe", do="plan"))
     assert [line.take().owner for _ in range(2)] == ["zoe", "eve"]  # a preview does not wait for releases
+    line.put(waiting("kim"))
+    line.put(waiting("kim", do="plan"))
+    assert [line.take().body["do"] for _ in range(2)] == ["plan", "release"]  # nor for one's own
     line.close()
     assert line.take() is None
 
