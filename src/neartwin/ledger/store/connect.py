@@ -177,21 +177,17 @@ class Database:
                     return
 
     def _make_tables(self, start: Callable[[Writing], None] | None) -> None:
-        """Bring the tables to the newest version; where there are none, make them and `start`, in one transaction."""
+        """Make the tables and `start` them in one transaction, where there are none; refuse those of a newer neartwin."""
         with self.connection(writes=False) as connection:
-            there = sa.inspect(connection).has_table(schema.ledger.name)
-            if there:
+            if sa.inspect(connection).has_table(schema.ledger.name):
                 self._check_version(connection)
-            if there and schema.version(connection, schema.VERSIONS) == schema.HEAD:
                 return
-        if start is None and not there:
+        if start is None:
             raise LedgerError(f"there is no ledger in {self.place}; check the name, or make one by opening it")
         with self.connection(writes=True) as connection:
             if connection.dialect.name == "postgresql":  # one process at a time
                 connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})")
-            if sa.inspect(connection).has_table(schema.ledger.name):  # which another process may have made meanwhile
-                schema.upgrade(connection)
-            elif start is not None:
+            if not sa.inspect(connection).has_table(schema.ledger.name):  # else another process made it meanwhile
                 schema.make(connection)
                 row = {"id": 1, "version": schema.VERSION, "position": 0, "hash": NO_HASH}
                 connection.execute(sa.insert(schema.ledger).values(row))
@@ -206,6 +202,8 @@ class Database:
                 f"the ledger {self.place} has format {version}, this neartwin knows up to {schema.VERSION}; "
                 "install a newer neartwin"
             )
+        if (tables := schema.version(connection, schema.VERSIONS)) > schema.HEAD:
+            raise LedgerError(f"the ledger's tables have version {tables!r}; install a newer neartwin")
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:

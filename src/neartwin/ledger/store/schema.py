@@ -1,21 +1,13 @@
 """The tables of a ledger: the records, which are the truth, and indexes, which `verify` compares with a replay.
 
 Records and documents are only ever added: triggers refuse to change or remove them. Triggers stop accidents. `verify`
-and a head kept elsewhere detect intent. A new ledger gets the newest tables, and `upgrade` changes older ones. A test
-compares a new ledger with one that old code wrote.
+and a head kept elsewhere detect intent. The tables have been the same since the first ledger: a test compares a new one
+with one that old code wrote.
 """
-
-from collections.abc import Callable, Mapping
 
 import sqlalchemy as sa
 
-from neartwin.errors import LedgerError
-
 HEAD = "0001"  # the version of these tables; the meaning of a record has its own version, in `records`
-FIRST = "0001"  # of ledgers that were made before versions were kept
-STEPS: Mapping[
-    str, Callable[[sa.Connection], None]
-] = {}  # to each later version, from the one before; none ever changes
 VERSIONS = "neartwin_ledger_version"
 VERSION = 1  # in the ledger's own row: what readers without migrations go by
 
@@ -91,29 +83,11 @@ _REFUSAL = "records of a ledger are never changed or removed"
 
 
 def make(connection: sa.Connection) -> None:
-    """Make the newest tables and their version, in a database that has none of them."""
+    """Make the tables and their version, in a database that has none of them."""
     tables.create_all(connection, checkfirst=False)
     stamp(connection, VERSIONS, HEAD)
     for text in _append_only(connection.dialect.name):
         connection.exec_driver_sql(text)
-
-
-def upgrade(connection: sa.Connection) -> None:
-    """Bring older tables to the newest version, in the caller's transaction.
-
-    Args:
-        connection: A transaction that writes.
-
-    Raises:
-        LedgerError: The version is newer than this neartwin.
-    """
-    standing = version(connection, VERSIONS) or FIRST
-    if standing > HEAD:
-        raise LedgerError(f"the ledger's tables have version {standing!r}; install a newer neartwin")
-    for later in sorted(STEPS):
-        if later > standing:
-            STEPS[later](connection)
-    stamp(connection, VERSIONS, HEAD)
 
 
 def version(connection: sa.Connection, table: str) -> str:
