@@ -8,14 +8,12 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import records, wishes
@@ -33,6 +31,7 @@ _NOW = {  # of the database, whose clock all hosts share
     "sqlite": "(julianday('now') - 2440587.5) * 86400",
     "postgresql": "CAST(extract(epoch FROM now()) AS double precision)",
 }
+_SERVED = sa.text("INSERT INTO neartwin_served VALUES (:analyst, :account, :position) ON CONFLICT DO NOTHING")
 _DELAY = (
     "INSERT INTO neartwin_rate VALUES (:caller, {now} + :seconds) "
     "ON CONFLICT (caller) DO UPDATE SET full_at = neartwin_rate.full_at + :seconds"
@@ -278,13 +277,7 @@ class Store:
 
     def serve(self, analyst: str, account: str, position: int) -> None:
         """Remember that an analyst was served the release of a reservation."""
-        values = {"analyst": analyst, "account": account, "position": position}
-        with (
-            self._database.connection(writes=True) as connection,
-            suppress(exc.IntegrityError),
-            connection.begin_nested(),
-        ):
-            connection.execute(sa.insert(schema.served).values(values))  # refused where it is written already
+        self._run(_SERVED.bindparams(analyst=analyst, account=account, position=position))
 
     def was_served(self, analyst: str, account: str, position: int) -> bool:
         """Whether an analyst was served the release of a reservation."""
