@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from neartwin.checks import needed
 from neartwin.errors import LedgerError, ParameterError
 
 _PREFIX = "ed25519:"
+_KEYS, _FILES = "cryptography.hazmat.primitives.asymmetric.ed25519", "cryptography.hazmat.primitives.serialization"
 CONTEXT = b"neartwin certificate 1\n"  # no signature of ours can be taken for one of another kind of document
 
 
@@ -75,16 +77,14 @@ class PublicKey:
         Returns:
             True or False.
         """
-        ed25519, _ = _cryptography()
-        from cryptography.exceptions import InvalidSignature
-
+        ed25519, exceptions = needed("certificates", _KEYS, "cryptography.exceptions")
         public = ed25519.Ed25519PublicKey.from_public_bytes(base64.b64decode(self.text.removeprefix(_PREFIX)))
         try:
             raw = base64.b64decode(signature, validate=True)
             if base64.b64encode(raw).decode() != signature:  # base64 has spare bits: one signature, one text
                 return False
             public.verify(raw, CONTEXT + message)
-        except (InvalidSignature, ValueError):
+        except (exceptions.InvalidSignature, ValueError):
             return False
         return True
 
@@ -135,7 +135,7 @@ class OwnerKey:
             raise LedgerError(
                 f"the key {path} can be read by others, who could sign in your name; make a new one, or chmod 600"
             )
-        ed25519, serialization = _cryptography()
+        ed25519, serialization = needed("certificates", _KEYS, _FILES)
         try:
             private = serialization.load_pem_private_key(path.read_bytes(), password=None)
         except ValueError:
@@ -158,7 +158,6 @@ class OwnerKey:
         if path.exists():
             path.replace(f"{path}.old")
         _write(path, pem)
-        Path(f"{path}.pub").write_text(OwnerKey.at(path).public.text + "\n", encoding="ascii")
 
     def sign(self, message: bytes) -> str:
         """Sign a message. One message always has one signature.
@@ -174,18 +173,16 @@ class OwnerKey:
 
 def _make(path: Path) -> None:
     """Write a new key as a whole or not at all. If two processes make one at once, both read the winner's."""
-    ed25519, serialization = _cryptography()
+    ed25519, serialization = needed("certificates", _KEYS, _FILES)
     private = ed25519.Ed25519PrivateKey.generate()
     pem = private.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    if _write(path, pem):
-        text = _PREFIX + base64.b64encode(private.public_key().public_bytes_raw()).decode()
-        Path(f"{path}.pub").write_text(text + "\n", encoding="ascii")
+    _write(path, pem)
 
 
-def _write(path: Path, pem: bytes) -> bool:
-    """Write a new file, and return whether this process was the first to do so."""
+def _write(path: Path, pem: bytes) -> None:
+    """Write a new file, and its public half beside it, unless another process did so first."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 600 from the start
     try:
@@ -196,19 +193,7 @@ def _write(path: Path, pem: bytes) -> bool:
         try:
             os.link(draft, path)
         except FileExistsError:
-            return False
+            return
     finally:
         os.unlink(draft)  # noqa: PTH108 - beside os.link
-    return True
-
-
-def _cryptography() -> tuple[Any, Any]:
-    """The modules of keys and of their files."""
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError:
-        raise ParameterError(
-            "extra", "certificates", "is not installed", remedy="pip install 'neartwin[certificates]'"
-        ) from None
-    return ed25519, serialization
+    Path(f"{path}.pub").write_text(OwnerKey.at(path).public.text + "\n", encoding="ascii")
