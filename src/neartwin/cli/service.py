@@ -21,8 +21,9 @@ from neartwin.cli.output import report_errors, show_restored, stderr
 from neartwin.errors import ParameterError
 from neartwin.ledger import Head
 from neartwin.ledger.wishes import CONSOLE
+from neartwin.queries.query import table_of
 from neartwin.tables.table import ROW
-from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, bounds_in, pairs, schema_of
+from neartwin.web.datasets import EACH_ROW_NAME, Dataset, Rule, bounds_in, pairs
 
 if TYPE_CHECKING:
     from neartwin.web.data_directory import DataDirectory
@@ -155,7 +156,7 @@ def register(*, place: str, directory: str, ledger: str, **arguments: Any) -> No
     )
     columns = dict(probe.rows(refresh=None).table.schema)
     for side in tables:
-        theirs = schema_of(side.opened(probe.rows()))
+        theirs = table_of(side.opened(probe.rows())).schema
         columns |= {f"{side.name}.{column}": kind for column, kind in theirs.items()}
     keys = options.keys(arguments["keys"], columns) or {}
     if isinstance(keys, str):

@@ -25,8 +25,8 @@ from neartwin.ledger import Entry, History
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
-from neartwin.queries.query import Query, Rows, TopK
-from neartwin.queries.wire.parse import form_of, rows_source
+from neartwin.queries.query import Query, Rows, TopK, table_of
+from neartwin.queries.wire.parse import form_of
 from neartwin.queries.wire.postprocess import after_read
 from neartwin.releases.certificates import Certificate
 from neartwin.releases.postprocess import shaped
@@ -142,7 +142,7 @@ class ServedAccount:
 
     def declared_keys(self, rows: Rows) -> dict[str, tuple[object, ...]]:
         """The declared public keys of the columns of rows, with those of joined tables, by their names in the rows."""
-        names = {rows_source(other): name for name, other in self.tables.items()}
+        names = {table_of(other).source: name for name, other in self.tables.items()}
         keys = dict(self.keys)
         for join in rows.table.joins:
             theirs = self.table_keys.get(names.get(join.source, ""), {})

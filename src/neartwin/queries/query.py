@@ -528,3 +528,8 @@ class TopK:
     def table(self) -> Table:
         """The table of the question."""
         return self.rows.table
+
+
+def table_of(other: Rows | OtherTable) -> Table | OtherTable:
+    """The table of what can be joined: rows of the same units, or a table without a unit."""
+    return other.table if isinstance(other, Rows) else other

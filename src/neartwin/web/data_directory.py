@@ -12,7 +12,7 @@ from neartwin.accounting.budgets import Budget
 from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError, SchemaError
 from neartwin.ledger import anchors
 from neartwin.ledger.wishes import CONSOLE
-from neartwin.queries.query import Rows
+from neartwin.queries.query import Rows, table_of
 from neartwin.releases.accounts import Account, Ledger
 from neartwin.releases.certificates import Certificate, OwnerKey, certify
 from neartwin.releases.documents import release_in
@@ -21,7 +21,7 @@ from neartwin.releases.run import snapshot_of
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import places_of
 from neartwin.web import tokens
-from neartwin.web.datasets import Dataset, Rule, schema_of, source_of
+from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.policy import unknown
 from neartwin.web.store import Store, backup, integrity
 from neartwin.web.store.requests import requests_in
@@ -210,7 +210,7 @@ class DataDirectory:
         people = self.ledger.open(rows, dataset.budget).book  # to whom private rows, wherever they lie, are charged
         people.checked(snapshot_of(people, [rows.table]))
         for side in dataset.tables:
-            places = places_of(source_of(tables[side.name]))
+            places = places_of(table_of(tables[side.name]).source)
             if (owner := getattr(tables[side.name], "owner", None)) is not None:
                 people.own(places, str(owner))
             elif side.kind != "public":
@@ -276,7 +276,9 @@ class DataDirectory:
 
     def policy_columns(self, dataset: Dataset) -> list[str]:
         """The columns that a rule of a data set may name."""
-        theirs = [f"{name}.{column}" for name, other in self.tables(dataset).items() for column in schema_of(other)]
+        theirs = [
+            f"{name}.{column}" for name, other in self.tables(dataset).items() for column in table_of(other).schema
+        ]
         return [*self.rows(dataset).table.schema, *theirs]
 
     def allot(self, name: str, holder: str, target: Budget, *, by: str, answers: int = 0) -> records.Allotment:
@@ -337,7 +339,7 @@ def _require_readable(rows: Rows) -> None:
 
 
 def _known_columns(dataset: Dataset, rows: Rows, tables: Tables) -> None:
-    theirs = {f"{name}.{column}" for name, other in tables.items() for column in schema_of(other)}
+    theirs = {f"{name}.{column}" for name, other in tables.items() for column in table_of(other).schema}
     named_columns: Mapping[str, list[str]] = {
         "keys": list(dataset.keys),
         "columns": [name for rule in dataset.policy for name in rule.columns or ()],

@@ -16,9 +16,8 @@ from neartwin.checks import one_of, text
 from neartwin.errors import ParameterError
 from neartwin.queries.open import owned_by
 from neartwin.queries.open import table as open_table
-from neartwin.queries.query import Rows
+from neartwin.queries.query import Rows, table_of
 from neartwin.tables.joins import OtherTable, public_table
-from neartwin.tables.sources import Source
 from neartwin.tables.table import ROW, Bounds, Table
 from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
@@ -362,19 +361,9 @@ def plain(value: object) -> object:
 
 def origins_of(table: Table, tables: Mapping[str, Rows | OtherTable]) -> Origins:
     """The origin of each joined column: its table's name and its own name there. Other tables are left out."""
-    known = {source_of(other): name for name, other in tables.items()}
+    known = {table_of(other).source: name for name, other in tables.items()}
     joins = [join for join in table.joins if join.source in known]
     return {new: (known[join.source], old) for join in joins for new, old in join.columns.items()}
-
-
-def source_of(other: Rows | OtherTable) -> Source:
-    """The source of a joinable table's rows."""
-    return other.table.source if isinstance(other, Rows) else other.source
-
-
-def schema_of(other: Rows | OtherTable) -> Mapping[str, Any]:
-    """The columns of a joinable table, with their types."""
-    return other.table.schema if isinstance(other, Rows) else other.schema
 
 
 def decimals(target: Budget | None) -> str:

@@ -10,11 +10,11 @@ from neartwin.ledger import Account
 from neartwin.planning.plan import Plan
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Stage
-from neartwin.queries.query import Query, Rows, TopK
+from neartwin.queries.query import Query, Rows, TopK, table_of
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import Source
 from neartwin.tables.table import Join, Table
-from neartwin.web.datasets import Dataset, Origins, Rule, origins_of, source_of
+from neartwin.web.datasets import Dataset, Origins, Rule, origins_of
 
 
 def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
@@ -60,7 +60,7 @@ def check(
     Raises:
         AccessError: Status 403, for the first part that the rule does not allow.
     """
-    known = {source_of(other): name for name, other in (tables or {}).items()}
+    known = {table_of(other).source: name for name, other in (tables or {}).items()}
     for stage in stages_of(plan):
         for source, _, join, _ in sources_of(stage.table, ()):
             if source not in known and source != stage.table.source:

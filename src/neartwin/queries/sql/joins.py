@@ -24,7 +24,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead
-from neartwin.queries.query import Rows
+from neartwin.queries.query import Rows, table_of
 from neartwin.tables.joins import OtherTable, claims_of, met, own_columns
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import How, Owner, Table
@@ -375,7 +375,7 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     if alias in scope:
         raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
     other = others[table.name]
-    other_table = other.table if isinstance(other, Rows) else other
+    other_table = table_of(other)
     on = _on(join, alias, frozenset(other_table.schema), scope)
     if isinstance(other, Rows):  # the unit under another name is the unit
         mine = units_of(rows.table)

@@ -37,7 +37,7 @@ from typing import Any
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
-from neartwin.queries.query import NOTHING, Groups, Query, Rows, TopK
+from neartwin.queries.query import NOTHING, Groups, Query, Rows, TopK, table_of
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import statement_of
 from neartwin.queries.wire.postprocess import after_form, after_from
@@ -159,7 +159,7 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
 
 
 def _form(join: Join, tables: Others) -> dict[str, Any]:
-    named = (name for name, other in tables.items() if rows_source(other) == join.source)
+    named = (name for name, other in tables.items() if table_of(other).source == join.source)
     name = next(named, "")
     if not name:
         raise QueryError("question: a joined table has no written form unless it was given by name")
@@ -168,11 +168,6 @@ def _form(join: Join, tables: Others) -> dict[str, Any]:
     prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new != old}
     form |= {"how": str(join.how)} if join.how is not How.INNER else {}
     return form | ({"prefix": prefixes.pop()} if prefixes else {})
-
-
-def rows_source(other: Any) -> object:
-    """The source of rows, or of a table that is joined."""
-    return other.table.source if isinstance(other, Rows) else other.source
 
 
 _MAKERS: dict[str, Callable[..., Workload]] = {

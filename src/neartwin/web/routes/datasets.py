@@ -9,11 +9,12 @@ from fastapi import APIRouter, Path
 import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_of
 from neartwin.errors import AccessError, ParameterError
+from neartwin.queries.query import table_of
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Curator, Overseer
 from neartwin.web.data_directory import DataDirectory, payers_of
-from neartwin.web.datasets import Dataset, JoinableTable, Rule, bounds_text, schema_of
+from neartwin.web.datasets import Dataset, JoinableTable, Rule, bounds_text
 from neartwin.web.policy import rule_for
 from neartwin.web.service import Running
 
@@ -160,7 +161,7 @@ def _tables(directory: DataDirectory, dataset: Dataset, rule: Rule | None) -> li
     return [
         {"name": table.name, "kind": table.kind, "unit": table.unit, "on": dict(table.on), "columns": columns}
         for table in dataset.tables
-        if (columns := usable(schema_of(opened[table.name]), table, rule, f"{table.name}."))
+        if (columns := usable(table_of(opened[table.name]).schema, table, rule, f"{table.name}."))
     ]
 
 
