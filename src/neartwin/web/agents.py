@@ -165,9 +165,8 @@ async def preview(*, dataset: Dataset, question: Question, spend: Spend, ctx: Co
     registered = desk.service.directory.dataset(dataset)
     left = await run_in_threadpool(routes.payable, desk.service.directory, registered, caller)
     remaining = {pool: str(amount) for pool, amount in left.items()}
-    before = plan["stored"] is not None  # then its answer is free
-    parts = {"price": plan["price"], "asked_before": before, "remaining": remaining}
-    return parts | {"affordable": before or fits(plan, left), "says": plan["says"]}
+    parts = {"price": plan["price"], "asked_before": plan["stored"] is not None, "remaining": remaining}
+    return parts | {"affordable": fits(plan, left), "says": plan["says"]}
 
 
 async def consent(

@@ -26,7 +26,7 @@ from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, host, page, short
 from neartwin.web.routes.datasets import Named, payable, usable, visible
-from neartwin.web.routes.questions import fits, task_of
+from neartwin.web.routes.questions import fits, owed, task_of
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
 
@@ -193,13 +193,13 @@ async def _page(
     try:
         form = written(form, dataset)
         plan = await running.ask(question_task("plan", dataset, caller, form))
-        price = _owed(plan)
+        price = owed(plan)
     except NeartwinError as fault:
         refusal = refusal or as_dict(fault)
     budget = await run_in_threadpool(account_budget, running.directory, dataset, price)
     left = await run_in_threadpool(payable, running.directory, dataset, caller)
-    owed = price if price is not None and any(price.values()) else left
-    affordable = plan is not None and (plan["stored"] is not None or fits(plan, left))
+    shown = price if price is not None and any(price.values()) else left
+    affordable = plan is not None and fits(plan, left)
     if price is not None and not affordable:
         refusal = refusal or as_dict(_short_of(price, left))
     return page(
@@ -218,7 +218,7 @@ async def _page(
         own=[
             {"name": pool, "left": amount, "after": amount - price[pool] if price is not None and affordable else None}
             for pool, amount in left.items()
-            if owed.get(pool)
+            if shown.get(pool)
         ],
         code={} if plan is None else options.code(form, dataset, host(request), plan["question"].get("group_by", ())),
         affordable=affordable,
@@ -226,15 +226,9 @@ async def _page(
     )
 
 
-def _owed(plan: dict[str, Any]) -> dict[str, Fraction]:
-    """The price of a plan by pool, exact. A stored answer costs nothing."""
-    owed = {pool: Fraction(before) - Fraction(plan["after"][pool]) for pool, before in plan["before"].items()}
-    return owed if plan["stored"] is None else dict.fromkeys(owed, Fraction(0))
-
-
 def price_of(plan: dict[str, Any]) -> str:
     """The price of a plan in words, or "" where it costs nothing."""
-    return ", ".join(f"{pool} {short(amount)}" for pool, amount in _owed(plan).items() if amount)
+    return ", ".join(f"{pool} {short(amount)}" for pool, amount in owed(plan).items() if amount)
 
 
 def _short_of(price: dict[str, Fraction], left: dict[str, Fraction]) -> BudgetError:

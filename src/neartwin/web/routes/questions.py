@@ -68,6 +68,12 @@ def task_of(do: str, dataset: str, caller: Caller, body: dict[str, Any]) -> dict
     return {"do": do, "dataset": dataset, "analyst": analyst, "project": caller.project} | body
 
 
+def owed(plan: Mapping[str, Any]) -> dict[str, Fraction]:
+    """The price of a plan as a worker made it, by pool, exact. A stored answer costs nothing."""
+    after = plan["after"] if plan["stored"] is None else plan["before"]
+    return {pool: Fraction(before) - Fraction(after[pool]) for pool, before in plan["before"].items()}
+
+
 def fits(plan: Mapping[str, Any], left: Mapping[str, Fraction]) -> bool:
     """Whether amounts can pay for a plan.
 
@@ -75,9 +81,7 @@ def fits(plan: Mapping[str, Any], left: Mapping[str, Fraction]) -> bool:
         plan: The plan, as a worker made it.
         left: The amounts, by pool.
     """
-    return all(
-        Fraction(before) - Fraction(plan["after"][pool]) <= left[pool] for pool, before in plan["before"].items()
-    )
+    return all(amount <= left[pool] for pool, amount in owed(plan).items())
 
 
 async def _state(job: Job, wait: float, running: Running) -> Response:
