@@ -89,8 +89,6 @@ class DuckdbDialect(Dialect):
         """DuckDB's // truncates. 64 bits take a tenth of the time, and mostly hold a product with the cap and one with parts."""
         all_parts = exp.paren(_huge(cap) * integer(parts)) if parts > 1 else _huge(cap)
         wide = exp.IntDiv(this=exp.paren(_huge(total) * all_parts), expression=_huge(number))
-        if not isinstance(cap, exp.Literal):
-            return wide
         at_once = parts if int(cap.this) * parts <= _SHORT else 1  # else parts follow, from quotient and rest
         times = int(cap.this) * at_once
         small: exp.Expr = exp.Between(
@@ -237,10 +235,7 @@ def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
     with opened([join.source], [needed], {}) as (connection, (rows,)):
         columns = []
         for name in needed:
-            kind = join.schema[name]
-            typed = DuckdbDialect().column(name, kind, declared=True)
-            if kind is ColumnType.INTEGER:
-                typed = exp.TryCast(this=typed, to=exp.DataType(this=_TYPES[kind]))
+            typed = DuckdbDialect().column(name, join.schema[name], declared=True)
             columns.append(exp.alias_(typed, name, quoted=True))
         text = exp.select(*columns).from_(rows).sql(dialect="duckdb")
         answer: pa.Table = connection.sql(text).to_arrow_table()

@@ -108,11 +108,6 @@ class MomentSet:
         return all(column.fill is not None for column in self.columns)
 
     @property
-    def moments(self) -> Mapping[str, Moment]:
-        """The summands that are not a grid column itself, by name."""
-        return {name: cell for name, cell in self.cells.items() if isinstance(cell, Moment)}
-
-    @property
     def cells(self) -> Mapping[str, GridColumn | Moment]:
         """All summands, by name. Each sum also has the number of rows."""
         cells = [self.first(place) for place in range(len(self.columns))]

@@ -175,7 +175,7 @@ class Dialect(Protocol):
 
         Args:
             total: The total.
-            cap: The cap.
+            cap: The cap, a literal.
             number: The number, above the cap.
             parts: The parts of a step.
 
