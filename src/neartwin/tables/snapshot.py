@@ -1,17 +1,18 @@
 """A check that a table is still the one of the plan. It runs before anything is spent and reads no row."""
 
+import hashlib
 from collections.abc import Mapping
 
 from neartwin.errors import SchemaError
 from neartwin.tables.joins import own_columns
 from neartwin.tables.postgres import PostgresTable
-from neartwin.tables.sources import LocalSource, Source
+from neartwin.tables.sources import LocalSource, Source, snapshot_name
 from neartwin.tables.table import Join, Table
 from neartwin.tables.types import ColumnType
 
 
 def state_of(table: Table, key: bytes) -> str:
-    """The state of the data that would be read now: the table's snapshot.
+    """The state of the data that would be read now: the table's snapshot, and of joined tables that of all of them.
 
     Args:
         table: The table.
@@ -26,12 +27,14 @@ def state_of(table: Table, key: bytes) -> str:
     """
     own = {name: table.schema[name] for name in own_columns(table)}
     parts: list[tuple[Table | Join, Mapping[str, ColumnType]]] = [(table, own)]
+    states = []
     for part, schema in [*parts, *((join, join.schema) for join in table.joins)]:
         if part.per_unit is not None:
-            state_of(part.per_unit.table, key)
+            states.append(state_of(part.per_unit.table, key))
         else:
             _require_same(part.source, schema, part.declared)
-    return table.snapshot(key)
+            states.append(snapshot_name(part.source, key))
+    return states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
 
 
 def _require_same(source: Source, schema: Mapping[str, ColumnType], declared: frozenset[str]) -> None:

@@ -17,7 +17,6 @@ A table may also hold what each unit's rows say: `PerUnit`. Every row of it stil
 docs/proofs/per-unit.md has the proof.
 """
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +28,7 @@ from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
-from neartwin.tables.sources import Frame, ImportedFiles, Source, snapshot_name
+from neartwin.tables.sources import Frame, ImportedFiles, Source
 from neartwin.tables.types import GROUPABLE, ColumnType, has_column
 
 
@@ -389,22 +388,6 @@ class Table:
     period: RowExpression | None = None
     period_name: str = ""
     per_unit: PerUnit | None = None
-
-    def snapshot(self, key: bytes) -> str:
-        """The state of the data, as a keyed digest or a label; of joined tables, of all of them.
-
-        Args:
-            key: The secret of the ledger that the state is written to.
-
-        Returns:
-            The name of the state.
-        """
-        tables: list[Table | Join] = [self, *self.joins]
-        parts = [
-            snapshot_name(one.source, key) if one.per_unit is None else one.per_unit.table.snapshot(key)
-            for one in tables
-        ]
-        return parts[0] if len(parts) == 1 else hashlib.sha256(repr(parts).encode()).hexdigest()
 
     @property
     def typed(self) -> bool:
