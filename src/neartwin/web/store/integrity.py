@@ -1,7 +1,6 @@
 """Compares data sets, policies, tokens and sessions with the chained acts. A change of a table by hand leaves no act."""
 
 import json
-from dataclasses import asdict
 from typing import Any
 
 import sqlalchemy as sa
@@ -9,14 +8,14 @@ import sqlalchemy as sa
 from neartwin.ledger import Fault, records
 from neartwin.ledger.store import Reading
 from neartwin.web.store import schema
-from neartwin.web.tokens import Token
 
 _TOKEN = ("id", "name", "role", "project", "created", "expires")
 
 
-def token_digest(token: Token, token_hash: str) -> str:
-    """The digest of a token and its hash. Its revocation is left out, because that is an act of its own."""
-    return _of_token(asdict(token), token_hash)
+def token_digest(token: Any, token_hash: str) -> str:
+    """The digest of a token's facts by name, and its hash. Its revocation is left out, because that is an act of its own."""
+    first, *rest = (token[name] for name in _TOKEN)
+    return records.digest(records.canonical([first, token_hash, *rest]))
 
 
 def faults(page: Reading) -> tuple[Fault, ...]:
@@ -26,7 +25,7 @@ def faults(page: Reading) -> tuple[Fault, ...]:
     recorded, revoked, signed_in = _recorded_state(page)
     rows = {name: page.connection.execute(sa.select(table)).all() for name, table in schema.tables.tables.items()}
     there = {("data set", row.name): records.digest(row.body) for row in rows[schema.dataset.name]}
-    there |= {("token", row.id): _of_token(row._mapping, row.hash) for row in rows[schema.token.name]}  # noqa: SLF001 - its public name
+    there |= {("token", row.id): token_digest(row._mapping, row.hash) for row in rows[schema.token.name]}  # noqa: SLF001 - its public name
     for row in rows[schema.key.name]:
         there["key", "signing"] = records.digest(row.pem)
     differences = [
@@ -66,8 +65,3 @@ def _recorded_state(page: Reading) -> tuple[Standing, set[str], set[tuple[str, .
         if body.get("revoked") or act.what == "revoke":
             revoked.add(body["id"])
     return standing, revoked, signed_in
-
-
-def _of_token(row: Any, token_hash: str) -> str:
-    first, *rest = (row[name] for name in _TOKEN)
-    return records.digest(records.canonical([first, token_hash, *rest]))

@@ -347,7 +347,7 @@ def _curators(page: Writing) -> list[Token]:
 def _put_token(page: Writing, token: Token, token_hash: str, by: str) -> None:
     page.connection.execute(sa.insert(schema.token).values(**asdict(token), hash=token_hash))
     body: dict[str, object] = {name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")}
-    _note(page, by, "token", body | {"digest": integrity.token_digest(token, token_hash)})
+    _note(page, by, "token", body | {"digest": integrity.token_digest(asdict(token), token_hash)})
 
 
 def _note(page: Writing, who: str, what: str, body: dict[str, object]) -> None:
