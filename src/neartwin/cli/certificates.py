@@ -5,6 +5,7 @@ Exit codes of `verify`: 0 where every check holds, 4 where one does not.
 
 import json
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import click
@@ -102,11 +103,8 @@ def verify(
     head = None if newest is None else _head(newest, owner_key)
     text = read_bytes(file)
     document = None if values is None else read_bytes(values)
-    if ledger is None:
-        verdict = check(text, owner_key, newest=head, release=document)
-    else:
-        with Book.existing(ledger) as book:
-            verdict = check(text, owner_key, newest=head, ledger=book, release=document)
+    with nullcontext() if ledger is None else Book.existing(ledger) as book:
+        verdict = check(text, owner_key, newest=head, ledger=book, release=document)
     opinion: list[str] = []
     if again and verdict.certificate is not None:
         opinion, wrong = _second_opinion(verdict.certificate)
