@@ -12,8 +12,8 @@ from neartwin.errors import ParameterError
 from neartwin.interactive import visible
 from neartwin.planning.pilots import with_private_range
 from neartwin.queries.query import Query, TopK
-from neartwin.queries.sql.parse import statement_of
-from neartwin.queries.sql.series import statements
+from neartwin.queries.sql.parse import Statement, statement_of
+from neartwin.queries.sql.spelling import trees
 from neartwin.statistics.clipping import read_range
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def ask(
     require_writable(out)
     account = connect(url, _token(token)).open(dataset)
     clip = read_range(arguments["private_range"] or None)
-    texts = statements(sql, arguments["dialect"])
-    queries = [with_private_range(_question(account, part, arguments["keys"]), clip) for part in texts]
+    read = (statement_of(tree, account.rows, tables=account.tables) for tree in trees(sql, arguments["dialect"]))
+    queries = [with_private_range(_question(account, one, arguments["keys"]), clip) for one in read]
     proposal = account.plan_series(queries, **options.arguments_of_plan(arguments))
     if preview:
         click.echo(visible(f"{proposal.explain()}\n\n{proposal.preview()}"))
@@ -86,9 +86,8 @@ def request(*, url: str, dataset: str, token: str, budget: str, holder: str, rea
         click.echo(f"{one['position']}  {one['holder']!r}  {one['target']}  {one['reason']!r}: {answer!r}")
 
 
-def _question(account: "ServedAccount", sql: str, keys: tuple[str, ...]) -> Query | TopK:
+def _question(account: "ServedAccount", read: Statement, keys: tuple[str, ...]) -> Query | TopK:
     """The question of one statement. Its keys are the given ones of its columns, or else the declared ones."""
-    read = statement_of(sql, account.rows, tables=account.tables)
     given = read.own(options.keys(keys, dict(read.rows.table.schema)))
     declared = account.declared_keys(read.rows)
     if given is None and read.groups and all(column in declared for column in read.groups):

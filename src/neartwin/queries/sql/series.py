@@ -10,25 +10,6 @@ from neartwin.queries.sql.parse import Keys, statement_of
 from neartwin.queries.sql.spelling import trees
 
 
-def statements(text: str, dialect: str = "duckdb") -> tuple[str, ...]:
-    """The statements between semicolons, without empty ones. A semicolon within quotes or a comment separates nothing.
-
-    Args:
-        text: The statements.
-        dialect: The SQL that they are written in, as for `from_sql`.
-
-    Returns:
-        Each statement in DuckDB's dialect.
-
-    Raises:
-        QueryError: The text is no SQL.
-
-    >>> statements("SELECT COUNT(*) FROM t WHERE a = ';'; SELECT SUM(b) FROM t;")
-    ("SELECT COUNT(*) FROM t WHERE a = ';'", 'SELECT SUM(b) FROM t')
-    """
-    return tuple(tree.sql(dialect="duckdb", comments=False) for tree in trees(text, dialect))
-
-
 def series_from_sql(
     text: str, rows: Rows, *, keys: Keys = None, tables: Others | None = None, dialect: str = "duckdb"
 ) -> tuple[Query | TopK, ...]:
