@@ -40,7 +40,7 @@ def exact(w, lam, t):
 def test_products_of_turns_are_the_sum_within_its_error(count, many, step):
     w = law(count, count)
     t, tilt = step * np.arange(float(many)), atoms.Tilted(w, 1.5)
-    x, y, own = atoms.by_products(w, tilt, t)
+    x, y, own = atoms.by_products(w.losses, tilt.shifted.weights, tilt.moved.size, t)
     bound = own + np.minimum(tilt.moved.bulk, t * tilt.moved.slope) + t * tilt.moved.drift
     truth = np.array(exact(w, 1.5, t))
     assert np.all(np.abs(x + 1j * y - truth) <= bound)
@@ -55,9 +55,9 @@ def test_fast_transform_and_products_of_turns_agree_within_their_errors(step):
     tilt, other = atoms.Tilted(w, 1.5), atoms.Tilted(w, 1.5 * (1 + 1e-9))
     found = {}
     for way in (atoms.turned, atoms.by_products, atoms.transformed):
-        x, y, own = way(w, tilt, t)
+        x, y, own = way(w.losses, tilt.shifted.weights, tilt.moved.size, t)
         found[way] = x + 1j * y, own
-        x, y, _ = way(w, other, t)
+        x, y, _ = way(w.losses, other.shifted.weights, other.moved.size, t)
         found[way, "moved"] = x + 1j * y, own
     (turned, own), (fast, error), (moved, _) = (
         found[atoms.turned],

@@ -41,15 +41,15 @@ OTHER: dict[Direction, Direction] = {
 
 def _total(pairs: Mapping[Pair, int]) -> SumOfLosses | None:
     """The sum of the losses of pairs, those of one family together where it merges them."""
-    families: dict[type[Pair], dict[Pair, int]] = {}
+    families: dict[type[Pair], list[tuple[Pair, int]]] = {}
     for pair, count in pairs.items():
-        families.setdefault(type(pair), {})[pair] = count
+        families.setdefault(type(pair), []).append((pair, count))
     summands: list[Summand] = []
     for family, members in families.items():
         if len(members) >= family.merges:
-            summands.append(family.merged(members))
+            summands += family.merged(members)
         else:
-            summands += [pair.repeated(count) for pair, count in members.items()]
+            summands += [pair.repeated(count) for pair, count in members]
     return SumOfLosses(summands) if summands else None
 
 
@@ -86,7 +86,7 @@ class DirectedComposition:
         """
         dominating: dict[Pair, int] = {}
         attained: dict[Pair, int] = {}
-        curves, complete = [], True
+        curves, complete, same = [], True, True
         for factor, count in uses.items():
             above, below, curve = (
                 factor.dominating_pair(direction),
@@ -94,12 +94,14 @@ class DirectedComposition:
                 factor.renyi(direction),
             )
             complete = complete and above is not None
-            for pair, counts in ((above, dominating), (below, attained)):
+            if same and above != below:  # until then one count is that of both
+                same, attained = False, dict(dominating)
+            for pair, counts in ((above, dominating),) if same else ((above, dominating), (below, attained)):
                 if pair is not None:
                     counts[pair] = counts.get(pair, 0) + count
             if curve is not None:
                 curves.append((above, curve, count))
-        same = dominating == attained
+        same = same or dominating == attained
         exact = complete and same and len(dominating) > 0
         return cls(uses, direction, dominating, dominating if same else attained, tuple(curves), complete, exact)
 

@@ -7,7 +7,7 @@ Dong, Roth, Su 2022, section 2; Balle, Wang 2018, theorem 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
@@ -99,15 +99,15 @@ class GaussianPair(Pair):
         return self.mu**2
 
     @classmethod
-    def merged(cls, counts: Mapping[GaussianPair, int]) -> Summand:
+    def merged(cls, uses: Sequence[tuple[GaussianPair, int]]) -> list[Summand]:
         """All Gaussians are one: mu^2 adds."""
         squares: dict[int, int] = {}  # by the denominator of mu, so that whole numbers do most of the adding
-        for pair, count in counts.items():
+        for pair, count in uses:
             top, bottom = pair.mu.as_integer_ratio()
             squares[bottom] = squares.get(bottom, 0) + count * top * top
         whole = math.lcm(*[bottom * bottom for bottom in squares])
         top = sum([top * (whole // (bottom * bottom)) for bottom, top in squares.items()])
-        return GaussianSum(top / whole)  # whole numbers divide to the nearest float
+        return [GaussianSum(top / whole)]  # whole numbers divide to the nearest float
 
 
 @dataclass(frozen=True, slots=True, init=False)

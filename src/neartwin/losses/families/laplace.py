@@ -7,7 +7,7 @@ M(s) = a e^{se} + (1-a) e^{-(1+s)e}, a = (1+s)/(1+2s), is an affine combination 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -175,12 +175,11 @@ class LaplacePair(Pair):
         return LaplaceSum(np.array([float(self.rate)]), np.array([float(count)]), [self.rate])
 
     @classmethod
-    def merged(cls, counts: Mapping[LaplacePair, int]) -> Summand:
+    def merged(cls, uses: Sequence[tuple[LaplacePair, int]]) -> list[Summand]:
         """One batch, its arithmetic vectorised over the kinds."""
-        exact = [pair.rate for pair in counts]
-        return LaplaceSum(
-            np.array([float(rate) for rate in exact]), np.array(list(counts.values()), dtype=float), exact
-        )
+        exact = [pair.rate for pair, _ in uses]
+        n = np.array([count for _, count in uses], dtype=float)
+        return [LaplaceSum(np.array([float(rate) for rate in exact]), n, exact)]
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -9,7 +9,7 @@ and delta(eps) follow from their binomial law without a search (S14), up to roun
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
@@ -202,9 +202,9 @@ class ResponsePair(Pair):
         return three_losses(self.epsilon, masses, count, infinity, error=4 * ELEMENTARY + 4 * U * e)
 
     @classmethod
-    def merged(cls, counts: Mapping[ResponsePair, int]) -> Summand:
+    def merged(cls, uses: Sequence[tuple[ResponsePair, int]]) -> list[Summand]:
         """One batch."""
-        return ResponseBatch(counts)
+        return [ResponseBatch(dict(uses))]
 
 
 @dataclass(frozen=True, slots=True, init=False)

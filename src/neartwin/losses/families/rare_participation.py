@@ -319,10 +319,11 @@ class Ladder:
         Raises:
             NoCertificateError: No law is a sampled Gaussian whose losses may be great.
         """
-        laws: tuple[Any, ...] = tuple(one for one in total.summands if one.ladder is LADDER)
+        every = [law for one in total.summands for law in one.laws]
+        laws: tuple[Any, ...] = tuple(one for one in every if one.ladder is LADDER)
         if not laws:
             raise NoCertificateError
-        others = tuple(one for one in total.summands if one not in laws)
+        others = tuple(one for one in every if one.ladder is not LADDER)
         infinity = total.infinity[1]
         variation = min(sum(one.variation for one in total.summands) * (1 + 1e-12), 1.0) if infinity == 0 else 1.0
         return cls(laws, others, variation, -math.log1p(-infinity) * (1 + 1e-12), log_delta)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from operator import itemgetter
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
+from neartwin.losses.families.noise_schedule import NoiseSchedule
 from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
@@ -38,6 +40,7 @@ PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
+RANGE = 4  # of mu in one schedule
 OfAngles = Callable[[FloatArray], FloatArray]
 
 
@@ -261,6 +264,10 @@ class SubsampledGaussianSum(NormalRatioSum):
         x = self.mu * u - 0.5 * self.mu**2
         return log_mixed(x, 6 * U * (np.abs(self.mu * u) + self.mu**2), self.q)
 
+    def log_ratio_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log(1 - q + q e^x) and a bound on its error, x exact."""
+        return log_mixed(x, np.zeros_like(x), self.q)
+
     # -- the rule -----------------------------------------------------------------------------------------------------
     def ends(self, low: float, high: float) -> tuple[float, float]:
         """The cut of (S2). Its width and z grow with tilt, so both ends at high serve; the left centre is taken at low."""
@@ -337,6 +344,7 @@ class SubsampledGaussianSum(NormalRatioSum):
 class SubsampledGaussianPair(Pair):
     """One step in one direction."""
 
+    merges: ClassVar[float] = 24
     mu: Fraction
     rate: Fraction
     direction: Direction
@@ -344,6 +352,25 @@ class SubsampledGaussianPair(Pair):
     def repeated(self, count: int) -> Summand:
         """The composition."""
         return SubsampledGaussianSum(self.mu, self.rate, count, self.direction)
+
+    @classmethod
+    def merged(cls, uses: Sequence[tuple[SubsampledGaussianPair, int]]) -> list[Summand]:
+        """A schedule for each rate and range of noises; law by law where few are alike."""
+        alike: dict[object, list[tuple[float, SubsampledGaussianPair, int]]] = {}
+        for pair, count in uses:
+            kind = pair.rate.as_integer_ratio(), pair.direction
+            alike.setdefault(kind, []).append((float(pair.mu), pair, count))
+        result: list[Summand] = []
+        for laws in alike.values():
+            rising = sorted(laws, key=itemgetter(0))
+            while rising:
+                some = [(pair, count) for mu, pair, count in rising if mu <= RANGE * rising[0][0]]
+                rising = rising[len(some) :]
+                if len(some) < cls.merges or some[0][0].direction == "replace":
+                    result += [pair.repeated(count) for pair, count in some]
+                else:
+                    result.append(NoiseSchedule(some))
+        return result
 
 
 @dataclass(frozen=True, slots=True, init=False)

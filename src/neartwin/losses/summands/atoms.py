@@ -182,6 +182,7 @@ BLOCK = 1 << 19  # numbers a temporary matrix may hold
 ONE_THREAD = 1 << 15
 FEW_TURNS = 8.0  # a mean turn of the last frequency up to which differences err less than the sums themselves
 RUN = 16  # numbers summed one after the other
+Parts = tuple[FloatArray, FloatArray, FloatArray]  # real, imaginary and the error of both
 OVERHEAD = 2500  # exponentials that a fast transform costs in any case
 
 
@@ -222,79 +223,82 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, 
     costs = {turned: 2 * atoms * frequencies}
     if frequencies > 1 and bool(np.all(np.abs(t - t[1] * np.arange(frequencies)) <= 2 * U * t)):
         costs |= zip((by_products, transformed), quick_work(atoms, frequencies), strict=True)
-    x, y, own = min(costs, key=costs.__getitem__)(w, tilted_law, t)
+    x, y, own = min(costs, key=costs.__getitem__)(w.losses, tilted_law.shifted.weights, moved.size, t)
     return log_one_plus(x, y, error + own)
 
 
-def turned(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
     """Real and imaginary part of sum w (e^{itl} - 1), atom by atom, and what computing them so may add to the error.
 
-    Sin, cos and their products err by 3 ELEMENTARY relative to sum w |e^{itl} - 1| <= min(2, t sum w|l|). Rho's `2 blocked`
-    covers the sum, blocks of atoms before the sums of blocks. Atoms that fill up the last block have no weight.
+    Sin, cos and their products err by 3 ELEMENTARY relative to sum |w| |e^{itl} - 1| <= min(2, t sum |w l|). The caller charges
+    2 `blocked` for the sum, blocks of atoms before the sums of blocks. Atoms that fill up the last block have no weight.
 
     Args:
-        w: The law.
-        tilted_law: The law, tilted.
+        losses: The l, (atoms,).
+        weights: The w, of any sign; sum |w| is at most 1, (atoms,).
+        size: At least sum |w l|.
         t: Frequencies, (frequencies,).
     """
     x, y = np.empty((2, len(t)))
-    width = min(block(len(w.losses)), len(w.losses))
-    spare = np.zeros(-len(w.losses) % width)
-    losses, weights = np.append(0.5 * w.losses, spare), np.append(2 * tilted_law.shifted.weights, spare)
-    together = max(1, BLOCK // len(losses))
+    width = min(block(len(losses)), len(losses))
+    spare = np.zeros(-len(losses) % width)
+    halves, doubled = np.append(0.5 * losses, spare), np.append(2 * weights, spare)
+    together = max(1, BLOCK // len(halves))
     for start in range(0, len(t), together):
         some = slice(start, start + together)
-        half = np.multiply.outer(losses, t[some])
+        half = np.multiply.outer(halves, t[some])
         sine = np.sin(half)
-        both = np.array([-sine, np.cos(half)]) * (sine * weights[:, None])
+        both = np.array([-sine, np.cos(half)]) * (sine * doubled[:, None])
         x[some], y[some] = both.reshape(2, -1, width, half.shape[1]).sum(axis=2).sum(axis=1)
-    return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * tilted_law.moved.size)
+    return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * size)
 
 
-def by_products(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def by_products(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
     """Both parts at t = 0, d, 2d, ..., by products of turns.
 
     Let t = x + y, x a multiple of d and y one of md. The sum is that of w (u + v + uv), u = e^{ixl} - 1, v =
     e^{iyl} - 1. It takes about 2 sqrt(len(t)) turns for each atom, and products of matrices. Each of u, v errs by
     2.2 ELEMENTARY of itself, and 1 + u, 1 + v have modulus 1. The three sums err by gamma and 8U of
-    sum w (|u| + |v| + |uv|). |u| + |v| is at most min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more.
+    sum |w| (|u| + |v| + |uv|). |u| + |v| is at most min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more.
 
     Args:
-        w: The law.
-        tilted_law: The law, tilted.
+        losses: As of `turned`.
+        weights: As of `turned`.
+        size: As of `turned`.
         t: Frequencies 0, d, 2d, ...
     """
-    atoms, few = len(w.losses), math.isqrt(len(t))
+    atoms, few = len(losses), math.isqrt(len(t))
     coarse = -(-len(t) // few)
-    half = np.multiply.outer((0.5 * t[1]) * np.append(np.arange(float(few)), few * np.arange(float(coarse))), w.losses)
+    half = np.multiply.outer((0.5 * t[1]) * np.append(np.arange(float(few)), few * np.arange(float(coarse))), losses)
     sine = np.sin(half)
     turns = -2 * sine * sine + 2j * (sine * np.cos(half))
-    weighted = turns * tilted_law.shifted.weights
+    weighted = turns * weights
     alone, rows = weighted.sum(axis=1), max(1, ONE_THREAD // (few * atoms))
     both = [weighted[i : i + rows] @ turns[:few].T for i in range(few, few + coarse, rows)]
     result = (alone[few:, None] + alone[:few] + np.concatenate(both)).ravel()[: len(t)]
-    most = np.minimum(4.0, t * tilted_law.moved.size)
+    most = np.minimum(4.0, t * size)
     return result.real, result.imag, most * (2.2 * ELEMENTARY + 4 * (gamma(atoms) + 8 * U))
 
 
-def transformed(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def transformed(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
     """Both parts at t = 0, d, 2d, ..., by a fast transform: of the sums themselves, or of their differences (K14).
 
     Args:
-        w: The law.
-        tilted_law: The law, tilted.
+        losses: As of `turned`.
+        weights: As of `turned`.
+        size: As of `turned`.
         t: Frequencies 0, d, 2d, ...
     """
     step, last = float(t[1]), len(t) - 1
-    if float(t[-1]) * tilted_law.moved.size > FEW_TURNS:
-        result, slack = transform(w.losses, tilted_law.shifted.weights, step, last)
+    if float(t[-1]) * size > FEW_TURNS:
+        result, slack = transform(losses, weights, step, last)
         return result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
-    rises = 2 * np.sin((0.5 * step) * w.losses) * tilted_law.shifted.weights
-    result, slack = transform(w.losses, rises, 0.5 * step, 2 * last - 1)
-    sums, added = running(result[1::2])
-    sums = np.append(0.0, sums)
-    own = slack + (2 * ELEMENTARY + gamma(added)) * float(np.abs(rises).sum()) + 4 * U * step * tilted_law.moved.size
-    return -sums.imag, sums.real, np.arange(float(len(t))) * (own * 1.01)
+    rises = 2 * np.sin((0.5 * step) * losses) * weights
+    result, slack = transform(losses, rises, 0.5 * step, 2 * last - 1)
+    partial_sums, added = running(result[1::2])
+    partial_sums = np.append(0.0, partial_sums)
+    own = slack + (2 * ELEMENTARY + gamma(added)) * float(np.abs(rises).sum()) + 4 * U * step * size
+    return -partial_sums.imag, partial_sums.real, np.arange(float(len(t))) * (own * 1.01)
 
 
 def running(x: ComplexArray) -> tuple[ComplexArray, int]:

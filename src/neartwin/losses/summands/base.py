@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -75,7 +75,13 @@ class Summand(ABC):
         0.0  # how fast atoms turn, the largest loss of one copy; 0 where `log_modulus_bound` has none
     )
     variation: float = 1.0  # an upper bound on the total variation of P and Q
+    kinds: int = 1  # laws that it stands for
     ladder: SpecialMethod | None = None  # for sums whose great losses are rare, as those of a seldom sampled law are
+
+    @property
+    def laws(self) -> list[Summand]:
+        """Those laws, each as a summand of its own."""
+        return [self]
 
     @abstractmethod
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
@@ -176,9 +182,9 @@ class Pair(ABC):
         return None
 
     @classmethod
-    def merged(cls, counts: Mapping[Any, int]) -> Summand:
+    def merged(cls, uses: Sequence[tuple[Any, int]]) -> list[Summand]:
         """All pairs of this family at once, each with its count, where they are so many that the family `merges`."""
-        raise NotImplementedError(cls)
+        raise NotImplementedError(cls, len(uses))
 
 
 class RenyiCurve(ABC):

@@ -51,7 +51,7 @@ class Layout(NamedTuple):
         return self.step * np.arange(math.floor(left / self.step), math.ceil(right / self.step) + 1, dtype=float)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Nodes:
     """A rule good for all tilt in [low, high] and all |t| up to `reach`, and the law on its nodes."""
 

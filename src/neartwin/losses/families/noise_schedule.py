@@ -1,0 +1,254 @@
+"""Many noises at one rate: with x = mu u - mu^2/2 the ratio r(x) = 1 - q + q e^x is that of every law under remove and add.
+
+So all laws share the nodes x, their losses and the turns of these. A law is a row of weights on them. The rows span few
+directions: the transform of those few gives all others, and what a row lacks of them is measured.
+Equations (S21) to (S23): docs/proofs/losses-sampled.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from neartwin.exact import FloatArray
+from neartwin.losses.summands import atoms, rounding
+from neartwin.losses.summands.atoms import Weighted
+from neartwin.losses.summands.base import Summand
+from neartwin.losses.summands.quadrature import Layout, Nodes, QuadratureSum
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U
+
+SHOWN, SLIGHT = 64, 1e-14  # laws that show the directions of rows; singular values over the greatest that are left out
+PLACED = 100  # laws whose cumulants stand for all
+ROWS, NUMBERS = 32, 1 << 17  # laws at a time, no more of them than these numbers hold
+SHIFTS = 8  # tried
+FAR = np.geomspace(1e-3, 1.5, 16)  # shifts tried where the best is no guide; below pi/2
+LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
+SMALL = 1e-3  # of errors of first order
+
+
+class NoiseSchedule(QuadratureSum):
+    """All laws of one rate and one direction, remove or add, each with its count."""
+
+    shares = True
+
+    def __init__(self, uses: Sequence[tuple[Any, int]]) -> None:
+        """uses: pairs that differ in mu alone, each with its count."""
+        self.uses, self.kinds = sorted(uses, key=itemgetter(1)), len(uses)
+        self.n = np.array([count for _, count in self.uses], dtype=float)
+        self.mu = np.array([float(pair.mu) for pair, _ in self.uses])
+        self.count, rising = sum([count for _, count in uses]), np.argsort(self.mu)
+        # as many copies as all have together: what is proved of one of theirs holds for one of each law
+        ends: list[Any] = [self.uses[i][0].repeated(self.count) for i in rising[[0, -1]].tolist()]
+        self.narrowest, self.widest = ends
+        self.top, self.variation, self.ladder = ends[0].top, ends[0].variation, ends[0].ladder
+        self.goal, self.shared, self._rules = ends[0].goal, ends[1].shared, {}
+        # densest at both ends, as the nodes of an interpolation
+        places = (0.5 - 0.5 * np.cos(np.linspace(0.0, math.pi, SHOWN))) * (len(uses) - 1)
+        self.shown = rising[np.unique(np.rint(places).astype(int))]
+        shares = (np.arange(PLACED) + 0.5) * (self.count / PLACED)
+        self.placed = rising[np.searchsorted(np.cumsum(self.n[rising]), shares)]
+
+    @property
+    def laws(self) -> list[Summand]:
+        """Each law alone."""
+        return [pair.repeated(count) for pair, count in self.uses]
+
+    # -- the rule of all laws ----------------------------------------------------------------------------------------
+    def layout(self, low: float, high: float, reach: float) -> Layout:
+        """The step of the narrowest law, and ends beyond those of every law (S21)."""
+        first, last = self.narrowest, self.widest
+        left, right = np.array([one.ends(-1.0, high) for one in (first, last)]).T
+        furthest = min(last.mu, max(float(right.max()), first.mu))
+        ends = last.mu * float(left.min()) - 0.5 * last.mu**2, furthest * float(right.max()) - 0.5 * furthest**2
+        step = rounding.few_bits(first.mu * first.strip.step(low, high, reach, self.goal), 6)
+        return Layout(low, high, reach, math.ceil((ends[1] - ends[0]) / step), step, ends, self.goal)
+
+    def nodes(self, layout: Layout) -> tuple[FloatArray, Weighted]:
+        """The nodes x; masses are those of each law over its own density."""
+        x = layout.places()
+        log, error = self.narrowest.log_ratio_at(x)
+        remove = self.narrowest.direction == "remove"
+        log_masses = math.log(layout.step) + (log if remove else np.zeros_like(x))
+        return x, Weighted(log if remove else -log, log_masses, error, error, outside=4 * math.exp(layout.log_error))
+
+    def terms(self, some: Any, nodes: Nodes, logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The greatest exponent of each row of N(x) e^{logs}, and e^{exponent less that}.
+
+        Args:
+            some: Which laws.
+            nodes: The rule.
+            logs: Those of all laws, (nodes,).
+        """
+        mu = self.mu[some, None]
+        terms: FloatArray = np.multiply.outer(1 / self.mu[some], nodes.at) + 0.5 * mu
+        terms *= terms
+        terms *= -0.5
+        terms += logs
+        top: FloatArray = terms.max(axis=1)
+        terms -= top[:, None]
+        np.maximum(terms, LEAST, out=terms)
+        return top - np.log(mu[:, 0]) - 0.5 * math.log(2 * math.pi), np.exp(terms, out=terms)
+
+    def lost(self, some: Any, nodes: Nodes, tilt: float, terms: FloatArray) -> FloatArray:
+        """The most that errors of weights may move the sum of each row of them (S21).
+
+        Args:
+            some: Which laws.
+            nodes: The rule.
+            tilt: At least 0.
+            terms: Rows of weights, perhaps times positive numbers.
+        """
+        law, x, mu = nodes.weighted, nodes.at, self.mu[some]
+        own = law.mass_error + 8 * U * np.abs(law.log_masses) + tilt * (law.loss_error + 4 * U * np.abs(law.losses))
+        shared, square, whole = (terms @ np.array([own, x * x, np.ones_like(x)]).T).T
+        alike = self.drift(law) + 2 * ELEMENTARY + rounding.blocked(len(x)) + 16 * U * mu * mu
+        result: FloatArray = 1.01 * (shared + 16 * U * square / (mu * mu) + alike * whole)
+        return result
+
+    def drift(self, law: Weighted) -> float:
+        """The most that a loss errs by, or an angle, over itself; a loss of 0 is exact."""
+        return float((law.loss_error / np.maximum(np.abs(law.losses), SMALLEST)).max()) + 8 * U
+
+    def rows(self, nodes: Nodes) -> Iterator[slice]:
+        """Some laws at a time."""
+        size = max(1, min(ROWS, NUMBERS // len(nodes.at)))
+        return (slice(start, start + size) for start in range(0, self.kinds, size))
+
+    def weights(self, some: Any, nodes: Nodes, tilt: float) -> FloatArray:
+        """Those of the tilted laws, of sum 1.
+
+        Args:
+            some: Which laws.
+            nodes: The rule.
+            tilt: At least 0.
+        """
+        terms = self.terms(some, nodes, nodes.weighted.log_masses + tilt * nodes.weighted.losses)[1]
+        starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
+        terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
+        return terms
+
+    # -- K -----------------------------------------------------------------------------------------------------------
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """Those of a few laws, each for as many copies."""
+        nodes = self._nodes(max(8.0, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0)
+        losses = nodes.weighted.losses
+        top, terms = self.terms(self.placed, nodes, nodes.weighted.log_masses + tilt * losses)
+        whole, first, second = (terms @ np.array([np.ones_like(losses), losses, losses * losses]).T).T
+        each = np.array([top + np.log(whole), first / whole, np.maximum(second / whole - (first / whole) ** 2, 0.0)])
+        k, mean, variance = (each.sum(axis=1) * (self.count / PLACED)).tolist()
+        return k, mean, variance
+
+    @np.errstate(all="ignore")  # the logarithm of a great sum alone is taken
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """Sum of n log(1 + sum p (e^{tilt l} - 1)); the last is e^{max(tilt l, 0)} sign(l) (1 - e^{-tilt |l|})."""
+        try:
+            nodes = self._nodes(tilt, 0.0)
+        except NoCertificateError:
+            return math.inf, 0.0
+        law, fixed = nodes.weighted, rounding.gamma(len(nodes.at)) + 4 * ELEMENTARY * (2 + np.abs(np.log(self.mu)))
+        share = -np.expm1(-tilt * np.abs(law.losses))
+        signed, k, error = np.sign(law.losses) * share, np.empty(self.kinds), np.empty(self.kinds)
+        for some in self.rows(nodes):
+            top, terms = self.terms(some, nodes, law.log_masses + np.maximum(tilt * law.losses, 0.0))
+            sums, above = terms @ signed, np.exp(-np.maximum(top, -LARGE))
+            near = np.log1p(np.exp(np.minimum(top, LARGE)) * sums)
+            k[some] = np.where(top > LARGE, top + np.log(sums), near)
+            terms *= share
+            moved = (self.lost(some, nodes, tilt, terms) + fixed[some] * terms.sum(axis=1)) / (above + sums)
+            error[some] = -np.log1p(-np.minimum(moved, 1.0)) + 4 * ELEMENTARY * np.abs(k[some]) + 2 * law.outside
+        rounded = (self.kinds + 4) * U * float(self.n @ np.abs(k))
+        return float(self.n @ k), 1.01 * float(self.n @ error) + rounded
+
+    # -- the line ----------------------------------------------------------------------------------------------------
+    @np.errstate(all="ignore")
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """All rows as combinations of a few, with what they lack; laws of one count in one product (S22)."""
+        nodes = self._nodes(tilt, float(t.max(initial=0.0)))
+        law, shown = nodes.weighted, self.weights(self.shown, nodes, tilt)
+        # rows times |l| + c, c an average |l|: what is lacking of these is slight beside e^{itl} - 1
+        size = np.abs(law.losses)
+        size = size + float((shown @ size).mean())
+        _, values, directions = np.linalg.svd(shown * size, full_matrices=False)
+        basis = directions[values > SLIGHT * values[0]] / size
+        basis /= np.abs(basis).sum(axis=1, keepdims=True) * (1 + 1e-9)
+        shaped = basis * size
+        sizes, inverse = np.abs(shaped).sum(axis=1) * (1 + 1e-9), (shaped / np.square(shaped).sum(axis=1)[:, None]).T
+        way = atoms.transformed if len(t) > 1 else atoms.turned
+        each = [way(law.losses, one, most, t) for one, most in zip(basis, sizes.tolist(), strict=True)]
+        parts = np.array([one[:2] for one in each]).reshape(len(basis), -1)
+        rounded = 2 * rounding.blocked(len(law.losses)) + 2 * rounding.gamma(len(basis) + 16)
+        own = np.array([error for _, _, error in each]) + rounded * np.multiply.outer(sizes, t)
+        drift = self.drift(law) + rounded + 16 * U * math.log2(2 * ROWS)
+        value, error, absolute = np.zeros(len(t), dtype=complex), np.zeros(len(t)), np.zeros(len(t))
+        for some in self.rows(nodes):
+            rows, n = self.weights(some, nodes, tilt), self.n[some]
+            own_whole = self.lost(some, nodes, tilt, rows)
+            rows *= size
+            whole, shares = rows.sum(axis=1), rows @ inverse
+            moved_rows = self.lost(some, nodes, tilt, rows) + (own_whole + drift) * whole
+            rows -= shares @ shaped
+            lacking = np.abs(rows).sum(axis=1) * (1 + 1e-9) + moved_rows
+            ratios = (shares @ parts).reshape(-1, 2, len(t))
+            for first, last in itertools.pairwise([0, *(np.flatnonzero(np.diff(n)) + 1).tolist(), len(n)]):
+                same = slice(first, last)
+                moved = np.abs(shares[same]).sum(axis=0) @ own + 1.01 * float(lacking[same].sum()) * t
+                x, y = product(ratios[same])
+                log, bound = rounding.log_one_plus(x, y, 1.01 * moved + 4 * (last - first) * law.outside)
+                value, error = value + n[first] * log, error + n[first] * bound
+                absolute += n[first] * (np.abs(log.real) + np.abs(log.imag))
+        return value, 1.01 * error + (self.kinds + 4) * U * absolute
+
+    @np.errstate(all="ignore")
+    def log_tail(self, tilt: float, t: float, until: float) -> float:
+        """Sum of n log (B(t)/M(tilt)) of (S3), each law at the best of the same shifts, which cost it theta^2/2v (S23)."""
+        if t <= 0:
+            return 0.0
+        nodes = self._nodes(tilt, 0.0)
+        law, one, step = nodes.weighted, self.narrowest, float(nodes.at[1] - nodes.at[0])
+        weights = self.weights(slice(None), nodes, tilt)
+        # theta of the Gaussian approximation
+        centres = t * self.mu**2 * (weights[:, 1:] @ np.abs(np.diff(law.losses))) / step
+        most = 1.2 * float(centres.max())
+        theta = np.geomspace(max(0.5 * float(centres.min()), 0.02 * most), most, SHIFTS) if most < 1 else FAR
+        modulus, argument, own = one.turned(nodes.at / one.mu + 0.5 * one.mu, theta)
+        own = own + 9 * U * (np.abs(nodes.at) + one.mu**2)
+        power = -tilt if one.direction == "add" else 1 + tilt
+        exponent = power * modulus - t * argument
+        turned = float(((abs(power) * np.abs(modulus) + t * argument) * own).max())
+        moved = turned + 2 * self.lost(slice(None), nodes, tilt, np.ones_like(weights))
+        if moved.max() > SMALL:
+            return 0.0
+        outside = np.exp(np.minimum(one.strip.log_rule_error(step / one.mu, tilt, theta), LARGE)) + law.outside
+        terms = np.where(exponent > LARGE, math.inf, np.exp(exponent))
+        above = (weights @ terms.T) * (1 + 1.01 * moved[:, None]) + 4 * outside
+        logs = np.multiply.outer(0.5 / self.mu**2, theta * theta) * (1 + 16 * U) + np.log(above)
+        return float(self.n @ np.minimum(logs.min(axis=1), 0.0)) * (1 - 1e-12)
+
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
+        """About that of as many lines as there are directions, and of products of matrices."""
+        size = self.layout(tilt, tilt, 1.2 * t).size
+        return SHOWN // 2 * atoms.work(size, frequencies) + self.kinds * (size + frequencies)
+
+    def zcdp_tail(self, s: float) -> float:
+        """As of each law."""
+        return min(0.5 * float(self.n @ self.mu**2) * (1 + (self.kinds + 16) * U), super().zcdp_tail(s))
+
+
+def product(ratios: FloatArray) -> FloatArray:
+    """Both parts of the product of all 1 + x + iy, less 1, (2, frequencies): (1 + a)(1 + b) = 1 + a + b + ab, by pairs.
+
+    Args:
+        ratios: The x and the y, (laws, 2, frequencies).
+    """
+    while len(ratios) > 1:
+        half = len(ratios) // 2
+        (a, b), (c, d) = ratios[:half].swapaxes(0, 1), ratios[half : 2 * half].swapaxes(0, 1)
+        pairs = np.stack([a * c - b * d + a + c, a * d + b * c + b + d], axis=1)
+        ratios = np.concatenate([pairs, ratios[2 * half :]])
+    result: FloatArray = ratios[0]
+    return result

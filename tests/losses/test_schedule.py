@@ -1,0 +1,134 @@
+"""A schedule of many noises on one rule: K, the line, its decay and epsilon hold what all laws give one by one, in balls."""
+
+import math
+import random
+from fractions import Fraction
+
+import flint
+import numpy as np
+import pytest
+
+from neartwin.losses import SubsampledGaussian, compose
+from neartwin.losses.families import noise_schedule, subsampled_gaussian
+from neartwin.losses.families.noise_schedule import NoiseSchedule
+from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
+from neartwin.losses.inversion import methods
+from neartwin.losses.inversion.total import SumOfLosses
+
+STEP = Fraction(1, 16)  # of the oracle's rule; what it leaves out is below 1e-30 for the tilts here
+
+
+def log_m(mu, q, s, direction):
+    """Log M(s) of one step, by the trapezoidal rule over u, of 200 bits."""
+    with flint.ctx.workprec(200):
+        exact, rate, power = (
+            flint.arb(mu.numerator) / mu.denominator,
+            flint.arb(q.numerator) / q.denominator,
+            flint.acb(*s),
+        )
+        whole = flint.acb(0)
+        for k in range(-20 * 16, 40 * 16):
+            u = flint.arb(k) * STEP.numerator / STEP.denominator
+            r = 1 - rate + rate * (exact * u - exact * exact / 2).exp()
+            whole += (-u * u / 2).exp() * (r.log() * ((1 + power) if direction == "remove" else -power)).exp()
+        return (whole * STEP.numerator / STEP.denominator / (2 * flint.arb.pi()).sqrt()).log()
+
+
+def drawn(seed):
+    """Few laws of one rate: mus, counts, rate, direction, tilt and frequencies."""
+    rng = random.Random(seed)
+    q = Fraction(rng.choice(["1e-6", "1e-3", "0.01", "0.1", "0.5"]))
+    least = Fraction(rng.choice(["0.02", "0.2", "0.7", "1.3"]))
+    widest = Fraction(rng.choice([2.9, 0.7, 0.01, 1e-7]))  # of the range over the least
+    mus = sorted({least * (1 + widest * Fraction(rng.randrange(10**6), 10**6)) for _ in range(10)})
+    counts = [rng.choice([1, 1, 1, 2, 30]) for _ in mus]
+    tilt = rng.choice([0.5, 2.0, 6.0]) / max(float(mus[-1]), 0.3)
+    return mus, counts, q, rng.choice(["remove", "add"]), tilt, tilt * np.arange(9.0)
+
+
+def group_of(mus, counts, q, direction):
+    return NoiseSchedule([(SubsampledGaussianPair(mu, q, direction), n) for mu, n in zip(mus, counts, strict=True)])
+
+
+def misses(group, case, truth):
+    """Whether K, the line and its decay lie outside what is stated of them, how far off the line is, and what is stated."""
+    *_, tilt, t = case
+    whole, ratios = truth
+    value, error = group.log_mgf(tilt)
+    logs, errors = (one[[0, 1, -1]] for one in group.log_mgf_ratio(tilt, t))
+    stated, off = np.expm1(np.minimum(errors, 700.0)), np.abs(np.expm1(ratios - logs))
+    below = [
+        group.log_tail(tilt, float(one), math.inf) < ratio.real - 1e-14
+        for one, ratio in zip(t[[1, -1]], ratios[1:], strict=True)
+    ]
+    return (
+        [abs(value - whole) > error, bool((off > stated + 1e-300).any()), any(below)],
+        off,
+        stated * np.exp(logs.real),
+    )
+
+
+def sums(case):
+    """Log M(tilt), and the logs of M(tilt + it)/M(tilt) at 0, the first and the last t, of all copies."""
+    mus, counts, q, direction, tilt, t = case
+    still = [log_m(mu, q, (tilt, 0.0), direction) for mu in mus]
+    turned = [
+        [log_m(mu, q, (tilt, float(one)), direction) - a for one in t[[0, 1, -1]]]
+        for mu, a in zip(mus, still, strict=True)
+    ]
+    whole = sum((n * a for n, a in zip(counts, still, strict=True)), flint.acb(0))
+    every = [sum((n * row[j] for n, row in zip(counts, turned, strict=True)), flint.acb(0)) for j in range(3)]
+    return float(whole.real), np.array([complex(one) for one in every])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_a_schedule_has_the_transform_of_all_its_laws_in_balls(seed):
+    case = drawn(seed)
+    outside, _, stated = misses(group_of(*case[:4]), case, sums(case))
+    assert not any(outside)
+    assert stated.max() < 1e-9
+
+
+@pytest.mark.slow
+def test_a_step_too_wide_and_what_rows_lack_are_seen(monkeypatch):
+    wide = lacking = 0
+    for seed in range(8):
+        case = drawn(seed)
+        truth, group = sums(case), group_of(*case[:4])
+        *_, usual = misses(group, case, truth)
+        with monkeypatch.context() as patch:
+            patch.setattr(noise_schedule, "SLIGHT", 1e-3)  # few directions: more is lacking, and all of it is charged
+            outside, off, _ = misses(group_of(*case[:4]), case, truth)
+        assert not any(outside)
+        lacking += bool((off * np.exp(truth[1].real) > 2 * usual + 1e-15).any())
+        group = group_of(*case[:4])
+        group.narrowest = group.widest  # the step of the widest law for all
+        wide += any(misses(group, case, truth)[0])
+    assert wide >= 1
+    assert lacking >= 3
+
+
+@pytest.mark.slow
+def test_a_schedule_has_the_epsilon_of_its_laws_one_by_one(monkeypatch):
+    narrow = 0
+    for seed in range(6):
+        rng = random.Random(seed)
+        q = Fraction(rng.choice(["1e-6", "1e-4", "1e-3", "0.01", "0.1", "0.5"]))
+        kinds, delta = rng.choice([24, 40, 90]), rng.choice([1e-12, 1e-6, 1e-3])
+        least, ratio = rng.choice([0.01, 0.05, 0.3, 0.8, 2.0]), rng.choice([1 + 1e-9, 1.02, 1.6, 4.0])
+        mus = {Fraction(least * ratio ** (k / (kinds - 1))) for k in range(kinds)}
+        steps = {SubsampledGaussian(mu=mu, rate=q): rng.choice([1, 7, 60]) for mu in mus}
+        direction = rng.choice(["remove", "add"])
+        (side,) = compose(steps).sides(direction)
+        with np.errstate(all="ignore"):
+            together = methods.epsilon(side.upper, delta, delta, 1e-8)
+            apart = methods.epsilon(
+                SumOfLosses([law for part in side.upper.summands for law in part.laws]), delta, delta, 1e-8
+            )
+        assert together.lower <= apart.upper, seed
+        assert apart.lower <= together.upper, seed
+        assert together.upper - together.lower <= max(1e-6 * together.upper, 2 * (apart.upper - apart.lower)), seed
+        narrow += together.upper - together.lower <= 1e-9 * together.upper
+    assert narrow >= 3
+    assert subsampled_gaussian.SubsampledGaussianPair.merges <= 24
