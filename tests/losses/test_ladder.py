@@ -75,7 +75,7 @@ def test_off_the_line_the_modulus_is_bounded_as_stated_and_not_by_far_less(order
         exact = mgf(order, edges, mp.mpf(lam), parts=32)
         for t in (-2 * lam, 2 * lam):  # turned to either side
             bounds = part.turned(lam, t)
-            for j in (6, 8):
+            for j in (3, 4):
                 y = mp.mpf(float(part.panels.angles[j])) / part.panels.mu
                 truth = float(mp.log(mgf(order, edges, mp.mpc(lam, abs(t)), -y if t < 0 else y, parts=32) / exact))
                 assert truth <= bounds[j] <= truth + 2.5
@@ -86,7 +86,7 @@ def test_the_modulus_far_out_is_bounded_although_it_is_no_float():
     part, lam, t, beyond = sliced("remove", Edges(-math.inf, 11.0)), 10.0, 2e7, 0
     with mp.workdps(30):
         exact = mgf("remove", part.slice, mp.mpf(lam), parts=32)
-        for angle, bound in list(zip(part.panels.angles.tolist(), part.turned(lam, -t), strict=True))[6:9:2]:
+        for angle, bound in list(zip(part.panels.angles.tolist(), part.turned(lam, -t), strict=True))[3:5]:
             truth = float(mp.log(mgf("remove", part.slice, mp.mpc(lam, t), -angle, parts=32) / exact))
             assert truth <= bound <= truth + 2.5 + 0.2 * abs(truth)
             beyond += truth > 710

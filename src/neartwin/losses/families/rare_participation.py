@@ -196,7 +196,7 @@ RATIO = 3.0  # of two neighbouring rungs' losses
 LOWEST, LEFTMOST = 0.05, -1.0  # of z at a rung, of the rung itself
 HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
 NEGLIGIBLE = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
-LEAST_TILT, MOST_TILT, GRID = 1e-4, 60.0, 72  # of tilts, over one over the loss at a rung
+LEAST_TILT, MOST_TILT, GRID = 1e-4, 60.0, 36  # of tilts, over one over the loss at a rung
 STEEP = 8.0  # the same: a law of which the best tilt is less has no far hump
 DIFFERENCE = 1000  # exponentials that a frequency of a term costs beside its parts
 TOLERANCE, SHARE, SHORT = 1e-11, 2.0, 1 / 16
@@ -392,7 +392,7 @@ class Ladder:
         for law in self.laws:
             steep = STEEPNESS * law.mu
             last = max(self.place(law, self.top) + 12 / steep, 12.0)
-            u: FloatArray = np.arange(-12.0, last, min(1 / 16, 0.25 / steep))
+            u: FloatArray = np.arange(-12.0, last, min(1 / 8, 0.5 / steep))
             shown.append((law, u, law.law(u, float(u[1] - u[0]))))
         others_deviation = math.sqrt(sum(one.cumulants(1.0)[2] for one in self.others))
         result = []

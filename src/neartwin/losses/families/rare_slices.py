@@ -24,8 +24,8 @@ from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificat
 from neartwin.special import log_ndtr
 
 LEFT = -16.0  # where panels begin
-FINE = 24  # panels for each unit of u, and of mu u
-SHARES = np.geomspace(3e-4, 0.8, 11)  # of the widest angle that a share's steepness leaves
+FINE = 16  # panels for each unit of u, and of mu u
+SHARES = np.geomspace(3e-4, 0.8, 6)  # of the widest angle that a share's steepness leaves
 NEARLY = 1.05  # 1/cos(a)^{1/2} for the widest angle a between two terms of r, which is below 0.42
 BEYOND = math.log(3e5)  # of the last share's exponent, where panels end
 MOST = 700.0
@@ -427,7 +427,7 @@ class SlicedSum(QuadratureSum):
     def _whole(self, u: FloatArray, step: float, part: FloatArray, own: FloatArray) -> tuple[float, float]:
         """Log of the sum over the nodes, and its error: by what is not there where that is less, for all nodes add up to 1.
 
-        The rule errs in phi by 2 e^{-2 pi^2/step^2}, step <= 1/24, and beyond FARTHEST deviations nothing is left.
+        The rule errs in phi by 2 e^{-2 pi^2/step^2}, step <= 1/16, and beyond FARTHEST deviations nothing is left.
         """
         share = float(np.logaddexp.reduce(part))
         if self._lower is None and share > -HALF and self.count > FEW:
