@@ -46,7 +46,7 @@ class NoiseSchedule(QuadratureSum):
         ends: list[Any] = [self.uses[i][0].repeated(self.count) for i in rising[[0, -1]].tolist()]
         self.narrowest, self.widest = ends
         self.top, self.variation, self.ladder = ends[0].top, ends[0].variation, ends[0].ladder
-        self.goal, self.shared, self._rules = ends[0].goal, ends[1].shared, {}
+        self.goal, self.shared = ends[0].goal, ends[1].shared
         # densest at both ends, as the nodes of an interpolation
         places = (0.5 - 0.5 * np.cos(np.linspace(0.0, math.pi, SHOWN))) * (len(uses) - 1)
         self.shown = rising[np.unique(np.rint(places).astype(int))]

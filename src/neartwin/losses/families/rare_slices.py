@@ -283,7 +283,6 @@ class SlicedSum(QuadratureSum):
         self.count, self.panels, self.slice = count, panels, slice_
         self._law = law.law
         self._goal = math.log(2.0**-58 / count)
-        self._rules = {}
         self._found: dict[tuple[float, float], Layout] = {}
         self._weights: dict[float, tuple[FloatArray, FloatArray, float, float]] = {}
         self._share = panels.share(slice_.above)
@@ -447,7 +446,7 @@ class SlicedSum(QuadratureSum):
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """On nodes that prove more."""
-        law, n = self.rule(tilt, 0.0).weighted, self.count
+        law, n = self._nodes(tilt, 0.0).weighted, self.count
         k, mean, variance = atoms.rough_cumulants(law.losses, law.log_masses, tilt, n)
         return k + n * law.log_share[0], mean, variance
 

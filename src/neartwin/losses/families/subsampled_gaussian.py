@@ -11,7 +11,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from operator import itemgetter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +25,7 @@ from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
-from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum, Rule
+from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, few_bits, gamma
 from neartwin.special import log_ndtr
 
@@ -40,7 +39,7 @@ PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
 NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
-RANGE = 4  # of mu in one schedule
+RANGE = 4  # of mu in one schedule, between its powers
 OfAngles = Callable[[FloatArray], FloatArray]
 
 
@@ -126,7 +125,6 @@ class NormalRatioSum(QuadratureSum):
         self.direction = strip.direction
         self.turns = 2 if self.direction == "replace" else 1
         self.goal = math.log(2.0**-58 / max(count, 1))
-        self._rules: dict[tuple[float, bool], Rule] = {}
 
     @abstractmethod
     def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -188,17 +186,17 @@ class NormalRatioSum(QuadratureSum):
         """
         if t <= 0:
             return 0.0
-        rule = self.rule(tilt, 0.0)
-        law, weights = rule.weighted, rule.tilted_law.shifted.weights
-        step, strip = float(rule.nodes[1] - rule.nodes[0]), self.strip
+        nodes = self._nodes(tilt, 0.0)
+        law, weights = nodes.weighted, nodes.tilted(tilt).shifted.weights
+        step, strip = float(nodes.at[1] - nodes.at[0]), self.strip
         # The slope of the tilted loss decides shifts alone.
         slope = abs(float(weights[1:] @ np.diff(law.losses))) / step
         centre = t * slope * self.mu  # theta of the Gaussian approximation
         theta = centre * NEAR if centre < 1 else FAR
         y = theta / self.mu
-        exponent, moved = np.zeros((2, len(theta), len(rule.nodes)))
+        exponent, moved = np.zeros((2, len(theta), len(nodes.at)))
         for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
-            modulus, argument, relative = self.turned(sign * rule.nodes, theta)
+            modulus, argument, relative = self.turned(sign * nodes.at, theta)
             power = 1 + tilt if sign > 0 and self.direction != "add" else -tilt
             exponent += power * modulus - t * argument
             moved += (abs(power) * np.abs(modulus) + t * argument) * relative
@@ -356,20 +354,16 @@ class SubsampledGaussianPair(Pair):
     @classmethod
     def merged(cls, uses: Sequence[tuple[SubsampledGaussianPair, int]]) -> list[Summand]:
         """A schedule for each rate and range of noises; law by law where few are alike."""
-        alike: dict[object, list[tuple[float, SubsampledGaussianPair, int]]] = {}
+        alike: dict[object, list[tuple[SubsampledGaussianPair, int]]] = {}
         for pair, count in uses:
-            kind = pair.rate.as_integer_ratio(), pair.direction
-            alike.setdefault(kind, []).append((float(pair.mu), pair, count))
+            kind = pair.rate.as_integer_ratio(), pair.direction, math.floor(math.log(float(pair.mu), RANGE))
+            alike.setdefault(kind, []).append((pair, count))
         result: list[Summand] = []
-        for laws in alike.values():
-            rising = sorted(laws, key=itemgetter(0))
-            while rising:
-                some = [(pair, count) for mu, pair, count in rising if mu <= RANGE * rising[0][0]]
-                rising = rising[len(some) :]
-                if len(some) < cls.merges or some[0][0].direction == "replace":
-                    result += [pair.repeated(count) for pair, count in some]
-                else:
-                    result.append(NoiseSchedule(some))
+        for some in alike.values():
+            if len(some) < cls.merges or some[0][0].direction == "replace":
+                result += [pair.repeated(count) for pair, count in some]
+            else:
+                result.append(NoiseSchedule(some))
         return result
 
 

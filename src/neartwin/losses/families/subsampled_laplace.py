@@ -50,7 +50,6 @@ class SubsampledLaplaceSum(QuadratureSum):
         self.direction: Direction = "replace" if direction == "replace_back" else direction
         self._goal = math.log(2.0**-58 / count)
         self.variation = min(count * self.q * (1 + 4 * U), 1.0)  # P and Q are equal unless the unit takes part
-        self._rules = {}
         self._found = Layout(-1.0, -1.0, 0.0, 0, 0.0, (0.0, 0.0), 0.0)  # the last
         values, errors = self.log_r(np.array([self.e, -self.e]))
         (high, low), (high_error, low_error) = self._ends = values.tolist(), errors.tolist()  # of log r
@@ -151,17 +150,17 @@ class SubsampledLaplaceSum(QuadratureSum):
 
     def apart(self, tilt: float) -> tuple[float, float]:
         """(a, c): on the line of tilt the atoms have a transform of at most a M(tilt), the ramps of at most c M(tilt)/t."""
-        rule = self.rule(tilt, 0.0)
+        tilted = self._nodes(tilt, 0.0).tilted(tilt)
         (top, low), _ = self._ends
         ramps, fall = 0.0, math.exp(-3 * self.e)
         for power, tilted_law, rest, rest_tilt in self._ramps:
             a = 1 + power + tilted_law * tilt
-            first, last = math.exp(a * low - rule.tilted_law.log_mgf), math.exp(a * top - rule.tilted_law.log_mgf)
+            first, last = math.exp(a * low - tilted.log_mgf), math.exp(a * top - tilted.log_mgf)
             variation = max(first, last) * (1 - fall) + abs(last - first)
             constant = math.exp(self.e + rest + tilt * rest_tilt) / (4 * self.q)
             ramps += constant * (first + last * fall + variation)
-        atoms = float(rule.tilted_law.shifted.weights[:2].sum())
-        return atoms * (1 + 1e-9) + 4 * rule.weighted.outside, ramps * (1 + 1e-9)
+        atoms = float(tilted.shifted.weights[:2].sum())
+        return atoms * (1 + 1e-9) + 4 * tilted.weighted.outside, ramps * (1 + 1e-9)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Atoms keep their share, ramps fall like 1/t (S9)."""

@@ -75,10 +75,8 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
     Where great losses may be rare, a short line is tried before the special method. The width asked for only ends the turns,
     so that what is proved of a lesser width lies inside what is proved of a greater one.
     """
-    many = any(
-        part.kinds > 1 for part in total.summands
-    )  # further lines or rungs of so many laws cost more than they give
-    enough = max(ROUGH if many else NARROW, rtol)
+    # further lines or rungs of so many laws cost more than they give
+    enough = max(ROUGH if total.kinds > len(total.summands) else NARROW, rtol)
     special = total.ladder
     if total.has_closed_form:
         yield Method(1e-13, partial(by_closed_form, total))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -138,7 +137,6 @@ REACH = 15  # P of (K13)
 HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
 ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
-FEW_ATOMS = 256  # whose sums, as they come, lose few digits
 FOURIER_BLOCK = 1 << 9  # atoms spread at once, a multiple of GROUP
 GROUP = 64  # atoms of one place that are summed one after the other
 
@@ -178,8 +176,6 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
-# products in one matrix up to which OpenBLAS starts no threads: their waiting costs more than the products
-ONE_THREAD = 1 << 15
 FEW_TURNS = 8.0  # a mean turn of the last frequency up to which differences err less than the sums themselves
 RUN = 16  # numbers summed one after the other
 Parts = tuple[FloatArray, FloatArray, FloatArray]  # real, imaginary and the error of both
@@ -219,11 +215,9 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, 
     # what the stated errors of masses and losses, and what is outside, may move the sum by
     moved = tilted_law.moved
     error = np.minimum(moved.bulk, t * moved.slope) + t * moved.drift + 4 * w.outside
-    atoms, frequencies = len(w.losses), len(t)
-    costs = {turned: 2 * atoms * frequencies}
-    if frequencies > 1 and bool(np.all(np.abs(t - t[1] * np.arange(frequencies)) <= 2 * U * t)):
-        costs |= zip((by_products, transformed), quick_work(atoms, frequencies), strict=True)
-    x, y, own = min(costs, key=costs.__getitem__)(w.losses, tilted_law.shifted.weights, moved.size, t)
+    many = work(len(w.losses), len(t)) < 2 * len(w.losses) * len(t)
+    fast = many and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
+    x, y, own = (transformed if fast else turned)(w.losses, tilted_law.shifted.weights, moved.size, t)
     return log_one_plus(x, y, error + own)
 
 
@@ -251,33 +245,6 @@ def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) 
         both = np.array([-sine, np.cos(half)]) * (sine * doubled[:, None])
         x[some], y[some] = both.reshape(2, -1, width, half.shape[1]).sum(axis=2).sum(axis=1)
     return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * size)
-
-
-def by_products(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
-    """Both parts at t = 0, d, 2d, ..., by products of turns.
-
-    Let t = x + y, x a multiple of d and y one of md. The sum is that of w (u + v + uv), u = e^{ixl} - 1, v =
-    e^{iyl} - 1. It takes about 2 sqrt(len(t)) turns for each atom, and products of matrices. Each of u, v errs by
-    2.2 ELEMENTARY of itself, and 1 + u, 1 + v have modulus 1. The three sums err by gamma and 8U of
-    sum |w| (|u| + |v| + |uv|). |u| + |v| is at most min(4, t|l|), and |uv| <= 2 min(|u|, |v|) is no more.
-
-    Args:
-        losses: As of `turned`.
-        weights: As of `turned`.
-        size: As of `turned`.
-        t: Frequencies 0, d, 2d, ...
-    """
-    atoms, few = len(losses), math.isqrt(len(t))
-    coarse = -(-len(t) // few)
-    half = np.multiply.outer((0.5 * t[1]) * np.append(np.arange(float(few)), few * np.arange(float(coarse))), losses)
-    sine = np.sin(half)
-    turns = -2 * sine * sine + 2j * (sine * np.cos(half))
-    weighted = turns * weights
-    alone, rows = weighted.sum(axis=1), max(1, ONE_THREAD // (few * atoms))
-    both = [weighted[i : i + rows] @ turns[:few].T for i in range(few, few + coarse, rows)]
-    result = (alone[few:, None] + alone[:few] + np.concatenate(both)).ravel()[: len(t)]
-    most = np.minimum(4.0, t * size)
-    return result.real, result.imag, most * (2.2 * ELEMENTARY + 4 * (gamma(atoms) + 8 * U))
 
 
 def transformed(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
@@ -315,28 +282,14 @@ def running(x: ComplexArray) -> tuple[ComplexArray, int]:
     return rows.ravel()[: len(x)], added + RUN
 
 
-def quick_work(atoms: int, frequencies: int) -> tuple[int, int]:
-    """The cost in exponentials of products of turns, whose sums lose too many digits for many atoms, and of a fast transform.
-
-    The latter holds all else that a line does at its frequencies.
-
-    Args:
-        atoms: Their number.
-        frequencies: Their number.
-    """
-    products = atoms * (4 * math.isqrt(frequencies) + frequencies // 6 + 4) if atoms <= FEW_ATOMS else sys.maxsize
-    return products, OVERHEAD + 20 * atoms + 10 * frequencies
-
-
 def work(atoms: int, frequencies: int) -> int:
-    """The cost of a line, in exponentials.
+    """The cost of a line in exponentials, by a fast transform with all else that a line does at its frequencies, or without.
 
     Args:
         atoms: Their number.
         frequencies: Their number.
     """
-    products, transform = quick_work(atoms, frequencies)
-    return min(products, 3 * transform)
+    return min(2 * atoms * frequencies, OVERHEAD + 20 * atoms + 10 * frequencies)
 
 
 class AtomicSum(Summand):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -61,22 +62,16 @@ class Nodes:
     at: FloatArray
     weighted: Weighted
 
-
-@dataclass(frozen=True)
-class Rule:
-    """A rule good for one tilt and all |t| up to `reach`, with the law tilted."""
-
-    nodes: FloatArray
-    reach: float
-    weighted: Weighted
-    tilted_law: Tilted
+    @cached_property
+    def tilted(self) -> Callable[[float], Tilted]:
+        """The law at a tilt; the last are kept."""
+        return lru_cache(maxsize=KEPT)(partial(Tilted, self.weighted))
 
 
 class QuadratureSum(Summand):
     """`count` copies of a law whose M is an integral."""
 
     count: int
-    _rules: dict[tuple[float, bool], Rule]  # for each tilt one that reaches REACH, and one that reaches further
     _kept: Sequence[Nodes] = ()
 
     shares: bool = False  # `nodes` proves one rule for a whole range of tilt
@@ -128,24 +123,6 @@ class QuadratureSum(Summand):
         self._kept = [result, *self._kept[: KEPT - 1]]
         return result
 
-    def rule(self, tilt: float, t: float) -> Rule:
-        """A kept rule, or a new one.
-
-        Args:
-            tilt: The line's tilt.
-            t: A frequency that it must reach.
-        """
-        far = t > REACH
-        result = self._rules.get((tilt, far))
-        if result is not None and result.reach >= t:
-            return result
-        nodes = self._nodes(tilt, t)
-        result = Rule(nodes.at, nodes.reach, nodes.weighted, Tilted(nodes.weighted, tilt))
-        if len(self._rules) > KEPT:
-            self._rules.clear()
-        self._rules[tilt, far] = result
-        return result
-
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted moments on nodes that serve a greater tilt, and so all tilts of about the same size."""
         try:
@@ -158,16 +135,16 @@ class QuadratureSum(Summand):
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Count times one copy."""
         try:
-            rule = self.rule(tilt, 0.0)
+            nodes = self._nodes(tilt, 0.0)
         except NoCertificateError:
             return math.inf, 0.0
-        share, share_error = rule.weighted.log_share
-        value = self.count * (rule.tilted_law.log_mgf + share)
-        error = self.count * (rule.tilted_law.error + share_error + U * abs(share)) * (1 + 4 * U)
+        one, (share, share_error) = nodes.tilted(tilt), nodes.weighted.log_share
+        value = self.count * (one.log_mgf + share)
+        error = self.count * (one.error + share_error + U * abs(share)) * (1 + 4 * U)
         return value, error + 2 * U * abs(value)
 
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """Count times one copy."""
-        rule = self.rule(tilt, float(t.max(initial=0.0)))
-        one, error = atoms.line(rule.weighted, rule.tilted_law, t)
+        nodes = self._nodes(tilt, float(t.max(initial=0.0)))
+        one, error = atoms.line(nodes.weighted, nodes.tilted(tilt), t)
         return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)
