@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -25,10 +26,7 @@ from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray
 SHOWN, SLIGHT = 64, 1e-14  # laws that show the directions of rows; singular values over the greatest that are left out
 PLACED = 100  # laws whose cumulants stand for all
 ROWS, NUMBERS = 32, 1 << 17  # laws at a time, no more of them than these numbers hold
-SHIFTS = 8  # tried
-FAR = np.geomspace(1e-3, 1.5, 16)  # shifts tried where the best is no guide; below pi/2
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
-SMALL = 1e-3  # of errors of first order
 
 
 class NoiseSchedule(QuadratureSum):
@@ -203,36 +201,12 @@ class NoiseSchedule(QuadratureSum):
                 absolute += n[first] * (np.abs(log.real) + np.abs(log.imag))
         return value, 1.01 * error + (self.kinds + 4) * U * absolute
 
-    @np.errstate(all="ignore")
     def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """Sum of n log (B(t)/M(tilt)) of (S3), each law at the best of the same shifts, which cost it theta^2/2v (S23)."""
-        if t <= 0:
-            return 0.0
-        nodes = self._nodes(tilt, 0.0)
-        law, one, step = nodes.weighted, self.narrowest, float(nodes.at[1] - nodes.at[0])
-        weights = self.weights(slice(None), nodes, tilt)
-        # theta of the Gaussian approximation
-        centres = t * self.mu**2 * (weights[:, 1:] @ np.abs(np.diff(law.losses))) / step
-        most = 1.2 * float(centres.max())
-        theta = np.geomspace(max(0.5 * float(centres.min()), 0.02 * most), most, SHIFTS) if most < 1 else FAR
-        modulus, argument, own = one.turned(nodes.at / one.mu + 0.5 * one.mu, theta)
-        own = own + 9 * U * (np.abs(nodes.at) + one.mu**2)
-        power = -tilt if one.direction == "add" else 1 + tilt
-        exponent = power * modulus - t * argument
-        turned = float(((abs(power) * np.abs(modulus) + t * argument) * own).max())
-        moved = turned + 2 * self.lost(slice(None), nodes, tilt, np.ones_like(weights))
-        if moved.max() > SMALL:
-            return 0.0
-        outside = np.exp(np.minimum(one.strip.log_rule_error(step / one.mu, tilt, theta), LARGE)) + law.outside
-        terms = np.where(exponent > LARGE, math.inf, np.exp(exponent))
-        above = (weights @ terms.T) * (1 + 1.01 * moved[:, None]) + 4 * outside
-        logs = np.multiply.outer(0.5 / self.mu**2, theta * theta) * (1 + 16 * U) + np.log(above)
-        return float(self.n @ np.minimum(logs.min(axis=1), 0.0)) * (1 - 1e-12)
-
-    def work(self, tilt: float, t: float, frequencies: int) -> int:
-        """About that of as many lines as there are directions, and of products of matrices."""
-        size = self.layout(tilt, tilt, 1.2 * t).size
-        return SHOWN // 2 * atoms.work(size, frequencies) + self.kinds * (size + frequencies)
+        """Sum of n times that of one copy (S23)."""
+        nodes, one = self._nodes(tilt, 0.0), self.narrowest
+        weights, own = self.weights(slice(None), nodes, tilt), replace(nodes, at=nodes.at / one.mu + 0.5 * one.mu)
+        moved = 2 * self.lost(slice(None), nodes, tilt, np.ones_like(weights))
+        return float(self.n @ one.log_tails(tilt, t, own, weights=weights, mu=self.mu, moved=moved)) * (1 - 1e-12)
 
     def zcdp_tail(self, s: float) -> float:
         """As of each law."""

@@ -25,7 +25,7 @@ from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
-from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum
+from neartwin.losses.summands.quadrature import SHARED, Layout, Nodes, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, few_bits, gamma
 from neartwin.special import log_ndtr
 
@@ -36,9 +36,9 @@ STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
 INSIDE = np.array([0.25, 0.5, 0.75, 0.9, 0.98])  # strips tried, as shares of the one that a quarter turn leaves
 NEGATIVE = {"remove": 0.0, "add": 1.0, "replace": 1.0}  # the negative power of r or r~, over the tilt
 PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
-NEAR = np.array([0.5, 0.75, 1.0, 1.2])  # shifts tried, as shares of a Gaussian's best
+SMALL = 1e-3  # of errors of first order
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
-FAR = np.geomspace(1e-3, 1.5, 16)  # and where that is no guide; below pi/2
+FAR = np.geomspace(1e-3, 1.5, 16)  # shifts tried where a Gaussian's best is no guide; below pi/2
 RANGE = 4  # of mu in one schedule, between its powers
 OfAngles = Callable[[FloatArray], FloatArray]
 
@@ -179,37 +179,53 @@ class NormalRatioSum(QuadratureSum):
         return u, replace(self.law(u, layout.step), outside=4 * math.exp(layout.log_error))
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """Count log (B(t)/M(tilt)) of (S3), the best of a few shifts theta below pi/2, rounded up.
-
-        A term is w e^{a m - t g}, m the modulus and g the argument of `turned`. Its w errs as in `Tilted`, m and g as
-        `turned` states. The normalisation and two sums err by 4 gamma and the mean error of the weights.
-        """
-        if t <= 0:
-            return 0.0
+        """Count times that of one copy; a weight errs as in `Tilted`, and its sum by gamma."""
         nodes = self._nodes(tilt, 0.0)
         law, weights = nodes.weighted, nodes.tilted(tilt).shifted.weights
-        step, strip = float(nodes.at[1] - nodes.at[0]), self.strip
-        # The slope of the tilted loss decides shifts alone.
-        slope = abs(float(weights[1:] @ np.diff(law.losses))) / step
-        centre = t * slope * self.mu  # theta of the Gaussian approximation
-        theta = centre * NEAR if centre < 1 else FAR
-        y = theta / self.mu
-        exponent, moved = np.zeros((2, len(theta), len(nodes.at)))
-        for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
-            modulus, argument, relative = self.turned(sign * nodes.at, theta)
-            power = 1 + tilt if sign > 0 and self.direction != "add" else -tilt
-            exponent += power * modulus - t * argument
-            moved += (abs(power) * np.abs(modulus) + t * argument) * relative
         own = law.mass_error + tilt * law.loss_error + 8 * U * tilt * np.abs(law.losses) + 4 * ELEMENTARY
         own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + tilt * law.losses).max()))
-        terms = np.exp(np.minimum(exponent, 700.0)) * weights
-        value = np.where(exponent.max(axis=1) > 700.0, np.inf, terms.sum(axis=1))
-        slack = 1.01 * (terms * (own + np.minimum(np.expm1(moved), 1e300))).sum(axis=1)
-        slack += value * (1.01 * float(weights @ own) + 4 * gamma(len(weights)))
-        outside = np.exp(np.minimum(strip.log_rule_error(step, tilt, theta), 700.0)) + law.outside
-        # Above 0 it proves nothing.
-        least = float(np.min(0.5 * y * y * (1 + 8 * U) + np.log(value + slack + 4 * outside)))
-        return self.count * min(least, 0.0) * (1 - 1e-12)
+        moved = np.array([1.01 * float(own.max() + weights @ own) + 4 * gamma(len(weights))])
+        (least,) = self.log_tails(tilt, t, nodes, weights=weights[None], mu=np.array([self.mu]), moved=moved)
+        return self.count * float(least) * (1 - 1e-12)
+
+    @np.errstate(all="ignore")
+    def log_tails(
+        self, tilt: float, t: float, nodes: Nodes, *, weights: FloatArray, mu: FloatArray, moved: FloatArray
+    ) -> FloatArray:
+        """Log (B(t)/M(tilt)) of (S3) for this law, or for all laws of its x (S23), rounded up: each at the best of a few shifts.
+
+        A term is w e^{a m - t g}, m the modulus and g the argument of `turned`, which err as that states.
+
+        Args:
+            tilt: Above 0.
+            t: The least t'.
+            nodes: The u of this law, and the law on them.
+            weights: Those of the tilted laws, (laws, nodes).
+            mu: The distance of each law, (laws,).
+            moved: The most that errors of weights may move a sum of them with positive factors, relatively, (laws,).
+        """
+        if t <= 0:
+            return np.zeros(len(mu))
+        u, law = nodes.at, nodes.weighted
+        step = float(u[1] - u[0])
+        # theta of the Gaussian approximation, which decides shifts alone
+        centres = (t / self.mu / step) * np.square(mu) * (weights[:, 1:] @ np.abs(np.diff(law.losses)))
+        most = 1.2 * float(centres.max())
+        near = max(0.5 * float(centres.min()), 0.02 * most)
+        theta = np.geomspace(near, most, 4 if len(mu) == 1 else 8) if 0 < most < 1.2 else FAR
+        exponent, turned = np.zeros((2, len(theta), len(u)))
+        for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
+            modulus, argument, relative = self.turned(sign * u, theta)
+            power = 1 + tilt if sign > 0 and self.direction != "add" else -tilt
+            exponent += power * modulus - t * argument
+            turned += (abs(power) * np.abs(modulus) + t * argument) * relative
+        moved = moved + float(turned.max())
+        outside = np.exp(np.minimum(self.strip.log_rule_error(step, tilt, theta), 700.0)) + law.outside
+        above = (weights @ np.exp(np.minimum(exponent, 700.0)).T) * (1 + 1.01 * moved[:, None]) + 4 * outside
+        logs = np.multiply.outer(0.5 / np.square(mu), theta * theta) * (1 + 16 * U) + np.log(above)
+        least = np.where(exponent.max(axis=1) > 700.0, np.inf, logs).min(axis=1)
+        result: FloatArray = np.where(moved < SMALL, np.minimum(least, 0.0), 0.0)  # above 0 it proves nothing
+        return result
 
     def zcdp_tail(self, s: float) -> float:
         """No more than at the greatest distance: a mixture of pairs, and Renyi divergence is quasi-convex."""
@@ -289,7 +305,8 @@ class SubsampledGaussianSum(NormalRatioSum):
         """Log |r(u + iy)| - log r(u) and g = arg r(u + iy), each (len(theta), len(u)), and the relative error of both, (len(u),).
 
         |r(u+iy)|^2 = r(u)^2 (1 - D), D = 4 q(1-q) e^x sin^2(theta/2)/r(u)^2: no cancellation near theta = 0.
-        theta <= pi/2, so D <= 1/2, and both parts of r(u+iy) are sums of positive numbers. x errs by 4U(|mu u| + mu^2), q and
+        theta <= pi/2, so D <= 1/2, and both parts of r(u+iy) are sums of positive numbers. x errs by 4U(|mu u| + mu^2), and by no
+        more again where u = x/mu + mu/2 is computed, q and
         1-q relatively by U/(1-q), sin, cos, exp and atan2 by ELEMENTARY. D and g depend on k = q e^x/(1-q) alone, and a relative
         error of k becomes at most the same of D, since |d log D/d log k| = |1-k|/(1+k), and of g, since dg/dlog k =
         (1-q) sin(g)/|r(u+iy)| <= g. A relative error of D becomes one of log1p(-D) at most 3/2 as large: D/(1-D) <=
@@ -302,7 +319,7 @@ class SubsampledGaussianSum(NormalRatioSum):
         modulus = 0.5 * np.log1p(-np.minimum(drop, 0.5))
         height = np.multiply.outer(np.sin(theta), grown)
         base = (1 - self.q) + np.multiply.outer(np.cos(theta), grown)
-        relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 4 * U * (np.abs(self.mu * u) + self.mu**2))
+        relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 8 * U * (np.abs(self.mu * u) + self.mu**2))
         return modulus, np.arctan2(height, base), relative
 
     # -- one step: the hockey-stick itself ---------------------------------------------------------------------------

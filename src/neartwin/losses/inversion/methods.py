@@ -23,6 +23,7 @@ from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.contour_search import (
     CLOSED,
     COARSER,
+    CONTOUR,
     FLOOR,
     FURTHER,
     NARROW,
@@ -34,6 +35,7 @@ from neartwin.losses.inversion.contour_search import (
     ends,
     lines_at,
     narrow,
+    short_line,
     smooth_line,
 )
 from neartwin.losses.inversion.saddle import Saddle
@@ -76,13 +78,13 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
     so that what is proved of a lesser width lies inside what is proved of a greater one.
     """
     # further lines or rungs of so many laws cost more than they give
-    enough = max(ROUGH if total.kinds > len(total.summands) else NARROW, rtol)
+    enough = max(ROUGH if any(part.kinds > 1 for part in total.summands) else NARROW, rtol)
     special = total.ladder
     if total.has_closed_form:
         yield Method(1e-13, partial(by_closed_form, total))
         return
     if special is not None:
-        yield Method(enough, partial(by_short_line, total))
+        yield Method(enough, partial(by_short_line, total), partial(_short_line, total), SPECIAL_LINES)
         yield Method(enough, partial(special.epsilon, total), partial(special.lines, total), SPECIAL_LINES)
     levels = (NARROW,) if special is not None else (ROUGH, NARROW)
     yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
@@ -94,6 +96,15 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         if rtol < wider:
             yield Method(max(level, rtol), partial(by_line, total, rtol=rtol, levels=(level,)))
         wider = level
+
+
+def _short_line(total: SumOfLosses, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
+    at = saddle.for_eps(total, eps)
+    line = short_line(total, at)
+    low, high = line.delta(np.array([at.eps]))
+    if not high[0] - low[0] <= NARROW * high[0]:
+        raise NoCertificateError
+    yield CONTOUR, line, at
 
 
 def _lines(

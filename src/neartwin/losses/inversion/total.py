@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property, reduce
-from operator import attrgetter
 
 import numpy as np
 
@@ -37,7 +36,6 @@ class SumOfLosses:
     def __init__(self, summands: list[Summand]) -> None:
         """summands: at least one."""
         self.summands = [part for part in summands if not part.null] or summands[:1]
-        self.kinds = sum(map(attrgetter("kinds"), self.summands))  # laws that they stand for
         low, high = zip(*[part.log_finite for part in summands], strict=True)
         self.infinity = (0.0, 0.0)  # bounds on P(L = inf) = 1 - prod P(L_i < inf)
         if any(low):
