@@ -83,14 +83,9 @@ class NoiseSchedule(QuadratureSum):
             logs: Those of all laws, (nodes,).
         """
         mu = self.mu[some, None]
-        terms: FloatArray = np.multiply.outer(1 / self.mu[some], nodes.at) + 0.5 * mu
-        terms *= terms
-        terms *= -0.5
-        terms += logs
-        top: FloatArray = terms.max(axis=1)
-        terms -= top[:, None]
-        np.maximum(terms, LEAST, out=terms)
-        return top - np.log(mu[:, 0]) - 0.5 * math.log(2 * math.pi), np.exp(terms, out=terms)
+        terms: FloatArray = logs - 0.5 * np.square(nodes.at / mu + 0.5 * mu)
+        top: FloatArray = terms.max(axis=1, keepdims=True)
+        return (top - np.log(mu))[:, 0] - 0.5 * math.log(2 * math.pi), np.exp(np.maximum(terms - top, LEAST))
 
     def lost(self, some: Any, nodes: Nodes, tilt: float, terms: FloatArray) -> FloatArray:
         """The most that errors of weights may move the sum of each row of them (S21).

@@ -500,9 +500,8 @@ class Ladder:
         rung, total = self.rungs[j], self.term(j, first)
         k, _, variance = rung.alone if j == first else rung.reached
         size = log_moduli(rung.tilts, k, variance, eps)
-        near = size <= np.min(size) + (0.0 if j == first else NEAR)
-        tilt = float(rung.tilts[np.flatnonzero(near)[-1]])
-        at = Saddle(tilt, eps, math.sqrt(max(total.cumulants(tilt)[2], 1e-300)), self.log_delta)
+        best = np.flatnonzero(size <= np.min(size) + (0.0 if j == first else NEAR))[-1]
+        at = Saddle(float(rung.tilts[best]), eps, math.sqrt(max(float(variance[best]), 1e-300)), self.log_delta)
         return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=share)
 
     def line(self, eps: float) -> tuple[SeparateLines, Saddle]:

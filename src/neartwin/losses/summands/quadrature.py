@@ -54,11 +54,9 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Nodes:
-    """A rule good for all tilt in [low, high] and all |t| up to `reach`, and the law on its nodes."""
+    """A rule, and the law on its nodes."""
 
-    low: float
-    high: float
-    reach: float
+    layout: Layout
     at: FloatArray
     weighted: Weighted
 
@@ -106,7 +104,8 @@ class QuadratureSum(Summand):
         """Kept nodes that reach t, or new ones; where they may be shared, by all tilts that one question asks about."""
         far = t > REACH
         for one in self._kept:  # long rules have many nodes
-            if one.low <= tilt <= one.high and one.reach >= t and far == (one.reach > REACH):
+            low, high, reach, *_ = one.layout
+            if low <= tilt <= high and reach >= t and far == (reach > REACH):
                 return one
         reach = 1.2 * t if far else REACH
         low = high = tilt
@@ -119,7 +118,7 @@ class QuadratureSum(Summand):
             layout = self.layout(tilt, tilt, reach)
         if layout.size > MOST_NODES:
             raise NoCertificateError
-        result = Nodes(layout.low, layout.high, reach, *self.nodes(layout))
+        result = Nodes(layout, *self.nodes(layout))
         self._kept = [result, *self._kept[: KEPT - 1]]
         return result
 
