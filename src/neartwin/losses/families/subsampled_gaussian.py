@@ -377,10 +377,8 @@ class SubsampledGaussianPair(Pair):
             alike.setdefault(kind, []).append((pair, count))
         result: list[Summand] = []
         for some in alike.values():
-            if len(some) < cls.merges or some[0][0].direction == "replace":
-                result += [pair.repeated(count) for pair, count in some]
-            else:
-                result.append(NoiseSchedule(some))
+            many = len(some) >= cls.merges and some[0][0].direction != "replace"
+            result += [NoiseSchedule(some)] if many else [pair.repeated(count) for pair, count in some]
         return result
 
 
