@@ -74,16 +74,6 @@ def test_fast_transform_and_turns_agree_within_their_errors(step):
     assert np.all(np.abs(fast[[1, 40, 2999]] - exactly) <= (error + tilt.moved.bulk)[[1, 40, 2999]])
 
 
-def test_running_sums_are_sums_within_the_additions_they_count():
-    x = np.random.default_rng(3).uniform(0, 1, 5_000) * np.exp(0.3j)
-    sums, added = atoms.running(x)
-    assert len(sums) == len(x)
-    for k in (1, 16, 17, 256, 4_097, 5_000):
-        whole = math.fsum(x.real[:k]), math.fsum(x.imag[:k])
-        assert abs(complex(*whole) - sums[k - 1]) <= added * U * abs(whole[0] + 1j * whole[1])
-    assert added == 4 * 16
-
-
 def test_a_line_looks_at_its_tail_a_few_times():
     total = (8_000 * SubsampledGaussian(mu=1, rate="0.001")).sides("remove")[0].upper
     (steps,) = total.summands

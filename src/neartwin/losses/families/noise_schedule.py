@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,24 @@ SHOWN, SLIGHT = 64, 1e-14  # laws that show the directions of rows; singular val
 PLACED = 100  # laws whose cumulants stand for all
 ROWS, NUMBERS = 32, 1 << 17  # laws at a time, no more of them than these numbers hold
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
+
+
+class Rows(NamedTuple):
+    """Tilted laws on the nodes u of one of them.
+
+    Attributes:
+        nodes: Those u, and what is the same for all laws.
+        n: Their counts, (laws,).
+        mu: Their distances, (laws,).
+        weights: Of sum 1 in each row, (laws, nodes).
+        moved: The most that errors of weights may move a sum of them with positive factors, relatively, (laws,).
+    """
+
+    nodes: Nodes
+    n: FloatArray
+    mu: FloatArray
+    weights: FloatArray
+    moved: FloatArray
 
 
 class NoiseSchedule(QuadratureSum):
@@ -201,7 +219,7 @@ class NoiseSchedule(QuadratureSum):
         nodes, one = self._nodes(tilt, 0.0), self.narrowest
         weights, own = self.weights(slice(None), nodes, tilt), replace(nodes, at=nodes.at / one.mu + 0.5 * one.mu)
         moved = 2 * self.lost(slice(None), nodes, tilt, np.ones_like(weights))
-        return float(self.n @ one.log_tails(tilt, t, own, weights=weights, mu=self.mu, moved=moved)) * (1 - 1e-12)
+        return float(one.log_tail(tilt, t, until, Rows(own, self.n, self.mu, weights, moved)))
 
     def zcdp_tail(self, s: float) -> float:
         """As of each law."""

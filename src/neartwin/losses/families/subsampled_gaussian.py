@@ -20,12 +20,12 @@ from neartwin.checks import in_floats, sampling_rate
 from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
-from neartwin.losses.families.noise_schedule import NoiseSchedule
+from neartwin.losses.families.noise_schedule import NoiseSchedule, Rows
 from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.half_line import half_line_delta, half_line_epsilon
-from neartwin.losses.summands.quadrature import SHARED, Layout, Nodes, QuadratureSum
+from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, few_bits, gamma
 from neartwin.special import log_ndtr
 
@@ -178,34 +178,23 @@ class NormalRatioSum(QuadratureSum):
         u = layout.places()
         return u, replace(self.law(u, layout.step), outside=4 * math.exp(layout.log_error))
 
-    def log_tail(self, tilt: float, t: float, until: float) -> float:
-        """Count times that of one copy; a weight errs as in `Tilted`, and its sum by gamma."""
-        nodes = self._nodes(tilt, 0.0)
-        law, weights = nodes.weighted, nodes.tilted(tilt).shifted.weights
-        own = law.mass_error + tilt * law.loss_error + 8 * U * tilt * np.abs(law.losses) + 4 * ELEMENTARY
-        own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + tilt * law.losses).max()))
-        moved = np.array([1.01 * float(own.max() + weights @ own) + 4 * gamma(len(weights))])
-        (least,) = self.log_tails(tilt, t, nodes, weights=weights[None], mu=np.array([self.mu]), moved=moved)
-        return self.count * float(least) * (1 - 1e-12)
-
     @np.errstate(all="ignore")
-    def log_tails(
-        self, tilt: float, t: float, nodes: Nodes, *, weights: FloatArray, mu: FloatArray, moved: FloatArray
-    ) -> FloatArray:
-        """Log (B(t)/M(tilt)) of (S3) for this law, or for all laws of its x (S23), rounded up: each at the best of a few shifts.
+    def log_tail(self, tilt: float, t: float, until: float, rows: Rows | None = None) -> float:
+        """Sum of n log (B(t)/M(tilt)) of (S3), for all laws of its x (S23) or this alone: each at the best of a few shifts.
 
-        A term is w e^{a m - t g}, m the modulus and g the argument of `turned`, which err as that states.
-
-        Args:
-            tilt: Above 0.
-            t: The least t'.
-            nodes: The u of this law, and the law on them.
-            weights: Those of the tilted laws, (laws, nodes).
-            mu: The distance of each law, (laws,).
-            moved: The most that errors of weights may move a sum of them with positive factors, relatively, (laws,).
+        A term is w e^{a m - t g}, m the modulus and g the argument of `turned`, which err as that states. A weight errs as in
+        `Tilted`, and sums by gamma. Rounded up.
         """
         if t <= 0:
-            return np.zeros(len(mu))
+            return 0.0
+        if rows is None:
+            nodes = self._nodes(tilt, 0.0)
+            law, weights = nodes.weighted, nodes.tilted(tilt).shifted.weights
+            own = law.mass_error + tilt * law.loss_error + 8 * U * tilt * np.abs(law.losses) + 4 * ELEMENTARY
+            own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + tilt * law.losses).max()))
+            whole = np.array([1.01 * float(own.max() + weights @ own) + 4 * gamma(len(weights))])
+            rows = Rows(nodes, np.array([float(self.count)]), np.array([self.mu]), weights[None], whole)
+        nodes, n, mu, weights, moved = rows
         u, law = nodes.at, nodes.weighted
         step = float(u[1] - u[0])
         # theta of the Gaussian approximation, which decides shifts alone
@@ -224,8 +213,8 @@ class NormalRatioSum(QuadratureSum):
         above = (weights @ np.exp(np.minimum(exponent, 700.0)).T) * (1 + 1.01 * moved[:, None]) + 4 * outside
         logs = np.multiply.outer(0.5 / np.square(mu), theta * theta) * (1 + 16 * U) + np.log(above)
         least = np.where(exponent.max(axis=1) > 700.0, np.inf, logs).min(axis=1)
-        result: FloatArray = np.where(moved < SMALL, np.minimum(least, 0.0), 0.0)  # above 0 it proves nothing
-        return result
+        # above 0 it proves nothing
+        return float(n @ np.where(moved < SMALL, np.minimum(least, 0.0), 0.0)) * (1 - 1e-12)
 
     def zcdp_tail(self, s: float) -> float:
         """No more than at the greatest distance: a mixture of pairs, and Renyi divergence is quasi-convex."""

@@ -315,18 +315,8 @@ def by_line(
     return best
 
 
-def short_line(total: SumOfLosses, at: Saddle) -> contour.Contour:
-    """A plain line of a part of the usual budget.
-
-    Args:
-        total: The sum.
-        at: The saddle.
-    """
-    return contour.build(total, at, 0.0, share=BRIEF * len(total.summands))
-
-
 def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    """The answer of such a line.
+    """The answer of one plain line of a part of the usual budget.
 
     Args:
         total: The sum.
@@ -334,4 +324,5 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         high_target: Delta at the upper end is at most this.
     """
     at = saddle.for_delta(total, high_target)
-    return invert(short_line(total, at), at, low_target, high_target)[0]
+    line = contour.build(total, at, 0.0, share=BRIEF * len(total.summands))
+    return invert(line, at, low_target, high_target)[0]

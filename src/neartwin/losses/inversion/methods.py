@@ -18,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion import chernoff, saddle
+from neartwin.losses.inversion import chernoff, contour, saddle
 from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.contour_search import (
+    BRIEF,
     CLOSED,
     COARSER,
     CONTOUR,
@@ -35,7 +36,6 @@ from neartwin.losses.inversion.contour_search import (
     ends,
     lines_at,
     narrow,
-    short_line,
     smooth_line,
 )
 from neartwin.losses.inversion.saddle import Saddle
@@ -100,7 +100,7 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
 
 def _short_line(total: SumOfLosses, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
     at = saddle.for_eps(total, eps)
-    line = short_line(total, at)
+    line = contour.build(total, at, 0.0, share=BRIEF * len(total.summands))
     low, high = line.delta(np.array([at.eps]))
     if not high[0] - low[0] <= NARROW * high[0]:
         raise NoCertificateError

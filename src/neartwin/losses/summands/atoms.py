@@ -44,12 +44,6 @@ class Weighted:
         return np.exp(self.log_masses)
 
     @cached_property
-    def moment_errors(self) -> tuple[FloatArray, FloatArray]:
-        """Relative error of p_j (e^{tilt l_j} - 1) in a sum by blocks but for the exponent's, and that per unit of tilt."""
-        own = self.mass_error + (ELEMENTARY + U + blocked(len(self.losses)))
-        return own, self.loss_error + U * np.abs(self.losses)
-
-    @cached_property
     def errors(self) -> FloatArray:
         """Relative error of a tilted weight, its own and per unit of tilt; both times |l|; |l|; and how losses move. (6, n)."""
         size = np.abs(self.losses)
@@ -99,7 +93,11 @@ class Tilted:
             moment = w.masses * np.expm1(exponent)
             value = total(moment)
         if -0.5 < value < math.inf:
-            own, per_tilt = w.moment_errors
+            # relative error of p (e^{tilt l} - 1) in a sum by blocks but for the exponent's, and that per unit of tilt
+            own, per_tilt = (
+                w.mass_error + (ELEMENTARY + U + blocked(len(w.losses))),
+                w.loss_error + U * np.abs(w.losses),
+            )
             moved = float(np.abs(moment) @ own) + 1e-60 * len(moment)
             moved += tilt * float((w.masses + np.maximum(moment, 0.0)) @ per_tilt)
             self.log_mgf = math.log1p(value)
@@ -177,7 +175,6 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
 FEW_TURNS = 8.0  # a mean turn of the last frequency up to which differences err less than the sums themselves
-RUN = 16  # numbers summed one after the other
 Parts = tuple[FloatArray, FloatArray, FloatArray]  # real, imaginary and the error of both
 OVERHEAD = 2500  # exponentials that a fast transform costs in any case
 
@@ -215,7 +212,8 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, 
     # what the stated errors of masses and losses, and what is outside, may move the sum by
     moved = tilted_law.moved
     error = np.minimum(moved.bulk, t * moved.slope) + t * moved.drift + 4 * w.outside
-    many = work(len(w.losses), len(t)) < 2 * len(w.losses) * len(t)
+    atoms, frequencies = len(w.losses), len(t)
+    many = OVERHEAD + 20 * atoms + 10 * frequencies < 2 * atoms * frequencies
     fast = many and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
     x, y, own = (transformed if fast else turned)(w.losses, tilted_law.shifted.weights, moved.size, t)
     return log_one_plus(x, y, error + own)
@@ -262,24 +260,13 @@ def transformed(losses: FloatArray, weights: FloatArray, size: float, t: FloatAr
         return result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
     rises = 2 * np.sin((0.5 * step) * losses) * weights
     result, slack = transform(losses, rises, 0.5 * step, 2 * last - 1)
-    partial_sums, added = running(result[1::2])
-    partial_sums = np.append(0.0, partial_sums)
-    own = slack + (2 * ELEMENTARY + gamma(added)) * float(np.abs(rises).sum()) + 4 * U * step * size
+    # running sums by rows, and before each row those of all rows above
+    few = math.isqrt(last) + 1
+    rows: ComplexArray = np.append(result[1::2], np.zeros(few * few - last)).reshape(few, few).cumsum(axis=1)
+    rows[1:] += rows[:-1, -1].cumsum()[:, None]
+    partial_sums = np.append(0.0, rows.ravel()[:last])
+    own = slack + (2 * ELEMENTARY + gamma(2 * few)) * float(np.abs(rises).sum()) + 4 * U * step * size
     return -partial_sums.imag, partial_sums.real, np.arange(float(len(t))) * (own * 1.01)
-
-
-def running(x: ComplexArray) -> tuple[ComplexArray, int]:
-    """Running sums in blocks, blocks of blocks and so on, and the most additions that one goes through.
-
-    Args:
-        x: The numbers, (n,).
-    """
-    if len(x) <= RUN:
-        return x.cumsum(), RUN
-    rows: ComplexArray = np.append(x, np.zeros(-len(x) % RUN)).reshape(-1, RUN).cumsum(axis=1)
-    before, added = running(rows[:-1, -1])
-    rows[1:] += before[:, None]
-    return rows.ravel()[: len(x)], added + RUN
 
 
 def work(atoms: int, frequencies: int) -> int:
