@@ -36,7 +36,7 @@ class Rows(NamedTuple):
         nodes: Those u, and what is the same for all laws.
         n: Their counts, (laws,).
         mu: Their distances, (laws,).
-        weights: Of sum 1 in each row, (laws, nodes).
+        weights: Rows of sum 1, (laws, nodes).
         moved: The most that errors of weights may move a sum of them with positive factors, relatively, (laws,).
     """
 

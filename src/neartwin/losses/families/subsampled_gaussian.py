@@ -184,6 +184,12 @@ class NormalRatioSum(QuadratureSum):
 
         A term is w e^{a m - t g}, m the modulus and g the argument of `turned`, which err as that states. A weight errs as in
         `Tilted`, and sums by gamma. Rounded up.
+
+        Args:
+            tilt: Above 0.
+            t: The least t'.
+            until: The greatest t', which decides nothing.
+            rows: Those laws; None for this alone.
         """
         if t <= 0:
             return 0.0
