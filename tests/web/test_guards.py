@@ -239,6 +239,26 @@ def test_failure_after_the_reserve_is_one_uniform_error_and_stays_spent(fragile,
         assert "nothing was spent" in lost({"do": "plan"})["refused"]["rule"]
 
 
+def test_a_secret_is_known_for_the_hash_that_it_was_right_for_and_no_other():
+    memory, (_, token_hash, token_text) = made.VerifiedSecrets(), made.new_token("ada", "analyst")
+    secret = made.parts(token_text)[1]
+    assert not memory.knows(secret, token_hash)
+    assert not memory.right(secret[::-1], token_hash)
+    assert memory.right(secret, token_hash)
+    memory.remember("cookie")
+    assert memory.knows(secret, token_hash)
+    pairs = [
+        (secret, token_hash[::-1]),
+        (secret[::-1], token_hash),
+        ("cookie", token_hash),
+        ("cookie", ""),
+        (secret, ""),
+    ]
+    assert not any(memory.knows(*pair) for pair in pairs)
+    memory.forget(secret)
+    assert not memory.knows(secret, token_hash)
+
+
 def test_a_worker_that_does_not_answer_in_time_is_ended(monkeypatch):
     real, started = subprocess.Popen, []
     hangs = "import sys\nfor line in sys.stdin:\n    if 'hang' not in line: print('{}', flush=True)"

@@ -3,8 +3,8 @@
 A curator makes a token. It is shown once and stored as an Argon2 hash. It expires, and can be revoked at any time.
 
 A token is `nt_ID_SECRET`. The ID is public and finds the record: an unknown one is refused at once. The SECRET has 256
-random bits and is hashed. To verify a secret takes milliseconds and megabytes by design. A process takes a right secret as right
-for a minute, and remembers it as a keyed digest.
+random bits and is hashed. To verify a secret takes milliseconds and megabytes by design. A process does it once for each
+secret and hash, and remembers a right one as a keyed digest.
 """
 
 import hmac
@@ -19,7 +19,6 @@ from typing import Any
 from neartwin.checks import integer, one_of, text
 
 ROLES = ("curator", "analyst", "auditor", "agent")
-_MEMORY_SECONDS = 60
 _REMEMBERED = 4096
 
 
@@ -102,7 +101,7 @@ class VerifiedSecrets:
     def __init__(self) -> None:
         """Nothing yet."""
         self._key = secrets.token_bytes(32)
-        self._right: OrderedDict[bytes, tuple[str | None, datetime]] = OrderedDict()
+        self._right: OrderedDict[bytes, str | None] = OrderedDict()
         self._lock = threading.Lock()
         self._hashing = ThreadPoolExecutor(2)  # each thread that hashes keeps 20 to 40 MB for its next hash
 
@@ -111,9 +110,8 @@ class VerifiedSecrets:
         return self._digest(secret) in self._right
 
     def knows(self, secret: str, token_hash: str) -> bool:
-        """Whether the secret was right for this hash in the last minute."""
-        known_hash, until = self._right.get(self._digest(secret), (None, datetime.now(UTC)))
-        return known_hash == token_hash and until > datetime.now(UTC)
+        """Whether the secret was right for this hash, whose secret never changes."""
+        return self._right.get(self._digest(secret)) == token_hash
 
     def right(self, secret: str, token_hash: str) -> bool:
         """Whether the secret is the one behind the hash."""
@@ -124,9 +122,9 @@ class VerifiedSecrets:
 
     def remember(self, secret: str, token_hash: str | None = None) -> None:
         """The secret was right, for a hash; without one for a session, and so for no token."""
-        digest, until = self._digest(secret), datetime.now(UTC) + timedelta(seconds=_MEMORY_SECONDS)
+        digest = self._digest(secret)
         with self._lock:
-            self._right[digest] = token_hash, until
+            self._right[digest] = token_hash
             self._right.move_to_end(digest)
             while len(self._right) > _REMEMBERED:
                 self._right.popitem(last=False)
