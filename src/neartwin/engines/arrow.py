@@ -1,8 +1,7 @@
 """Arrow tables of a stage: public keys on the way in, exact whole numbers on the way out."""
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +12,7 @@ from neartwin.engines.sql.statement import group_names
 from neartwin.engines.sql.trees import CELL
 from neartwin.exact import WholeNumbers
 from neartwin.planning.stage import Aggregates, Cells, Stage
-from neartwin.tables.types import ColumnType, Key
+from neartwin.tables.types import ArrowKeys, ColumnType, Key, keys_of
 
 ARROW = {
     ColumnType.INTEGER: pa.int64(),
@@ -101,10 +100,7 @@ def _numbered(columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], tuple[Key
         codes = codes * len(encoded.dictionary) + encoded.indices.to_numpy()
         _, first, codes = np.unique(codes, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    rows = zip(*(column.take(pa.array(first[order])).to_pylist() for column in columns), strict=True)
-    return rank[codes], tuple(tuple(map(_plain, row)) for row in rows)
+    return np.argsort(order)[codes], keys_of(column.take(pa.array(first[order])) for column in columns)
 
 
 def _dense(keys: tuple[Key, ...], places: Any, values: dict[str, WholeNumbers]) -> Aggregates:
@@ -137,28 +133,3 @@ def whole_numbers(column: pa.ChunkedArray | Sequence[Any]) -> WholeNumbers:
     values = [int(value or 0) for value in column]
     small = all(_LIMITS.min <= value <= _LIMITS.max for value in values)
     return np.array(values, dtype=np.int64 if small else object)
-
-
-class ArrowKeys(Sequence[Key]):
-    """Keys that stay in Arrow until one is used. Most of millions of groups are not released."""
-
-    def __init__(self, columns: list[pa.ChunkedArray]) -> None:
-        """columns: the group columns, of one length."""
-        self._columns = [column.combine_chunks() for column in columns]
-
-    def __len__(self) -> int:
-        return len(self._columns[0])
-
-    @overload
-    def __getitem__(self, place: int) -> Key: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Key]: ...
-    def __getitem__(self, place: int | slice) -> Key | Sequence[Key]:
-        """A key, or those of a slice."""
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        return tuple(_plain(column[place].as_py()) for column in self._columns)
-
-
-def _plain(value: object) -> object:
-    return int(value) if isinstance(value, Decimal) else value  # a whole number of more than 64 bits

@@ -37,7 +37,7 @@ I64 = NDArray[np.int64]
 Shape = int | tuple[int, ...]
 
 SINGLES = 4096  # single values drawn at once: enough that the time of drawing them tells nothing about one
-BLOCK = 1 << 16  # values for small arrays drawn at once, at first
+BLOCK = 1 << 16  # values from which on an array is drawn apart
 WIDEST_BLOCK = 1 << 18  # and where many are asked for: the kernel's most efficient number, two megabytes
 _SAFE = 1 << 62
 

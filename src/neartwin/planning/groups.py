@@ -38,7 +38,7 @@ from neartwin.statistics.measures import Measure, Measurement
 from neartwin.statistics.sensitivity import Contribution
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.table import RowUnit
-from neartwin.tables.types import Key
+from neartwin.tables.types import Key, in_order
 
 _PARTS = (2**24, 2**12, 1)  # of a step: fewer where the noise of more could not be drawn
 _WIDEST = LARGEST_SCALE  # of noise, in parts
@@ -229,12 +229,8 @@ class GroupPlan(QueryPlan):
         keys, values = aggregates.keys, aggregates.values
         if self.selection is None:
             return ReleasedGroups(keys, values)
-        places = np.flatnonzero(self.selection.keeps(values[self.discovered_by], source=source)).tolist()
-        chosen: dict[int, Key] = {place: keys[place] for place in places}
-        order = sorted(chosen, key=lambda place: sort_key(chosen[place]))
-        return ReleasedGroups(
-            tuple(chosen[place] for place in order), {name: exact[order] for name, exact in values.items()}
-        )
+        order, chosen = in_order(keys, self.selection.keeps(values[self.discovered_by], source=source))
+        return ReleasedGroups(chosen, {name: exact[order] for name, exact in values.items()})
 
     def noisy(self, released: ReleasedGroups, leaves: Mapping[str, WholeNumbers], source: Source) -> NoisyAnswer:
         """Add fresh noise to some groups, and compute their statistics.

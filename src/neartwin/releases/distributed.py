@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from neartwin import noise
-from neartwin.engines.arrow import ArrowKeys, whole_numbers
+from neartwin.engines.arrow import whole_numbers
 from neartwin.engines.sql.statement import group_names
 from neartwin.engines.sql.trees import CELL
 from neartwin.errors import QueryError
@@ -24,6 +24,7 @@ from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.planning.groups import GroupPlan, Split
 from neartwin.planning.plan import NoisyAnswer
 from neartwin.tables.sources import ParquetFiles
+from neartwin.tables.types import keys_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class KeyedAnswer:
             for i, (name, split) in enumerate(plan.splits.items())
         }
         public = plan.stage.keys
-        groups = ArrowKeys(keys) if public is None else [public[place] for place in keys[0].to_pylist()]
+        groups = keys_of(keys) if public is None else [public[place] for place in keys[0].to_pylist()]
         return as_table(self.schema, NoisyAnswer(plan.rows_of(groups), plan.estimates(noisy, trees)))
 
     def _selected(self, chosen: Selection, exact: pa.Table) -> NDArray[np.bool_]:

@@ -21,8 +21,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from neartwin.errors import QueryError, SchemaError
 from neartwin.interactive import suggested
@@ -219,6 +221,40 @@ class PublicKeys(tuple[Key, ...]):  # noqa: SLOT001 - it remembers its text
     def text(self) -> str:
         """The keys as JSON."""
         return _json(self)
+
+
+class ArrowKeys(Sequence[Key]):
+    """Keys that stay in Arrow until they are used. Most of millions of groups are not released."""
+
+    def __init__(self, columns: Iterable[pa.ChunkedArray]) -> None:
+        """columns: the group columns, of one length."""
+        self.columns: list[pa.Array] = [column.combine_chunks() for column in columns]
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __getitem__(self, place: Any) -> Any:
+        """A key, or those of a slice."""
+        if isinstance(place, slice):
+            return keys_of(column[place] for column in self.columns)
+        return keys_of(column.take([place]) for column in self.columns)[0]
+
+
+def keys_of(columns: Iterable[pa.Array]) -> tuple[Key, ...]:
+    """The keys in Python, of their columns."""
+    lists = [(one.to_pylist(), pa.types.is_decimal(one.type)) for one in columns]  # whole numbers of more than 64 bits
+    plain = ([v if v is None else int(v) for v in values] if wide else values for values, wide in lists)
+    return tuple(zip(*plain, strict=True))
+
+
+def in_order(keys: Sequence[Key], kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], tuple[Key, ...]]:
+    """The places that are kept, in the order of their keys, and those keys. NULL is last, and text is ordered by its bytes."""
+    if not kept.any():
+        return np.empty(0, np.int64), ()
+    every = keys.columns if isinstance(keys, ArrowKeys) else list(map(pa.array, zip(*keys, strict=True)))
+    chosen = {str(i): column.filter(pa.array(kept)) for i, column in enumerate(every)}
+    order = pc.sort_indices(pa.table(chosen), sort_keys=[(name, "ascending") for name in chosen])
+    return np.flatnonzero(kept)[np.from_dlpack(order)], keys_of(column.take(order) for column in chosen.values())
 
 
 def json_object(body: Mapping[str, object]) -> str:
