@@ -248,7 +248,12 @@ def keys_of(columns: Iterable[pa.Array]) -> tuple[Key, ...]:
 
 
 def in_order(keys: Sequence[Key], kept: NDArray[np.bool_]) -> tuple[NDArray[np.int64], tuple[Key, ...]]:
-    """The places that are kept, in the order of their keys, and those keys. NULL is last, and text is ordered by its bytes."""
+    """The places that are kept, in the order of their keys, and those keys. NULL is last, and text is ordered by its bytes.
+
+    Args:
+        keys: The keys.
+        kept: (keys,) whether each is kept.
+    """
     if not kept.any():
         return np.empty(0, np.int64), ()
     every = keys.columns if isinstance(keys, ArrowKeys) else list(map(pa.array, zip(*keys, strict=True)))
