@@ -97,7 +97,7 @@ class _Pool:
 
     def _refill(self) -> None:
         """The next block. Half-drawn values are never served: all of the old one is marked as used until the end."""
-        size = min(max(SINGLES, 2 * self._block.size), WIDEST_BLOCK)
+        size = min(max(SINGLES, 4 * self._block.size), WIDEST_BLOCK)
         spare = self._spare if self._spare.size == size else np.zeros(size, np.int64)
         self._spare, self._block = self._block, self._drawn(spare)
         self._used = 0
