@@ -67,12 +67,12 @@ def opened(place: Path) -> dict[str, tuple[Rows, dict[str, Any]]]:
 
 
 def errors(found: list[dict[str, Any]], truth: list[dict[str, Any]], groups: tuple[str, ...]) -> Iterator[float]:
-    """The relative error of each value."""
+    """The relative error of each value. Groups that HAVING left out count as 0."""
     by_group = {tuple(str(row[name]) for name in groups): row for row in found}
     for row in truth:
-        own = by_group[tuple(str(row[name]) for name in groups)]
+        own = by_group.get(tuple(str(row[name]) for name in groups), {})
         for name in row.keys() - set(groups):
-            yield abs(float(own[name]) - float(row[name])) / max(1.0, abs(float(row[name])))
+            yield abs(float(own.get(name, 0)) - float(row[name])) / max(1.0, abs(float(row[name])))
 
 
 def answered(account: Account, text: str, rows: Rows, tables: dict[str, Any], plain: Any) -> str:

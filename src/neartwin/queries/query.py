@@ -28,6 +28,8 @@ from neartwin.tables.table import Table
 from neartwin.tables.terms import Term
 from neartwin.tables.types import NUMERIC, ColumnType, Key, public_keys
 
+SortKey = tuple[str, bool] | tuple[str, bool, bool]  # a column, whether it descends, and whether NULL is first
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostProcessing:
@@ -38,7 +40,7 @@ class PostProcessing:
         non_negative: Columns that are cut at 0.
         computed: Pairs of a new name and an `Arithmetic` expression over the release's columns.
         having: A condition over the release's columns, or "".
-        order: Pairs of a column and whether it descends, the first key first.
+        order: The keys, the first one first.
         limit: The largest number of groups; None for all.
         offset: Groups skipped before the first.
         shown: Pairs of a group column and the name that the answer gives it.
@@ -48,7 +50,7 @@ class PostProcessing:
     non_negative: tuple[str, ...] = ()
     computed: tuple[tuple[str, str], ...] = ()
     having: str = ""
-    order: tuple[tuple[str, bool], ...] = ()
+    order: tuple[SortKey, ...] = ()
     limit: int | None = None
     offset: int = 0
     shown: tuple[tuple[str, str], ...] = ()

@@ -15,7 +15,7 @@ from neartwin.engines.duckdb import places_where
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.arithmetic import Arithmetic, Estimate
 from neartwin.queries.groups import MARGIN, named
-from neartwin.queries.query import PostProcessing
+from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.releases.consistency import monotone, non_negative
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression, parsed
@@ -88,12 +88,12 @@ def having(release: AnyTable, condition: str) -> AnyTable:
     return _selected(release, places, (_CHOSEN,) if checked.columns & set(numbers) else ())
 
 
-def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
+def order_by(release: AnyTable, *columns: str | SortKey) -> AnyTable:
     """Sort the groups by columns, the first column first. NULL comes last.
 
     Args:
         release: The release.
-        columns: The columns; a pair (name, True) sorts in descending order.
+        columns: The columns; a pair (name, True) sorts in descending order, and (name, False, True) has NULL first.
 
     Returns:
         The new release. A note warns of chosen values if a statistic decides the order.
@@ -102,8 +102,8 @@ def order_by(release: AnyTable, *columns: str | tuple[str, bool]) -> AnyTable:
         ParameterError: A column is missing.
     """
     keys = [(column, False) if isinstance(column, str) else column for column in columns]
-    places = _order([(_values(release, name), down, False) for name, down in keys], len(release))
-    chosen = any(name not in release.group_columns for name, _ in keys)
+    places = _order([(_values(release, name), down, first == [True]) for name, down, *first in keys], len(release))
+    chosen = any(name not in release.group_columns for name, *_ in keys)
     return _selected(release, places, (_CHOSEN,) if chosen else ())
 
 

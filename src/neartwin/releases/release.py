@@ -21,6 +21,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.checks import needed, writable
 from neartwin.errors import ParameterError
 from neartwin.interactive import aligned, at_a_prompt, html_table
+from neartwin.queries.query import SortKey
 from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable, shown
 from neartwin.tables.types import ColumnType, json_object
@@ -67,11 +68,11 @@ class Release(StatisticsTable):
         """
         return postprocess.having(self, condition)
 
-    def order_by(self, *columns: str | tuple[str, bool]) -> "Release":
+    def order_by(self, *columns: str | SortKey) -> "Release":
         """The groups ordered by columns, with NULL last. It costs nothing.
 
         Args:
-            columns: Names of columns; `("n", True)` descends.
+            columns: Names of columns; `("n", True)` descends, and `("town", False, True)` has NULL first.
 
         Returns:
             The new release.

@@ -283,6 +283,8 @@ def _cast(node: exp.Expr, names: Names) -> Term:
     literal = isinstance(node.this, exp.Literal) and node.this.is_string
     if kind in _DATED and literal:
         return _dated(node, kind)
+    if kind is _NUMBER and literal and re.fullmatch("(?i)[+-]?(nan|inf|infinity)", node.this.name):
+        raise refused(node, "no literal is NaN or infinite; NaN is the largest number: write x > 1e308")
     scale = node.args["to"].expressions[1:] if node.is_type("decimal") else []
     if scale and int(scale[0].name) <= 15:
         return _rounded(exp.Round(this=exp.cast(node.this, "double"), decimals=scale[0].this), names)

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.queries.arithmetic import NEAR, OPERATIONS, PLACES, as_column
-from neartwin.queries.query import PostProcessing
+from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.statistics.sql import FUNCTIONS
 from neartwin.tables.types import ColumnType
 
@@ -183,16 +183,20 @@ def _having(condition: exp.Expr, named: Named) -> str:
     return _written(root.transform(as_column).this)
 
 
-def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[str], named: Named) -> tuple[str, bool]:
-    node, down = item.this, bool(item.args.get("desc"))
+def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[str], named: Named) -> SortKey:
+    name, down = _ordering(item.this, schema, columns, named), bool(item.args.get("desc"))
+    return (name, down, True) if item.args.get("nulls_first") else (name, down)
+
+
+def _ordering(node: exp.Expr, schema: Mapping[str, ColumnType], columns: list[str], named: Named) -> str:
     if isinstance(node, exp.Literal) and node.is_int:
         if not 1 <= int(node.this) <= len(columns):
             raise QueryError(f"ORDER BY {node.this}: the SELECT has {len(columns)} columns")
-        return columns[int(node.this) - 1], down
+        return columns[int(node.this) - 1]
     if isinstance(node, exp.Column) and not node.table and node.name in schema:
-        return node.name, down
+        return node.name
     if (name := named(node)) is not None:
-        return name, down
+        return name
     raise QueryError(f"ORDER BY {node.sql(dialect='duckdb')!r} is no column of the SELECT; write ORDER BY 1")
 
 

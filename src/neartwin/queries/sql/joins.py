@@ -250,8 +250,9 @@ def arrange(select: exp.Select, given: Others) -> None:
 def _without_further(select: exp.Select, join: exp.Join) -> None:
     """Conditions in ON beside equalities: of WHERE, or after LEFT JOIN of the table alone."""
     parts, table = conjuncts(join.args.get("on")), join.this
+    kinds = exp.Table if join.side else exp.Table | exp.Subquery
     further = [one for one in parts if not _is_equality(one)]
-    if not further or len(further) == len(parts) or join.side not in {"", "LEFT"} or not isinstance(table, exp.Table):
+    if not further or len(further) == len(parts) or join.side not in {"", "LEFT"} or not isinstance(table, kinds):
         return
     if join.side:
         alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))

@@ -337,7 +337,7 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:
             remedy = instead("clauses", clause) or "leave it out"
-            if clause == "distinct":
+            if clause == "distinct" and not select.find(exp.AggFunc):
                 grouped = select.copy().select("COUNT(*) AS n").group_by(*select.expressions)
                 grouped.set("distinct", None)
                 remedy = f"write {grouped.sql(dialect='duckdb')}"

@@ -75,6 +75,7 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
     if dialect not in DIALECTS:
         raise ParameterError("dialect", dialect, f"must be one of {', '.join(DIALECTS)}; write dialect='postgres'")
     try:
+        text.encode()  # refuses half a character, which no answer could be written with
         if len(text) > _LONGEST or len(sqlglot.tokenize(text, read=dialect)) > _MOST_TOKENS:
             line = f"at most {_LONGEST} letters and {_MOST_TOKENS} words are read; write a public table of values, and JOIN it"
             raise QueryError(f"a text of {len(text)} letters is too long: {line}")
@@ -124,9 +125,9 @@ def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
     rule = _RULES.get((dialect, name))
     if rule and "why" in rule:
         raise not_understood(node, f"in {dialect} {rule['why']}; write {rule['instead']}", dialect)
-    if rule and "more" not in rule and len(parts) != sum(f":{name}" in rule["body"] for name in "xyz"):
+    if rule and "more" not in rule and len(parts) != sum(f":{name}" in rule["body"] for name in "xyzw"):
         raise not_understood(node, "it has more arguments than are read; leave the last out", dialect)
-    return exp.replace_placeholders(body_of(rule["body"]), **dict(zip("xyz", parts, strict=False))) if rule else node
+    return exp.replace_placeholders(body_of(rule["body"]), **dict(zip("xyzw", parts, strict=False))) if rule else node
 
 
 def _marks(node: exp.Expr, dialect: str) -> str:
@@ -172,6 +173,8 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901, PLR091
             return "add text", [node.this, node.expression]
         case exp.RegexpExtract(expression=of) if not node.args.get("position"):
             return "first match", [node.this, of, node.args.get("group") or exp.Literal.number(0)]
+        case exp.Length(args={"binary": True}):
+            return "length in bytes", [node.this]
         case exp.StrToDate(this=exp.Concat(expressions=[exp.Anonymous() as week, exp.Literal(this=" Sunday")])):
             return f"strtodate {week.name.lower()} sunday", week.expressions
         case exp.StrToDate():

@@ -4,6 +4,8 @@
 {"monotone": {"orders": "increasing"}, "non_negative": ["orders"], "computed": {"each": "ROUND(total / orders, 2)"},
  "having": "orders > 100", "order_by": [["orders", true]], "limit": 5, "offset": 0}
 ```
+
+A third value of a key in `order_by`, if it is true, puts NULL first.
 """
 
 from collections.abc import Callable, Mapping
@@ -37,9 +39,9 @@ def after_from(form: object, released: Mapping[str, ColumnType]) -> PostProcessi
     for name in (*(name for name, _ in after.monotone), *after.non_negative):
         if name not in numbers:
             raise QueryError(f"question: {name!r} of after is not a statistic of the result")
-    for name, down in after.order:
+    for name, *_ in after.order:
         if name not in {*released, *dict(after.computed)}:
-            raise QueryError(f"question: {[name, down]!r} of order_by must be [column, whether it descends]")
+            raise QueryError(f"question: order_by {name!r} must be [column, whether it descends]")
     return after
 
 
@@ -96,7 +98,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_order(one: object) -> bool:
-    return isinstance(one, list) and len(one) == 2 and isinstance(one[0], str) and isinstance(one[1], bool)
+    return isinstance(one, list) and [*map(type, one)] in ([str, bool], [str, bool, bool])
 
 
 def _is_number(value: object) -> bool:
