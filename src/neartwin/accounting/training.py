@@ -178,8 +178,9 @@ def banded_factorization(*, noise_multiplier: Number, rate: Number, bands: int, 
     Args:
         noise_multiplier: The noise's standard deviation over clipping norm times the largest column norm of the encoder.
         rate: Expected batch over number of records.
-        bands: b, bands of the encoder. The loader splits the records into b blocks of equal size, once. Step i samples block
-            i mod b by Poisson, at rate b times `rate`.
+        bands: b, bands of the encoder. The loader puts each record into one of b blocks, once, by itself: by a hash of its
+            name, say. A loader that balances their sizes is another one. Step i samples block i mod b by Poisson, at rate b
+            times `rate`.
         steps: Steps of the optimizer.
     """
     wide, share = integer(at_least=1, bands=bands), rational(rate=rate)
