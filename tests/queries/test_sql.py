@@ -178,7 +178,7 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
             "with others of it, which multiplies; write JOIN \\(SELECT who",
         ),
         ("SELECT COUNT(*) FROM visits JOIN visits v2 USING (who)", "with others of it"),
-        ("SELECT DISTINCT COUNT(*) FROM visits", "GROUP BY"),
+        ("SELECT DISTINCT COUNT(*) FROM visits", "leave it out"),
         ("SELECT town, COUNT(*) FROM visits GROUP BY town WITH TOTALS", "not SQL|GROUP BY takes"),
         ("SELECT town, COUNT(*) FROM visits GROUP BY GROUPING SETS (town, ())", "need public keys"),
         ("SELECT town, COUNT(*) FROM visits GROUP BY town WITH ROLLUP", "or one of GROUPING SETS"),

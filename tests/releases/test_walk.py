@@ -14,6 +14,7 @@ import pytest
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import BudgetError, ExecutionError, LedgerError, PrivacyError
+from neartwin.releases import run
 
 pytestmark = pytest.mark.sweep
 
@@ -235,15 +236,15 @@ def test_budget_before_a_release_is_that_of_its_own_reservation(book, frame, mon
     rows = nt.table(frame, unit="who", name="visits", types={"town": "text", "day": "date"})
     account = book.open(rows, nt.pure(1))
     first, other, last = (account.plan(question(rows), spend=nt.pure(cost), **LIMITS) for cost in ("0.1", "0.2", "0.3"))
-    snapshot = type(rows.table).snapshot
+    state_of = run.state_of
     waiting = [other]
 
     def while_another_pays(table, key):
         if waiting:
             account.release(waiting.pop())
-        return snapshot(table, key)
+        return state_of(table, key)
 
-    monkeypatch.setattr(type(rows.table), "snapshot", while_another_pays)
+    monkeypatch.setattr(run, "state_of", while_another_pays)
     told = account.release(first).provenance
     assert (told.budget_before, told.budget_after) == ({"epsilon": "4/5"}, {"epsilon": "7/10"})
     told = account.release(last).provenance
