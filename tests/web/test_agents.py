@@ -171,6 +171,15 @@ def test_a_person_consents_before_her_budget_is_spent(running, mode):
     assert spent(running) == Fraction("0.1")
 
 
+@pytest.mark.slow
+def test_a_paid_question_is_affordable_when_nothing_is_left(running):
+    other = question("SELECT COUNT(*) AS n FROM purchases", "epsilon=0.5")
+    calls = ("ask", question(spend="epsilon=0.5")), ("preview", question(spend="epsilon=0.5")), ("preview", other)
+    (_, again, refused), _ = asked(running, AGENT, *calls)
+    assert (again["remaining"], again["asked_before"], again["affordable"]) == ({"epsilon": "0"}, True, True)
+    assert (refused["asked_before"], refused["affordable"]) == (False, False)
+
+
 def test_other_roles_may_not_ask(running):
     for role in ("curator", "auditor"):
         caller = replace(ADA, role=role)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
+from shlex import quote
 
 from sqlglot import exp
 
@@ -20,7 +21,7 @@ from neartwin.tables.expressions import RowExpression, as_number, as_whole, bare
 from neartwin.tables.functions import OPERATIONS
 from neartwin.tables.table import Bounds, Table, bounds
 from neartwin.tables.terms import COMPARISONS, Term, as_kind
-from neartwin.tables.types import NUMERIC, ColumnType, number_column
+from neartwin.tables.types import NUMERIC, ColumnType, column_in_sql, number_column
 
 End = Fraction | float  # a float only where it is an infinity
 _CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "like"}
@@ -489,10 +490,11 @@ def grouped_by(table: Table, name: str) -> Table:
 def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
     declared = table.columns.get(column)
     if declared is None:
-        flag = f"; if it is 0 or 1, write AVG({column} = 1), or clip({column}, 0, 1)"
+        own = column_in_sql(column)
+        flag = f"; if it is 0 or 1, write AVG({own} = 1), or clip({own}, 0, 1)"
         raise QueryError(
             f"{column!r} needs bounds, and those read from the data would reveal its extremes; take them from public "
-            f"knowledge; write clip({column}, 0, 100) in SQL, or nt.sum({column!r}, 0, 100), or --bounds {column}=0:100"
+            f"knowledge; write clip({own}, 0, 100) in SQL, or nt.sum({column!r}, 0, 100), or --bounds {quote(f'{column}=0:100')}"
             f"{flag if table.schema[column] is ColumnType.INTEGER else ''}"
         )
     return declared if step is None else bounds(declared.low, declared.high, step)
