@@ -10,9 +10,10 @@ import pytest
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
+from neartwin.errors import ExecutionError
 from neartwin.ledger.account import Account
 from neartwin.planning.explain import Explained
-from neartwin.releases import provenance
+from neartwin.releases import provenance, run
 
 SOURCE = Path(nt.__file__).parent
 FILES = [
@@ -172,7 +173,7 @@ class Watch:
 
     def __init__(self, book, question, faulty=None):
         self.paid, self.before, self.after, self.faulty = False, set(), set(), faulty
-        self.book, self.question, self.release = book, question, None
+        self.book, self.question, self.release, self.cause = book, question, None, None
 
     def entered(self, frame, event, _):
         if event != "call":
@@ -190,12 +191,19 @@ class Watch:
         """Whether the question was paid."""
         provenance.library_version.cache_clear()
         provenance.code_digest.cache_clear()
-        honest = Account.reserve
+        honest, made = Account.reserve, run._released
 
         def reserve(*args, **kwargs):
             ticket = honest(*args, **kwargs)
             self.paid = True
             return ticket
+
+        def released(*args):
+            try:
+                return made(*args)
+            except Exception as error:  # the account's error hides it, as it may hold data
+                self.cause = error
+                raise
 
         at = rows("concentrated" if self.question == "threshold" else "visits")
         query, limits = EVERYTHING[self.question](at)
@@ -207,6 +215,7 @@ class Watch:
         spent = account.spent
         with monkeypatch.context() as patch:
             patch.setattr(Account, "reserve", reserve)
+            patch.setattr(run, "_released", released)
             sys.setprofile(self.entered)
             try:
                 proposal = account.plan(query, limits=nt.limits(**limits), **more)
@@ -215,6 +224,8 @@ class Watch:
                 self.release = account.release(proposal)
             except PlantedError:
                 pass
+            except ExecutionError as error:
+                raise error from self.cause
             finally:
                 sys.setprofile(None)
         return account.spent != spent
