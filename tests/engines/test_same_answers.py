@@ -222,9 +222,18 @@ def test_totals_beyond_64_bits_are_exact_and_heavy_units_count_by_mean(request, 
     }
     (whole,) = (found for name, found in values.items() if name.startswith("total:year"))
     assert list(whole) == [2000 * 2**53 - 1025 * (2**53 - 1), 0]
-    total, filled = values["total:paid[0,100,1/100]-0"][0], values["filled:paid[0,80,1/100]-4000"][0]
-    assert (filled, total) == (2000 + 1025, (2000 + 1025) * 5000)  # 50.00 in steps of 0.01
+    total, *ends = (values[f"total:paid[0,{name}"][0] for name in ("100,1/100]-0", *_ENDS))
+    assert [total, *ends] == [(2000 + 1025) * steps for steps in (5000, 5000, 3000)]  # 50.00 in steps of 0.01
     # counting 2000 rows and summing all 3000 of them would give a mean above what anybody paid
+    rows = [*large, *(row("heavy", year=None) for _ in range(2000))]
+    query = place.visits(rows).group_by("town").agg(far=mean("year", -(2**53), 2**53, 1), rows=count())
+    asked = plan(query, spend=SPEND, limits=nt.limits(rows=2000, max_groups=2))
+    assert max(asked.stage.parts.values()) >= 2**54  # of a row without a value, as many as there are steps
+    found, expected = answers(place, rows, asked)
+    assert found == expected
+
+
+_ENDS = [f"80,1/100]-0 from {end}" for end in ("below", "above")]
 
 
 def row(who, **more):

@@ -346,7 +346,7 @@ def weigher(stage: Stage, rows: Mapping[Key, int]) -> Callable[[Key, str, int], 
         parts = stage.parts.get(measure, 1)
         of_units = measure.startswith("units")
         if not unit_rows or (of_units and stage.units_norm is None):
-            return value
+            return value * parts
         if stage.norm is not None:
             squared, limit = lengths[of_units], stage.units_norm if of_units else stage.norm
             assert limit is not None
@@ -522,7 +522,8 @@ def on_grid(value: float | None, column: GridColumn) -> int | None:
         steps /= float(bounds.step.numerator)
     floor = math.floor(steps)
     rounded = floor + (steps - floor >= 0.5)
-    return max(bounds.low_units, min(bounds.high_units, rounded)) - column.centre
+    inside = max(bounds.low_units, min(bounds.high_units, rounded))
+    return column.centre - inside if column.falling else inside - column.centre
 
 
 def _measured(cell: _Cell, measure: str) -> int:

@@ -99,23 +99,19 @@ def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreada
     )
     counts, total, typical = proposal.preview().errors
     measures = proposal.plan.measures
-    # discrete Laplace, by hand: P(|X| > t) = 2 r^(t+1) / (1 + r)
-    number, empty = (measure for name, measure in measures.items() if not name.startswith("total"))
-    assert (number.mechanism, number.paid, empty.paid) == (empty.mechanism, False, True)
-    # rows are the sum of two, in parts: P(|X + Y| > t) = (1 + t / 2 b) exp(-t / b) for two Laplace variables of scale b
-    ratio = float(counts.half_width * number.parts / number.mechanism.scale)
-    assert (1 + ratio / 2) * math.exp(-ratio) <= 0.05 < (1 + ratio / 2) * math.exp(-ratio * 0.99)
-    # the sum is T + c N, with Laplace noise of two sizes, in closed form; in steps of 0.01
-    whole = next(measure for name, measure in measures.items() if name.startswith("total"))
-    wide = float(whole.mechanism.scale / whole.parts)
-    (column,) = proposal.plan.stage.grid.values()
-    assert column.centre == 500, "the middle of 0 to 10"
-    other, t = 500 * float(number.mechanism.scale / number.parts), float(total.half_width) * 100
-
-    def beyond(t):
-        return (wide**2 * math.exp(-t / wide) - other**2 * math.exp(-t / other)) / (wide**2 - other**2)
-
-    assert beyond(t) <= 0.05 < beyond(t * 0.96)
+    # discrete Laplace, by hand, in rows
+    ends, (below, above, empty) = proposal.plan.stage.grid.values(), measures.values()
+    assert [column.high for column in ends] == [1000, 1000]
+    assert below.mechanism == above.mechanism == empty.mechanism
+    assert (below.paid, above.paid, empty.paid) == (False, True, True)
+    scale = float(below.mechanism.scale / below.parts)
+    # rows are the sum of all three: P(|X + Y + Z| > t) = (1 + 5 t / 8 b + t^2 / 8 b^2) exp(-t / b)
+    t = float(counts.half_width) / scale
+    assert (1 + 5 * t / 8 + t**2 / 8) * math.exp(-t) <= 0.05 < (1 + 5 * t / 8 + t**2 / 8) * math.exp(-t * 0.99)
+    # the sum is 10 times the rows at the upper end: P(|X| > t) = exp(-t / b)
+    assert (
+        math.exp(-float(total.half_width) / 10 / scale) <= 0.05 < math.exp(-float(total.half_width) / 10 / scale * 0.99)
+    )
     assert typical.half_width is None
     widths = [width for _, width in typical.by_size]
     assert widths == sorted(widths, reverse=True)

@@ -86,8 +86,8 @@ def test_few_public_groups_bound_what_a_replaced_unit_can_move(caps, bounds, gro
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-def test_a_mean_alone_needs_half_the_range_and_no_more(neighbours, bounds):
-    query = empty_table(neighbours).group_by("town", keys=list(GROUPS)).agg(it=mean("paid", *bounds, 1))
+def test_a_mean_of_filled_values_needs_half_the_range_and_no_more(neighbours, bounds):
+    query = empty_table(neighbours).group_by("town", keys=list(GROUPS)).agg(it=mean("paid", *bounds, 1, fill=bounds[0]))
     made = plan(query, spend=pure(1), limits=nt.limits(max_rows_per_group=2, max_groups=2))
     for name, measure in made.measures.items():
         stage = made.stage.__class__(

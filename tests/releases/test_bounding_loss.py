@@ -290,8 +290,8 @@ def test_nothing_is_measured_where_nothing_can_be_cut():
 
 CLIPPED = {  # how a value is summed; its raw columns, what they are clipped to, and the largest size around its centre
     "declared": (nt.sum("paid"), [("paid", 0, 10, 10)]),
-    "given": (nt.mean("paid * 2", 0, 50), [("paid", 0, 25, 12.5)]),
-    "within an expression": (nt.mean("2 * paid + 1"), [("paid", 0, 10, 5)]),
+    "given": (nt.mean("paid * 2", 0, 50), [("paid", 0, 25, 25)]),
+    "within an expression": (nt.mean("2 * paid + 1"), [("paid", 0, 10, 10)]),
     "whole numbers": (nt.variance("n", 1, 3), [("n", 1, 3, 1)]),
     "two columns": (nt.regression("paid", ["n"]), [("paid", 0, 10, 5), ("n", 0, 4, 2)]),
 }

@@ -56,16 +56,16 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
     assert origins["max_rows_per_group"] == ("1", "public")
     # the scales are those that the spend buys, worked out here by hand: a tenth of epsilon 1/2 for what limits take and, a
-    # third of it, for what clipping changes; then shares of the rest, the last 899 of 4096 for groups
+    # third of it, for what clipping changes; then shares of the rest, the last 1121 of 4096 for groups
     scales = {
         part["for"]: Fraction(part["parameters"]["scale"]) / int(part["parameters"].get("parts of a step", 1))
         for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
     }  # fmt: skip
     assert scales == {
-        "filled:paid[0,10,1/100]-500": Fraction(20 * 4096, 9 * 1399),
-        "empty:paid[0,10,1/100]-500": Fraction(20 * 4096, 9 * 1399),  # of other rows: paid once
-        "total:paid[0,10,1/100]-500": Fraction(500 * 20 * 4096, 9 * 899),
-        "total:paid[0,20,1/100]-0": Fraction(2000 * 20 * 4096, 9 * 899),
+        "total:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),  # in rows, each shared with the next
+        "total:paid[0,10,1/100]-0 from above": Fraction(20 * 4096, 9 * 1854),
+        "empty:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),  # of other rows: all three paid once
+        "total:paid[0,20,1/100]-0": Fraction(2000 * 20 * 4096, 9 * 1121),
         "what the limits take": 30,
         "what clipping changes": 60,
     }

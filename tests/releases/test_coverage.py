@@ -32,13 +32,13 @@ def asked(spend, groups):
 
 def exact(made, values, groups):
     """The same answers in every group, as an engine would give them."""
-    column = next(iter(made.stage.grid.values()))
+    below, above = made.stage.grid.values()
     leaves = np.bincount(values, minlength=101)
     numbers = {"rows": len(values), "units": len(values) // 2}
     numbers |= {
-        f"total:{column.name}": int(values.sum()) - column.centre * len(values),
-        f"filled:{column.name}": len(values),
-        f"empty:{column.name}": 0,
+        f"total:{below.name}": int(values.sum()),
+        f"total:{above.name}": 100 * len(values) - int(values.sum()),
+        f"empty:{below.name}": 0,
     }
     keys = tuple((place,) for place in range(groups))
     found = {name: np.full(groups, numbers[name] * made.stage.parts.get(name, 1)) for name in made.stage.measures}

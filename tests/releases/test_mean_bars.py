@@ -5,7 +5,6 @@ import pytest
 
 import neartwin as nt
 from neartwin import noise
-from neartwin.error_bars import sums_means
 from neartwin.error_bars.sums_means import Thresholds, mean_bounds
 from neartwin.planning.planner import plan
 from tests.queries.test_sensitivity import empty_table
@@ -15,28 +14,42 @@ DRAWS = 4000
 FAIR = 0.95 - 6.2 * np.sqrt(0.95 * 0.05 / DRAWS)  # passed by chance once in 1e9
 
 
-def made_of(spend):
-    query = empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1))
-    made = plan(query, spend=spend, limits=nt.limits(max_rows_per_group=2))
-    context = made.context
-    column = made.query.aggregates["m"].total_column(context)
-    return made.measures[f"total:{column.name}"], made.measures[context.number(column)], column
+class Asked:
+    """A mean from the ends of its bounds or, where missing values are filled, from a total around the middle and the rows."""
 
+    def __init__(self, spend, fill=None):
+        query = empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1, fill=fill))
+        self.made = plan(query, spend=spend, limits=nt.limits(max_rows_per_group=2))
+        statistic = self.made.query.aggregates["m"]
+        self.column, *above = statistic._columns(self.made.context)
+        self.names, self.read = statistic._read(self.made.context)
+        self.falling = bool(above)
+        assert self.falling is (fill is None)
 
-def thresholds(total, number, column, confidence):
-    laws = total.mechanism.law, number.mechanism.law
-    return sums_means.thresholds(laws, (total.parts, number.parts), (column.low, column.high), confidence)
+    def drawn(self, n, mean, tag):
+        """Noisy totals and numbers of a group with n values of this mean, in steps around the centre, and the exact mean."""
+        source = noise.ScriptedSource(tag)
+        exact = n * (mean - self.column.centre), n * (100 - mean) if self.falling else n
+        first, second = (
+            self.made.measures[name].mechanism.noisy(
+                np.full(DRAWS, value * self.made.stage.parts.get(name, 1), dtype=np.int64), source=source
+            ).astype(float)
+            for name, value in zip(self.names, exact, strict=True)
+        )  # fmt: skip
+        pairs = self.read.total, self.read.number
+        return *(first * float(a) + second * float(b) for a, b in pairs), mean - self.column.centre
 
-
-def drawn(measures, n, mean, tag):
-    """Noisy totals and numbers of a group with n values of this mean, in steps around the centre."""
-    source = noise.ScriptedSource(tag)
-    exact = (round(n * mean), n)
-    return [
-        measure.mechanism.noisy(np.full(DRAWS, value * measure.parts, dtype=np.int64), source=source).astype(float)
-        / measure.parts
-        for measure, value in zip(measures, exact, strict=True)
-    ], exact[0] / n
+    def box(self, totals, counts):
+        """The union bound for the total and the number, within the bounds."""
+        number = float(self.read.half_width(None, 0.975))
+        total = sum(
+            float(weight) * self.made.measures[name].mechanism.half_width(0.975)
+            for name, weight in zip(self.names, self.read.total, strict=True)
+        )
+        ends = [np.clip(end, *self.read.ends) for end in ratio_bounds(totals, counts, total, number)]
+        inside = (self.read.ends[0] * counts < totals) & (totals < self.read.ends[1] * counts)
+        # where the number may be 0 the box alone knows that there is a value, and where none fits it has no width
+        return ends, (counts - number >= 1) & inside
 
 
 def ratio_bounds(totals, counts, a, b):
@@ -51,20 +64,17 @@ def ratio_bounds(totals, counts, a, b):
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-@pytest.mark.parametrize("n", [1, 10, 30, 100, 1000])
-@pytest.mark.parametrize("mean", [-50, 0, 20])
-def test_mean_bars_cover_at_every_size_within_the_union_bound(spend, n, mean):
-    total, number, column = made_of(spend)
-    (totals, counts), exact = drawn((total, number), n, mean, f"{spend} {n} {mean}".encode())
-    told = thresholds(total, number, column, 0.95)
+@pytest.mark.parametrize(("n", "fill"), [(1, None), (10, 0), (30, None), (100, 0), (1000, None), (1000, 0)])
+@pytest.mark.parametrize("mean", [0, 50, 70])
+def test_mean_bars_cover_at_every_size_within_the_union_bound(spend, n, fill, mean):
+    asked = Asked(spend, fill)
+    totals, counts, exact = asked.drawn(n, mean, f"{spend} {n} {mean}".encode())
+    told = asked.read.thresholds(0.95)
     low, high = mean_bounds(totals, counts, told)
     assert ((low <= exact + 1e-9) & (exact - 1e-9 <= high)).mean() >= FAIR
-    box = ratio_bounds(totals, counts, float(total.half_width(0.975)), float(number.half_width(0.975)))
-    box = [np.clip(end, column.low, column.high) for end in box]
-    # where the number may be 0 the box alone knows that there is a value, and where none fits it has no width
-    sure = (counts - float(number.half_width(0.975)) >= 1) & (np.abs(totals) < 50 * np.abs(counts))
+    box, sure = asked.box(totals, counts)
     assert (high - low <= (box[1] - box[0]) * (1 + 1e-9) + 1e-9)[sure].all()
-    if n == 1000 and mean > -50:  # at an end of the range most bars hold it
+    if n == 1000 and mean > 0:  # at an end of the range most bars hold it
         short = Thresholds(told.edges, told.reach * 0.75)  # the near miss
         low, high = mean_bounds(totals, counts, short)
         assert ((low <= exact) & (exact <= high)).mean() < FAIR
@@ -72,16 +82,15 @@ def test_mean_bars_cover_at_every_size_within_the_union_bound(spend, n, mean):
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 def test_the_preview_says_how_wide_bars_are_at_most(spend):
-    made = plan(
-        empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1)), spend=spend, limits=nt.limits(max_rows_per_group=2)
-    )
-    (expected,) = made.expected_errors()
-    total, number, column = made_of(spend)
+    asked = Asked(spend)
+    (expected,) = asked.made.expected_errors()
     for n, most in expected.by_size:
         # near an end of the bounds, where bars are widest
-        (totals, counts), _ = drawn((total, number), n, 45, f"preview {n}".encode())
-        low, high = mean_bounds(totals, counts, thresholds(total, number, column, 0.95))
-        inner = (totals + 0.5 * (high - low) * counts < column.high * counts) & (counts > 0)  # not cut at the end
+        totals, counts, _ = asked.drawn(n, 95, f"preview {n}".encode())
+        low, high = mean_bounds(totals, counts, asked.read.thresholds(0.95))
+        inner = (totals + 0.5 * (high - low) * counts < asked.read.ends[1] * counts) & (
+            counts > 0
+        )  # not cut at the end
         wide = 0.5 * (high - low)[inner]
         if n >= 10_000:
             assert inner.all()
@@ -91,13 +100,19 @@ def test_the_preview_says_how_wide_bars_are_at_most(spend):
 
 def test_bars_in_small_groups_are_far_narrower_than_by_the_union_bound():
     for spend in SPENDS:
-        total, number, column = made_of(spend)
-        n = int(2.5 * float(number.half_width(0.975)))
-        (totals, counts), _ = drawn((total, number), n, 0, b"small")
-        low, high = mean_bounds(totals, counts, thresholds(total, number, column, 0.95))
-        box = ratio_bounds(totals, counts, float(total.half_width(0.975)), float(number.half_width(0.975)))
-        box = [np.clip(end, column.low, column.high) for end in box]
+        asked = Asked(spend)
+        n = int(2.5 * float(asked.read.half_width(None, 0.975)))
+        totals, counts, _ = asked.drawn(n, 50, b"small")
+        low, high = mean_bounds(totals, counts, asked.read.thresholds(0.95))
+        box, _ = asked.box(totals, counts)
         assert np.median(high - low) < 0.75 * np.median(box[1] - box[0])
+
+
+@pytest.mark.parametrize(("spend", "most"), list(zip(SPENDS, [0.75, 1.0, 1.0], strict=True)), ids=str)
+def test_bars_from_both_ends_are_narrower_at_one_price_than_from_total_and_number(spend, most):
+    """With normal noise both are as wide: two totals of length 1 are a rotation of a total and a number at half the price."""
+    new, old = (Asked(spend, fill).made.expected_errors()[0].by_size[-1][1] for fill in (None, 0))
+    assert 0.7 * old < new < most * old
 
 
 def test_mean_bar_without_a_fitting_mean_surrounds_the_nearest():

@@ -149,6 +149,11 @@ def test_bins_of_a_condition_share_one_price_where_their_noise_is_alike(held):
         ("filled:ill: true", "filled:well: false", False),
         ("filled:count(ill)", "filled:count(well)", False),
         ("filled:paid", "empty:ill", False),
+        ("total:paid from below", "total:paid from above", True),
+        ("total:paid from below", "empty:paid from below", True),
+        ("total:paid from below", "total:ill from above", False),
+        ("total:paid from above", "total:ill from below", False),
+        ("total:paid", "empty:paid", False),
     ):
         named = changed(body, "mechanisms", 1, "for", to=lambda _, name=true: name)
         named = changed(named, "mechanisms", 3, "for", to=lambda _, name=other: name)

@@ -92,12 +92,14 @@ def test_only_conditions_and_what_is_surely_0_or_1_have_a_share(visits):
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
-def test_a_share_is_nearer_than_a_mean_at_the_same_price(visits, spend):
-    texts = {"share": nt.share("s >= 3"), "mean": nt.mean("CASE WHEN s >= 3 THEN 1 WHEN s < 3 THEN 0 END", 0, 1, 1)}
+def test_a_share_is_as_near_as_a_mean_and_nearer_than_total_over_number(visits, spend):
+    texts = {"share": nt.share("s >= 3")}
+    value = "CASE WHEN s >= 3 THEN 1 WHEN s < 3 THEN 0 END"
+    texts |= {"mean": nt.mean(value, 0, 1, 1), "total": nt.mean(value, 0, 1, 1, fill=0)}
     plans = {name: plan(visits.agg(x=one), spend=spend, limits=ONE) for name, one in texts.items()}
     errors = {name: made.expected_errors()[0].by_size[3][1] for name, made in plans.items()}
     assert plans["share"].price == plans["mean"].price
-    assert errors["share"] < (0.5 if spend == SPENDS[0] else 0.6) * errors["mean"]
+    assert errors["share"] == errors["mean"] < 0.6 * errors["total"]
     both = plan(visits.agg(n=nt.count(), x=texts["share"]), spend=spend, limits=ONE)
     assert sum(not one.paid for one in both.measures.values()) == 1  # true, false and NULL rows are paid once
     assert both.expected_errors()[1].by_size[3][1] == pytest.approx(errors["share"])

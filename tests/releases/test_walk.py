@@ -91,13 +91,14 @@ def _connected(arrow):
 def bounded_truth(made):
     """The statistics without noise, from the engine's exact whole numbers: public here, because this test made the data."""
     values, parts = DuckdbEngine().aggregate(made.plan.stage, salt=1).values, made.plan.stage.parts
-    exact = {name: found / parts.get(name, 1) for name, found in values.items()}
-    (column,) = made.plan.stage.grid.values()
-    total, filled, empty = (exact[f"{what}:{column.name}"] for what in ("total", "filled", "empty"))
-    step = float(column.bounds.step)
-    mean = [(t / n + column.centre) * step if n else None for t, n in zip(total, filled, strict=True)]
-    sums = [(t + n * column.centre) * step for t, n in zip(total, filled, strict=True)]
-    return {"n": filled + empty, "people": exact["units"], "total": sums, "typical": mean}
+    exact = {name: found / parts.get(name, 1) for name, found in values.items()}  # in steps, or rows without a value
+    column, _ = made.plan.stage.grid.values()
+    below, above = (exact[f"total:{one}"] for one in made.plan.stage.grid)
+    step, span = float(column.bounds.step), column.high
+    filled = (below + above) / span
+    mean = [(t / n + column.centre) * step if n else None for t, n in zip(below, filled, strict=True)]
+    sums = [(t + n * column.centre) * step for t, n in zip(below, filled, strict=True)]
+    return {"n": filled + exact[f"empty:{column.name}"], "people": exact["units"], "total": sums, "typical": mean}
 
 
 # three draws a release and statistic; the fewest that hold the truth lie five and a half deviations below 95 %. Of 300 a bar

@@ -8,22 +8,23 @@ where no law of the pair is known.
 The set of all m with |T' - m N'| <= t(m) holds the exact mean with at least that confidence. The bar is the least interval
 around it. If no mean within the bounds fits, the bar is t over N' around the nearest one. That is as rare as a bar that fails.
 
-A sum of values less a centre c is T + c N, with T = sum of x - c and N their number. The mean of the same values needs N anyway,
-and |x - c| is at most half as large as |x|. So both statistics are closer than with T = sum of x.
-
-A share of T true rows among T and F false ones is m with T' - m (T' + F') = (1 - m) X - m Y, X and Y the noises of T' and F'.
+Both T' and N' are weighted sums of two noisy numbers, and so is the noise of T' - m N'. The two are T and N themselves, or A,
+the sum of v - low, and B, the sum of high - v. Then T = A around low and N = (A + B) / (high - low): (W17) of
+docs/proofs/one-weight.md. For the share of a condition A counts true rows, B false ones.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Self
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import Law
-from neartwin.mechanisms.noise_sums import half_width_of_two, half_widths_of_sums
+from neartwin.mechanisms.noise_sums import half_widths_of_sums
 
-_CELLS = 16  # of the column's range
+_CELLS = 32  # of the range of means
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +49,76 @@ class Thresholds:
         return Thresholds(self.edges, self.reach + rows * farthest)
 
 
-def thresholds(laws: tuple[Law, Law], parts: tuple[int, int], ends: tuple[int, int], confidence: float) -> Thresholds:
-    """The thresholds for the noise of a total and of a number of values.
+@dataclass(frozen=True, slots=True)
+class TotalAndNumber:
+    """A total and a number of values, each a weighted sum of two noisy numbers.
 
-    Args:
-        laws: The law of the total, and of the number.
-        parts: The parts of a step and of a value, in which they are counted.
+    Attributes:
+        laws: The laws of the two noises.
+        total: The weights in the total, in steps around the centre.
+        number: The weights in the number of values.
         ends: The least and largest value, in steps around the centre.
-        confidence: The probability with which noise stays within t.
     """
-    edges = np.linspace(*ends, _CELLS + 1)
-    sizes = np.maximum(np.abs(edges[:-1]), np.abs(edges[1:]))
-    weights = np.stack([np.full(_CELLS, 1 / parts[0]), sizes / parts[1]])
-    return Thresholds(edges, half_widths_of_sums(laws, weights, confidence))
 
+    laws: tuple[Law, Law]
+    total: tuple[Fraction, Fraction]
+    number: tuple[Fraction, Fraction]
+    ends: tuple[int, int]
 
-def share_thresholds(law: Law, parts: int, confidence: float) -> Thresholds:
-    """The thresholds for the noise of true rows and of false rows: (1 - m) X - m Y at a share m.
+    @classmethod
+    def from_ends(cls, law: Law, parts: int, span: int = 1) -> Self:
+        """From the rows at the upper end and at the lower one, each row shared between them.
 
-    Args:
-        law: The law of both.
-        parts: The parts of a row, in which they are counted.
-        confidence: The probability with which noise stays within t.
-    """
-    edges = np.linspace(0, 1, _CELLS + 1)
-    weights = np.stack([1 - edges[:-1], edges[1:]]) / parts
-    return Thresholds(edges, half_widths_of_sums((law, law), weights, confidence))
+        Args:
+            law: The law of both noises.
+            parts: The parts of a row in which they are counted.
+            span: The distance of the ends, in steps.
+        """
+        row = Fraction(1, parts)
+        return cls((law, law), (span * row, Fraction(0)), (row, row), (0, span))
+
+    def thresholds(self, confidence: float) -> Thresholds:
+        """The thresholds for means: the noise of T' - m N', at the end of each cell where it is more.
+
+        Args:
+            confidence: The probability with which noise stays within t.
+        """
+        edges = np.linspace(*self.ends, _CELLS + 1)
+        total, number = (np.array(weights, dtype=float) for weights in (self.total, self.number))
+        weights = np.abs(total[:, None] - np.outer(number, edges))
+        reach = half_widths_of_sums(self.laws, np.maximum(weights[:, :-1], weights[:, 1:]), confidence)
+        return Thresholds(edges, reach)
+
+    def half_width(self, centre: int | None, confidence: float) -> Fraction:
+        """The half-width of T + c N, a sum of values; of N alone without a centre.
+
+        Args:
+            centre: c, in steps.
+            confidence: The confidence of the bar.
+        """
+        weights = np.array(self.number if centre is None else self.around(centre), dtype=float)
+        return Fraction(float(half_widths_of_sums(self.laws, weights[:, None], confidence)[0]))
+
+    def around(self, centre: int) -> tuple[Fraction, ...]:
+        """The weights in T + c N. centre: c, in steps."""
+        return tuple(t + centre * n for t, n in zip(self.total, self.number, strict=True))
+
+    def means(self, noisy: Sequence[FloatArray], confidence: float, lost: float) -> tuple[FloatArray, ...]:
+        """Noisy means with their bars.
+
+        Args:
+            noisy: The two noisy numbers, (groups,) each, in parts.
+            confidence: The confidence of the bars.
+            lost: The most rows that may be lost.
+
+        Returns:
+            (groups,) means, lower and upper ends, in steps around the centre, and numbers of values.
+        """
+        first, second = noisy
+        totals, counts = (first * float(a) + second * float(b) for a, b in (self.total, self.number))
+        lower, upper = mean_bounds(totals, counts, self.thresholds(confidence).with_lost(lost))
+        values = mean_values(totals, counts, self.ends)
+        return values, np.minimum(lower, values), np.maximum(upper, values), counts
 
 
 def mean_values(totals: FloatArray, counts: FloatArray, ends: tuple[int, int]) -> FloatArray:
@@ -119,18 +164,3 @@ def mean_bounds(totals: FloatArray, counts: FloatArray, limits: Thresholds) -> t
     nearest, off = np.clip(totals / some, *ends), limits.reach.max() / np.maximum(np.abs(counts), 1.0)
     least, most = np.where(none, nearest - off, least), np.where(none, nearest + off, most)
     return np.clip(least, *ends), np.clip(most, *ends)
-
-
-def sum_half_width(laws: tuple[Law, Law], parts: tuple[int, int], centre: int, confidence: float) -> Fraction:
-    """The half-width of T + c N, in steps.
-
-    Args:
-        laws: The laws of the total and of the number.
-        parts: Parts of a step and of a value, in which they are counted.
-        centre: c, in steps.
-        confidence: The confidence of the bar.
-
-    Returns:
-        The half-width.
-    """
-    return Fraction(half_width_of_two(laws[0], 1 / parts[0], laws[1], abs(centre) / parts[1], confidence))

@@ -1,7 +1,7 @@
 """Error bars of sums of independent noises, each times a number of its own. Arithmetic only, no data.
 
 `half_widths_of_sums` takes many weights at once, of normal noises (M1, M2) or of discrete Laplace noises (M3, M6).
-`half_width_of_two` takes any two symmetric laws (M4, M5). `laplace_quantiles` takes Laplace variables of many scales (M6, M7).
+`laplace_quantiles` takes Laplace variables of many scales (M6, M7).
 Numbers refer to docs/proofs/mechanisms.md.
 """
 
@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from neartwin.checks import open_probability
-from neartwin.exact import FloatArray, halved
+from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_laws import Law
 from neartwin.special import erfc
 
@@ -110,58 +110,6 @@ def _radius(count: int, failure: float, *, normal: bool) -> float:
     frequencies = np.fft.rfft(squares, 2 * _SQUARES + 4 * count) ** count
     beyond = failure / 100 + 1e-9 - np.cumsum(np.fft.irfft(frequencies)) + squares.sum() ** count
     return math.sqrt(width * int(np.argmax(beyond <= failure)))
-
-
-_CELLS = 128  # cells of the first noise's size
-_HALVINGS_OF_TWO = 12
-_ROUNDING = 1e-12  # relative error of numbers rounded to doubles
-
-
-@lru_cache(maxsize=256)
-def half_width_of_two(first: Law, a: float, second: Law, b: float, confidence: float) -> float:
-    """A t with P(|a X + b Y| <= t) >= confidence, about 2 % above the least.
-
-    Args:
-        first: The law of X.
-        a: The weight of X, above 0.
-        second: The law of Y.
-        b: The weight of Y, above 0.
-        confidence: The confidence, in (0, 1).
-
-    Returns:
-        An upper bound on the least t.
-
-    >>> from fractions import Fraction
-    >>> from neartwin.mechanisms.noise_laws import RoundedGaussianLaw
-    >>> three, four = (RoundedGaussianLaw(Fraction(1000 * size) ** 2) for size in (3, 4))
-    >>> round(half_width_of_two(three, 1.0, four, 1.0, 0.95) / 1000)  # one normal variable of deviation 5 has the bar 9.8
-    10
-    """
-    allowed = 1 - open_probability(confidence=confidence)
-    furthest = max(first.half_width(1 - allowed / 1000), 1)
-    x = np.ceil(np.linspace(0, furthest, _CELLS + 1))
-    x = x[np.diff(x, prepend=-1) > 0]  # np.unique would load numpy.ma
-    sizes = x, np.array([first.beyond(int(one)) for one in x])  # P(|X| > x_i)
-    each = (1 + confidence) / 2
-    high = a * first.half_width(each) + b * second.half_width(each)  # by the union bound
-    return halved(lambda t: _tail(sizes, a, second, b, t) > allowed, 0.0, high, _HALVINGS_OF_TWO)[1]
-
-
-def _tail(sizes: tuple[FloatArray, FloatArray], a: float, second: Law, b: float, t: float) -> float:
-    """P(|a X + b Y| > t), or a bound not below it. sizes: x_i, and P(|X| > x_i)."""
-    x, beyond = sizes
-    near = [_above(second, (t - a * float(one)) / b) for one in x[1:]]
-    away = [_above(second, (t + a * float(one)) / b) for one in x[:-1]]
-    tail = np.append(np.maximum.accumulate(np.minimum(np.array(near) + away, 1.0)), 1.0)
-    return float(tail[0] + beyond[1:] @ np.diff(tail))
-
-
-def _above(law: Law, s: float) -> float:
-    """P(Y > s), or a bound not below it: tails are themselves bounds, good to one part in a hundred."""
-    s -= abs(s) * _ROUNDING
-    if s >= 0:
-        return law.beyond(math.floor(s)) / 2
-    return 1 - law.beyond(math.ceil(-s) - 1) * 0.99 / 2
 
 
 _POINTS = 12

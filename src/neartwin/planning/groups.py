@@ -329,7 +329,8 @@ class GroupPlan(QueryPlan):
             measure = self.measures[terms[0]]
             what, _, column = measure.name.partition(":")
             cell = self.stage.grid.get(column) or self.stage.moments.get(column)
-            value = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
+            value: float = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
+            value = 1 / 2 if measure.row > 1 else value  # of a row: half the span is the largest around the middle
             limits = {
                 "norm": own.norm,
                 "values": own.values,
@@ -401,7 +402,7 @@ class GroupPlan(QueryPlan):
         if not column:
             return f"number of {what}"
         if what == "empty":
-            return f"rows that are not in the {self._label(f'filled:{column}')}, at the same price"
+            return f"rows that are not in the number of values of {self.stage.grid[column].column}, at the same price"
         if what == "cells":
             number = "number of distinct" if self.splits[name].stage.by_unit else "each node's number of"
             return f"{number} values of {self.splits[name].column.column}"
@@ -412,6 +413,8 @@ class GroupPlan(QueryPlan):
             product = " times ".join(factor.column for factor in moment.factors)
             return f"total of {product} in steps" + (f", each less {moment.centre:,}" if moment.centre else "")
         grid = self.stage.grid[column]
+        if self.measures[name].row > 1:
+            return f"rows with {grid.column} at its {'lower' if grid.falling else 'upper'} bound, each shared with the other"
         if what in {"filled", "units"}:
             return f"number of {'values' if what == 'filled' else 'units with a value'} of {grid.column}"
         return f"total of {grid.column} in steps of {float(grid.bounds.step):g}"
@@ -530,10 +533,10 @@ class _Draft:
     def halved(self) -> "_Draft | None":
         """The draft in which rows with a value and rows without are measured at one price, in place of all; or None."""
         context, rows = self.context, self.context.rows
-        numbers = [need for name, need in self.needed.items() if name.startswith("filled:")]
+        numbers = [need for name, need in self.needed.items() if need.others or name.startswith("filled:")]
         if rows not in self.needed or rows in self.fixed or not numbers:
             return None
-        number = max(numbers, key=lambda need: need.weight)
+        number = max(numbers, key=lambda need: need.weight * need.parts)
         needed = {name: need for name, need in self.needed.items() if name != rows}
         needed[number.name] = context.halved(number, self.needed[rows])
         return _Draft(needed, replace(context, halves=(number.name, *needed[number.name].others)))
@@ -583,7 +586,9 @@ def _plan_groups(
         discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering, rows)
     draft, allotted = _allotted(query, bounding, weights, discovery, spend, widest=widest)
     measures = {
-        name: Measure(name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name], parts=need.parts)
+        name: Measure(
+            name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name], parts=need.parts, row=need.row
+        )
         for name, need in draft.needed.items()
     }
     for need in draft.needed.values():
@@ -648,13 +653,16 @@ def _shared(
 
 
 def _finer(draft: _Draft, measures: Mapping[str, Measure], names: Sequence[str]) -> dict[str, int]:
-    """The parts of each measure whose rows have weights. Rows that are their own units have none."""
+    """The parts of each measure whose rows have weights, or that counts rows beside others that are shared. A total of
+    these is in steps.
+    """
     if draft.context.parts == 1 and isinstance(draft.context.table.unit, RowUnit):
-        return {}
+        return {name: measures[name].row for name in names if name.startswith("empty:") and measures[name].row > 1}
     whole = {"units", "finders"} if draft.context.reach.units_norm is None else {"finders"}
     if draft.context.reach.rows_per_unit is None and draft.context.reach.norm is None:
         whole.add("rows")
-    return {name: measures[name].parts for name in names if name not in whole}
+    steps = {name: measures[name].row if name.startswith("total:") else 1 for name in names if name not in whole}
+    return {name: measures[name].parts // row for name, row in steps.items()}
 
 
 def _splits(stage: Stage, draft: _Draft) -> dict[str, Split]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from math import ceil, floor, isfinite
+from math import ceil, floor, isfinite, sqrt
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -415,8 +415,10 @@ def _ranges(plan: GroupPlan) -> tuple[_Range, ...]:
         if value is None or column is None or one.clip is None:
             continue
         measure = plan.measures[f"total:{column.name}"]
-        size = measure.mechanism.mean_size / measure.parts / max(abs(column.low), abs(column.high))
-        sizes.setdefault((value.column, value.bounds), []).append((size, column.centre != 0))
+        shared = measure.row > 1  # two noises beside one, and half the span is the largest value
+        size = measure.mechanism.mean_size * sqrt(1 + shared) / measure.parts
+        size *= measure.row / max(abs(column.low), abs(column.high))
+        sizes.setdefault((value.column, value.bounds), []).append((size, shared or column.centre != 0))
     return tuple(_Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in sizes.items())
 
 

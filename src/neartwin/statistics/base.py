@@ -11,6 +11,7 @@ from fractions import Fraction
 from math import ceil, sqrt
 from typing import Any, ClassVar, Self, TypeVar
 
+from neartwin.error_bars.sums_means import TotalAndNumber
 from neartwin.exact import WholeNumbers
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.statistics import sensitivity
@@ -47,17 +48,18 @@ class ExpectedError:
     says: str
 
     @classmethod
-    def of_ratio(cls, name: str, reach: float, off: float, span: float, confidence: float) -> Self:
-        """The error of a noisy total over a noisy number of values, at most the span.
+    def of_mean(cls, name: str, read: TotalAndNumber, step: Fraction, confidence: float) -> Self:
+        """The bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2.
 
         Args:
             name: The released column.
-            reach: The half-width of the noise of the total.
-            off: The half-width of the number, in (1 - confidence) / 2.
-            span: The width of the bounds.
+            read: The noise of total and number.
+            step: The step of the values.
             confidence: The confidence of the bar.
         """
-        by_size = tuple((n, min(span, reach / (n - off)) if n > off else span) for n in GROUP_SIZES)
+        reach, off = float(read.thresholds(confidence).reach.max()), float(read.half_width(None, (1 + confidence) / 2))
+        span = float(step * (read.ends[1] - read.ends[0]))
+        by_size = tuple((n, min(span, reach * float(step) / (n - off)) if n > off else span) for n in GROUP_SIZES)
         says = "at most " + ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
         return cls(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
 
@@ -174,24 +176,26 @@ class Context:
         others, grid = number.others or (opposite(number.name),), number.grid
         if number.rest is not None:
             others, grid = (*others, f"filled:{number.rest.name}"), (*grid, number.rest)
+        if number.name.startswith("total:"):
+            others = (*others, number.name.replace("total:", "empty:", 1))
         weight = number.weight * number.parts + sqrt(1 + len(others)) * rows.weight * rows.parts
-        return self.in_bins(number.name, weight, *grid, others=others)
+        return self.in_bins(number.name, weight, *grid, others=others, row=number.row)
 
     def in_bins(
-        self, name: str, weight: float, *grid: GridColumn, others: tuple[str, ...], rest: GridColumn | None = None
+        self, name: str, weight: float, *grid: GridColumn, others: tuple[str, ...], row: int = 1
     ) -> Measurement:
-        """A count of the rows in one of several bins, with noise that serves the other bins too.
+        """A count of the rows in one of several bins, with noise that serves the other bins too: (W14), (W17).
 
         Args:
             name: The measure.
             weight: The worth of one row of its bar in the objective.
             grid: The columns whose values decide the bins.
             others: The measures of the other bins.
-            rest: The column that has a value in the rows of no bin; None if there are no such rows.
+            row: The steps of one row that is shared between two bins; 1 if each is in one of them.
         """
-        parts = self.parts_within(1)
+        parts = self.parts_within(row) * row
         change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=1, parts=parts)
-        return Measurement(name, change, weight / parts, grid, parts=parts, others=others, rest=rest)
+        return Measurement(name, change, weight / parts, grid, parts=parts, others=others, row=row)
 
     def units(self, weight: float) -> Measurement:
         """A count of distinct units, of which each counts whole unless a norm bounds its groups.

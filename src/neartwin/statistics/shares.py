@@ -6,14 +6,11 @@ T' - m (T' + F') = (1 - m) X - m Y, whatever T and F are. So the bar is that of 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-import numpy as np
-
-from neartwin.error_bars.sums_means import mean_bounds, mean_values, share_thresholds
+from neartwin.error_bars.sums_means import TotalAndNumber
 from neartwin.errors import SchemaError
-from neartwin.mechanisms.noise_sums import half_widths_of_sums
 from neartwin.statistics.base import (
     RATIO,
     Context,
@@ -25,7 +22,7 @@ from neartwin.statistics.base import (
     opposite,
 )
 from neartwin.statistics.columns import as_column
-from neartwin.statistics.measures import Measure, Measurement
+from neartwin.statistics.measures import Measurement
 from neartwin.statistics.sql import of_columns
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn
@@ -35,7 +32,6 @@ from neartwin.tables.terms import Term, check_term
 from neartwin.tables.types import ColumnType
 
 _BINARY = Bounds(Fraction(0), Fraction(1), Fraction(1))
-_ENDS = 0, 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,31 +80,27 @@ class Share(Statistic):
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
         """The count of true rows, whose price covers that of false rows."""
         bins, (true, false) = self._bins(context.table), self._counts(context.table)
-        yield context.in_bins(true, weight, *bins[:2], others=(false,), rest=bins[2] if bins[2:] else None)
+        of_true = context.in_bins(true, weight, *bins[:2], others=(false,))
+        yield replace(of_true, rest=bins[2] if bins[2:] else None)
 
     def main_measure(self, context: Context) -> str:
         """The count of true rows."""
         return self._counts(context.table)[0]
 
-    def _measure(self, context: Context) -> Measure:
-        return context.measures[self.main_measure(context)]
+    def _read(self, context: Context) -> TotalAndNumber:
+        """True rows and all rows, from the measures."""
+        measure = context.measures[self.main_measure(context)]
+        return TotalAndNumber.from_ends(measure.mechanism.law, measure.parts)
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """True rows over all rows, within [0, 1]."""
-        measure = self._measure(context)
-        true, false = (noisy.sums[one].astype(float) / measure.parts for one in self._counts(context.table))
-        limits = share_thresholds(measure.mechanism.law, measure.parts, confidence).with_lost(context.lost)
-        values, (lower, upper) = mean_values(true, true + false, _ENDS), mean_bounds(true, true + false, limits)
-        ends = values, np.minimum(lower, values), np.maximum(upper, values)
+        counts = [noisy.sums[one].astype(float) for one in self._counts(context.table)]
+        *ends, _ = self._read(context).means(counts, confidence, context.lost)
         return [Estimate(name, *(end.tolist() for end in ends))]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar for n rows."""
-        measure = self._measure(context)
-        law, ones = measure.mechanism.law, np.full((2, 1), 1 / measure.parts)
-        reach = float(share_thresholds(law, measure.parts, confidence).reach.max())
-        off = float(half_widths_of_sums((law, law), ones, (1 + confidence) / 2)[0])
-        return [ExpectedError.of_ratio(name, reach, off, 1.0, confidence)]
+        return [ExpectedError.of_mean(name, self._read(context), _BINARY.step, confidence)]
 
 
 def condition_of(table: Table, column: str) -> Term | None:

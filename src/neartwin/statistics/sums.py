@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil
+from math import ceil, lcm
 from typing import Self
 
 import numpy as np
 
-from neartwin.error_bars.sums_means import Thresholds, mean_bounds, mean_values, sum_half_width, thresholds
+from neartwin.error_bars.sums_means import TotalAndNumber
 from neartwin.statistics.base import (
     RATIO,
     Context,
@@ -21,7 +21,7 @@ from neartwin.statistics.base import (
 )
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
-from neartwin.statistics.measures import Measure, Measurement, largest
+from neartwin.statistics.measures import Measurement, largest
 from neartwin.statistics.shares import Share, condition_of
 from neartwin.statistics.sql import of_columns
 from neartwin.tables.grid import GridColumn
@@ -39,23 +39,38 @@ class _Totalled(OneColumn):
     holds_lost = True
 
     def total_column(self, context: Context) -> GridColumn:
-        """The column that is totalled.
+        """The column that is totalled, or the first of two."""
+        return self._columns(context)[0]
 
-        A mean is taken around the middle of its bounds, which halves the sensitivity of its total. A sum of the same column
-        shares that total, and the number of values that the mean needs. A sum alone is taken around 0.
+    def _columns(self, context: Context) -> tuple[GridColumn, ...]:
+        """The column that is totalled, or two that share each row between the ends of its bounds.
+
+        A mean is read from two totals, of distances from the lower bound and from the upper one: (W17). A row adds the span of
+        the bounds to both together. Where missing values are filled, so that others have their number, a mean is taken around
+        the middle of its bounds, which halves the sensitivity of its total. A sum of the same column reads what the mean
+        reads. A sum alone is taken around 0.
         """
         value, bounds = self.value(context.table), self.value(context.table).bounds
         if not any(other.averages(context.table, value, self.fill) for other in context.statistics):
-            return centred(value, bounds, self.fill, 0)
+            return (centred(value, bounds, self.fill, 0),)
         for other in context.statistics:  # a mean can share a variance's sums
             shared = other.shared_column(context.table, (self.column, *self.grid))
             if shared is not None:
-                return shared
-        return centred(value, bounds, self.fill, (bounds.low_units + bounds.high_units) // 2)
+                return (shared,)
+        low, high = bounds.low_units, bounds.high_units
+        if self.fill is not None or low == high:
+            return (centred(value, bounds, self.fill, (low + high) // 2),)
+        below, above = (centred(value, bounds, None, end) for end in (low, high))
+        above = replace(above, name=f"{below.name} from above", falling=True)
+        return replace(below, name=f"{below.name} from below"), above
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
         """The total and, where it has a part in the bar, the number of values."""
-        column = self.total_column(context)
+        column, *above = self._columns(context)
+        if above:
+            others = (total_of(above[0]),)
+            yield context.in_bins(total_of(column), weight, column, *above, others=others, row=column.high)
+            return
         of_total, of_number = self._shares(column)
         yield context.summed(column, weight * of_total, column, sure=column.fill is not None)
         if of_number:
@@ -68,6 +83,17 @@ class _Totalled(OneColumn):
     def main_measure(self, context: Context) -> str:
         """The total."""
         return total_of(self.total_column(context))
+
+    def _read(self, context: Context) -> tuple[tuple[str, str], TotalAndNumber]:
+        """The measures of the total and of the number of values, or of the two ends, and what is read from them."""
+        column, *above = self._columns(context)
+        names = total_of(column), total_of(above[0]) if above else context.number(column)
+        first, second = (context.measures[name] for name in names)
+        if above:
+            return names, TotalAndNumber.from_ends(first.mechanism.law, first.parts, column.high)
+        zero, laws = Fraction(0), (first.mechanism.law, second.mechanism.law)
+        total, number = (Fraction(1, first.parts), zero), (zero, Fraction(1, second.parts))
+        return names, TotalAndNumber(laws, total, number, (column.low, column.high))
 
     def summed_value(self, table: Table) -> Value:
         """The column or expression."""
@@ -94,43 +120,34 @@ class Sum(_Totalled):
         return 1 / most, abs(column.centre) / most
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
-        """The total, and c times the number of values if they are counted around a centre c."""
+        """The total around a centre c, and c times the number of values."""
         column = self.total_column(context)
-        total, parts, step = context.measures[total_of(column)], 1, column.bounds.step
-        steps: list[int] = noisy.sums[total.name].tolist()  # in parts
-        if column.centre:
-            number = context.measures[context.number(column)]
-            parts, each = number.parts, column.centre * total.parts
-            numbers = noisy.sums[number.name].tolist()
-            steps = [value * parts + each * n for value, n in zip(steps, numbers, strict=True)]
-        up, down = step.numerator, step.denominator * total.parts * parts
-        width = ceil(self._half_width(column, context, confidence) * total.parts * parts)
-        width += ceil(context.clipped * largest(column) * total.parts * parts)
-        lost = context.lost * total.parts * parts
+        weights, half_width = self._weights(column, context, confidence)
+        parts = lcm(*(weight.denominator for weight in weights.values()))
+        each = [noisy.sums[one].astype(object) * int(weight * parts) for one, weight in weights.items()]
+        steps: list[int] = np.add.reduce(each).tolist()
+        up, down = column.bounds.step.numerator, column.bounds.step.denominator * parts
+        width = ceil(half_width * parts) + ceil(context.clipped * largest(column) * parts)
+        lost = context.lost * parts
         reach = min(column.bounds.low_units, 0), max(column.bounds.high_units, 0)
         low, high = (lost * end if end else 0 for end in reach)
         # whole numbers divide to the nearest double, as fractions do
-        return [
-            Estimate(
-                name,
-                *([(v + move) * up / down for v in steps] for move in (0, low - width, high + width)),
-            )
-        ]
+        ends = ([(v + move) * up / down for v in steps] for move in (0, low - width, high + width))
+        return [Estimate(name, *ends)]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar of the total."""
         column = self.total_column(context)
-        width = self._half_width(column, context, confidence) * column.bounds.step
+        width = self._weights(column, context, confidence)[1] * column.bounds.step
         return [ExpectedError.everywhere(name, width, confidence)]
 
-    def _half_width(self, column: GridColumn, context: Context, confidence: float) -> Fraction:
-        """The bar in steps."""
+    def _weights(self, column: GridColumn, context: Context, confidence: float) -> tuple[dict[str, Fraction], Fraction]:
+        """The weights of the noisy numbers that it is the sum of, and its bar, in steps."""
         total = context.measures[total_of(column)]
-        if not column.centre:
-            return total.half_width(confidence)
-        number = context.measures[context.number(column)]
-        laws = total.mechanism.law, number.mechanism.law
-        return sum_half_width(laws, (total.parts, number.parts), column.centre, confidence)
+        if len(self._columns(context)) == 1 and not column.centre:
+            return {total.name: Fraction(1, total.parts)}, total.half_width(confidence)
+        names, read = self._read(context)
+        return dict(zip(names, read.around(column.centre), strict=True)), read.half_width(column.centre, confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,38 +180,22 @@ class Mean(_Totalled):
         """(a + |m| b) / n at its worst: |m| is one row's largest contribution."""
         return 1 / largest(column), 1.0
 
-    def _measures(self, column: GridColumn, context: Context) -> tuple[Measure, Measure]:
-        return context.measures[total_of(column)], context.measures[context.number(column)]
-
-    def _thresholds(self, column: GridColumn, context: Context, confidence: float) -> Thresholds:
-        total, number = self._measures(column, context)
-        laws, parts = (total.mechanism.law, number.mechanism.law), (total.parts, number.parts)
-        return thresholds(laws, parts, (column.low, column.high), confidence)
-
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """The total over the number, within the bounds: a mean cannot leave them."""
-        column = self.total_column(context)
-        totals, counts = (noisy.sums[it.name].astype(float) / it.parts for it in self._measures(column, context))
-        few = _FEW * bool(context.clipped)
-        reach = self._thresholds(column, context, confidence + few).with_lost(context.lost)
-        lower, upper = mean_bounds(totals, counts, reach)
-        values, bounds = mean_values(totals, counts, (column.low, column.high)), column.bounds
-        ends = values, np.minimum(lower, values), np.maximum(upper, values)
+        column, (names, read) = self.total_column(context), self._read(context)
+        few, bounds = _FEW * bool(context.clipped), column.bounds
+        *ends, counts = read.means([noisy.sums[one].astype(float) for one in names], confidence + few, context.lost)
         inside = ((np.clip(end, column.low, column.high) + column.centre) * float(bounds.step) for end in ends)
         value, low, high = (np.clip(end, float(bounds.low), float(bounds.high)) for end in inside)
         if few:
-            least = counts - float(self._measures(column, context)[1].half_width(1 - 2 * _FEW))
+            least = counts - float(read.half_width(None, 1 - 2 * _FEW))
             off = float(context.clipped * largest(column) * bounds.step) / np.maximum(least, 1.0)
             low, high = low - off, high + off
         return [Estimate(name, value.tolist(), low.tolist(), high.tolist())]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
-        """The bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2."""
-        column = self.total_column(context)
-        _, number = self._measures(column, context)
-        reach = float(self._thresholds(column, context, confidence).reach.max()) * float(column.bounds.step)
-        span, off = float(column.bounds.high - column.bounds.low), float(number.half_width((1 + confidence) / 2))
-        return [ExpectedError.of_ratio(name, reach, off, span, confidence)]
+        """The bar of the mean."""
+        return [ExpectedError.of_mean(name, self._read(context)[1], self.total_column(context).bounds.step, confidence)]
 
 
 @constructor

@@ -485,6 +485,6 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
         else:
             cell, number = cells[name]
             value = dialect.summed(exp.column(cell)) if what == "total" else exp.Count(this=exp.column(number))
-            value = one - value if what == "empty" else value
+            value = in_parts(one - value, stage.parts.get(measure, 1), dialect) if what == "empty" else value
         columns.append(named(value, f"m{i}"))
     return columns

@@ -368,9 +368,12 @@ def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]
 
 
 def _payer(one: Mapping[str, Any], places: Mapping[str, Any]) -> str:
-    """Who pays for a measure, if not itself: one sensitivity covers the bins of a value or a condition, or all under one norm."""
+    """Who pays for a measure, if not itself: one sensitivity covers the bins of a value or a condition, the ends of bounds
+    between which each row is shared, or all under one norm.
+    """
     name = one["for"]
-    paired = re.sub("^(filled:.*): (false|NULL)$", r"\1: true", re.sub("^empty:", "filled:", name))
+    paired = re.sub("^(?:empty|total):(.*) from (?:below|above)$", r"total:\1 from below", name)
+    paired = re.sub("^(filled:.*): (false|NULL)$", r"\1: true", re.sub("^empty:", "filled:", paired))
     if paired != name and places.get(paired) == one["parameters"]:
         return f"paid with {paired!r}: each row is in one of them"
     if "shared" in places and name != "shared" and not name.startswith(BESIDE):
