@@ -101,6 +101,10 @@ def test_every_certificate_that_releases_write_agrees(held, tmp_path):
             accounts["pure"].plan(shared, spend=nt.pure("0.3"), limits=nt.limits(rows=3))
         )
         bodies.append(("share", nt.certify(release, book).body))
+        firsts = (nt.share("paid > 3"), nt.share("paid > 5"), nt.mean("paid"))  # three prices before the question's own
+        asked = rows["pure"].where("paid > ($1) + ($2) + ($3)", *(rows["pure"].agg(x=one) for one in firsts))
+        proposal = accounts["pure"].plan(asked.agg(n=nt.count()), spend=nt.pure("0.3"), limits=nt.limits(rows=3))
+        bodies.append(("asked first", nt.certify(accounts["pure"].release(proposal), book).body))
     for name, body in bodies:
         opinion = recompute(body)
         assert opinion.agrees, (name, opinion.lines())

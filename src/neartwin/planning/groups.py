@@ -330,7 +330,8 @@ class GroupPlan(QueryPlan):
             what, _, column = measure.name.partition(":")
             cell = self.stage.grid.get(column) or self.stage.moments.get(column)
             value: float = max(abs(cell.low), abs(cell.high)) if cell is not None and what == "total" else 1
-            value = 1 / 2 if measure.row > 1 else value  # of a row: half the span is the largest around the middle
+            if measure.row:  # in rows: their number itself, or a mean, whose largest value is half the span
+                value = 1 / 2 if len(terms) == 1 else 1
             limits = {
                 "norm": own.norm,
                 "values": own.values,
@@ -413,7 +414,7 @@ class GroupPlan(QueryPlan):
             product = " times ".join(factor.column for factor in moment.factors)
             return f"total of {product} in steps" + (f", each less {moment.centre:,}" if moment.centre else "")
         grid = self.stage.grid[column]
-        if self.measures[name].row > 1:
+        if self.measures[name].row:
             return f"rows with {grid.column} at its {'lower' if grid.falling else 'upper'} bound, each shared with the other"
         if what in {"filled", "units"}:
             return f"number of {'values' if what == 'filled' else 'units with a value'} of {grid.column}"
@@ -657,11 +658,11 @@ def _finer(draft: _Draft, measures: Mapping[str, Measure], names: Sequence[str])
     these is in steps.
     """
     if draft.context.parts == 1 and isinstance(draft.context.table.unit, RowUnit):
-        return {name: measures[name].row for name in names if name.startswith("empty:") and measures[name].row > 1}
+        return {name: measures[name].row for name in names if name.startswith("empty:") and measures[name].row}
     whole = {"units", "finders"} if draft.context.reach.units_norm is None else {"finders"}
     if draft.context.reach.rows_per_unit is None and draft.context.reach.norm is None:
         whole.add("rows")
-    steps = {name: measures[name].row if name.startswith("total:") else 1 for name in names if name not in whole}
+    steps = {name: (measures[name].row or 1) if name.startswith("total:") else 1 for name in names if name not in whole}
     return {name: measures[name].parts // row for name, row in steps.items()}
 
 

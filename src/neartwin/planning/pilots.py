@@ -415,9 +415,9 @@ def _ranges(plan: GroupPlan) -> tuple[_Range, ...]:
         if value is None or column is None or one.clip is None:
             continue
         measure = plan.measures[f"total:{column.name}"]
-        shared = measure.row > 1  # two noises beside one, and half the span is the largest value
+        shared = measure.row > 0  # two noises beside one, and half the span is the largest value
         size = measure.mechanism.mean_size * sqrt(1 + shared) / measure.parts
-        size *= measure.row / max(abs(column.low), abs(column.high))
+        size *= (measure.row or 1) / max(abs(column.low), abs(column.high))
         sizes.setdefault((value.column, value.bounds), []).append((size, shared or column.centre != 0))
     return tuple(_Range(column, bounds, _edges(bounds), *max(noises)) for (column, bounds), noises in sizes.items())
 

@@ -182,7 +182,7 @@ class Context:
         return self.in_bins(number.name, weight, *grid, others=others, row=number.row)
 
     def in_bins(
-        self, name: str, weight: float, *grid: GridColumn, others: tuple[str, ...], row: int = 1
+        self, name: str, weight: float, *grid: GridColumn, others: tuple[str, ...], row: int = 0
     ) -> Measurement:
         """A count of the rows in one of several bins, with noise that serves the other bins too: (W14), (W17).
 
@@ -191,9 +191,9 @@ class Context:
             weight: The worth of one row of its bar in the objective.
             grid: The columns whose values decide the bins.
             others: The measures of the other bins.
-            row: The steps of one row that is shared between two bins; 1 if each is in one of them.
+            row: The steps of one row that is shared between two bins; 0 if each is in one of them.
         """
-        parts = self.parts_within(row) * row
+        parts = self.parts_within(row or 1) * (row or 1)
         change = sensitivity.of_cells(self.table.neighbours, self.reach, levels=1, parts=parts)
         return Measurement(name, change, weight / parts, grid, parts=parts, others=others, row=row)
 

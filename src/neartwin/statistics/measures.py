@@ -28,7 +28,7 @@ class Measurement:
         others: Counts of other rows that its price covers: a row is in at most one of them all.
         rest: The column that has a value in the rows of none of them; None if there are no such rows.
         by_unit: Whether it counts a group's distinct values, each through one of its units.
-        row: The steps of one row, where its parts are those of a row and not of a step; else 1.
+        row: The steps of one row, where its parts are those of a row shared between two ends, and not of a step; else 0.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Measurement:
     others: tuple[str, ...] = ()
     rest: GridColumn | None = field(default=None, compare=False)
     by_unit: bool = False
-    row: int = 1
+    row: int = 0
 
 
 def largest(cell: GridColumn | Moment) -> int:
@@ -59,7 +59,7 @@ class Measure:
         mechanism: The noise that pays for it.
         parts: The parts of a step in which its numbers and its noise are counted.
         paid: Whether another measure's price covers it: the two count disjoint rows, and one sensitivity holds for both.
-        row: The steps of one row, where its parts are those of a row and not of a step; else 1.
+        row: The steps of one row, where its parts are those of a row shared between two ends, and not of a step; else 0.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Measure:
     mechanism: Noise
     parts: int = 1
     paid: bool = False
-    row: int = 1
+    row: int = 0
 
     def half_width(self, confidence: float) -> Fraction:
         """The bar of its noise, in steps."""

@@ -354,7 +354,7 @@ def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]
     both = 1 if body["neighbours"] == "add_remove" else 2
     given = both * (_bound(body, "max_groups") or Fraction(1))
     changed = int((text[1] or text[2]).replace(",", "")) if text else math.ceil(given)
-    places, found = {one["for"]: one["parameters"] for one in listed}, []
+    places, found = [(one["for"], one["parameters"]) for one in listed], list[Any]()
     for one in listed:
         law, parameters = one["law"], one["parameters"]
         if law not in LAWS:
@@ -367,16 +367,16 @@ def _costs(body: Mapping[str, Any]) -> list[tuple[Mapping[str, Any], Loss, str]]
     return found
 
 
-def _payer(one: Mapping[str, Any], places: Mapping[str, Any]) -> str:
+def _payer(one: Mapping[str, Any], places: Sequence[tuple[str, Any]]) -> str:
     """Who pays for a measure, if not itself: one sensitivity covers the bins of a value or a condition, the ends of bounds
-    between which each row is shared, or all under one norm.
+    between which each row is shared, or all under one norm. Each first stage has measures of its own.
     """
-    name = one["for"]
-    paired = re.sub("^(?:empty|total):(.*) from (?:below|above)$", r"total:\1 from below", name)
-    paired = re.sub("^(filled:.*): (false|NULL)$", r"\1: true", re.sub("^empty:", "filled:", paired))
-    if paired != name and places.get(paired) == one["parameters"]:
+    name, start = one["for"], "(?s)^((?:first stage: )*)"  # a text in a condition may have several lines
+    paired = re.sub(f"{start}(?:empty|total):(.*) from (?:below|above)$", r"\1total:\2 from below", name)
+    paired = re.sub(f"{start}(filled:.*): (false|NULL)$", r"\1\2: true", re.sub(f"{start}empty:", r"\1filled:", paired))
+    if paired != name and (paired, one["parameters"]) in places:
         return f"paid with {paired!r}: each row is in one of them"
-    if "shared" in places and name != "shared" and not name.startswith(BESIDE):
+    if "shared" in dict(places) and name != "shared" and not name.startswith(BESIDE):
         return "paid with 'shared', the noise of all measures under one norm"
     return ""
 
