@@ -81,5 +81,5 @@ def test_half_widths_are_the_least_that_hold_their_confidence():
         made = asked(spend, 3)
         for measure in made.measures.values():
             law, bar = measure.mechanism.law, measure.mechanism.half_width(0.95)
-            assert law.beyond(bar) <= 0.05 < law.beyond(bar - 1)
+            assert law.beyond(bar) <= 0.05 < law.beyond(bar - max(1, bar // 10**11))  # as far as doubles tell
             assert bar > Fraction(0)

@@ -28,11 +28,13 @@ def covered(spend, groups):
     values = np.random.default_rng(8).gamma(3.0, 12.0, 4000).clip(0, 100).round(2)
     steps = np.round(values * 100).astype(np.int64)
     found = {}
-    for name, one in made.measures.items():
+    for name in made.measures:
         what, _, column = name.partition(":")
-        centre = made.stage.grid[column].centre if what == "total" else 0
-        number = {"empty": 0, "units": 2000, "filled": 4000}.get(what, int(steps.sum()) - centre * 4000)
-        found[name] = np.full(groups, number * one.parts, dtype=np.int64)
+        number = {"empty": 0, "units": 2000}.get(what)
+        if number is None:
+            grid = made.stage.grid[column]
+            number = abs(int(steps.sum()) - grid.centre * 4000)  # from below or from above
+        found[name] = np.full(groups, number * made.stage.parts.get(name, 1), dtype=np.int64)
     answer = made.noised([Aggregates(groups, made.stage.keys, found)], noise.SYSTEM)
     true = {"n": 4000, "people": 2000, "s": values.sum(), "m": values.mean()}
     held, narrow = {}, {}
