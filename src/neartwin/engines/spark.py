@@ -85,12 +85,15 @@ class SparkDialect(Dialect):
         return _wide(value)
 
     def weighted(self, total: exp.Expr, cap: exp.Expr, number: exp.Expr, parts: int = 1) -> exp.Expr:
-        """Total * cap / number, as q cap + r cap / number with total = q number + r: no step leaves its type."""
-        cap = exp.paren(_wide(cap) * exp.Literal.number(parts)) if parts > 1 else cap
-        quotient = exp.IntDiv(this=total.copy(), expression=_wide(number))
-        rest = exp.paren(exp.Mod(this=total.copy(), expression=_wide(number)))
-        left_over = exp.IntDiv(this=exp.paren(_wide(rest) * _wide(cap)), expression=_wide(number))
-        return _wide(exp.paren(_wide(exp.paren(quotient)) * _wide(cap))) + _wide(exp.paren(left_over))
+        """Total * cap / number, as q cap + r cap / number with total = q number + r, then its parts alike: DIV is a BIGINT."""
+        over, times = _wide(number), exp.Literal.number(parts)
+        rest = exp.paren(_wide(exp.paren(exp.Mod(this=total.copy(), expression=over))) * _wide(cap))
+        quotient = exp.paren(exp.IntDiv(this=total.copy(), expression=over.copy()))
+        found = _wide(quotient) * _wide(cap) + _wide(exp.paren(exp.IntDiv(this=rest, expression=over.copy())))
+        if parts == 1:
+            return found
+        finer = exp.paren(_wide(exp.paren(exp.Mod(this=rest.copy(), expression=over.copy()))) * times)
+        return exp.paren(found) * times.copy() + _wide(exp.paren(exp.IntDiv(this=finer, expression=over.copy())))
 
     def by_unit(self, query: exp.Select) -> exp.Select:
         """One repartition by unit. A unit's groups are then counted and ranked on the machine of its rows."""
