@@ -63,13 +63,13 @@ def test_bars_hold_the_raw_truth_of_each_kind_and_table(asked):
 
 
 def test_bars_are_closed_and_about_three_times_as_long_as_the_error(asked):
-    """The median may be 3; so few releases leave the 95 % quantile of an error uncertain by a quarter."""
+    """The median may be 3; so few releases leave the 95 % quantile of an error uncertain by a half at worst."""
     for table, kinds in asked.items():
         for kind in kinds.keys() - NOISY:
             assert not kinds[kind].open or table == "ratings", (table, kind)  # the others have 4,000 units or more
             assert kind not in COUNTS or kinds[kind].width <= 4, (table, kind, kinds[kind].width)
         widths = [kinds[kind].width for kind in kinds.keys() - NOISY]
-        assert np.nanmedian(widths) <= 3.8, (table, widths)
+        assert np.nanmedian(widths) <= 4.5, (table, widths)
 
 
 def test_answers_are_near_the_raw_truth(asked):
