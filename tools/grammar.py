@@ -31,10 +31,11 @@ SUMS = "SELECT town, COUNT(*) AS n, SUM(x) AS s FROM visits GROUP BY town"
 ROWS = {
     "comparisons, AND, OR, NOT, BETWEEN, IN, IS NULL": "x > 5 AND (k IN (1, 2) OR NOT y BETWEEN 1 AND 3) AND town IS NOT NULL",
     "equal also where both are NULL": "k IS NOT DISTINCT FROM 3",
-    "patterns: LIKE, ILIKE": "town LIKE 'U%' OR town ILIKE '%bonn'",
+    "patterns: LIKE, ILIKE, ESCAPE": "town LIKE 'U%' OR town ILIKE '%bonn' OR town LIKE '100!%' ESCAPE '!'",
     "rows in a list": "(k, town) IN ((1, 'Ulm'), (2, 'Bonn'))",
     "text: CONCAT_WS, LPAD, RPAD": "CONCAT_WS('-', LPAD(CAST(k AS TEXT), 3, '0'), town) = '001-Ulm'",
     "parts of texts: REGEXP_EXTRACT, SPLIT_PART": "REGEXP_EXTRACT(town, '^([A-Z])', 1) = 'U' OR SPLIT_PART(town, ' ', 1) = 'Bad'",
+    "single parts of a list: SPLIT, STRING_TO_ARRAY": "STRING_SPLIT(town, ' ')[2] = 'Bad'",
     "every part of a text: REGEXP_REPLACE with 'g'": "REGEXP_REPLACE(town, '[^a-z]+', '', 'g') = 'lm'",
     "text: ||, CONCAT, REGEXP_REPLACE": "REGEXP_REPLACE(town || '1', '^([A-Z]+)[0-9]$', '\\1') = CONCAT('Ul', 'm')",
     "numbers: + - * / POW ABS ROUND": "ROUND(POW(ABS(-x), 2) / 3 + y * 2) > 10",
@@ -111,6 +112,7 @@ FREE = {
     "comparisons of statistics, as 1 and 0": (
         "SELECT town, COUNT(*) AS n, COUNT(*) > 5 AS many FROM visits GROUP BY town", TOWNS,
     ),
+    "ORDER BY ALL": (f"{TOWNS} ORDER BY ALL DESC", TOWNS),
     "an order by names of SELECT": (
         "SELECT town, COUNT(*) AS n, SUM(x) AS s FROM visits GROUP BY town ORDER BY n + s DESC", SUMS,
     ),
@@ -140,6 +142,7 @@ PAID = {
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
     "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
+    "rows that a LEFT JOIN leaves unmatched": f"{ALL} AS v LEFT JOIN towns AS t ON v.town = t.name WHERE t.name IS NULL",
     "a total beside statistics, asked first": (
         "SELECT town, COUNT(*) / (SELECT COUNT(*) FROM visits) AS share FROM visits GROUP BY town"
     ),
@@ -153,6 +156,9 @@ BY_UNIT = {
     "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
     "windows of one person: ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, sums": (
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
+    ),
+    "frames of these: ROWS BETWEEN": (
+        f"{ALL_OF} (SELECT SUM(x) OVER (PARTITION BY who ORDER BY at ROWS UNBOUNDED PRECEDING) AS s FROM visits) AS t WHERE s > 9"
     ),
     "a statistic of the person's other rows: LATERAL": (
         f"{ALL} AS v, LATERAL (SELECT MAX(x) AS m FROM visits AS w WHERE w.who = v.who) AS t WHERE m > 5"

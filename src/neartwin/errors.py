@@ -17,6 +17,7 @@ An error names the fault, its reason, the amount and a remedy. It never carries 
 never depends on one.
 """
 
+import re
 from fractions import Fraction
 
 
@@ -25,6 +26,9 @@ class NeartwinError(Exception):
 
     code: str = "NT-000"
     exit_code: int = 2
+
+    def __str__(self) -> str:
+        return _brief(super().__str__())
 
     def as_dict(self) -> dict[str, str]:
         """The error as data, for `--json` and for HTTP. All errors have one shape; parts without content are empty."""
@@ -65,9 +69,15 @@ class UsageError(NeartwinError, AttributeError, TypeError):
 def _shown(value: object) -> str:
     """As Python writes it, but exact numbers as people do: 20 and 1/100."""
     try:
-        return str(value) if isinstance(value, Fraction) else repr(value)
+        return _brief(str(value) if isinstance(value, Fraction) else repr(value))
     except ValueError:  # Python writes no integer of more than 4300 digits
         return "a number of too many digits"
+
+
+def _brief(text: str) -> str:
+    """The text without the middle of long names, and of what is longer still."""
+    named = re.sub(r"\S{400,}", lambda name: f"{name[0][:100]}...{name[0][-20:]}", text)
+    return named if len(named) < 2000 else f"{named[:1400]} ... {named[-500:]}"
 
 
 class QueryError(NeartwinError, ValueError):
@@ -135,7 +145,7 @@ class AccessError(NeartwinError):
 
     def as_dict(self) -> dict[str, str]:
         """The error as data, with its four parts."""
-        parts = {"name": self.name, "value": self.value, "rule": self.rule, "remedy": self.remedy}
+        parts = {"name": self.name, "value": _brief(self.value), "rule": self.rule, "remedy": self.remedy}
         return super().as_dict() | parts
 
 

@@ -77,6 +77,15 @@ WINDOWS = {
     "any_open": "BOOL_OR(open) OVER (PARTITION BY who ORDER BY town)",
     "mean": "AVG(paid) OVER (PARTITION BY who)",
 }
+FRAMES = {
+    "by rows": f"SUM(paid) {OVER[:-1]} ROWS UNBOUNDED PRECEDING)",
+    "near": f"AVG(paid) {OVER[:-1]} ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)",
+    "ahead": f"COUNT(town) {OVER[:-1]} ROWS BETWEEN 2 FOLLOWING AND UNBOUNDED FOLLOWING)",
+    "least near": f"MIN(paid) {OVER[:-1]} ROWS BETWEEN CURRENT ROW AND CURRENT ROW)",
+    "last": f"LAST_VALUE(day) {OVER[:-1]} RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)",
+    "first near": f"FIRST_VALUE(town) {OVER[:-1]} ROWS BETWEEN 5 PRECEDING AND 3 PRECEDING)",
+    "so far again": f"COUNT(*) {OVER[:-1]} RANGE UNBOUNDED PRECEDING)",
+}
 
 
 def opened(place, rows):
@@ -87,11 +96,15 @@ def questions(visits):
     windows = visits.where("town IS NOT NULL")
     for name, text in WINDOWS.items():
         windows = windows.with_column(name, text)
+    frames = visits
+    for name, text in FRAMES.items():
+        frames = frames.with_column(name, text)
     counts = visits.where("open").per_unit(mine="COUNT(*)", top="MAX(paid)")
     return {
         "by unit": visits.per_unit(**AGGREGATES),
         "by unit and more": visits.where("year > 0").per_unit("open", "month(day)", **AGGREGATES),
         "windows": windows,
+        "frames": frames,
         "windows in windows": visits.with_column("b", WINDOWS["before"]).with_column(
             "c", "LAG(b) OVER (PARTITION BY who ORDER BY town)"
         ),
@@ -152,7 +165,16 @@ def compared(place, seed, kind):
     return as_texts(found), as_texts(expected)
 
 
-KINDS = ["by unit", "by unit and more", "windows", "windows in windows", "by unit of windows", "joined", "of joined"]
+KINDS = [
+    "by unit",
+    "by unit and more",
+    "windows",
+    "frames",
+    "windows in windows",
+    "by unit of windows",
+    "joined",
+    "of joined",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -205,8 +227,25 @@ def test_removed_unit_leaves_the_computed_rows_of_all_others(duckdb_place, kind)
         (lambda v: v.with_column("n", "LAG(paid) OVER (PARTITION BY who)"), "LAG needs an order"),
         (lambda v: v.with_column("n", "LAG(paid, 0) OVER (PARTITION BY who ORDER BY day)"), "a number of rows"),
         (
-            lambda v: v.with_column("n", "SUM(year) OVER (PARTITION BY who ORDER BY day ROWS 2 PRECEDING)"),
-            "without a frame",
+            lambda v: v.with_column("n", "SUM(year) OVER (PARTITION BY who ORDER BY day RANGE 2 PRECEDING)"),
+            "a frame is ROWS BETWEEN",
+        ),
+        *(
+            (lambda v, text=text: v.with_column("n", text), says)
+            for text, says in (
+                (
+                    "SUM(year) OVER (PARTITION BY who ORDER BY day ROWS BETWEEN 1 FOLLOWING AND 1 PRECEDING)",
+                    "a frame is",
+                ),
+                (
+                    "SUM(year) OVER (PARTITION BY who ORDER BY day ROWS BETWEEN year PRECEDING AND CURRENT ROW)",
+                    "a frame is",
+                ),
+                ("SUM(year) OVER (PARTITION BY who ORDER BY day GROUPS 2 PRECEDING)", "a frame is"),
+                ("SUM(year) OVER (PARTITION BY who ROWS 2 PRECEDING)", "need ORDER BY"),
+                ("LAG(year) OVER (PARTITION BY who ORDER BY day ROWS 2 PRECEDING)", "LAG takes no frame"),
+                ("LAST_VALUE(year) OVER (PARTITION BY who ORDER BY day)", "the last of rows that tie"),
+            )
         ),
         (lambda v: v.with_column("n", "COUNT(DISTINCT town) OVER (PARTITION BY who)"), "write it with GROUP BY"),
         (lambda v: v.with_column("n", "COUNT(*) OVER (PARTITION BY who, paid)"), "PARTITION BY takes integers"),

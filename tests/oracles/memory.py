@@ -132,7 +132,8 @@ def _clip(term: Term, parts: list[Any]) -> float:
 
 
 def _like(term: Term, parts: list[Any]) -> bool:
-    pattern = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter)) for letter in str(term.value))
+    letters = re.findall(r"\\.|.", str(term.value), re.DOTALL)  # a backslash stands before those that mean themselves
+    pattern = "".join({"%": ".*", "_": "."}.get(letter, re.escape(letter[-1])) for letter in letters)
     return re.fullmatch(pattern, parts[0], re.DOTALL) is not None
 
 

@@ -89,19 +89,34 @@ def _aggregate(column, rows):
 def _window(column, row, rows, reads):
     by = [memory.evaluate(part.term, row) for part in column.by]
     part = [one for one in rows if [memory.evaluate(part.term, one) for part in column.by] == by]
-    ordered = column.function in {"row_number", "lag", "lead", "first_value"}
+    ordered = column.frame or column.function in {"row_number", "lag", "lead", "first_value"}
     compared = cmp_to_key(lambda left, right: _order(left, right, column, reads if ordered else ()))
     if not ordered:
         return _aggregate(column, [one for one in part if not column.order or compared(one) <= compared(row)])
     part = sorted(part, key=compared)
     place = next(i for i, one in enumerate(part) if one is row)
+    near = [one for at, one in enumerate(part) if _in_frame(at - place, column.frame)]
     match column.function:
         case "row_number":
             return place + 1
-        case "first_value":
-            return _values(column, part)[0]
+        case "first_value" | "last_value":
+            return (_values(column, near) or [None])[0 if column.function == "first_value" else -1]
+        case "lag" | "lead":
+            pass
+        case _:
+            return _aggregate(column, near)
     other = place - column.offset if column.function == "lag" else place + column.offset
     return _values(column, part)[other] if 0 <= other < len(part) else None
+
+
+def _in_frame(distance, frame):
+    """Whether a row that far after another is in its frame by rows."""
+    if not frame:
+        return True  # of FIRST_VALUE
+    far = {"CURRENT": 0, "UNBOUNDED": 10**9}
+    ends = [end.split() for end in frame.removeprefix("ROWS BETWEEN ").split(" AND ")]
+    first, last = ((-1 if end[-1] == "PRECEDING" else 1) * int(far.get(end[0], end[0])) for end in ends)
+    return first <= distance <= last
 
 
 def _order(left, right, column, reads):

@@ -176,6 +176,9 @@ HOSTILE = {
     + " OR ".join(f"COUNT(*) > {i}" for i in range(2000)),
     "some conditions": "SELECT city, COUNT(*) FROM purchases GROUP BY city HAVING "
     + " OR ".join(f"COUNT(*) > {i}" for i in range(700)),
+    "rows in a list": f"SELECT COUNT(*) FROM purchases WHERE (cds, city) IN ({', '.join(f'({i}, 1)' for i in range(1500))})",
+    "a long name": f'SELECT COUNT(*) FROM purchases GROUP BY "{"n" * 49_000}"',
+    "a long table": f'SELECT COUNT(*) FROM purchases JOIN "{"n n" * 9000}" USING (cds)',
     "groups": "SELECT COUNT(*) FROM purchases GROUP BY " + ", ".join(f"cds + {i}" for i in range(2000)),
     "comparisons": "SELECT COUNT(*) FROM purchases WHERE " + " OR ".join(f"cds = {i}" for i in range(2400)),
     "an exponent": "SELECT COUNT(*) * 1e999 FROM purchases",

@@ -133,6 +133,7 @@ def _per_unit(of: PerUnit) -> dict[str, object]:
             *map(str, (column.value and column.value.term, column.bounds, column.offset)),
             [str(part.term) for part in column.by],
             [[str(key.term), down] for key, down in column.order],
+            *([column.frame] if column.frame else []),
         ]
         for name, column in of.columns.items()
     }

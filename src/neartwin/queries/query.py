@@ -21,7 +21,7 @@ from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, m
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.joins import On, OtherTable, joined, met
+from neartwin.tables.joins import On, OtherTable, joined, met, with_keys
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
@@ -168,7 +168,9 @@ class Rows:
         """
         return replace(self, first=(*self.first, *questions))
 
-    def join(self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "") -> "Rows":
+    def join(
+        self, other: "Rows | OtherTable", *, on: On = None, how: str = "inner", prefix: str = "", keys: On = None
+    ) -> "Rows":
         """Join each row with the rows of another table that have equal values `on`. Bounds are applied after all joins.
 
         Args:
@@ -181,6 +183,7 @@ class Rows:
             how: "inner" drops unmatched rows, and "left" keeps them with NULL. "beside" continues a left join: rows
                 meet both tables, or have NULL for both.
             prefix: Put before the other's columns whose names are taken.
+            keys: From new names to keys of the other, which a left join leaves NULL in rows that met none; {'t_town': 'town'}.
 
         Returns:
             The joined rows.
@@ -198,8 +201,8 @@ class Rows:
                 other = Rows(with_windows(other.table, other.conditions, {}))  # as a subquery with columns of its own
             new, names = met(self.table, other.table, on=on, how=how, prefix=prefix)
             moved = tuple(condition.renamed(names) for condition in other.conditions)
-            return replace(self, table=new, conditions=(*self.conditions, *moved))
-        return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix))
+            return replace(self, table=with_keys(new, keys), conditions=(*self.conditions, *moved))
+        return replace(self, table=with_keys(joined(self.table, other, on=on, how=how, prefix=prefix), keys))
 
     def with_column(self, name: str, expression: str) -> "Rows":
         """The rows with one computed column more, for conditions, groups and statistics.

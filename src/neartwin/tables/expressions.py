@@ -206,6 +206,18 @@ def rows_away(call: exp.Expr) -> int:
     return length if length < 2**31 and call.args.get("default") is None else 0
 
 
+def rows_around(spec: exp.Expr) -> tuple[float, float]:
+    """The first and the last row of a frame, counted from the current one; NaN for an end that is no whole number."""
+
+    def end(at: str) -> float:
+        given = spec.args.get(at) or "CURRENT ROW"
+        far = {"CURRENT ROW": 0.0, "UNBOUNDED": math.inf}.get(given) if isinstance(given, str) else None
+        length = float(given.name) if isinstance(given, exp.Literal) and given.is_int else math.nan
+        return (-1 if spec.args.get(f"{at}_side") == "PRECEDING" else 1) * (length if far is None else far)
+
+    return end("start"), end("end")
+
+
 def parts_of(node: exp.Expr) -> list[exp.Expr]:
     """The arguments of a function or operator, in order.
 
@@ -446,16 +458,21 @@ def _compared(node: exp.Expr, names: Names, operation: str, parts: list[exp.Expr
 
 
 def _like(node: exp.Expr, names: Names) -> Term:
-    pattern, value = term_of(node.expression, names), term_of(node.this, names)
-    if pattern.operation != "literal" or not isinstance(pattern.value, str) or "\\" in pattern.value:
-        raise refused(node, "LIKE takes a literal text without a backslash")
-    if value.kind is not ColumnType.TEXT:
-        raise refused(node, "LIKE takes text")
-    letters = pattern.value
-    if isinstance(node, exp.ILike):
+    """LIKE; in its term a backslash stands before each letter that means itself."""
+    of, mark = (node.this, re.escape(node.expression.name)) if isinstance(node, exp.Escape) else (node, "")
+    if not isinstance(of, exp.Like | exp.ILike):
+        raise refused(node)
+    pattern, value = term_of(of.expression, names), term_of(of.this, names)
+    if pattern.operation != "literal" or not isinstance(pattern.value, str) or value.kind is not _TEXT:
+        raise refused(node, "LIKE takes text, and a literal text")
+    themselves, letters = f"{mark}.|\\\\" if mark else r"\\", pattern.value
+    if mark and (len(node.expression.name) > 1 or re.search(mark, re.sub(f"{mark}.", "", letters, flags=re.DOTALL))):
+        raise refused(node, "ESCAPE takes one letter, and another follows it in the pattern")
+    letters = re.sub(themselves, lambda one: re.sub(r"[%_\\]", r"\\\g<0>", one[0][-1]), letters, flags=re.DOTALL)
+    if isinstance(of, exp.ILike):
         value, letters = written("lower(x)", value), letters.translate(str.maketrans(CAPITAL, SMALL))
     term = Term("like", _BOOLEAN, (value,), letters)
-    return Term("not", _BOOLEAN, (term,)) if node.args.get("negate") else term
+    return Term("not", _BOOLEAN, (term,)) if of.args.get("negate") else term
 
 
 def _case(node: exp.Expr, names: Names) -> Term:
@@ -603,7 +620,7 @@ _READERS: dict[type[exp.Expr], Callable[[exp.Expr, Names], Term]] = {
     **dict.fromkeys((exp.Concat, exp.DPipe), _joined),
     **dict.fromkeys((exp.DateAdd, exp.DateSub), _shifted),
     **dict.fromkeys((exp.DateTrunc, exp.TimestampTrunc), _truncated),
-    **dict.fromkeys((exp.ILike, exp.Like), _like),
+    **dict.fromkeys((exp.Escape, exp.ILike, exp.Like), _like),
     exp.Anonymous: _anonymous,
     exp.Between: _between,
     exp.Boolean: lambda node, _: Term("literal", _BOOLEAN, value=bool(node.this)),

@@ -339,6 +339,28 @@ def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
     )
 
 
+def with_keys(table: Table, keys: On) -> Table:
+    """The joined table with keys of the last join as columns of their own.
+
+    Args:
+        table: The joined table.
+        keys: From new names to the other table's.
+
+    Returns:
+        The table.
+
+    Raises:
+        SchemaError: A name is taken, or the other table has no such key.
+    """
+    *others, last = table.joins
+    for new, old in (names := _pairs(keys)):
+        if new in table.schema or (old, old) not in last.on:
+            line = f"{new!r} must be a new name, and {old!r} a key of {last.name!r} that has one name in both tables"
+            raise SchemaError(f"join: keys={keys}: {line}")
+    more = replace(last, columns=MappingProxyType({**last.columns, **dict(names)}))
+    return _with_join(replace(table, joins=tuple(others)), more, {}) if names else table
+
+
 def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str) -> Table:
     """Match the rows of a table with another's. It reads no row.
 

@@ -14,8 +14,10 @@ the order in which rows are stored:
 | ROW_NUMBER(), LAG(x, k), LEAD(x, k), FIRST_VALUE(x) | over the order, then over all columns that the question reads |
 | RANK(), DENSE_RANK() | over the order; rows that tie have one place |
 | an aggregate OVER (PARTITION BY unit ORDER BY k) | up to the last row with an equal k |
+| LAST_VALUE(x) and others with ROWS BETWEEN ... AND ... | over the order, then over all columns that the question reads |
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -23,7 +25,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from neartwin.errors import QueryError, SchemaError
-from neartwin.tables.expressions import RowExpression, rows_away
+from neartwin.tables.expressions import RowExpression, rows_around, rows_away
 from neartwin.tables.ranges import grid_of, range_of, value_of
 from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
@@ -44,7 +46,9 @@ ORDERED: dict[type[exp.Expr], str] = {
     exp.Lag: "lag",
     exp.Lead: "lead",
     exp.FirstValue: "first_value",
+    exp.LastValue: "last_value",
 }
+_OF_FRAMES = {"first_value", "last_value"}
 _ALL, _CONDITIONS = frozenset(ColumnType), frozenset({ColumnType.BOOLEAN})
 _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
     "count": _ALL,
@@ -56,7 +60,7 @@ _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
 _DEEPEST = 12  # names of nested parts then fit the 63 letters of PostgreSQL
 _KNOWN = (
     "COUNT, SUM, AVG, MIN, MAX, COUNT(DISTINCT x), BOOL_OR and BOOL_AND; with OVER (PARTITION BY {unit} ORDER BY ...) also "
-    "ROW_NUMBER(), RANK(), DENSE_RANK(), LAG(x), LEAD(x) and FIRST_VALUE(x)"
+    "ROW_NUMBER(), RANK(), DENSE_RANK(), LAG(x), LEAD(x), FIRST_VALUE(x) and LAST_VALUE(x)"
 )
 
 
@@ -194,8 +198,8 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
     text = node.sql(dialect="duckdb", comments=False)
     if not isinstance(node, exp.Window):
         return replace(_aggregate(node, table), text=text)
-    if any(value for name, value in node.args.items() if name not in {"this", "partition_by", "order", "over"}):
-        raise _refused(node, table, "a window is OVER (PARTITION BY ... ORDER BY ...), without a frame")
+    if any(value for name, value in node.args.items() if name not in {"this", "partition_by", "order", "over", "spec"}):
+        raise _refused(node, table, "a window is OVER (PARTITION BY ... ORDER BY ... ROWS BETWEEN ... AND ...)")
     parts = [_row(part, table) for part in node.args.get("partition_by") or []]
     units = [part for part in parts if part.term.operation == "column" and part.term.value == table.unit]
     if not units:
@@ -216,7 +220,28 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
     made = _of_order(node, function, table) if function is not None else _aggregate(node.this, table)
     if made.function == "count distinct":
         raise _refused(node, table, "engines have no COUNT(DISTINCT) over windows; write it with GROUP BY")
-    return replace(made, by=by, order=tuple(ordered), text=text)
+    return replace(made, by=by, order=tuple(ordered), frame=_frame(node, made.function, table), text=text)
+
+
+def _frame(node: exp.Window, function: str, table: Table) -> str:
+    """The frame by rows, whose order is total; "" for the rows up to the last one with an equal order."""
+    spec = node.args.get("spec") or exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING")
+    first, last = rows_around(spec)
+    whole, default = (first, last) == (-math.inf, math.inf), (first, last) == (-math.inf, 0)
+    near = all(abs(end) < 2**31 or math.isinf(end) for end in (first, last))
+    sound = near and first <= last and first < math.inf and last > -math.inf and not spec.args.get("exclude")
+    by_rows = whole or spec.args.get("kind") == "ROWS"
+    if not sound or not (by_rows or (spec.args.get("kind") == "RANGE" and default)):
+        raise _refused(node, table, "a frame is ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, or UNBOUNDED")
+    if node.args.get("spec") and (function in set(ORDERED.values()) - _OF_FRAMES or not node.args.get("order")):
+        raise _refused(node, table, f"{function.upper()} takes no frame, and other functions need ORDER BY beside one")
+    if function == "last_value" and not by_rows:
+        raise _refused(
+            node,
+            table,
+            "the last of rows that tie is any; write ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        )
+    return exp.WindowSpec(**{**spec.args, "kind": "ROWS"}).sql() if by_rows else ""
 
 
 def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:

@@ -276,6 +276,7 @@ class UnitColumn:
         offset: The distance of LAG and LEAD, in rows.
         by: The expressions beside the unit that part a window.
         order: The expressions that order a window, and whether each descends. NULL is last, and NaN the largest number.
+        frame: The rows around each row that a window goes over, as SQL; "" for those up to the last row with an equal order.
         text: The SQL.
     """
 
@@ -286,6 +287,7 @@ class UnitColumn:
     offset: int = 1
     by: tuple[RowExpression, ...] = ()
     order: tuple[tuple[RowExpression, bool], ...] = ()
+    frame: str = ""
     text: str = field(compare=False)
 
     @property

@@ -39,10 +39,11 @@ def unit_value(
             return value
         parts = [unit.copy(), *(_plain(part, columns, dialect) for part in column.by)]
         keys = [(_plain(key, columns, dialect), down) for key, down in column.order]
-        if column.function in {"row_number", "lag", "lead", "first_value"}:
+        if column.frame or column.function in {"row_number", "lag", "lead", "first_value"}:
             keys += [(one.copy(), False) for one in columns.values()]
         ordered = [exp.Ordered(this=key, desc=down, nulls_first=False) for key, down in keys]
-        return exp.Window(this=value, partition_by=parts, order=exp.Order(expressions=ordered) if ordered else None)
+        order, frame = exp.Order(expressions=ordered), exp.var(column.frame) if column.frame else None
+        return exp.Window(this=value, partition_by=parts, order=order if ordered else None, spec=frame)
 
     if column.value is None:
         count = column.function == "count"

@@ -115,6 +115,13 @@ def _divided(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
     return exp.Paren(this=dialect.arithmetic(exp.Div(this=value, expression=divisor, typed=True)))
 
 
+def _like(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
+    like: exp.Expr = exp.Like(this=parts[0], expression=dialect.text(str(term.value)))
+    if "\\" in str(term.value):
+        like = exp.Escape(this=like, expression=exp.Literal.string("\\"))
+    return exp.Paren(this=like)
+
+
 _ALPHABETS: dict[str, Any] = {"upper": (SMALL, CAPITAL), "lower": (CAPITAL, SMALL)}
 _OTHERS: dict[str, Callable[[Term, list[exp.Expr], Dialect], exp.Expr]] = {
     "double": lambda _, parts, __: as_double(parts[0]),
@@ -129,9 +136,7 @@ _OTHERS: dict[str, Callable[[Term, list[exp.Expr], Dialect], exp.Expr]] = {
     "in": lambda _, parts, __: exp.Paren(this=exp.In(this=parts[0], expressions=parts[1:])),
     "and": lambda _, parts, __: exp.Paren(this=exp.and_(*parts, copy=False)),
     "or": lambda _, parts, __: exp.Paren(this=exp.or_(*parts, copy=False)),
-    "like": lambda term, parts, dialect: exp.Paren(
-        this=exp.Like(this=parts[0], expression=dialect.text(str(term.value)))
-    ),
+    "like": _like,
 }
 
 

@@ -1,8 +1,8 @@
 """FROM and JOIN of a SQL text: the joins of `Rows.join`, from named tables, and no others.
 
 Joined rows keep one of two equated columns of one name: the column on the left. After an inner join both are equal.
-After `a LEFT JOIN c ON a.z = c.z` they differ, because `c.z` is NULL in unmatched rows. So `c.z` is no column of the
-joined rows, and is refused everywhere. `z` after USING and `a.z` are one column in SQL too.
+After `a LEFT JOIN c ON a.z = c.z` they differ, because `c.z` is NULL in unmatched rows. So `c.z` is a column of its own
+where the statement names it. `z` after USING and `a.z` are one column in SQL too.
 
 A joined table may stand on the right of a JOIN: `a JOIN (b JOIN c ON ...) ON ...`. It becomes a chain of joins with
 equal rows. Inner joins commute, so each table is joined as soon as an equality ties it to an earlier one. A LEFT JOIN
@@ -27,7 +27,7 @@ from neartwin.interactive import instead
 from neartwin.queries.query import Rows, table_of
 from neartwin.tables.joins import OtherTable, claims_of, met, own_columns
 from neartwin.tables.per_unit import units_of
-from neartwin.tables.table import How, Owner, Table
+from neartwin.tables.table import Owner, Table
 
 BESIDE = "BESIDE"  # where a side stands: of joins within the LEFT one before
 
@@ -194,15 +194,7 @@ Others = Mapping[str, Rows | OtherTable]
 _HINT = "write JOIN other USING (column), or ON this.column = other.column AND ..."
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A table of the question: its columns' names in the joined rows, and which of those are another's where it met none."""
-
-    names: Mapping[str, str]
-    lost: frozenset[str] = field(default=frozenset())
-
-
-_Scope = dict[str, _Known]  # by alias
+_Scope = dict[str, Mapping[str, str]]  # by alias, the names of a table's columns in the joined rows
 
 
 def _is_equality(node: exp.Expr) -> TypeGuard[exp.EQ]:
@@ -329,10 +321,12 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
         QueryError: A table was not given, or a join is no equality.
     """
     first, own = _base(select, rows.table), own_columns(rows.table) | set(rows.table.computed)
-    scope: _Scope = {first: _Known({name: name for name in own})}
+    scope: _Scope = {first: {name: name for name in own}}
     columns = {name: frozenset((one.table if isinstance(one, Rows) else one).schema) for name, one in others.items()}
-    for join in chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns}):
-        rows = _join(join, rows, others, scope)
+    joins = chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns})
+    for number, join in enumerate(joins, start=1):
+        later = (column for one in (select, *joins[number:]) for column in one.find_all(exp.Column))
+        rows = _join(join, rows, others, scope, {one.name for one in later if one.table == join.this.alias_or_name})
     shown = {item.alias for item in select.expressions}
     for column in list(select.find_all(exp.Column)):
         if column.table:
@@ -359,7 +353,8 @@ def _is_plain(found: exp.Expr | None) -> TypeGuard[exp.Table]:
     )
 
 
-def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
+def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[str]) -> Rows:
+    """The rows with one join. asked: what the statement names of the table, of which a LEFT JOIN makes keys NULL."""
     how = "beside" if join.side == BESIDE else "left" if _is_left(join) else "inner"
     table = join.this
     if not _is_plain(table) or table.name not in others:
@@ -386,20 +381,23 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope) -> Rows:
     clash = any(name in rows.table.schema and (name, name) not in on for name in other_table.schema)
     prefix, pairs = f"{alias}_" if clash else "", _unique(on)
     new = rows.join(other, on=pairs, how=how, prefix=prefix)
+    if how != "inner" and (lost := [right for left, right in pairs.items() if left == right and right in asked]):
+        if len(new.table.joins) > len(rows.table.joins) + 1:
+            line = instead("clauses", "lost", table=alias)
+            raise QueryError(f"{lost[0]!r} of {alias!r} is NULL in rows that its LEFT JOIN leaves unmatched: {line}")
+        new = rows.join(other, on=pairs, how=how, prefix=prefix, keys={f"{alias}_{name}": name for name in lost})
     scope[alias] = _with_names(rows.table, new.table, other_table, on=pairs, how=how, prefix=prefix)
     return new
 
 
 def _with_names(
     before: Table, after: Table, other: OtherTable | Table, *, on: dict[str, str], how: str, prefix: str
-) -> _Known:
+) -> dict[str, str]:
     """What the other table's columns are called after the join that made `after`."""
     if isinstance(other, Table) and len(after.joins) > len(before.joins) + 1:  # table by table
-        return _Known(met(before, other, on=on, how=how, prefix=prefix)[1])
+        return met(before, other, on=on, how=how, prefix=prefix)[1]
     last = after.joins[-1]
-    equated = {right for left, right in last.on if left == right}
-    names = {old: new for new, old in last.columns.items()} | {name: name for name in equated}
-    return _Known(names, frozenset(equated if last.how is not How.INNER else ()))
+    return {right: left for left, right in last.on if left == right} | {old: new for new, old in last.columns.items()}
 
 
 def _unique(on: list[tuple[str, str]]) -> dict[str, str]:
@@ -432,14 +430,11 @@ def _named(column: exp.Column, scope: _Scope) -> str:
     """A column's name in the joined rows."""
     if column.table:
         known = scope.get(column.table)
-        text = column.sql(dialect="duckdb")
-        if known is None or column.args.get("db") or column.name not in known.names:
+        if known is None or column.args.get("db") or column.name not in known:
+            text = column.sql(dialect="duckdb")
             raise QueryError(f"{text!r} is not a column of the tables of this question: {', '.join(scope)}")
-        if column.name in known.lost:
-            line = f"is NULL in rows that the LEFT JOIN of {column.table!r} leaves unmatched"
-            raise QueryError(f"{text!r} {line}: {instead('clauses', 'lost', table=column.table)}")
-        return known.names[column.name]
-    matches = {one.names[column.name] for one in scope.values() if column.name in one.names}
+        return known[column.name]
+    matches = {one[column.name] for one in scope.values() if column.name in one}
     if len(matches) > 1:
         raise QueryError(f"{column.name!r} is a column of several tables; write table.{column.name}")
     return matches.pop() if matches else column.name

@@ -11,6 +11,7 @@ SUM(x) or COUNT(x) may replace COUNT(*). A window goes over the public keys in t
 largest with DESC. Ranges go by the given order of the keys.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +23,7 @@ from neartwin.interactive import instead
 from neartwin.queries.query import Groups
 from neartwin.queries.sql.spelling import value_of
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
-from neartwin.tables.expressions import not_understood
+from neartwin.tables.expressions import not_understood, rows_around
 
 _HINT = instead("windows", "sums")
 
@@ -130,21 +131,13 @@ def _frame(node: exp.Window) -> Workload:
     spec = node.args.get("spec")
     if spec is None:
         return prefix_sums()
-    start, end = spec.args.get("start"), spec.args.get("end") or "CURRENT ROW"
-    sides = spec.args.get("start_side"), spec.args.get("end_side")
-    if spec.args.get("exclude"):
-        raise _refused(node)
-    if (start, sides[0], end) == ("UNBOUNDED", "PRECEDING", "CURRENT ROW"):
+    first, last = rows_around(spec)
+    if (first, last) == (-math.inf, 0) and not spec.args.get("exclude"):
         return prefix_sums()
-    before = 0 if start == "CURRENT ROW" else _reach(start) if sides[0] == "PRECEDING" else None
-    after = 0 if end == "CURRENT ROW" else _reach(end) if sides[1] == "FOLLOWING" else None
-    if spec.args.get("kind") != "ROWS" or before is None or after is None or before == after == 0:
+    moving = -math.inf < first <= 0 <= last < math.inf and first < last
+    if spec.args.get("kind") != "ROWS" or not moving or spec.args.get("exclude"):
         raise _refused(node)
-    return moving_sums(before, after)
-
-
-def _reach(end: object) -> int | None:
-    return int(end.this) if isinstance(end, exp.Literal) and end.is_int else None
+    return moving_sums(int(-first), int(last))
 
 
 def _is_sum(node: exp.Expr | None) -> bool:

@@ -113,8 +113,12 @@ def _inside_form(of: PerUnit, tables: Others) -> dict[str, Any]:
 
 
 def _joined(join: object, rows: Rows, tables: Others) -> Rows:
-    if not isinstance(join, Mapping) or set(join) - {"table", "on", "how", "prefix", "from"} or "table" not in join:
-        raise QueryError("question: a join takes table, from, on, how and prefix")
+    if (
+        not isinstance(join, Mapping)
+        or set(join) - {"table", "on", "how", "prefix", "keys", "from"}
+        or "table" not in join
+    ):
+        raise QueryError("question: a join takes table, from, on, how, prefix and keys")
     table, on, how, prefix = join["table"], join.get("on", []), join.get("how", "inner"), join.get("prefix", "")
     if not isinstance(table, str) or table not in tables:
         known = ", ".join(map(repr, tables)) or "none"
@@ -128,7 +132,7 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
         other = _from_inside(join.get("from"), other, tables)
     elif join.get("from") is not None:
         raise QueryError(f"question: {table!r} has no unit of its own, so a join of it takes no from")
-    return rows.join(other, on=dict(on) or None, how=how, prefix=prefix)
+    return rows.join(other, on=dict(on) or None, how=how, prefix=prefix, keys=join.get("keys"))
 
 
 def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
@@ -148,7 +152,8 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
     for join in table.joins:
         form = _form(join, tables)
         prefix = form.get("prefix", "")
-        if any((old, old) in join.on or new != prefix * (old in known) + old for new, old in join.columns.items()):
+        others = ((new, old) for new, old in join.columns.items() if new not in form.get("keys", {}))
+        if any(new != prefix * (old in known) + old for new, old in others):
             raise QueryError(
                 f"question: columns of {join.name!r}, which has joins of its own, were renamed twice, and have no written form; "
                 "join the tables one after the other"
@@ -165,7 +170,9 @@ def _form(join: Join, tables: Others) -> dict[str, Any]:
         raise QueryError("question: a joined table has no written form unless it was given by name")
     form: dict[str, Any] = {"table": name, "on": [list(pair) for pair in join.on]}
     form |= {} if join.per_unit is None else {"from": _inside_form(join.per_unit, tables)}
-    prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new != old}
+    if keys := {new: old for new, old in join.columns.items() if (old, old) in join.on}:
+        form["keys"] = keys
+    prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new not in {old, *keys}}
     form |= {"how": str(join.how)} if join.how is not How.INNER else {}
     return form | ({"prefix": prefixes.pop()} if prefixes else {})
 
