@@ -251,7 +251,7 @@ REFUSED = {
     "SELECT SUM(paid - (SELECT AVG(paid) FROM visits)) AS s FROM visits": "asked first in WHERE and beside other statistics",
     "SELECT town, COUNT(*) / (SELECT paid FROM visits) AS s FROM visits GROUP BY town": "is not understood: after aggregation",
     "SELECT town, COUNT(*) / $1 AS s FROM visits GROUP BY town": "is no statistic of the result",
-    "SELECT name, COUNT(*) AS n FROM towns GROUP BY name": "asks public tables alone: ask the database itself, or",
+    "SELECT name, COUNT(*) AS n FROM towns GROUP BY name": "asks public tables alone, which the database answers itself",
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, m
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.joins import On, OtherTable, joined, met, with_keys
+from neartwin.tables.joins import On, OtherTable, joined, met
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
@@ -199,10 +199,10 @@ class Rows:
                 raise QueryError("join: what is asked first is compared, so put conditions after it, not on the table")
             if other.table.computed or (other.conditions and how != "inner"):
                 other = Rows(with_windows(other.table, other.conditions, {}))  # as a subquery with columns of its own
-            new, names = met(self.table, other.table, on=on, how=how, prefix=prefix)
+            new, names = met(self.table, other.table, on=on, how=how, prefix=prefix, keys=keys)
             moved = tuple(condition.renamed(names) for condition in other.conditions)
-            return replace(self, table=with_keys(new, keys), conditions=(*self.conditions, *moved))
-        return replace(self, table=with_keys(joined(self.table, other, on=on, how=how, prefix=prefix), keys))
+            return replace(self, table=new, conditions=(*self.conditions, *moved))
+        return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix, keys=keys))
 
     def with_column(self, name: str, expression: str) -> "Rows":
         """The rows with one computed column more, for conditions, groups and statistics.

@@ -206,16 +206,18 @@ def rows_away(call: exp.Expr) -> int:
     return length if length < 2**31 and call.args.get("default") is None else 0
 
 
-def rows_around(spec: exp.Expr) -> tuple[float, float]:
-    """The first and the last row of a frame, counted from the current one; NaN for an end that is no whole number."""
-
-    def end(at: str) -> float:
-        given = spec.args.get(at) or "CURRENT ROW"
-        far = {"CURRENT ROW": 0.0, "UNBOUNDED": math.inf}.get(given) if isinstance(given, str) else None
-        length = float(given.name) if isinstance(given, exp.Literal) and given.is_int else math.nan
-        return (-1 if spec.args.get(f"{at}_side") == "PRECEDING" else 1) * (length if far is None else far)
-
-    return end("start"), end("end")
+def rows_around(spec: exp.Expr | None) -> tuple[float, float] | None:
+    """The first and the last row of a frame, counted from the current one; None for one that counts no rows."""
+    text = "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW" if spec is None else spec.sql()
+    end = r"(UNBOUNDED|CURRENT|[0-9]{1,9}) (ROW|PRECEDING|FOLLOWING)"
+    found = re.fullmatch(rf"(ROWS|RANGE) BETWEEN {end} AND {end}", text)
+    if found is None or (spec and spec.args.get("exclude")):
+        return None
+    pairs = ((found[2], found[3]), (found[4], found[5]))
+    sizes = (float({"UNBOUNDED": "inf", "CURRENT": "0"}.get(length, length)) for length, _ in pairs)
+    first, last = (-size if side == "PRECEDING" else size for size, (_, side) in zip(sizes, pairs, strict=True))
+    plain = found[1] == "ROWS" or (first == -math.inf and last in {0, math.inf})
+    return (first, last) if plain and first <= last and first < math.inf and last > -math.inf else None
 
 
 def parts_of(node: exp.Expr) -> list[exp.Expr]:
@@ -459,15 +461,14 @@ def _compared(node: exp.Expr, names: Names, operation: str, parts: list[exp.Expr
 
 def _like(node: exp.Expr, names: Names) -> Term:
     """LIKE; in its term a backslash stands before each letter that means itself."""
-    of, mark = (node.this, re.escape(node.expression.name)) if isinstance(node, exp.Escape) else (node, "")
-    if not isinstance(of, exp.Like | exp.ILike):
-        raise refused(node)
-    pattern, value = term_of(of.expression, names), term_of(of.this, names)
-    if pattern.operation != "literal" or not isinstance(pattern.value, str) or value.kind is not _TEXT:
+    of, mark = (node.this, node.expression.name) if isinstance(node, exp.Escape) else (node, "")
+    pattern, value, sign = term_of(of.expression, names), term_of(of.this, names), re.escape(mark)
+    letters = pattern.value if pattern.operation == "literal" else None
+    if not isinstance(of, exp.Like | exp.ILike) or not isinstance(letters, str) or value.kind is not _TEXT:
         raise refused(node, "LIKE takes text, and a literal text")
-    themselves, letters = f"{mark}.|\\\\" if mark else r"\\", pattern.value
-    if mark and (len(node.expression.name) > 1 or re.search(mark, re.sub(f"{mark}.", "", letters, flags=re.DOTALL))):
+    if len(mark) > 1 or (mark and mark in re.sub(f"{sign}.", "", letters, flags=re.DOTALL)):
         raise refused(node, "ESCAPE takes one letter, and another follows it in the pattern")
+    themselves = rf"{sign}.|\\" if mark else r"\\"
     letters = re.sub(themselves, lambda one: re.sub(r"[%_\\]", r"\\\g<0>", one[0][-1]), letters, flags=re.DOTALL)
     if isinstance(of, exp.ILike):
         value, letters = written("lower(x)", value), letters.translate(str.maketrans(CAPITAL, SMALL))

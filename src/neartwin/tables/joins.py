@@ -238,7 +238,7 @@ def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Ma
     return MappingProxyType({**found_types, **declared}), frozenset(declared)
 
 
-def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[Table, dict[str, str]]:
+def met(table: Table, other: Table, *, on: On, how: str, prefix: str, keys: On) -> tuple[Table, dict[str, str]]:
     """Join a table of the same units, which may be joined itself.
 
     A joined table joins its own first table first, then its others in order. Inner joins commute with that order. An
@@ -250,6 +250,7 @@ def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[T
         on: The equated columns, as for `joined`.
         how: 'inner', 'left' or 'beside'.
         prefix: Put before names that both tables have.
+        keys: As for `joined`.
 
     Returns:
         The joined table, and the names of the other's columns in its rows.
@@ -259,8 +260,8 @@ def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[T
         SchemaError: A column is missing, or types differ.
     """
     if not other.joins:
-        new = joined(table, other, on=on, how=how, prefix=prefix)
-        return new, _new_names(new.joins[-1])
+        new = joined(table, other, on=on, how=how, prefix=prefix, keys=keys)
+        return new, new_names(new.joins[-1])
     own, pairs = own_columns(other), _pairs(on)
     inner, alone = _kept_apart(other, {right for _, right in pairs})
     if how == How.BESIDE and alone:
@@ -275,8 +276,9 @@ def met(table: Table, other: Table, *, on: On, how: str, prefix: str) -> tuple[T
         columns=MappingProxyType({name: bounds for name, bounds in other.columns.items() if name in own}),
         joins=(),
     )
-    new = joined(table, first, on=dict(pair for pair in pairs if pair[1] in own), how=how, prefix=prefix)
-    names = _new_names(new.joins[-1])
+    mine = dict(pair for pair in pairs if pair[1] in own)
+    new = joined(table, first, on=mine, how=how, prefix=prefix, keys=keys)
+    names = new_names(new.joins[-1])
     for join in [*inner, *alone] if how == How.LEFT else other.joins:
         outside = tuple(pair for pair in pairs if pair[1] in join.columns)
         inside = How.INNER if how == How.INNER else How.BESIDE
@@ -297,9 +299,13 @@ def _kept_apart(table: Table, names: set[str]) -> tuple[list[Join], list[Join]]:
     return inner, [join for join in table.joins if join not in inner]
 
 
-def _new_names(join: Join) -> dict[str, str]:
-    """From the other table's names to those in the joined rows, of columns that it shares under one name too."""
-    return {old: new for new, old in join.columns.items()} | {right: left for left, right in join.on if left == right}
+def new_names(join: Join) -> dict[str, str]:
+    """From the other table's names to those in the joined rows, of columns that it shares under one name too.
+
+    Args:
+        join: The join.
+    """
+    return {right: left for left, right in join.on if left == right} | {old: new for new, old in join.columns.items()}
 
 
 def _again(  # noqa: PLR0917 - of one join
@@ -339,29 +345,7 @@ def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
     )
 
 
-def with_keys(table: Table, keys: On) -> Table:
-    """The joined table with keys of the last join as columns of their own.
-
-    Args:
-        table: The joined table.
-        keys: From new names to the other table's.
-
-    Returns:
-        The table.
-
-    Raises:
-        SchemaError: A name is taken, or the other table has no such key.
-    """
-    *others, last = table.joins
-    for new, old in (names := _pairs(keys)):
-        if new in table.schema or (old, old) not in last.on:
-            line = f"{new!r} must be a new name, and {old!r} a key of {last.name!r} that has one name in both tables"
-            raise SchemaError(f"join: keys={keys}: {line}")
-    more = replace(last, columns=MappingProxyType({**last.columns, **dict(names)}))
-    return _with_join(replace(table, joins=tuple(others)), more, {}) if names else table
-
-
-def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str) -> Table:
+def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str, keys: On) -> Table:
     """Match the rows of a table with another's. It reads no row.
 
     Args:
@@ -370,6 +354,7 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         on: A column, a list of columns, or a mapping from this table's columns to the other's.
         how: 'inner', 'left' or 'beside'.
         prefix: Put before names that both tables have.
+        keys: From new names to keys of the other table, which a left join leaves NULL in rows that met none.
 
     Returns:
         The joined table.
@@ -397,7 +382,9 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         pairs = pairs or (owner.on if owner is not None else ())
     _check(table, other, how, pairs)
     shared = {left for left, right in pairs if left == right}
-    names = _names(table, {name: name for name in other.schema}, shared, prefix, other.name)
+    own = {new: old for new, old in _pairs(keys) if has_column(old, other.schema, "join: keys")}
+    wanted = {name: name for name in other.schema if name not in shared} | own
+    names = _names(table, wanted, set(), prefix, other.name)
     join = Join(
         kind=kind,
         how=How(how),
@@ -520,7 +507,7 @@ def _check_owner(table: Table, owner: Owner, name: str, pairs: tuple[tuple[str, 
             f"join: the rows of {name!r} belong to the units of the table {owner.name!r} that it was declared with; start "
             "with that table, and join it first, in the same subquery"
         )
-    names = _new_names(claims) if isinstance(claims, Join) else {left: left for left, _ in owner.on}
+    names = new_names(claims) if isinstance(claims, Join) else {left: left for left, _ in owner.on}
     if not {(names[left], right) for left, right in owner.on} <= set(pairs):
         key = " and ".join(left if left == right else f"{left} = {right}" for left, right in owner.on)
         raise QueryError(

@@ -25,6 +25,7 @@ from types import MappingProxyType
 from sqlglot import exp
 
 from neartwin.errors import QueryError, SchemaError
+from neartwin.interactive import instead
 from neartwin.tables.expressions import RowExpression, rows_around, rows_away
 from neartwin.tables.ranges import grid_of, range_of, value_of
 from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
@@ -40,15 +41,9 @@ AGGREGATES: dict[type[exp.Expr], str] = {
     exp.LogicalAnd: "bool_and",
 }
 ORDERED: dict[type[exp.Expr], str] = {
-    exp.RowNumber: "row_number",
-    exp.Rank: "rank",
-    exp.DenseRank: "dense_rank",
-    exp.Lag: "lag",
-    exp.Lead: "lead",
-    exp.FirstValue: "first_value",
-    exp.LastValue: "last_value",
+    one: one.sql_name().lower()
+    for one in (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 }
-_OF_FRAMES = {"first_value", "last_value"}
 _ALL, _CONDITIONS = frozenset(ColumnType), frozenset({ColumnType.BOOLEAN})
 _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
     "count": _ALL,
@@ -59,8 +54,7 @@ _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
 }
 _DEEPEST = 12  # names of nested parts then fit the 63 letters of PostgreSQL
 _KNOWN = (
-    "COUNT, SUM, AVG, MIN, MAX, COUNT(DISTINCT x), BOOL_OR and BOOL_AND; with OVER (PARTITION BY {unit} ORDER BY ...) also "
-    "ROW_NUMBER(), RANK(), DENSE_RANK(), LAG(x), LEAD(x), FIRST_VALUE(x) and LAST_VALUE(x)"
+    ", ".join(map(str.upper, AGGREGATES.values())) + ", over windows " + ", ".join(map(str.upper, ORDERED.values()))
 )
 
 
@@ -153,9 +147,7 @@ def _unit(table: Table) -> str:
     if not isinstance(table.unit, str):
         raise QueryError("each row is its own unit, so a unit has no other rows; name the unit's column with unit=")
     if table.period is not None:
-        raise QueryError(
-            f"the unit is {table.unit_name!r}, and rows of a subquery have no period; open the table with unit={table.unit!r}"
-        )
+        raise QueryError(f"the unit is {table.unit_name!r}, and {instead('clauses', 'period', unit=table.unit)}")
     return table.unit
 
 
@@ -225,47 +217,35 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
 
 def _frame(node: exp.Window, function: str, table: Table) -> str:
     """The frame by rows, whose order is total; "" for the rows up to the last one with an equal order."""
-    spec = node.args.get("spec") or exp.WindowSpec(kind="RANGE", start="UNBOUNDED", start_side="PRECEDING")
-    first, last = rows_around(spec)
-    whole, default = (first, last) == (-math.inf, math.inf), (first, last) == (-math.inf, 0)
-    near = all(abs(end) < 2**31 or math.isinf(end) for end in (first, last))
-    sound = near and first <= last and first < math.inf and last > -math.inf and not spec.args.get("exclude")
-    by_rows = whole or spec.args.get("kind") == "ROWS"
-    if not sound or not (by_rows or (spec.args.get("kind") == "RANGE" and default)):
-        raise _refused(node, table, "a frame is ROWS BETWEEN 2 PRECEDING AND CURRENT ROW, or UNBOUNDED")
-    if node.args.get("spec") and (function in set(ORDERED.values()) - _OF_FRAMES or not node.args.get("order")):
-        raise _refused(node, table, f"{function.upper()} takes no frame, and other functions need ORDER BY beside one")
-    if function == "last_value" and not by_rows:
-        raise _refused(
-            node,
-            table,
-            "the last of rows that tie is any; write ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
-        )
-    return exp.WindowSpec(**{**spec.args, "kind": "ROWS"}).sql() if by_rows else ""
+    spec, framed = node.args.get("spec"), function in AGGREGATES.values() or function.endswith("_value")
+    ends, alone = rows_around(spec), spec and not (framed and node.args.get("order"))
+    default = (spec is None or spec.args.get("kind") != "ROWS") and ends == (-math.inf, 0)
+    if ends is None or alone or (default and function == "last_value"):
+        raise _refused(node, table, instead("windows", "frame"))
+    return "" if default or spec is None else exp.WindowSpec(**{**spec.args, "kind": "ROWS"}).sql()
 
 
 def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:
     call = node.this
     if isinstance(call, exp.RowNumber | exp.Rank | exp.DenseRank):
-        return UnitColumn(function=function, kind=ColumnType.INTEGER, value=None, text="")
+        return UnitColumn(function=function, kind=ColumnType.INTEGER)
     if not (offset := rows_away(call)):
         raise _refused(node, table, f"{function.upper()} takes a column and a number of rows; write COALESCE around it")
     value = _row(call.this, table)
-    return UnitColumn(
-        function=function, kind=value.type, value=value, bounds=_bounds(call.this, value, table), offset=offset, text=""
-    )
+    bounds = _bounds(call.this, value, table)
+    return UnitColumn(function=function, kind=value.type, value=value, bounds=bounds, offset=offset)
 
 
 def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
     function = AGGREGATES.get(type(node), "")
     others = [value for name, value in node.args.items() if value and name not in {"this", "big_int"}]
     if not function or others:
-        raise _refused(node, table, f"of one person's rows there are {_KNOWN.format(unit=table.unit)}")
+        raise _refused(node, table, f"of one person's rows there are {_KNOWN}")
     inner = node.this
     if function.startswith("bool") and isinstance(inner, exp.Cast) and inner.is_type("boolean"):
         inner = inner.this  # how SQLGlot writes the argument
     if function == "count" and isinstance(inner, exp.Star | exp.Literal):
-        return UnitColumn(function="count", kind=ColumnType.INTEGER, value=None, text="")
+        return UnitColumn(function="count", kind=ColumnType.INTEGER)
     if isinstance(inner, exp.Distinct):
         if function != "count" or len(inner.expressions) != 1:
             raise _refused(node, table, "DISTINCT goes with COUNT and one column; leave it out")
@@ -282,7 +262,7 @@ def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
         kind, bounds = value.type, _bounds(inner, value, table)
     elif function.startswith("bool"):
         kind = ColumnType.BOOLEAN
-    return UnitColumn(function=function, kind=kind, value=value, bounds=bounds, text="")
+    return UnitColumn(function=function, kind=kind, value=value, bounds=bounds)
 
 
 def _bounds(node: exp.Expr, value: RowExpression, table: Table) -> Bounds | None:

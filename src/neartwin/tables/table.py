@@ -282,13 +282,13 @@ class UnitColumn:
 
     function: str
     kind: ColumnType
-    value: RowExpression | None
+    value: RowExpression | None = None
     bounds: Bounds | None = None
     offset: int = 1
     by: tuple[RowExpression, ...] = ()
     order: tuple[tuple[RowExpression, bool], ...] = ()
     frame: str = ""
-    text: str = field(compare=False)
+    text: str = field(default="", compare=False)
 
     @property
     def columns(self) -> frozenset[str]:

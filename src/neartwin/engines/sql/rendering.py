@@ -116,10 +116,8 @@ def _divided(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
 
 
 def _like(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
-    like: exp.Expr = exp.Like(this=parts[0], expression=dialect.text(str(term.value)))
-    if "\\" in str(term.value):
-        like = exp.Escape(this=like, expression=exp.Literal.string("\\"))
-    return exp.Paren(this=like)
+    like, mark = exp.Like(this=parts[0], expression=dialect.text(str(term.value))), exp.Literal.string("\\")
+    return exp.Paren(this=exp.Escape(this=like, expression=mark) if "\\" in str(term.value) else like)
 
 
 _ALPHABETS: dict[str, Any] = {"upper": (SMALL, CAPITAL), "lower": (CAPITAL, SMALL)}

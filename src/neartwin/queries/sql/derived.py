@@ -171,7 +171,8 @@ def after_of(
     """
     having, order = select.args.get("having"), select.args.get("order")
     text = "" if having is None else _having(having.this, named)
-    ordered = () if order is None else tuple(_ordered(item, schema, columns, named) for item in order.expressions)
+    items = [] if order is None else order.expressions
+    ordered = tuple(key for item in items for key in _ordered(item, schema, columns, named))
     limit, offset = number_of(select, "limit"), number_of(select, "offset") or 0
     return replace(shaped, having=text, order=ordered, limit=limit, offset=offset)
 
@@ -183,9 +184,11 @@ def _having(condition: exp.Expr, named: Named) -> str:
     return _written(root.transform(as_column).this)
 
 
-def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[str], named: Named) -> SortKey:
-    name, down = _ordering(item.this, schema, columns, named), bool(item.args.get("desc"))
-    return (name, down, True) if item.args.get("nulls_first") else (name, down)
+def _ordered(item: exp.Ordered, schema: Mapping[str, ColumnType], columns: list[str], named: Named) -> list[SortKey]:
+    """The keys of an item of ORDER BY: all columns for ALL."""
+    names = columns if isinstance(item.this, exp.Var) else [_ordering(item.this, schema, columns, named)]
+    down, first = bool(item.args.get("desc")), item.args.get("nulls_first")
+    return [(name, down, True) if first else (name, down) for name in names]
 
 
 def _ordering(node: exp.Expr, schema: Mapping[str, ColumnType], columns: list[str], named: Named) -> str:

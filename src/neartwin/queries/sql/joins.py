@@ -25,7 +25,8 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.query import Rows, table_of
-from neartwin.tables.joins import OtherTable, claims_of, met, own_columns
+from neartwin.tables.expressions import not_understood
+from neartwin.tables.joins import OtherTable, claims_of, met, new_names, own_columns
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Owner, Table
 
@@ -137,11 +138,6 @@ def _of_using(join: exp.Join, alias: str, scope: Mapping[str, frozenset[str]]) -
     return equal
 
 
-def _without_lists(table: str) -> str:
-    """What to write instead of a list in FROM."""
-    return f"write FROM {table}, whose lists become rows before it is opened"
-
-
 def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
     """Each table once something ties it to those before it: of LEFT joins, all that their ON names."""
     ordered: list[exp.Join] = []
@@ -150,7 +146,7 @@ def _ordered(parts: list[_Part], known: set[str]) -> list[exp.Join]:
         part = next((one for one in waiting if _ready(one, known, equalities)), None)
         if part is None:
             alias, text = waiting[0].alias, waiting[0].join.this.sql(dialect="duckdb")
-            line = _HINT if alias else _without_lists(min(known))
+            line = _HINT if alias else instead("clauses", "lists", table=min(known))
             raise QueryError(f"{alias or text!r} has no join condition with the tables around it: {line}")
         waiting.remove(part)
         known.add(part.alias)
@@ -194,7 +190,7 @@ Others = Mapping[str, Rows | OtherTable]
 _HINT = "write JOIN other USING (column), or ON this.column = other.column AND ..."
 
 
-_Scope = dict[str, Mapping[str, str]]  # by alias, the names of a table's columns in the joined rows
+_Scope = dict[str, dict[str, str]]  # by alias, the names of a table's columns in the joined rows
 
 
 def _is_equality(node: exp.Expr) -> TypeGuard[exp.EQ]:
@@ -360,12 +356,8 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
     if not _is_plain(table) or table.name not in others:
         known = ", ".join(map(repr, others)) or "none"
         if table.name == rows.table.name:
-            unit = rows.table.unit_name
-            line = f"JOIN (SELECT {unit}, COUNT(*) AS n FROM {table.name} GROUP BY 1) AS s USING ({unit})"
-            raise QueryError(f"rows of {table.name!r} are not joined with others of it, which multiplies; write {line}")
-        line = _without_lists(rows.table.name)
-        if name := table.name:
-            line = f"write tables={{{name!r}: nt.public_table('{name}.parquet')}}, or --public {name}={name}.parquet"
+            raise not_understood(table, instead("clauses", "itself", unit=rows.table.unit_name, table=table.name))
+        line = instead("clauses", "other" if table.name else "lists", table=table.name or rows.table.name)
         raise QueryError(f"JOIN must name one of the tables given beside it, which are: {known}; {line}")
     alias = table.alias_or_name
     if alias in scope:
@@ -380,24 +372,13 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
         ]
     clash = any(name in rows.table.schema and (name, name) not in on for name in other_table.schema)
     prefix, pairs = f"{alias}_" if clash else "", _unique(on)
-    new = rows.join(other, on=pairs, how=how, prefix=prefix)
-    if how != "inner" and (lost := [right for left, right in pairs.items() if left == right and right in asked]):
-        if len(new.table.joins) > len(rows.table.joins) + 1:
-            line = instead("clauses", "lost", table=alias)
-            raise QueryError(f"{lost[0]!r} of {alias!r} is NULL in rows that its LEFT JOIN leaves unmatched: {line}")
-        new = rows.join(other, on=pairs, how=how, prefix=prefix, keys={f"{alias}_{name}": name for name in lost})
-    scope[alias] = _with_names(rows.table, new.table, other_table, on=pairs, how=how, prefix=prefix)
+    lost = [right for left, right in pairs.items() if left == right and right in asked and how != "inner"]
+    keys = {f"{alias}_{name}": name for name in lost}
+    new = rows.join(other, on=pairs, how=how, prefix=prefix, keys=keys)
+    scope[alias] = new_names(new.table.joins[-1])
+    if isinstance(other_table, Table) and len(new.table.joins) > len(rows.table.joins) + 1:  # table by table
+        scope[alias] = met(rows.table, other_table, on=pairs, how=how, prefix=prefix, keys=keys)[1]
     return new
-
-
-def _with_names(
-    before: Table, after: Table, other: OtherTable | Table, *, on: dict[str, str], how: str, prefix: str
-) -> dict[str, str]:
-    """What the other table's columns are called after the join that made `after`."""
-    if isinstance(other, Table) and len(after.joins) > len(before.joins) + 1:  # table by table
-        return met(before, other, on=on, how=how, prefix=prefix)[1]
-    last = after.joins[-1]
-    return {right: left for left, right in last.on if left == right} | {old: new for new, old in last.columns.items()}
 
 
 def _unique(on: list[tuple[str, str]]) -> dict[str, str]:

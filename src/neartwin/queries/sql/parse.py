@@ -258,8 +258,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     if len(groups) != 1 or not by_units or limit is None:
         raise QueryError("SELECT must ask at least one statistic, for instance COUNT(*)")
     if _aggregate(ranked[0].this, rows.table)[0] != "units":
-        line = f"ORDER BY COUNT(DISTINCT {rows.table.unit_name}) DESC"
-        raise QueryError(f"the most common value is that of the most units; write {line}")
+        raise QueryError(instead("clauses", "most", unit=rows.table.unit_name))
     ((column, _),) = groups.items()
     keys = completed(keys, rows.table, [column], [condition.term for condition in rows.conditions])
     if keys is None:
@@ -415,9 +414,6 @@ def _aggregate(node: exp.Expr, table: Table) -> tuple[str, Statistic]:
         known = f"ask {', '.join(SPELLINGS)}".format(unit=table.unit_name)
         if inner is None and node.find(exp.Column) and not isinstance(asked, exp.Anonymous):
             known = f"beside statistics stand what GROUP BY names; write GROUP BY {text}"
-        why = (
-            instead("statistics", name, *written_parts(asked), unit=table.unit_name, table=table.name, inner=shown)
-            or known
-        )
-        raise QueryError(f"{text!r} is not understood: {why}")
+        why = instead("statistics", name, *written_parts(asked), unit=table.unit_name, table=table.name, inner=shown)
+        raise not_understood(node, why or known)
     return statistic

@@ -46,7 +46,6 @@ _LIMITS = (  # the most nodes of these kinds, of the statement or of a clause
     ((exp.In,), (exp.Tuple,), 1000, "rows in a list; write a public table of them, and JOIN it"),
     ((exp.Group,), (exp.Column,), 200, "columns in GROUP BY; ask several questions"),
 )
-_ESCAPING = {"bigquery", "databricks", "mysql", "postgres", "redshift", "spark"}  # where \\ in LIKE needs no ESCAPE
 _TABLE = tomllib.loads(Path(__file__).with_name("dialects.toml").read_text(encoding="utf-8"))
 _RULES = {(dialect, name): rule for rule in _TABLE["rule"] for dialect in rule["dialects"] for name in rule["names"]}
 _COMPUTED = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.DPipe, exp.StrToTime, exp.DateTrunc, exp.TimestampTrunc)
@@ -113,9 +112,7 @@ def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
             return exp.TimeToStr(this=node.this, format=exp.Literal.string(_marks(node, dialect)))
         case exp.AtTimeZone(args={"zone": exp.Literal(this="UTC" | "Etc/UTC")}):
             return cast("exp.Expr", node.this)
-        case exp.Like() | exp.ILike() if (
-            "\\" in node.expression.name and dialect in _ESCAPING and not isinstance(node.parent, exp.Escape)
-        ):
+        case exp.Like() | exp.ILike() if "\\" in node.expression.name and dialect in _TABLE["escaping"]:
             return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
         case exp.DateAdd(this=exp.Literal(this="0")):  # in tsql, whose times are numbers
             node.set("this", exp.cast(exp.Literal.string("1900-01-01"), "timestamp"))
@@ -200,15 +197,9 @@ def _called(node: exp.Expr) -> tuple[str, list[exp.Expr]]:  # noqa: C901, PLR091
                 return "cast", []
             return f"cast {to.this.name.lower()} {len(sizes)}", [value, *sizes]
         case exp.Bracket(this=of, expressions=[exp.Literal(is_string=False) as place]):
-            split, first = of.unnest(), node.args.get("offset") or 0
-            if isinstance(split, exp.Split | exp.StringToArray) or re.fullmatch(
-                "[^][\\\\(){}*+?|^$.]+", split.text("expression")
-            ):
-                return f"part of {split.key}", [
-                    split.this,
-                    split.expression,
-                    exp.Literal.number(int(place.name) + 1 - first),
-                ]
+            split, at = of.unnest(), int(place.name) + 1 - (node.args.get("offset") or 0)
+            if not isinstance(split, exp.RegexpSplit) or re.fullmatch(r"[\w ,;:/-]+", split.text("expression")):
+                return f"part of {split.key}", [split.this, split.expression, exp.Literal.number(at)]
         case exp.Like() if "[" in node.expression.name:
             return "like class", []
         case exp.Div() if any(
@@ -266,11 +257,6 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
             select.set("joins", [*(inner.args.pop("joins", None) or []), *(select.args.get("joins") or [])])
             source.set("this", inner)
         _grouped(select)
-        order = select.args.get("order")
-        if order and isinstance(order.expressions[0].this, exp.Var):  # ORDER BY ALL
-            (every,) = order.expressions
-            places = [exp.Literal.number(1 + i) for i in range(len(select.expressions))]
-            order.set("expressions", [exp.Ordered(**{**every.args, "this": one}) for one in places])
         where = select.args.get("where")
         if where is not None and _is_true(where.this):
             select.set("where", None)

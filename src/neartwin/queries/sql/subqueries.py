@@ -55,8 +55,7 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str]
     given = {rows.table.name: rows, **others}
     tables = {one.name: given.get(one.name) for one in select.find_all(exp.Table)}
     if tables and all(isinstance(one, OtherTable) and one.owner is None for one in tables.values()):
-        line = f"ask the database itself, or name the people in it: nt.table({next(iter(tables))!r}, unit='person')"
-        raise QueryError(f"the statement asks public tables alone: {line}")
+        raise QueryError(instead("clauses", "public", table=next(iter(tables))))
     _write_numbers_out(select)
     first = _asked_first(select, given, read)
     flat = _flat(select, given)
@@ -332,8 +331,7 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
     inner = node.args.get("query") or node.this
     inner = inner.this if isinstance(inner, exp.Subquery) else inner
     if isinstance(node, exp.Any | exp.All):
-        line = "write [NOT] EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person AND i.x > t.x)"
-        raise not_understood(node.parent or node, f"it compares with each row inside; {line}")
+        raise not_understood(node.parent or node, instead("clauses", "any"))
     if isinstance(node, exp.In) and any(value and clause not in _PLAIN for clause, value in inner.args.items()):
         name = exp.to_identifier("(in)", quoted=True)
         whole = exp.Subquery(this=inner, alias=exp.TableAlias(this=name, columns=[name.copy()]))
@@ -344,8 +342,7 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
     pairs += _owned_unit(select, inner, pairs, given)
     never = isinstance(node, exp.In) and node.find_ancestor(exp.Not) and not _is_unit(node.this, given)  # NULL is in it
     if not pairs or never:
-        line = "WHERE EXISTS (SELECT 1 FROM t AS i WHERE i.person = t.person ...)"
-        raise not_understood(node, f"equate the person's column: {line}")
+        raise not_understood(node, instead("clauses", "person"))
     ends = {end: of(this=part.args[side].copy()) for part, side in compared for end, of in _ENDS.items()}
     beside = _beside(select, inner, pairs, {"(rows)": exp.Count(this=exp.Star()), **ends}, given)
     there: exp.Expr = exp.paren(beside["(rows)"].is_(exp.null()).not_())
@@ -367,11 +364,9 @@ def _as_column(select: exp.Select, node: exp.Expr, given: _Given) -> None:
         return  # it is the same for all rows, and only the outermost WHERE asks it first
     pairs += _owned_unit(select, inner, pairs, given)
     if not any(_is_unit(its, given) for _, its in pairs):
-        line = "ask it first with GROUP BY that column, and JOIN the noisy answer as a public table"
-        raise not_understood(text, f"it has a number over many people for each value of a column outside; {line}")
+        raise not_understood(text, instead("clauses", "people"))
     if compared:
-        line = f"{value.this.sql(dialect='duckdb')} OVER (PARTITION BY person ORDER BY the compared column)"
-        raise not_understood(text, f"it has another number for each row outside; write a window, {line}")
+        raise not_understood(text, instead("clauses", "compared", statistic=value.this.sql(dialect="duckdb")))
     (asked,) = statistics_in(value)
     found = _beside(select, inner, pairs, {"(rows)": asked.copy()}, given)["(rows)"]
     zero = [exp.Literal.number(0)] if isinstance(asked, exp.Count) else []  # of no rows, as SQL counts them
@@ -384,8 +379,7 @@ def _beside(
 ) -> dict[str, exp.Column]:
     """The columns of a LEFT JOIN of a subquery's values, grouped by what it equates with the rows outside."""
     if others := [clause for clause, value in inner.args.items() if value and clause not in _PLAIN]:
-        line = "does not go with EXISTS, or a number of a subquery; leave it out, or write IN (SELECT ...)"
-        raise not_understood(inner, f"{others[0].strip('_').upper()} {line}")
+        raise not_understood(inner, f"{others[0].strip('_').upper()} {instead('clauses', 'beside')}")
     keys = {f"({i})": its.copy() for i, (_, its) in enumerate(pairs)}
     grouped = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in {**keys, **values}.items()))
     for clause in ("from_", "joins", "where"):
@@ -423,8 +417,7 @@ def _correlated(inner: exp.Select, given: Mapping[str, Rows | OtherTable]) -> tu
         elif place is not None and not compared:
             compared.append((part, "this" if place else "expression"))
         else:
-            why = "a subquery equates columns with those outside, and may compare one; write inside.person = outside.person"
-            raise not_understood(part, why)
+            raise not_understood(part, instead("clauses", "outside"))
     inner.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
     return pairs, compared
 

@@ -128,14 +128,10 @@ def _window(node: exp.Window) -> tuple[exp.Expr, Asked]:
 
 def _frame(node: exp.Window) -> Workload:
     """Prefixes or moving sums, as the frame says; keys differ, so that ROWS and RANGE to the current row are the same."""
-    spec = node.args.get("spec")
-    if spec is None:
+    first, last = rows_around(node.args.get("spec")) or (0, 0)
+    if (first, last) == (-math.inf, 0):
         return prefix_sums()
-    first, last = rows_around(spec)
-    if (first, last) == (-math.inf, 0) and not spec.args.get("exclude"):
-        return prefix_sums()
-    moving = -math.inf < first <= 0 <= last < math.inf and first < last
-    if spec.args.get("kind") != "ROWS" or not moving or spec.args.get("exclude"):
+    if not -math.inf < first <= 0 <= last < math.inf or first == last:
         raise _refused(node)
     return moving_sums(int(-first), int(last))
 

@@ -50,6 +50,7 @@ from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.table import How, Join, PerUnit, Table
 from neartwin.tables.types import ColumnType
 
+_JOIN = {"table", "on", "how", "prefix", "keys", "from"}
 _INSIDE = {"from", "joins", "computed", "where", "by", "columns"}
 
 
@@ -113,11 +114,7 @@ def _inside_form(of: PerUnit, tables: Others) -> dict[str, Any]:
 
 
 def _joined(join: object, rows: Rows, tables: Others) -> Rows:
-    if (
-        not isinstance(join, Mapping)
-        or set(join) - {"table", "on", "how", "prefix", "keys", "from"}
-        or "table" not in join
-    ):
+    if not isinstance(join, Mapping) or set(join) - _JOIN or "table" not in join:
         raise QueryError("question: a join takes table, from, on, how, prefix and keys")
     table, on, how, prefix = join["table"], join.get("on", []), join.get("how", "inner"), join.get("prefix", "")
     if not isinstance(table, str) or table not in tables:
@@ -125,8 +122,8 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
         raise QueryError(f"question: a join must name one of the tables beside {rows.table.name!r}, which are: {known}")
     if not isinstance(on, list) or not all(_texts(one) and len(one) == 2 for one in on):
         raise QueryError("question: on of a join must be a list of pairs, a column here and one of the other table")
-    if how not in set(How) or not isinstance(prefix, str):
-        raise QueryError("question: how of a join must be inner, left or beside, and prefix text")
+    if how not in set(How) or not isinstance(prefix, str) or not isinstance(join.get("keys", {}), Mapping):
+        raise QueryError("question: how of a join must be inner, left or beside, prefix text, and keys names by name")
     other = tables[table]
     if isinstance(other, Rows):
         other = _from_inside(join.get("from"), other, tables)
@@ -152,8 +149,8 @@ def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
     for join in table.joins:
         form = _form(join, tables)
         prefix = form.get("prefix", "")
-        others = ((new, old) for new, old in join.columns.items() if new not in form.get("keys", {}))
-        if any(new != prefix * (old in known) + old for new, old in others):
+        names = ((new, old) for new, old in join.columns.items() if (old, old) not in join.on)
+        if any(new != prefix * (old in known) + old for new, old in names):
             raise QueryError(
                 f"question: columns of {join.name!r}, which has joins of its own, were renamed twice, and have no written form; "
                 "join the tables one after the other"
@@ -170,8 +167,8 @@ def _form(join: Join, tables: Others) -> dict[str, Any]:
         raise QueryError("question: a joined table has no written form unless it was given by name")
     form: dict[str, Any] = {"table": name, "on": [list(pair) for pair in join.on]}
     form |= {} if join.per_unit is None else {"from": _inside_form(join.per_unit, tables)}
-    if keys := {new: old for new, old in join.columns.items() if (old, old) in join.on}:
-        form["keys"] = keys
+    keys = {new: old for new, old in join.columns.items() if (old, old) in join.on}
+    form |= {"keys": keys} if keys else {}
     prefixes = {new.removesuffix(old) for new, old in join.columns.items() if new not in {old, *keys}}
     form |= {"how": str(join.how)} if join.how is not How.INNER else {}
     return form | ({"prefix": prefixes.pop()} if prefixes else {})
