@@ -324,6 +324,9 @@ TEXTS = [  # over events(who, a, d, x, w, t, ok)
     ("duckdb", "SELECT t, COUNT(*) AS m, COUNT(*) FILTER (ok) AS k FROM events GROUP BY t ORDER BY k + 2 * m DESC", ""),
     ("postgres", "SELECT t, COUNT(DISTINCT who) AS count, COUNT(*) * 1.0 / COUNT(DISTINCT who) AS each FROM events GROUP BY t",
      "SELECT t, COUNT(DISTINCT who) AS count, COUNT(*) / COUNT(DISTINCT who) AS each FROM events GROUP BY t"),
+    ("duckdb", "SELECT ok, COUNT(*) AS n FROM events WHERE ok IS NOT NULL GROUP BY ok ORDER BY ALL DESC", ""),
+    ("duckdb", ("SELECT t, COUNT(*) AS n FROM (SELECT t, SUM(w) OVER (PARTITION BY who ORDER BY a, w ROWS UNBOUNDED PRECEDING) "
+     "AS s FROM events) q WHERE s > 5 GROUP BY t"), ""),
     ("tsql", "SELECT t, SUM(CAST(1 AS BIGINT)) AS n FROM events GROUP BY t", "SELECT t, COUNT(*) AS n FROM events GROUP BY t"),
     ("postgres", "SELECT n / 4 AS h, COUNT(*) AS people FROM (SELECT who, COUNT(*) AS n FROM events GROUP BY who) q GROUP BY 1",
      "SELECT n // 4 AS h, COUNT(*) AS people FROM (SELECT who, COUNT(*) AS n FROM events GROUP BY who) q GROUP BY 1"),

@@ -370,10 +370,10 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
         on = [
             (str(rows.table.unit) if left in mine and right == other.table.unit else left, right) for left, right in on
         ]
-    clash = any(name in rows.table.schema and (name, name) not in on for name in other_table.schema)
-    prefix, pairs = f"{alias}_" if clash else "", _unique(on)
+    pairs = _unique(on)
     lost = [right for left, right in pairs.items() if left == right and right in asked and how != "inner"]
-    keys = {f"{alias}_{name}": name for name in lost}
+    keys, own = {f"{alias}_{name}": name for name in lost}, rows.table.schema
+    prefix = f"{alias}_" * any(name in own and (name, name) not in on for name in (*other_table.schema, *keys))
     new = rows.join(other, on=pairs, how=how, prefix=prefix, keys=keys)
     scope[alias] = new_names(new.table.joins[-1])
     if isinstance(other_table, Table) and len(new.table.joins) > len(rows.table.joins) + 1:  # table by table
