@@ -94,7 +94,10 @@ def questions(tables):
         "public": (people.join(towns, on={"town": "name"}), ["people", "towns"]),
         "public, or NULL": (people.join(towns, on={"town": "name"}, how="left"), ["people", "towns"]),
         "same unit": (people.join(visits.where("paid > 1 AND id <> 3")), ["people", "visits"]),
-        "same unit, or NULL": (people.join(visits, how="left"), ["people", "visits"]),
+        "same unit, or NULL": (
+            people.join(visits, how="left", keys={"its": "who"}).where("its IS NULL OR its <> 'ada' OR id <> 3"),
+            ["people", "visits"],
+        ),
         "joined, or NULL": (
             visits.join(people, how="left", prefix="p_").join(towns, on={"town": "name"}, how="beside"),
             ["visits", "people", "towns"],
