@@ -48,8 +48,6 @@ def entry(record: Record, hash_: str, state: str | None, rule: Rule) -> Entry:
             shown["state"] = "refused"
         case records.Allotted(holder=holder):
             shown["payers"] = (holder,)
-        case _:
-            pass
     kind, account = records.kind_of(event), shown.pop("account", "")
     return Entry(position=record.position, hash=hash_, kind=kind, time=record.time, account=account, **shown)
 
@@ -312,25 +310,6 @@ class Account:
             row = page.answered(ask_digest(self.name, plan_digest, snapshot))
         return None if row is None else row.position
 
-    def payers(self, position: int) -> tuple[str, ...]:
-        """The holders whose allotments paid for a reservation.
-
-        Args:
-            position: The position of the reservation.
-
-        Returns:
-            The names of the holders.
-
-        Raises:
-            LedgerError: This account has no reservation there.
-        """
-        with self.database.read() as page:
-            row = page.reservation(position)
-            event = page.record(position)[0].event if row is not None and row.account == self.name else None
-        if not isinstance(event, records.Reserved):
-            raise LedgerError(f"account {self.name!r} has no reservation {position}; its history lists them")
-        return event.holders
-
     def allot(
         self, holder: str, target: Budget, *, by: str = "", check: Callable[[Reading], object] | None = None
     ) -> Allotment:
@@ -477,13 +456,11 @@ class Account:
     def _stored(self, record: Record, hash_: str, request: records.Reserved, content: bytes) -> Stored:
         event = cast("records.Settled", record.event)
         return Stored(
-            account=self.name,
             position=record.position,
             hash=hash_,
             reserved=event.reserved,
             time=record.time,
-            plan_digest=request.plan_digest,
-            snapshot=request.snapshot,
+            payers=request.holders,
             price=self.rule.amounts(request.price),
             digest=event.digest,
             document=content,

@@ -131,25 +131,21 @@ class Stored:
     """A release that was paid for and settled. Serving it again is free.
 
     Attributes:
-        account: The name of the account.
         position: The position of the record that settled it.
         hash: The hash of that record.
         reserved: The position of the reservation that paid.
         time: UTC, ISO 8601.
-        plan_digest: The digest of the plan.
-        snapshot: The name of the snapshot.
+        payers: The holders whose allotments paid.
         price: Its price at the time, by pool.
         digest: The SHA-256 of the document.
         document: The stored bytes.
     """
 
-    account: str
     position: int
     hash: str
     reserved: int
     time: str
-    plan_digest: str
-    snapshot: str
+    payers: tuple[str, ...]
     price: Amounts = field(hash=False)
     digest: str
     document: bytes = field(repr=False)

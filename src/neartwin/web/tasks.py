@@ -103,7 +103,7 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     else:
         answers = (account.release(proposal, payers=payers, key=key),)
     position = answers[0].provenance.position
-    if payers[0] not in account.book.payers(position):
+    if payers[0] not in account.book.answer(position).payers:
         directory.store.serve(analyst, account.book.name, position)
     return {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
 

@@ -106,7 +106,7 @@ def readable(directory: DataDirectory, name: str, position: int, caller: Caller)
         found = account.answer(position)
     except LedgerError:
         raise gone from None
-    paid = caller.sees_all or own_holders(caller) & set(account.payers(found.reserved))
+    paid = caller.sees_all or own_holders(caller) & set(found.payers)
     if not paid and not directory.store.was_served(caller.name, registered.name, found.reserved):
         raise gone
     return account, found
