@@ -167,6 +167,42 @@ def test_an_answer_that_breaks_off_is_a_service_that_does_not_answer(status):
         server.join()
 
 
+def test_a_thread_asks_again_on_its_connection_while_that_is_open():
+    accepted, cut = [], threading.Event()
+
+    def answer(connection):
+        with connection:
+            while connection.recv(4096):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
+                if cut.is_set():  # without a word, as a server that ends
+                    return
+
+    def accept():
+        while not closing.is_set():
+            accepted.append(listener.accept()[0])
+            threading.Thread(target=answer, args=(accepted[-1],), daemon=True).start()
+
+    closing = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        threading.Thread(target=accept, daemon=True).start()
+        service = nt.connect(f"http://127.0.0.1:{address[1]}", "nt_0_0")
+        assert [service.datasets() for _ in range(3)] == [()] * 3
+        assert len(accepted) == 1
+        other = threading.Thread(target=service.datasets)
+        other.start()
+        other.join()
+        assert len(accepted) == 2  # an answer is never read by another thread
+        cut.set()
+        service.datasets()
+        while accepted[0].fileno() != -1:  # until it is closed on that side
+            pass
+        assert service.datasets() == ()
+        assert len(accepted) == 3
+        closing.set()
+        socket.create_connection(address).close()
+
+
 @pytest.mark.parametrize("verb", ["plan", "plan_series"])
 def test_a_served_account_takes_every_limit_that_a_local_one_takes(verb):
     served, local = (inspect.signature(getattr(kind, verb)).parameters for kind in (ServedAccount, Account))

@@ -1,28 +1,49 @@
 """Requests to a service, and its refusals as the errors that the same mistake raises locally."""
 
 import json
+import os
+import threading
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from http import HTTPStatus
 from http.client import HTTPException
+from multiprocessing.connection import wait
 from typing import Any
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPHandler, HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
 from neartwin import errors
 from neartwin.errors import AccessError, BudgetError, NeartwinError, ParameterError
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirect, so that a token goes to the given address alone."""
+class _KeptOpen(HTTPSHandler, HTTPHandler):
+    """Gives the status and the body of an answer, and keeps each thread's last connection open for its next request."""
 
-    def redirect_request(self, *_: Any) -> None:
-        """Follow no redirect."""
+    _own = threading.local()
+
+    def do_open(self, http_class: Any, req: Request, **arguments: Any) -> Any:
+        """Send a request, and read the answer whole. A connection to a proxy serves one request."""
+        if req.host != urlsplit(req.full_url).netloc:
+            with super().do_open(http_class, req, **arguments) as answer:
+                return answer.status, answer.read()
+        place = (os.getpid(), http_class, req.host, req.timeout)  # a fork would share its parent's connection
+        known, connection = self._own.__dict__.pop("kept", (None, None))
+        if known != place or connection.sock is None or wait([connection.sock], 0):  # what waits there is its end
+            connection = http_class(req.host, timeout=req.timeout, **arguments)
+            connection.connect()
+            weakref.finalize(connection, connection.sock.close)
+        connection.request(req.get_method(), req.selector, req.data, {**req.headers, **req.unredirected_hdrs})
+        answer = connection.getresponse()
+        content = answer.read()
+        self._own.kept = place, connection  # as far as the service keeps it open too
+        return answer.status, content
 
 
-_OPENER = build_opener(_NoRedirects)
+_OPENER = OpenerDirector()  # without a handler of redirects, so that a token goes to the given address alone
+for _handler in (ProxyHandler(), _KeptOpen()):
+    _OPENER.add_handler(_handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,22 +128,13 @@ class HttpClient:
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"} | dict(headers or {}),
         )
         try:
-            status, content = self._answered(request)
-        except (URLError, TimeoutError, ConnectionError, HTTPException):  # the last where an answer breaks off
+            answered: tuple[int, bytes] = _OPENER.open(request, timeout=self.seconds)
+        except (OSError, HTTPException):  # the last where an answer breaks off
             remedy = "check that it runs; asking again is safe"
             raise AccessError(503, "service", self.address, "does not answer", remedy=remedy) from None
-        if status >= HTTPStatus.MULTIPLE_CHOICES:  # redirects are not followed
-            raise error_of(status, content)
-        return content
-
-    def _answered(self, request: Request) -> tuple[int, bytes]:
-        """The status and the body, of refusals too."""
-        try:
-            with _OPENER.open(request, timeout=self.seconds) as answer:
-                return answer.status, answer.read()
-        except HTTPError as refusal:
-            with refusal:
-                return refusal.code, refusal.read()
+        if answered[0] >= HTTPStatus.MULTIPLE_CHOICES:  # redirects are not followed
+            raise error_of(*answered)
+        return answered[1]
 
 
 def error_of(status: int, content: bytes) -> NeartwinError:
