@@ -147,16 +147,18 @@ def test_symmetric_bar_prints_as_one_number(value, low, high, told):
 
 
 def test_csv_text_is_no_formula_to_a_spreadsheet(release):
-    words = ["=1+1", "+49", "-1 day", "@SUM(A1)", "\tx", "Ulm", "a=b", None]
+    wide = [f"{chr(ord(sign) + 0xFEE0)}1" for sign in "=+-@"]  # of full width, as Japanese keyboards write them
+    words = ["=1+1", "+49", "-1 day", "@SUM(A1)", "\tx", *wide, "Ulm", "a=b", "\uff1c1", None]
     keys = tuple((word,) for word in words)
     statistics = tuple(
-        dataclasses.replace(one, **{name: (getattr(one, name) * 8)[:8] for name in ("values", "lower", "upper")})
+        dataclasses.replace(one, **{name: (getattr(one, name) * 13)[:13] for name in ("values", "lower", "upper")})
         for one in release.statistics
     )
     odd = dataclasses.replace(release, group_columns=("=town",), keys=keys, statistics=statistics)
     header, *rows = csv.reader(io.StringIO(odd.to_csv()))
     assert header[0] == "'=town"
-    assert [row[0] for row in rows] == ["'=1+1", "'+49", "'-1 day", "'@SUM(A1)", "'\tx", "Ulm", "a=b", ""]
+    guarded = [f"'{word}" for word in words[:9]]
+    assert [row[0] for row in rows] == [*guarded, "Ulm", "a=b", "\uff1c1", ""]
     assert float(rows[0][1]) == statistics[0].values[0]
 
 

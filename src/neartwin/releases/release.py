@@ -334,8 +334,11 @@ class Release(StatisticsTable):
 
 
 def _no_formula(texts: Any) -> Any:
-    """The texts, with a quotation mark before those that spreadsheets read as a formula (OWASP, CSV injection)."""
-    return pc.replace_substring_regex(texts, r"\A([=+\-@\t\r\n])", r"'\1")
+    """The texts, with a quotation mark before those that spreadsheets read as a formula (OWASP, CSV injection).
+
+    Some spreadsheets read the signs of full width, which stand last, as those of ASCII.
+    """
+    return pc.replace_substring_regex(texts, r"\A([=+\-@\t\r\n\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}])", r"'\1")
 
 
 def _write_excel(target: Path, release: "Release") -> None:
