@@ -276,14 +276,18 @@ def test_computed_rows_have_a_written_form_of_one_digest(duckdb_place, kind):
     assert first == second != other
 
 
-def test_window_is_another_question_with_another_order(duckdb_place):
+def test_window_is_another_question_with_another_order_or_frame(duckdb_place):
     visits = opened(duckdb_place, made(0))
+    orders = [
+        f"ROW_NUMBER() OVER (PARTITION BY who ORDER BY {text})" for text in ("day", "day DESC", "year", "day, year")
+    ]
+    frames = ["", "ROWS UNBOUNDED PRECEDING", "ROWS 1 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING"]
     digests = set()
-    for text in ("day", "day DESC", "year", "day, year"):
-        asked = visits.with_column("n", f"ROW_NUMBER() OVER (PARTITION BY who ORDER BY {text})").where("n = 1")
+    for text in (*orders, *(f"SUM(year) OVER (PARTITION BY who ORDER BY day {frame})" for frame in frames)):
+        asked = visits.with_column("n", text).where("n = 1")
         stage = plan(asked.agg(n=nt.count()), spend=approx(1, "1e-6"), limits=nt.limits(max_rows_per_group=1))
         digests.add(stage.digest)
-    assert len(digests) == 4
+    assert len(digests) == 8
 
 
 def test_computed_rows_are_released_while_their_sources_are_as_they_were(tmp_path):
