@@ -109,7 +109,7 @@ def test_bars_in_small_groups_are_far_narrower_than_by_the_union_bound():
 
 
 @pytest.mark.parametrize(("spend", "most"), list(zip(SPENDS, [0.75, 1.0, 1.0], strict=True)), ids=str)
-def test_bars_from_both_ends_are_narrower_at_one_price_than_from_total_and_number(spend, most):
+def test_bars_from_both_ends_are_narrower_at_the_price_of_a_total(spend, most):
     """With normal noise both are as wide: two totals of length 1 are a rotation of a total and a number at half the price."""
     new, old = (Asked(spend, fill).made.expected_errors()[0].by_size[-1][1] for fill in (None, 0))
     assert 0.7 * old < new < most * old
