@@ -144,6 +144,7 @@ def promises(seed, count):
     rng, asked, by_oracle = np.random.default_rng(seed), 0, 0
     for _ in range(count):
         uses, delta, alone = ranged(rng)
+        print(f"seed {seed}, job {asked}: {uses}, {delta}")  # shown where one fails
         whole, asked = compose(uses), asked + 1
         found = whole.epsilon(delta, direction="replace")
         assert 0 <= found.lower <= found.upper < math.inf, (uses, delta)
