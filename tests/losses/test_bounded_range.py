@@ -54,6 +54,18 @@ def test_adaptive_uses_cost_what_a_search_at_every_step_finds(e, count):
         assert not np.any((found.lower <= truth * near) & (truth * near <= found.upper))
 
 
+@pytest.mark.parametrize(
+    ("e", "count", "delta"), [("0.9846", 2, "0.08381"), ("0.3204", 2, "0.06158"), ("0.5", 3, "0.1")]
+)
+def test_a_few_uses_at_a_delta_near_their_total_variation_are_sharp(e, count, delta):
+    """A delta of eps slightly below 0 needs no more than 1 - e^eps, which is less than delta(0)."""
+    found = (count * BoundedRange(epsilon=e)).epsilon(delta)
+    assert 0 < found.lower <= found.upper <= found.lower * (1 + 1e-6)
+    above, below = (ranges.adaptive(float(e), count, end, 200) for end in (found.lower, found.upper * (1 + 1e-4)))
+    assert above >= float(delta) * (1 - 1e-8)
+    assert below < float(delta)
+
+
 def test_a_choice_by_an_earlier_answer_costs_more():
     fixed = float(ranges.composed(1, 3, 0.9))
     assert (3 * BoundedRange(epsilon=1)).delta(0.9).lower > 1.05 * fixed

@@ -190,7 +190,7 @@ def one_use(e: Fraction, eps: float) -> Any:
 
 
 def optimal_delta(e: Fraction, count: int, eps: FloatArray, *, above: bool) -> tuple[FloatArray, FloatArray] | None:
-    """One side of the optimum at each eps, as both ends; of one use both.
+    """One side of the optimum at each eps, as both ends from above, else with what the largest loss says; of one use both.
 
     Args:
         e: The range.
@@ -211,14 +211,15 @@ def optimal_delta(e: Fraction, count: int, eps: FloatArray, *, above: bool) -> t
         j = np.clip(places.astype(int), 0, len(delta) - 2)
         share = np.expm1((places - j) * step) / math.expm1(step)
         bound = np.where(places < 0, 1.0, np.minimum((1 - share) * delta[j] + share * delta[j + 1], 1.0))
-    else:  # the first use leaves a multiple of the step
-        places = (eps + away) / step + m
-        j = np.clip(places.astype(int), m, len(delta) - m - 1)[:, None] - np.arange(m)
-        t = np.clip((places[:, None] - j) * step, 0.0, m * step)
-        share = np.expm1(t - m * step) / math.expm1(-m * step)
-        found = (share * delta[j] + (1 - share) * delta[j + m]).max(axis=1)
-        bound = np.where(abs(places - j[:, 0]) <= 1, found, -np.expm1(np.minimum(eps, 0.0)) * (1 - 64 * U))
-    return bound, bound
+        return bound, bound
+    # the first use leaves a multiple of the step; delta(eps) >= delta(0) for eps < 0
+    places = (np.maximum(eps, 0.0) + away) / step + m
+    j = np.clip(places.astype(int), m, len(delta) - m - 1)[:, None] - np.arange(m)
+    t = np.clip((places[:, None] - j) * step, 0.0, m * step)
+    share = np.expm1(t - m * step) / math.expm1(-m * step)
+    found = (share * delta[j] + (1 - share) * delta[j + m]).max(axis=1)
+    bound = np.where(abs(places - j[:, 0]) <= 1, found, 0.0)
+    return bound, np.where(eps < count * size * (1 + 8 * U), 1.0, 0.0)
 
 
 class BoundedRangeSum(Summand):
