@@ -90,6 +90,17 @@ def parts_in(document: bytes) -> list[dict[str, Any]]:
     return parts
 
 
+def answer_text(position: int | None = None, document: bytes = b"") -> str:
+    """A stored answer as a service sends it: JSON with its position, its release, and for a series all of its releases.
+
+    Args:
+        position: The position of its record, or None for no answer yet.
+        document: The document.
+    """
+    parts = parts_in(document) if document else [None]
+    return json.dumps({"position": position, "release": parts[0], "releases": parts if len(parts) > 1 else None})
+
+
 SERIES_FORMAT = "series-1"  # of the document; a new meaning takes a new number
 
 

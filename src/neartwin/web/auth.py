@@ -314,21 +314,27 @@ async def form_fields(request: Request) -> dict[str, list[str]]:
         raise AccessError(413, "form", "", f"must have at most {_MOST_FIELDS} fields", remedy="send fewer") from None
 
 
-def require(*roles: str) -> Callable[..., Coroutine[Any, Any, Caller]]:
+def require(
+    *roles: str, check: Callable[[Request, Caller], object] = lambda *_: None
+) -> Callable[..., Coroutine[Any, Any, Caller]]:
     """A dependency that gives the caller.
 
     Args:
         roles: The roles that are allowed.
+        check: A further check, which may read the database. It runs in the same thread: another hop would take 0.3 ms.
 
     Returns:
         A function that raises `AccessError`: status 401 without a live token, 403 for another role.
     """
 
-    async def allowed(request: Request, _: Annotated[object, Depends(_BEARER)]) -> Caller:
-        caller = await run_in_threadpool(caller_of, request, await _secret_sent(request))
-        request.state.caller = caller
+    def checked(request: Request, secret: str) -> Caller:
+        caller = request.state.caller = caller_of(request, secret)
         caller.require(*roles)
+        check(request, caller)
         return caller
+
+    async def allowed(request: Request, _: Annotated[object, Depends(_BEARER)]) -> Caller:
+        return await run_in_threadpool(checked, request, await _secret_sent(request))
 
     return allowed
 

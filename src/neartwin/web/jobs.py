@@ -34,6 +34,7 @@ class Job:
         owner: The analyst who asked.
         state: "queued", "running" or "done".
         outcome: The worker's outcome, once the job is done: a refusal, or the place of the answer in the ledger.
+        answer: The answer as JSON, once a worker of this process has sent it; else "".
         future: The worker's future, or None for a job of another process.
         place: The owner, the data set and the request's key.
         asked: The digest of the request, or "" without a key.
@@ -44,6 +45,7 @@ class Job:
     owner: str
     state: str = "queued"
     outcome: Json = field(default_factory=dict)
+    answer: str = ""
     future: "Future[Json] | None" = None
     place: tuple[str, str, str] = ("", "", "")
     asked: str = ""
@@ -137,6 +139,7 @@ class Jobs:
         return job
 
     def _end(self, job: Job, outcome: Json) -> None:
+        job.answer = outcome.get("done", {}).pop("answer", "")
         job.outcome = outcome
         job.state = "done"
         if job.shared:

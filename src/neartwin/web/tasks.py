@@ -20,6 +20,7 @@ from neartwin.queries.sql.parse import statement_of
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
+from neartwin.releases.documents import answer_text
 from neartwin.statistics.clipping import read_range
 from neartwin.tables.table import Table
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
@@ -103,9 +104,11 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     else:
         answers = (account.release(proposal, payers=payers, key=key),)
     position = answers[0].provenance.position
-    if payers[0] not in account.book.answer(position).payers:
+    stored = account.book.answer(position)
+    if payers[0] not in stored.payers:
         directory.store.serve(analyst, account.book.name, position)
-    return {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
+    answer = {"answer": answer_text(position, stored.document)}
+    return answer | {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
 
 
 def _after(proposal: Proposal | SeriesProposal) -> Json:

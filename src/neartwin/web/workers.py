@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any
 
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
@@ -58,6 +57,8 @@ class FairQueue:
         # Of plans and of all others: an analyst's own tasks in turn, and the analysts in the order of their turns.
         self._lines: tuple[OrderedDict[str, deque[_Task]], ...] = (OrderedDict(), OrderedDict())
         self._running: Counter[str] = Counter()
+        self._waiting: Counter[str] = Counter()  # tasks of each analyst
+        self._letters: Counter[str] = Counter()  # of these
         self._changed = threading.Condition()
         self.closed = False
 
@@ -68,18 +69,19 @@ class FairQueue:
             AccessError: Status 429 where too many tasks wait.
         """
         with self._changed:
-            every = [one for line in self._lines for one in chain(*line.values())]
-            own = [one for line in self._lines for one in line.get(task.owner, ())]
-            for share, those in ((1, every), (2, own)):
-                letters = len(task.line) + sum(len(one.line) for one in those)
-                if len(those) >= max(1, self._most // share) or letters > _MOST_LETTERS // share:
+            own = self._waiting[task.owner], self._letters[task.owner]
+            for share, (tasks, letters) in ((1, (self._waiting.total(), self._letters.total())), (2, own)):
+                if tasks >= max(1, self._most // share) or letters + len(task.line) > _MOST_LETTERS // share:
                     rule = f"must be at most {self._most} and {_MOST_LETTERS // 2**20} MiB, and half of that from one"
                     raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment")
             self._lines[task.body.get("do") != "plan"].setdefault(task.owner, deque()).append(task)
+            self._waiting[task.owner] += 1
+            self._letters[task.owner] += len(task.line)
             self._changed.notify()
 
     def __len__(self) -> int:
-        return sum(len(own) for line in self._lines for own in list(line.values()))
+        with self._changed:
+            return self._waiting.total()
 
     def take(self) -> _Task | None:
         """The next task of the analyst whose turn it is, or None once the queue is closed."""
@@ -93,6 +95,8 @@ class FairQueue:
                     if own:
                         line[owner] = own  # at the end of the line
                     self._running[owner] += 1
+                    self._waiting -= Counter([owner])
+                    self._letters -= Counter({owner: len(task.line)})
                     return task
                 self._changed.wait()
             return None

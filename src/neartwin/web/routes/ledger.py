@@ -1,5 +1,6 @@
 """Routes of the ledger: history, stored releases, certificates, and the verification of the whole ledger."""
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any
@@ -18,7 +19,6 @@ from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Overseer
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.routes.datasets import Named, own_holders, visible
-from neartwin.web.routes.questions import as_json
 from neartwin.web.service import Running
 
 router = APIRouter(prefix="/v1", tags=["ledger"])
@@ -58,7 +58,8 @@ def stored(name: Named, position: Position, caller: Anyone, running: Running, pa
     """A stored release, at no cost. `position` is that of its reservation, or of the record that settled it."""
     _, found = readable(running.directory, name, position, caller)
     parts = parts_in(found.document)
-    return as_json({"position": found.reserved, "release": one_of_parts(parts, part), "parts": len(parts)})
+    body = {"position": found.reserved, "release": one_of_parts(parts, part), "parts": len(parts)}
+    return Response(json.dumps(body), media_type="application/json")
 
 
 @router.get(

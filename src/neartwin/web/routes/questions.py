@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from neartwin.releases.documents import parts_in
+from neartwin.releases.documents import answer_text
 from neartwin.web import schemas
-from neartwin.web.auth import Analyst, Asker, Caller
+from neartwin.web.auth import Analyst, Asker, Caller, require
 from neartwin.web.jobs import Job
-from neartwin.web.routes.datasets import Named
+from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import Running
 
 router = APIRouter(prefix="/v1", tags=["questions"])
@@ -29,6 +29,13 @@ Seconds = Annotated[float, Query(ge=0, le=60, description="How long to wait for 
 JobId = Annotated[str, Path(max_length=100)]
 
 
+def _sees(request: Request, caller: Caller) -> None:
+    visible(request.app.state.service.directory, request.path_params["name"], caller)
+
+
+Spender = Annotated[Caller, Depends(require("analyst", check=_sees))]
+
+
 @router.post("/datasets/{name}/plan")
 async def plan(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -> schemas.Plan:
     """Plan a release and preview its cost and errors. This reads no row and spends nothing."""
@@ -37,11 +44,10 @@ async def plan(name: Named, ask: schemas.Ask, caller: Asker, running: Running) -
 
 @router.post("/datasets/{name}/releases", status_code=202, response_model=schemas.JobState)
 async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
-    name: Named, ask: schemas.Ask, caller: Analyst, running: Running, key: Key = "", wait: Seconds = 0
+    name: Named, ask: schemas.Ask, caller: Spender, running: Running, key: Key = "", wait: Seconds = 0
 ) -> Response:
     """Start a release as a job. It pays, asks, adds noise and answers. A stored answer is served at no cost."""
-    job = await run_in_threadpool(running.release, _task("release", name, ask, caller) | {"key": key})
-    return await _state(job, wait, running)
+    return await _state(running.jobs.submit(_task("release", name, ask, caller) | {"key": key}), wait, running)
 
 
 @router.get("/jobs/{identity}", response_model=schemas.JobState)
@@ -86,20 +92,13 @@ def fits(plan: Mapping[str, Any], left: Mapping[str, Fraction]) -> bool:
 
 async def _state(job: Job, wait: float, running: Running) -> Response:
     job = await running.jobs.wait(job, min(wait, running.settings.patience))
-    body: dict[str, Any] = dict.fromkeys(schemas.JobState.model_fields) | {"job": job.id, "state": job.state}
-    if job.state != "done":
-        return as_json(body, 202)
-    if "refused" in job.outcome:
-        return as_json(body | {"error": job.outcome["refused"]})
-    return as_json(body | await run_in_threadpool(_stored, running, job.outcome["done"]))
+    state, refused, answer = job.state, None, answer_text()
+    if state == "done" and (refused := job.outcome.get("refused")) is None:
+        answer = job.answer or await run_in_threadpool(_stored, running, job.outcome["done"])
+    text = json.dumps({"job": job.id, "state": state, "error": refused})[:-1] + ", " + answer[1:]
+    return Response(text, 200 if state == "done" else 202, media_type="application/json")
 
 
-def _stored(running: Running, done: dict[str, Any]) -> dict[str, Any]:
-    document = running.directory.books.account(done["dataset"]).answer(done["position"]).document
-    first, *more = parts_in(document)
-    return {"position": done["position"], "release": first} | ({"releases": [first, *more]} if more else {})
-
-
-def as_json(body: dict[str, Any], status: int = 200) -> Response:
-    """An answer of the service's own JSON, which needs no check on its way out."""
-    return Response(json.dumps(body), status, media_type="application/json")
+def _stored(running: Running, done: dict[str, Any]) -> str:
+    stored = running.directory.books.account(done["dataset"]).answer(done["position"])
+    return answer_text(done["position"], stored.document)
