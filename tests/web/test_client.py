@@ -2,8 +2,12 @@
 
 import inspect
 import json
+import os
 import socket
+import subprocess
+import sys
 import threading
+from contextlib import contextmanager
 from fractions import Fraction
 
 import pyarrow as pa
@@ -167,14 +171,21 @@ def test_an_answer_that_breaks_off_is_a_service_that_does_not_answer(status):
         server.join()
 
 
-def test_a_thread_asks_again_on_its_connection_while_that_is_open():
-    accepted, cut = [], threading.Event()
+@contextmanager
+def listening(cut):
+    """The address of a server with an empty list for every request, and the connections that it accepted.
+
+    Args:
+        cut: An event after which each answer ends its connection without a word, as a server that ends.
+    """
+    accepted, heads, closing = [], [], threading.Event()
 
     def answer(connection):
         with connection:
-            while connection.recv(4096):
+            while head := connection.recv(4096):
+                heads.append(head)
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
-                if cut.is_set():  # without a word, as a server that ends
+                if cut.is_set():
                     return
 
     def accept():
@@ -182,11 +193,17 @@ def test_a_thread_asks_again_on_its_connection_while_that_is_open():
             accepted.append(listener.accept()[0])
             threading.Thread(target=answer, args=(accepted[-1],), daemon=True).start()
 
-    closing = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        address = listener.getsockname()
         threading.Thread(target=accept, daemon=True).start()
-        service = nt.connect(f"http://127.0.0.1:{address[1]}", "nt_0_0")
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", accepted, heads
+        closing.set()
+        socket.create_connection(listener.getsockname()).close()
+
+
+def test_a_thread_asks_again_on_its_connection_while_that_is_open():
+    cut = threading.Event()
+    with listening(cut) as (address, accepted, _):
+        service = nt.connect(address, "nt_0_0")
         assert [service.datasets() for _ in range(3)] == [()] * 3
         assert len(accepted) == 1
         other = threading.Thread(target=service.datasets)
@@ -199,8 +216,33 @@ def test_a_thread_asks_again_on_its_connection_while_that_is_open():
             pass
         assert service.datasets() == ()
         assert len(accepted) == 3
-        closing.set()
-        socket.create_connection(address).close()
+
+
+FORKED = """
+import os, sys, neartwin as nt
+service = nt.connect(sys.argv[1], "nt_0_0")
+service.datasets()
+child = os.fork()
+assert service.datasets() == ()
+if child:
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_a_forked_process_asks_on_a_connection_of_its_own():
+    with listening(threading.Event()) as (address, accepted, heads):
+        subprocess.run([sys.executable, "-c", FORKED, address], check=True, timeout=60)
+        assert (len(accepted), len(heads)) == (2, 3)
+
+
+def test_a_proxy_gets_the_whole_address_on_a_connection_for_each_request():
+    twice = "import sys, neartwin as nt; service = nt.connect('http://far.example', 'nt_0_0'); "
+    twice += "assert service.datasets() == service.datasets() == ()"
+    with listening(threading.Event()) as (address, accepted, heads):
+        environment = os.environ | {"http_proxy": address, "no_proxy": ""}
+        subprocess.run([sys.executable, "-c", twice], check=True, timeout=60, env=environment)
+        assert (len(accepted), len(heads)) == (2, 2)
+        assert heads[0].startswith(b"GET http://far.example/v1/datasets HTTP/1.1")
 
 
 @pytest.mark.parametrize("verb", ["plan", "plan_series"])
