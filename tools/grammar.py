@@ -21,6 +21,7 @@ from neartwin.errors import NeartwinError
 from neartwin.queries.query import NOTHING, Query, Rows
 from neartwin.queries.sql.parse import statement_of
 from neartwin.statistics.sql import SPELLINGS
+from neartwin.tables.table import JoinKind
 
 MOST_WORDS = 22  # of a refusal
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "sql.md"
@@ -142,6 +143,11 @@ PAID = {
     "runs of groups": "SELECT RANGES(COUNT(*), [2]) AS n FROM visits GROUP BY k",
     "weighted sums of groups": "SELECT WEIGHTED_SUMS(COUNT(*), MAP {'first': MAP {1: 1, 2: 1}}) AS n FROM visits GROUP BY k",
     "joins on equalities, LEFT too": "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name GROUP BY state",
+    "further conditions on the table of a LEFT JOIN": (
+        "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name AND state <> 'BW' GROUP BY state"
+    ),
+    "IN, NOT IN and = ANY over a public table": f"{ALL} WHERE town NOT IN (SELECT name FROM towns WHERE state = 'BW')",
+    "a statistic of a public table in WHERE": f"{ALL} WHERE k > (SELECT COUNT(*) FROM towns WHERE state = 'BW')",
     "rows that a LEFT JOIN leaves unmatched": f"{ALL} AS v LEFT JOIN towns AS t ON v.town = t.name WHERE t.name IS NULL",
     "a total beside statistics, asked first": (
         "SELECT town, COUNT(*) / (SELECT COUNT(*) FROM visits) AS share FROM visits GROUP BY town"
@@ -171,6 +177,9 @@ BY_UNIT = {
         f"{ALL_OF} (SELECT DISTINCT ON (who) who, town FROM visits ORDER BY who, at) AS t WHERE town = 'Ulm'"
     ),
     "IN over the people of a subquery": f"{ALL} WHERE who IN (SELECT who FROM visits WHERE x > 5)",
+    "NOT IN over the person's other rows, NULL as in SQL": (
+        f"{ALL} AS v WHERE town NOT IN (SELECT w.town FROM visits AS w WHERE w.who = v.who AND w.x > 5)"
+    ),
 }
 REFUSED = {
     "rows": "SELECT * FROM visits",
@@ -186,6 +195,8 @@ REFUSED = {
     "time zones": f"{ALL} WHERE at AT TIME ZONE 'Europe/Berlin' > TIMESTAMP '2024-01-31 12:00:00'",
     "the current time": f"{ALL} WHERE day = CURRENT_DATE",
     "one row's value": "SELECT ANY_VALUE(town) FROM visits",
+    "IN over values of other people": f"{ALL} WHERE town IN (SELECT town FROM visits WHERE x > 5)",
+    "a condition on others in ON of a LEFT JOIN": f"{ALL} LEFT JOIN towns ON town = name AND visits.x > 5",
 }
 
 
@@ -223,7 +234,7 @@ def meaning(text: str, beside: str = "") -> str:
         and replace(found, after=NOTHING) == replace(known, after=NOTHING)
     ):
         return "free"
-    inside = [found.table.per_unit, *(join.per_unit for join in found.table.joins)]
+    inside = [found.table.per_unit, *(join.per_unit for join in found.table.joins if join.kind is not JoinKind.PUBLIC)]
     return "bounded anew" if any(inside) else "paid"
 
 

@@ -7,6 +7,7 @@ import re
 from datetime import date, datetime
 from math import inf, nan
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,6 +22,7 @@ from neartwin.queries.query import Rows
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.tables.expressions import parsed
 from neartwin.tables.per_unit import per_unit
+from tests.engines.places import ARROW
 from tests.oracles import memory
 
 WHO = [None, "", "ada", "Ada", "ö", "o'hara", "bob"]
@@ -196,6 +198,69 @@ def test_postgres_and_the_oracle_agree_to_the_last_bit(postgres_place, kind):
 def test_spark_and_the_oracle_agree_to_the_last_bit(spark_place, kind):
     found, expected = compared(spark_place, 3, kind)
     assert found == expected
+
+
+CONDITIONS = """
+town IN (SELECT name FROM places WHERE big)
+town IN (SELECT name FROM places WHERE name IS NOT NULL)
+town IN (SELECT name FROM places)
+town IN (SELECT name FROM places WHERE size > 100)
+year = ANY (SELECT DISTINCT size FROM places WHERE size > 0)
+town IN (SELECT name FROM places WHERE kind IN (SELECT kind FROM kinds WHERE good))
+(town, year) IN (SELECT name, size FROM places)
+year > (SELECT AVG(size) FROM places)
+year <= (SELECT MAX(size) FROM places AS p WHERE p.name = visits.town AND p.kind <> 'b')
+year > (SELECT COUNT(*) FROM places AS p WHERE p.name = visits.town)
+EXISTS (SELECT 1 FROM places AS p JOIN kinds AS k ON p.kind = k.kind WHERE p.name = visits.town AND good)
+town IN (SELECT w.town FROM visits AS w WHERE w.who = visits.who AND w.open)
+""".strip().splitlines()
+PLACES = {"name": ["Ulm", "Ulm", "", "z", None], "size": [7, None, 0, -1, 3], "kind": ["a", "b", "a", None, "b"]}
+PLACES["big"] = [True, False, None, True, False]
+
+
+def shown(condition):
+    """Its truth as a letter; whether a row of numbers is in a set is NULL in ways that are refused."""
+    unknown = f" WHEN NOT ({condition}) THEN 'n'" * (not condition.startswith("("))
+    return f"CASE WHEN {condition} THEN 'y'{unknown} ELSE '-' END"
+
+
+def sets_compared(place):
+    """Rows by the truth of all conditions, and how many DuckDB itself finds."""
+    rows, places = made(5, 60), pa.table(PLACES)
+    kinds = pa.table({"kind": ["a", "b"], "good": [True, False]})
+    text = f"SELECT {' || '.join(map(shown, CONDITIONS))} AS truth, COUNT(*) AS n FROM visits LEFT JOIN places AS o "
+    text += "ON visits.town = o.name AND o.size > 1 GROUP BY 1"
+    others = {"places": nt.public_table(places, name="places"), "kinds": nt.public_table(kinds, name="kinds")}
+    visits = place.visits(rows, name="visits")
+    query = nt.from_sql(text, visits, tables=others)
+    limits = nt.limits(max_rows_per_group=10**6, max_groups=1000)
+    stage = plan(query, spend=approx(10**9, "1e-6"), limits=limits).stage
+    found = place.engine.aggregate(stage, salt=1)
+    again = question_of(json.loads(json.dumps(form_of(query, others))), visits, others)
+    assert (
+        plan(again, spend=approx(1, "1e-6"), limits=limits).digest
+        == plan(query, spend=approx(1, "1e-6"), limits=limits).digest
+    )
+    with duckdb.connect() as connection:
+        given = pa.Table.from_pylist([row for row in rows if row["who"] is not None], schema=ARROW)
+        for name, table in {"visits": given, "places": places, "kinds": kinds}.items():
+            connection.register(name, table)
+        truth = connection.sql(text).fetchall()
+    return dict(zip([key for (key,) in found.keys], found.values["rows"].tolist(), strict=True)), dict(truth)
+
+
+def test_sets_of_public_rows_are_true_false_and_null_as_in_duckdb(duckdb_place):
+    found, truth = sets_compared(duckdb_place)
+    assert found == truth
+    assert all(set("yn") <= {key[place] for key in truth} for place in (0, 1, 4, 5, 7, 8, 9, 10, 11))
+    assert all("-" in {key[place] for key in truth} for place in (0, 1, 2, 4, 5, 7, 8, 11))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["postgres", "spark"])
+def test_sets_of_public_rows_are_the_same_on_all_engines(request, engine):
+    found, truth = sets_compared(request.getfixturevalue(f"{engine}_place"))
+    assert found == truth
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -222,20 +222,20 @@ def _collates(connection: Any, table: Table, rows: exp.Expr) -> bool:
     return bool(plans[0] != plans[1])
 
 
-def typed_rows(join: Join, needed: tuple[str, ...]) -> pa.Table:
+def typed_rows(of: Join | Table, needed: tuple[str, ...]) -> pa.Table:
     """A public table's needed columns, for an engine that cannot reach it.
 
     Args:
-        join: The join of the public table.
+        of: The public table, or its join.
         needed: The names of the columns.
 
     Returns:
         The rows; each column has one of six Arrow types.
     """
-    with opened([join.source], [needed], {}) as (connection, (rows,)):
+    with opened([of.source], [needed], {}) as (connection, (rows,)):
         columns = []
         for name in needed:
-            typed = DuckdbDialect().column(name, join.schema[name], declared=True)
+            typed = DuckdbDialect().column(name, of.schema[name], declared=True)
             columns.append(exp.alias_(typed, name, quoted=True))
         text = exp.select(*columns).from_(rows).sql(dialect="duckdb")
         answer: pa.Table = connection.sql(text).to_arrow_table()

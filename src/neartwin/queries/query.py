@@ -21,7 +21,7 @@ from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, m
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.joins import On, OtherTable, joined, met
+from neartwin.tables.joins import On, OtherTable, joined, new_names
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
@@ -176,8 +176,7 @@ class Rows:
         Args:
             other: `nt.public_table(...)`, whose rows anyone may know. Or a table with `unit=nt.owned_by(...)`, whose rows
                 belong to the unit with their key here; the key is declared and need not be named. Or a table of the same
-                population, whose units are then equated; rows that were joined themselves are joined table by table. Its
-                conditions hold before a left join, as in a subquery.
+                population, whose units are then equated. Its conditions and joins hold before this one, as in a subquery.
             on: A column, a list of columns, or a mapping from columns here to the other's. Units of one name and type
                 need not be named.
             how: "inner" drops unmatched rows, and "left" keeps them with NULL. "beside" continues a left join: rows
@@ -197,10 +196,10 @@ class Rows:
         if isinstance(other, Rows):
             if other.first:
                 raise QueryError("join: what is asked first is compared, so put conditions after it, not on the table")
-            if other.table.computed or (other.conditions and how != "inner"):
+            if other.table.computed or other.table.joins or (other.conditions and how != "inner"):
                 other = Rows(with_windows(other.table, other.conditions, {}))  # as a subquery with columns of its own
-            new, names = met(self.table, other.table, on=on, how=how, prefix=prefix, keys=keys)
-            moved = tuple(condition.renamed(names) for condition in other.conditions)
+            new = joined(self.table, other.table, on=on, how=how, prefix=prefix, keys=keys)
+            moved = tuple(condition.renamed(new_names(new.joins[-1])) for condition in other.conditions)
             return replace(self, table=new, conditions=(*self.conditions, *moved))
         return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix, keys=keys))
 
@@ -253,7 +252,7 @@ class Rows:
         for column in by:
             rows, name = rows.grouped(column)
             names.append(name)
-        grouped = {name: name for name in (str(rows.table.unit), *names)}
+        grouped = {name: name for name in (str(rows.table.unit), *names) if name in rows.table.schema}
         aggregates = {name: parsed(text) for name, text in columns.items()}
         return Rows(per_unit(rows.table, self.conditions, grouped, aggregates))
 

@@ -10,6 +10,7 @@ from typing import Any
 from neartwin.checks import made_of
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.interactive import instead, shown_as_text
+from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.ingestion import Terms
 from neartwin.tables.postgres import PostgresTable, check_declared
 from neartwin.tables.sources import (
@@ -21,7 +22,7 @@ from neartwin.tables.sources import (
     same_rows,
     source_of,
 )
-from neartwin.tables.table import Bounds, How, Join, JoinKind, Owner, Table, together
+from neartwin.tables.table import NOBODY, Bounds, How, Join, JoinKind, Owner, Table, together
 from neartwin.tables.types import GROUPABLE, ColumnType, has_column, number_column
 
 On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
@@ -49,6 +50,12 @@ class OtherTable:
     declared: frozenset[str]
     columns: Mapping[str, Bounds]
     owner: Owner | None = None
+
+    @property
+    def of_nobody(self) -> Table:
+        """The public rows as a table of their own, to be computed with before a join."""
+        parts = {name: getattr(self, name) for name in ("source", "name", "schema", "declared", "columns")}
+        return Table(unit=NOBODY, neighbours=Neighbours.ADD_REMOVE, **parts)
 
     def __str__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.schema.items())
@@ -238,67 +245,6 @@ def typed_schema(source: Source, declared: Mapping[str, ColumnType]) -> tuple[Ma
     return MappingProxyType({**found_types, **declared}), frozenset(declared)
 
 
-def met(table: Table, other: Table, *, on: On, how: str, prefix: str, keys: On) -> tuple[Table, dict[str, str]]:
-    """Join a table of the same units, which may be joined itself.
-
-    A joined table joins its own first table first, then its others in order. Inner joins commute with that order. An
-    equality with a column of one of the others is added to that join, and drops the rows that have NULL there.
-
-    Args:
-        table: The rows so far.
-        other: The other table.
-        on: The equated columns, as for `joined`.
-        how: 'inner', 'left' or 'beside'.
-        prefix: Put before names that both tables have.
-        keys: As for `joined`.
-
-    Returns:
-        The joined table, and the names of the other's columns in its rows.
-
-    Raises:
-        QueryError: The join is not safe.
-        SchemaError: A column is missing, or types differ.
-    """
-    if not other.joins:
-        new = joined(table, other, on=on, how=how, prefix=prefix, keys=keys)
-        return new, new_names(new.joins[-1])
-    own, pairs = own_columns(other), _pairs(on)
-    inner, alone = _kept_apart(other, {right for _, right in pairs})
-    if how == How.BESIDE and alone:
-        raise QueryError(
-            "join: a table beside a left join must itself have inner joins only; add left joins after it, with how='left'"
-        )
-    for _, right in pairs:
-        other.has(right, "join")
-    first = replace(
-        other,
-        schema=MappingProxyType({name: kind for name, kind in other.schema.items() if name in own}),
-        columns=MappingProxyType({name: bounds for name, bounds in other.columns.items() if name in own}),
-        joins=(),
-    )
-    mine = dict(pair for pair in pairs if pair[1] in own)
-    new = joined(table, first, on=mine, how=how, prefix=prefix, keys=keys)
-    names = new_names(new.joins[-1])
-    for join in [*inner, *alone] if how == How.LEFT else other.joins:
-        outside = tuple(pair for pair in pairs if pair[1] in join.columns)
-        inside = How.INNER if how == How.INNER else How.BESIDE
-        new = _again(new, other, join, names, outside, prefix, join.how if join in alone else inside)
-    return new, names
-
-
-def _kept_apart(table: Table, names: set[str]) -> tuple[list[Join], list[Join]]:
-    """Its joins that drop rows, and those that keep rows that meet none: left ones, if no equality asks for their columns.
-
-    asked: columns that equalities outside name; one that is NULL is equal to nothing.
-    """
-    inner: list[Join] = []
-    for group in reversed(together(table.joins)):
-        if group[0].how is not How.LEFT or any(names & set(join.columns) for join in group):
-            inner = [*group, *inner]
-            names = names | {left for join in group for left, _ in join.on}
-    return inner, [join for join in table.joins if join not in inner]
-
-
 def new_names(join: Join) -> dict[str, str]:
     """From the other table's names to those in the joined rows, of columns that it shares under one name too.
 
@@ -306,43 +252,6 @@ def new_names(join: Join) -> dict[str, str]:
         join: The join.
     """
     return {right: left for left, right in join.on if left == right} | {old: new for new, old in join.columns.items()}
-
-
-def _again(  # noqa: PLR0917 - of one join
-    table: Table,
-    of: Table,
-    join: Join,
-    names: dict[str, str],
-    outside: tuple[tuple[str, str], ...],
-    prefix: str,
-    how: How,
-) -> Table:
-    """A join that `of` had, made on these rows; its columns' new names are put among the others."""
-    pairs = tuple((names[left], right) for left, right in join.on)
-    pairs += tuple((left, join.columns[right]) for left, right in outside)
-    # After a left join they are NULL in unmatched rows.
-    shared = {old for old in join.columns.values() if (old, old) in pairs and how is How.INNER}
-    columns = _names(table, join.columns, shared, prefix, join.name)
-    new = {old: name for name, old in columns.items()}
-    names |= {name_there: new.get(old, old) for name_there, old in join.columns.items()}
-    bounds = {
-        names[name_there]: of.columns[name_there]
-        for name_there in join.columns
-        if name_there in of.columns and names[name_there] in columns
-    }
-    _check(table, join, how, pairs)
-    again = replace(join, on=pairs, how=how, columns=MappingProxyType(columns))
-    return _with_join(table, again, bounds)
-
-
-def _with_join(table: Table, join: Join, bounds: Mapping[str, Bounds]) -> Table:
-    types = {new: join.schema[old] for new, old in join.columns.items()}
-    return replace(
-        table,
-        schema=MappingProxyType({**table.schema, **types}),
-        columns=MappingProxyType({**table.columns, **bounds}),
-        joins=(*table.joins, join),
-    )
 
 
 def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix: str, keys: On) -> Table:
@@ -365,18 +274,19 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
     """
     if how not in set(How):
         raise ParameterError("how", how, "must be 'inner', 'left' or 'beside'")
-    if not isinstance(table.unit, str):
+    public = is_public(other)
+    if not isinstance(table.unit, str) and not (table.unit == NOBODY and public):
         raise QueryError(
             "join: where each row is its own unit, a joined row has none; name the unit's column with unit="
         )
-    if table.period is not None and not (isinstance(other, OtherTable) and other.kind is JoinKind.PUBLIC):
+    if table.period is not None and not public:
         raise QueryError(
             f"join: the unit is {table.unit_name!r}, so private rows of other tables have none; join public tables"
         )
     pairs = _pairs(on)
     if isinstance(other, Table):
-        kind, owner, per_unit = JoinKind.SAME_UNIT, None, other.per_unit
-        pairs = _equated(table, other, pairs)
+        kind, owner, per_unit = JoinKind.PUBLIC if public else JoinKind.SAME_UNIT, None, other.per_unit
+        pairs = pairs if public else _equated(table, other, pairs)
     else:
         kind, owner, per_unit = other.kind, other.owner, None
         pairs = pairs or (owner.on if owner is not None else ())
@@ -384,7 +294,7 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
     shared = {left for left, right in pairs if left == right}
     own = {new: old for new, old in _pairs(keys) if has_column(old, other.schema, "join: keys")}
     wanted = {name: name for name in other.schema if name not in shared} | own
-    names = _names(table, wanted, set(), prefix, other.name)
+    names = _names(table, wanted, prefix, other.name)
     join = Join(
         kind=kind,
         how=How(how),
@@ -398,7 +308,18 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         per_unit=per_unit,
     )
     taken = {new: other.columns[old] for new, old in names.items() if old in other.columns}
-    return _with_join(table, join, taken)
+    types = {new: other.schema[old] for new, old in names.items()}
+    return replace(
+        table,
+        schema=MappingProxyType({**table.schema, **types}),
+        columns=MappingProxyType({**table.columns, **taken}),
+        joins=(*table.joins, join),
+    )
+
+
+def is_public(other: OtherTable | Table) -> bool:
+    """Whether the rows of a joined table are public."""
+    return other.unit == NOBODY if isinstance(other, Table) else other.kind is JoinKind.PUBLIC
 
 
 def _pairs(on: On) -> tuple[tuple[str, str], ...]:
@@ -450,7 +371,7 @@ def _equated(table: Table, other: Table, pairs: tuple[tuple[str, str], ...]) -> 
     return (units, *pairs)
 
 
-def _check(table: Table, other: OtherTable | Table | Join, how: str, pairs: tuple[tuple[str, str], ...]) -> None:
+def _check(table: Table, other: OtherTable | Table, how: str, pairs: tuple[tuple[str, str], ...]) -> None:
     if how == How.BESIDE:
         _check_beside(table, other, pairs)
     if not isinstance(other, Table) and other.owner is not None:
@@ -459,8 +380,9 @@ def _check(table: Table, other: OtherTable | Table | Join, how: str, pairs: tupl
     _check_engines(table, other)
 
 
-def _check_pairs(table: Table, other: OtherTable | Table | Join, pairs: tuple[tuple[str, str], ...]) -> None:
-    if not pairs:
+def _check_pairs(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str], ...]) -> None:
+    of = None if isinstance(other, OtherTable) else other.per_unit
+    if not pairs and not (is_public(other) and of is not None and of.by == {}):  # which is one row
         raise QueryError(
             "join: on= must name the columns that are equal, for instance on='town' or on={'town': 'name'}"
         )
@@ -475,7 +397,7 @@ def _check_pairs(table: Table, other: OtherTable | Table | Join, pairs: tuple[tu
             )
 
 
-def _check_beside(table: Table, other: OtherTable | Table | Join, pairs: tuple[tuple[str, str], ...]) -> None:
+def _check_beside(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str, str], ...]) -> None:
     """It continues a left join, and something ties it to that, so that rows of both tables are not all met with each other."""
     group = together(table.joins)[-1] if table.joins else []
     if not group or group[0].how is not How.LEFT:
@@ -533,12 +455,11 @@ def claims_of(table: Table, owner: Owner) -> Table | Join | None:
     return next((part for part in known if same_rows(part.source, owner.source)), None)
 
 
-def _check_engines(table: Table, other: OtherTable | Table | Join) -> None:
+def _check_engines(table: Table, other: OtherTable | Table) -> None:
     mine, its = table.source, other.source
-    is_public = not isinstance(other, Table) and other.kind is JoinKind.PUBLIC
     local = [isinstance(one, LocalSource) for one in (mine, its)]
     places = [(type(one), getattr(one, "place", getattr(one, "address", ""))) for one in (mine, its)]
-    if all(local) or places[0] == places[1] or (is_public and local[1] and not isinstance(mine, ServedTable)):
+    if all(local) or places[0] == places[1] or (is_public(other) and local[1] and not isinstance(mine, ServedTable)):
         return
     raise QueryError(
         f"join: {type(mine).__name__} and {type(its).__name__} cannot be read by one engine; move both to one engine, or "
@@ -546,12 +467,10 @@ def _check_engines(table: Table, other: OtherTable | Table | Join) -> None:
     )
 
 
-def _names(table: Table, columns: Mapping[str, str], shared: set[str], prefix: str, of: str) -> dict[str, str]:
-    """The other table's columns by their names after the join; a column equated with one of the same name is that one."""
+def _names(table: Table, columns: Mapping[str, str], prefix: str, of: str) -> dict[str, str]:
+    """The other table's columns by their names after the join."""
     names = {}
     for wanted, column in columns.items():
-        if column in shared:
-            continue
         name = prefix + wanted if wanted in table.schema else wanted
         if name in table.schema or name in names:
             raise SchemaError(

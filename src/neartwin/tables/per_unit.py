@@ -26,9 +26,9 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError, SchemaError
 from neartwin.interactive import instead
-from neartwin.tables.expressions import RowExpression, rows_around, rows_away
+from neartwin.tables.expressions import RowExpression, not_understood, rows_around, rows_away
 from neartwin.tables.ranges import grid_of, range_of, value_of
-from neartwin.tables.table import Bounds, How, JoinKind, PerUnit, Table, UnitColumn
+from neartwin.tables.table import NOBODY, Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
 AGGREGATES: dict[type[exp.Expr], str] = {
@@ -66,7 +66,7 @@ def per_unit(
     Args:
         table: The table.
         conditions: The conditions on its rows.
-        by: From the group columns to the table's columns; the unit's is among them.
+        by: From the group columns to the table's columns; the unit's is among them, except of public rows.
         columns: Expressions over aggregates, by name.
 
     Returns:
@@ -79,7 +79,7 @@ def per_unit(
     unit = _unit(table)
     mine = units_of(table)
     own = next((name for name, column in by.items() if column in mine), None)
-    if own is None:
+    if own is None and table.unit != NOBODY:
         raise QueryError(
             f"a row of a subquery must be of one person, and nothing says of which {unit!r}; write GROUP BY {unit}, and for "
             f"EXISTS and IN equate it: inside.{unit} = outside.{unit}; or ask the subquery alone, as a question with public keys"
@@ -88,7 +88,7 @@ def per_unit(
     found, rest = _taken_out(columns, exp.AggFunc, table)
     passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
     of = PerUnit(table=table, conditions=conditions, by=MappingProxyType(dict(by)), columns=found)
-    return _derived(of, replace(table, unit=own, schema=kinds, columns=passed), found, rest)
+    return _derived(of, replace(table, unit=own or NOBODY, schema=kinds, columns=passed), found, rest)
 
 
 def units_of(table: Table) -> set[str]:
@@ -144,6 +144,8 @@ def _derived(of: PerUnit, table: Table, new: Mapping[str, UnitColumn], rest: Map
 
 
 def _unit(table: Table) -> str:
+    if table.unit == NOBODY:
+        return ""
     if not isinstance(table.unit, str):
         raise QueryError("each row is its own unit, so a unit has no other rows; name the unit's column with unit=")
     if table.period is not None:
@@ -192,6 +194,8 @@ def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
         return replace(_aggregate(node, table), text=text)
     if any(value for name, value in node.args.items() if name not in {"this", "partition_by", "order", "over", "spec"}):
         raise _refused(node, table, "a window is OVER (PARTITION BY ... ORDER BY ... ROWS BETWEEN ... AND ...)")
+    if table.unit == NOBODY:
+        raise not_understood(node, "a window over public rows is computed in their own table; write GROUP BY here")
     parts = [_row(part, table) for part in node.args.get("partition_by") or []]
     units = [part for part in parts if part.term.operation == "column" and part.term.value == table.unit]
     if not units:

@@ -141,14 +141,18 @@ _LARGEST_GRID = 2**53  # grid values stay exact in the double precision in which
 _LARGEST_TERM = 2**400  # of a step written as a fraction: no value times it leaves the range of doubles
 
 
+@dataclass(frozen=True, slots=True)
 class RowUnit:
     """The explicit request that each row is its own unit: `unit=ROW`. It protects rows, not people."""
 
+    name: str = "ROW"
+
     def __repr__(self) -> str:
-        return "ROW"
+        return self.name
 
 
 ROW = RowUnit()
+NOBODY = RowUnit("NOBODY")  # of the rows of a public table
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -301,10 +305,13 @@ class UnitColumn:
 class PerUnit:
     """Rows that are computed from one unit's rows at a time: one row for each of a unit's groups, or each row with windows.
 
+    Public rows are of nobody. Each computed one may depend on all.
+
     Attributes:
         table: The table whose rows are read.
         conditions: The conditions on its rows.
-        by: From group columns to names in the table, the unit first; None if each row stays, with windows.
+        by: From group columns to names in the table, the unit first; None if each row stays, with windows. Public rows
+            without a group column make one row.
         columns: The aggregates or windows, by name.
     """
 
@@ -316,7 +323,7 @@ class PerUnit:
     def __str__(self) -> str:
         of = f" of {self.table.per_unit}" if self.table.per_unit is not None else ""
         where = f" where {' and '.join(one.text for one in self.conditions)}" if self.conditions else ""
-        each = "each row with" if self.by is None else f"one row for each {', '.join(self.by.values())}:"
+        each = "each row with" if self.by is None else f"one row for each {', '.join(self.by.values()) or 'table'}:"
         joins = "".join(f", {join}" for join in self.table.joins)
         return f"{each} {', '.join(f'{name} = {one.text}' for name, one in self.columns.items())}{where}{joins}{of}"
 
@@ -343,19 +350,21 @@ class PerUnit:
         return self.table.computed.get(name if self.by is None else self.by[name])
 
     def reads(self, names: Iterable[str]) -> tuple[str, ...]:
-        """The columns of the table that these columns are computed from, sorted.
+        """The columns of the table that these columns are computed from, sorted; one at least.
 
         Args:
             names: Names of its own columns.
 
         Returns:
-            The names in the table, the unit among them.
+            The names in the table, the unit among them if it has one.
         """
-        found = {str(self.table.unit)}
+        found = {self.table.unit} if isinstance(self.table.unit, str) else set[str]()
         for name in [*(self.by or ()), *names]:
             of = self.columns.get(name) or self.expression(name)
             found |= {name if self.by is None else self.by[name]} if of is None else of.columns
-        return tuple(sorted(found.union(*(condition.columns for condition in self.conditions))))
+        return tuple(
+            sorted(found.union(*(condition.columns for condition in self.conditions)) or [min(self.table.schema)])
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,16 +26,19 @@ from neartwin.engines.sql.per_unit import unit_value
 from neartwin.engines.sql.rendering import column_of, translated
 from neartwin.tables.joins import claims_of, own_columns
 from neartwin.tables.sources import Source
-from neartwin.tables.table import How, Join, PerUnit, Table, together
+from neartwin.tables.table import NOBODY, How, Join, PerUnit, Table, together
 from neartwin.tables.types import ColumnType
 
 
 class Read(NamedTuple):
-    """A source that a statement reads: its columns, the join that has it (None for a first table), and its column of units."""
+    """A source that a statement reads: its columns, the join or public table that has it, and its column of units.
+
+    A first table of people has no join.
+    """
 
     source: Source
     columns: tuple[str, ...]
-    join: Join | None
+    join: Join | Table | None
     unit: str
 
 
@@ -72,8 +75,8 @@ def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...],
         The names, for each table.
     """
     names = set(columns) | {left for join in table.joins for left, _ in join.on}
-    if table.joins:
-        names.add(str(table.unit))
+    if table.joins and isinstance(table.unit, str):
+        names.add(table.unit)
     parts = [names & own_columns(table)]
     parts += [
         {old for new, old in join.columns.items() if new in names} | {right for _, right in join.on}
@@ -101,7 +104,7 @@ def sources_of(table: Table, columns: Sequence[str]) -> list[Read]:
             units = (right for left, right in part.on if left == table.unit)
             found.append(Read(part.source, needed, part, next(units, "")))
         else:
-            found.append(Read(part.source, needed, None, str(part.unit)))
+            found.append(Read(part.source, needed, part if part.unit == NOBODY else None, str(part.unit)))
     return found
 
 
@@ -136,10 +139,12 @@ def _unit_rows(  # noqa: PLR0917 - of one table
     reads = of.reads(tuple(aliases))
     parts = table_rows(of.table, places, dialect, {name: f"c{i}" for i, name in enumerate(reads)}, at)
     columns = {name: exp.column(f"c{i}") for i, name in enumerate(reads)}
-    unit = columns[str(of.table.unit)]
+    unit = columns.get(str(of.table.unit))
     kept = [translated(condition.term, columns, dialect) for condition in of.conditions]
-    query = selected(f"{at}typed").where(unit.is_(exp.null()).not_(), *kept, copy=False)
-    if dialect.collates:
+    query = selected(f"{at}typed").where(*kept, copy=False)
+    if unit is not None:
+        query = query.where(unit.is_(exp.null()).not_(), copy=False)
+    if dialect.collates and unit is not None:
         first = windowed(exp.Min(this=dialect.bytewise(unit.copy())), unit.name)
         query = query.select(exp.Star(replace=[named(first, unit.name)]), append=False)
     parts[f"{at}kept"] = query
@@ -155,8 +160,9 @@ def _unit_rows(  # noqa: PLR0917 - of one table
     parted = unit if of.by is None else None
     values = {name: unit_value(of.columns[name], parted, columns, dialect) for name in aliases if name in of.columns}
     shown = [named((values | passed)[name].copy(), alias) for name, alias in aliases.items()]
-    answer = selected(next(reversed(parts)), *(shown or [named(integer(1), "one")]))
-    if of.by is not None:
+    spare = exp.Count(this=exp.Star()) if of.by == {} else integer(1)  # an aggregate has one row
+    answer = selected(next(reversed(parts)), *(shown or [named(spare, "one")]))
+    if of.by:
         answer = answer.group_by(*(one.copy() for one in passed.values()), copy=False)
     return {**parts, last: answer}
 
@@ -169,7 +175,7 @@ def _joined_rows(
     rows = _part(at_name, 0, places, dialect, needed[0], table, unspelled=unit)
     at = {name: exp.column(f"p0_{i}", table=first) for i, name in enumerate(needed[0])}
     equated = dict(at)
-    if dialect.collates:
+    if dialect.collates and unit in at:
         spelled = exp.column(at[unit].name)
         raw = rows.pop(first)
         rows |= {
@@ -212,7 +218,7 @@ def _with_group(query: exp.Select, how: How, group: list["_Met"]) -> exp.Select:
     """
     first, *others = group
     inner, names, same = exp.table_(first.name), {first.name}, {left: right for left, _, right in first.pairs}
-    outer = [*first.equal, *(mine.eq(its) for _, mine, its in first.pairs)]
+    outer = [*first.equal, *(mine.eq(its) for _, mine, its in first.pairs)] or [exp.true()]
     for one in others:
         within: list[exp.Expr] = []
         for left, mine, its in one.pairs:

@@ -25,8 +25,9 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.query import Rows, table_of
+from neartwin.queries.sql.spelling import is_true
 from neartwin.tables.expressions import not_understood
-from neartwin.tables.joins import OtherTable, claims_of, met, new_names, own_columns
+from neartwin.tables.joins import OtherTable, claims_of, is_public, new_names, own_columns
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.table import Owner, Table
 
@@ -240,6 +241,11 @@ def _without_further(select: exp.Select, join: exp.Join) -> None:
     parts, table = conjuncts(join.args.get("on")), join.this
     kinds = exp.Table if join.side else exp.Table | exp.Subquery
     further = [one for one in parts if not _is_equality(one)]
+    others = {one.table for part in further for one in part.find_all(exp.Column)} - {"", table.alias_or_name}
+    if join.side and others:
+        raise not_understood(
+            join, f"after LEFT, further conditions are on {table.alias_or_name} alone; write others in CASE WHEN"
+        )
     if not further or len(further) == len(parts) or join.side not in {"", "LEFT"} or not isinstance(table, kinds):
         return
     if join.side:
@@ -253,9 +259,9 @@ def _without_further(select: exp.Select, join: exp.Join) -> None:
 def _rank(table: exp.Expr, given: Others) -> int:
     """0 for the account's table, 1 for other rows of people, 2 for owned ones, 3 for public ones."""
     one = given.get(table.name)
-    if isinstance(one, OtherTable):
-        return 2 if one.owner is not None else 3
-    return int(one is not next(iter(given.values())))
+    if one is not None and is_public(table_of(one)):
+        return 3
+    return 2 if isinstance(one, OtherTable) else int(one is not next(iter(given.values())))
 
 
 def columns_of(table: exp.Expr, given: Others) -> frozenset[str]:
@@ -364,7 +370,7 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
         raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
     other = others[table.name]
     other_table = table_of(other)
-    on = _on(join, alias, frozenset(other_table.schema), scope)
+    on = [] if is_true(join.args.get("on")) else _on(join, alias, frozenset(other_table.schema), scope)
     if isinstance(other, Rows):  # the unit under another name is the unit
         mine = units_of(rows.table)
         on = [
@@ -376,8 +382,6 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
     prefix = f"{alias}_" * any(name in own and (name, name) not in on for name in (*other_table.schema, *keys))
     new = rows.join(other, on=pairs, how=how, prefix=prefix, keys=keys)
     scope[alias] = new_names(new.table.joins[-1])
-    if isinstance(other_table, Table) and len(new.table.joins) > len(rows.table.joins) + 1:  # table by table
-        scope[alias] = met(rows.table, other_table, on=pairs, how=how, prefix=prefix, keys=keys)[1]
     return new
 
 

@@ -258,7 +258,7 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
             source.set("this", inner)
         _grouped(select)
         where = select.args.get("where")
-        if where is not None and _is_true(where.this):
+        if where is not None and is_true(where.this):
             select.set("where", None)
     return new
 
@@ -305,7 +305,7 @@ def _grouped(select: exp.Select) -> None:
         select.set("group", None)
 
 
-def _shortened(node: exp.Expr) -> exp.Expr:
+def _shortened(node: exp.Expr) -> exp.Expr:  # noqa: C901 - a case for each kind of node
     """COUNT and SUM of a constant as COUNT(*), and conditions without those that are always true."""
     match node:
         case exp.Sum(this=exp.Literal(this="1") | exp.Cast(this=exp.Literal(this="1"))):
@@ -316,8 +316,8 @@ def _shortened(node: exp.Expr) -> exp.Expr:
             return exp.Mul(this=node.this, expression=exp.Count(this=exp.Star()))
         case exp.EQ(this=exp.Literal(), expression=exp.Literal()) if node.this == node.expression:
             return exp.true()
-        case exp.And() if _is_true(node.this) or _is_true(node.expression):
-            return cast("exp.Expr", node.expression if _is_true(node.this) else node.this)
+        case exp.And() if is_true(node.this) or is_true(node.expression):
+            return cast("exp.Expr", node.expression if is_true(node.this) else node.this)
         case exp.Mul(expression=exp.Interval(this=exp.Literal() as length) as one):
             return exp.Interval(this=exp.paren(node.this * exp.Literal.number(length.name)), unit=one.args["unit"])
         case exp.Paren(this=exp.Interval() as length):
@@ -326,10 +326,10 @@ def _shortened(node: exp.Expr) -> exp.Expr:
             isinstance(node.this, exp.Sub) and node.expression.text("unit").lower().removesuffix("s") in SECONDS
         ):
             return type(node)(this=node.this.this, expression=node.this.expression + node.expression)
-        case exp.Join(this=exp.Lateral(this=exp.Subquery() as of) as one) if _is_true(
-            node.args.get("on") or exp.true()
-        ):
+        case exp.Join(this=exp.Lateral(this=exp.Subquery() as of) as one) if is_true(node.args.get("on") or exp.true()):
             return exp.Join(this=exp.Subquery(this=of.this, alias=one.args.get("alias")))  # of one number, or refused
+        case exp.EQ(expression=exp.Any(this=exp.Subquery() as of)):
+            return exp.In(this=node.this, query=of)
         case exp.Subquery(this=exp.Subquery(alias="")) if not node.this.args.get("joins"):
             return exp.Subquery(this=node.this.this, alias=node.args.get("alias"))
         case exp.Sum(this=exp.Div(expression=exp.Subquery() as total)):
@@ -337,8 +337,9 @@ def _shortened(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _is_true(node: exp.Expr) -> bool:
-    return isinstance(node.unnest(), exp.Boolean) and bool(node.unnest().this)
+def is_true(node: exp.Expr | None) -> bool:
+    """Whether a condition is TRUE, in parentheses or not."""
+    return node is not None and isinstance(node.unnest(), exp.Boolean) and bool(node.unnest().this)
 
 
 @cache

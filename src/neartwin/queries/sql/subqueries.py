@@ -19,11 +19,11 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead
-from neartwin.queries.query import Rows
+from neartwin.queries.query import Rows, table_of
 from neartwin.queries.sql.derived import statistics_in
 from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
 from neartwin.tables.expressions import not_understood
-from neartwin.tables.joins import OtherTable, claims_of
+from neartwin.tables.joins import OtherTable, claims_of, is_public
 from neartwin.tables.per_unit import per_unit, with_windows
 
 _Given = dict[str, Rows | OtherTable]  # the tables that a statement may name; subqueries by unit are put among them
@@ -53,14 +53,16 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str]
     _write_names_out(select)
     _merge(select)
     given = {rows.table.name: rows, **others}
-    tables = {one.name: given.get(one.name) for one in select.find_all(exp.Table)}
-    if tables and all(isinstance(one, OtherTable) and one.owner is None for one in tables.values()):
-        raise QueryError(instead("clauses", "public", table=next(iter(tables))))
+    table = select.find(exp.Table)
+    if table is not None and _is_of_public(select, given):
+        raise QueryError(instead("clauses", "public", table=table.name))
     _write_numbers_out(select)
     first = _asked_first(select, given, read)
     flat = _flat(select, given)
     source = flat.args.get("from_")
     made = None if source is None else given.get(source.name)
+    if source is not None and made is not None and is_public(table_of(made)):
+        raise not_understood(source, f"rows of people come first; write FROM {rows.table.name} JOIN (SELECT ...)")
     if source is not None and isinstance(made, Rows) and made is not rows:
         if source.name in others or made.table.source != rows.table.source:
             unit = exp.column(str(made.table.unit), table=source.alias_or_name, quoted=True)
@@ -88,8 +90,8 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) 
         if not isinstance(clause, exp.Where | exp.Select) or len(asked) != 1 or node.root() is not select:
             continue
         pairs, compared = _correlated(inner.copy(), given)
-        if (pairs or compared) and (not beside or node.find_ancestor(exp.Having)):
-            continue  # of one person, or refused with its statement
+        if ((pairs or compared) and (not beside or node.find_ancestor(exp.Having))) or _is_of_public(inner, given):
+            continue  # of one person, or public, or refused with its statement
         if pairs or compared or not (beside or isinstance(clause, exp.Where)):
             raise not_understood(node, instead("clauses", "correlated" if beside else "within"))
         if len(found) == _MOST_FIRST:
@@ -226,11 +228,17 @@ def _flat(select: exp.Select, given: _Given) -> exp.Select:
         select.set("joins", [*joins, *(select.args.get("joins") or [])])
         if inner.args.get("where") is not None:
             select.where(inner.args["where"].this, copy=False)
+    known = list[tuple[tuple[exp.Expr, bool], exp.Expr]]()  # SELECT and GROUP BY may have the same one
     for node in list(select.find_all(*_INSIDE, exp.Subquery)):
         if node.find_ancestor(exp.Select) is select and _is_inside(node):
             if node.find_ancestor(exp.Select, exp.Having) is not select:
                 raise not_understood(node, "HAVING compares statistics of groups; ask it first, and write its answer")
-            (_as_column if isinstance(node, exp.Subquery) else _as_join)(select, node, given)
+            written = node.copy(), _is_asked(node)
+            found = next((of for one, of in known if one == written), None)
+            if found is None:
+                found = (_as_column if isinstance(node, exp.Subquery) else _as_join)(select, node, given)
+                known.append((written, found))
+            node.replace(found.copy())
     return select
 
 
@@ -276,6 +284,8 @@ def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | Oth
     """The rows of a subquery by unit: with GROUP BY a row for each of a unit's groups, else each row with its windows."""
     table = select.args["from_"].this
     start = given.get(table.name)
+    if isinstance(start, OtherTable) and is_public(start):
+        start = Rows(start.of_nobody)
     if not isinstance(start, Rows):
         raise not_understood(select, f"{table.name!r} has no people of its own; JOIN it to the table of theirs")
     table.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias_or_name)))
@@ -326,8 +336,8 @@ def _over(condition: exp.Expr, named: dict[str, exp.Expr]) -> exp.Expr:
     return root.unnest()
 
 
-def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
-    """Write EXISTS and IN as a LEFT JOIN of the person's other rows."""
+def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
+    """EXISTS and IN as a condition on a LEFT JOIN of the person's other rows, or of public ones."""
     inner = node.args.get("query") or node.this
     inner = inner.this if isinstance(inner, exp.Subquery) else inner
     if isinstance(node, exp.Any | exp.All):
@@ -337,12 +347,23 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
         whole = exp.Subquery(this=inner, alias=exp.TableAlias(this=name, columns=[name.copy()]))
         inner = exp.select(exp.Column(this=name.copy())).from_(whole)
     pairs, compared = _correlated(inner, given)
+    around = list(pairs)
     if isinstance(node, exp.In):
-        pairs.insert(0, (node.this, inner.expressions[0].unalias()))
-    pairs += _owned_unit(select, inner, pairs, given)
-    never = isinstance(node, exp.In) and node.find_ancestor(exp.Not) and not _is_unit(node.this, given)  # NULL is in it
-    if not pairs or never:
+        values = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        items = [item.unalias() for item in inner.expressions]
+        if len(values) != len(items) or not all(isinstance(one, exp.Column) for one in values):
+            raise not_understood(node, f"it compares {len(items)} values; write as many columns of a table before IN")
+        pairs = [*zip(values, items, strict=True), *pairs]
+    owned = _owned_unit(select, inner, pairs, given)
+    pairs += owned
+    either_null = isinstance(node, exp.In) and not (_is_unit(node.this, given) or _is_asked(node))
+    if either_null and (compared or isinstance(node.this, exp.Tuple)):
+        raise not_understood(
+            node, "it is NULL where a value is; write [NOT] EXISTS (SELECT 1 FROM t WHERE t.x = x AND ...)"
+        )
+    if not pairs:
         raise not_understood(node, instead("clauses", "person"))
+    every = inner.copy()
     ends = {end: of(this=part.args[side].copy()) for part, side in compared for end, of in _ENDS.items()}
     beside = _beside(select, inner, pairs, {"(rows)": exp.Count(this=exp.Star()), **ends}, given)
     there: exp.Expr = exp.paren(beside["(rows)"].is_(exp.null()).not_())
@@ -353,17 +374,40 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> None:
         below = isinstance(part, exp.LT | exp.LTE) is (side == "this")
         either = exp.or_(*each.values()) if isinstance(part, exp.NEQ) else each["(least)" if below else "(most)"]
         there = exp.Coalesce(this=either, expressions=[exp.false()])
-    node.replace(there)
+    if not either_null:
+        return there
+    mine, its = pairs[0]
+    counts = {"(rows)": exp.Count(this=exp.Star()), "(filled)": exp.Count(this=its.copy())}
+    among = _beside(select, every, around + owned, counts, given)
+    none: exp.Expr = among["(rows)"].is_(exp.null())
+    no_null = exp.and_(mine.copy().is_(exp.null()).not_(), among["(filled)"].eq(among["(rows)"]))
+    if not (around or owned):
+        none = among["(rows)"].eq(exp.Literal.number(0))
+    return exp.case().when(there, exp.true()).when(none, exp.false()).when(no_null, exp.false())
 
 
-def _as_column(select: exp.Select, node: exp.Expr, given: _Given) -> None:
-    """Write a statistic of the person's other rows as a column of a LEFT JOIN."""
+def _is_asked(node: exp.Expr) -> bool:
+    """Whether NULL is as good as false there: at the top of WHERE, or of WHEN."""
+    while isinstance(node.parent, exp.And | exp.Or | exp.Paren):
+        node = node.parent
+    return isinstance(node.parent, exp.Where) or (isinstance(node.parent, exp.If) and node.arg_key == "this")
+
+
+def _is_of_public(inner: exp.Expr, given: Others) -> bool:
+    """Whether a subquery reads public tables alone."""
+    tables = [given.get(one.name) for one in inner.find_all(exp.Table)]
+    return all(one is not None and is_public(table_of(one)) for one in tables)
+
+
+def _as_column(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
+    """A statistic of the person's other rows, or of public ones, as a column of a LEFT JOIN."""
     inner, value, text = node.this, exp.paren(node.this.expressions[0].unalias().copy()), node.copy()
     pairs, compared = _correlated(inner, given)
-    if not (pairs or compared):
-        return  # it is the same for all rows, and only the outermost WHERE asks it first
+    public = _is_of_public(inner, given)
+    if not (pairs or compared or public):
+        return node  # it is the same for all rows, and only the outermost WHERE asks it first
     pairs += _owned_unit(select, inner, pairs, given)
-    if not any(_is_unit(its, given) for _, its in pairs):
+    if not (public or any(_is_unit(its, given) for _, its in pairs)):
         raise not_understood(text, instead("clauses", "people"))
     if compared:
         raise not_understood(text, instead("clauses", "compared", statistic=value.this.sql(dialect="duckdb")))
@@ -371,7 +415,7 @@ def _as_column(select: exp.Select, node: exp.Expr, given: _Given) -> None:
     found = _beside(select, inner, pairs, {"(rows)": asked.copy()}, given)["(rows)"]
     zero = [exp.Literal.number(0)] if isinstance(asked, exp.Count) else []  # of no rows, as SQL counts them
     asked.replace(exp.Coalesce(this=found, expressions=zero) if zero else found)
-    node.replace(value)
+    return value
 
 
 def _beside(
@@ -384,11 +428,11 @@ def _beside(
     grouped = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in {**keys, **values}.items()))
     for clause in ("from_", "joins", "where"):
         grouped.set(clause, inner.args.get(clause))
-    grouped = grouped.group_by(*(its.copy() for _, its in pairs))
+    grouped = grouped.group_by(*(its.copy() for _, its in pairs)) if pairs else grouped
     found = _given(_rows(_flat(grouped, given), [], given), "", given)
     column = {name: exp.column(name, table=found.name, quoted=True) for name in (*keys, *values)}
     equal = [mine.copy().eq(column[name]) for name, (mine, _) in zip(keys, pairs, strict=True)]
-    select.append("joins", exp.Join(this=found, side="LEFT", on=exp.and_(*equal)))
+    select.append("joins", exp.Join(this=found, side="LEFT", on=exp.and_(*equal) if equal else exp.true()))
     return column
 
 
@@ -401,13 +445,10 @@ def _correlated(inner: exp.Select, given: Mapping[str, Rows | OtherTable]) -> tu
     """What a subquery equates, outside and inside, and one comparison with its side that is inside. WHERE keeps the rest."""
     if inner.args.get("from_") is None:
         raise not_understood(inner, "values are compared with public ones; write them")
-    tables = [inner.args["from_"].this, *(join.this for join in inner.args.get("joins") or [])]
-    own = {str(one.alias_or_name) for one in tables}
-    columns = frozenset[str]().union(*(columns_of(one, given) for one in tables))
     pairs, kept, compared = _Pairs(), list[exp.Expr](), list[tuple[exp.Expr, str]]()
     where = inner.args.get("where")
     for part in conjuncts(where and where.this):
-        outside = [c for c in part.find_all(exp.Column) if (c.table not in own if c.table else c.name not in columns)]
+        outside = [column for column in part.find_all(exp.Column) if not _is_within(column, inner, given)]
         sides = [part.this, part.expression] if isinstance(part, _COMPARED) and len(outside) == 1 else []
         place = next((i for i, side in enumerate(sides) if side is outside[0]), None)
         if not outside:
@@ -420,6 +461,20 @@ def _correlated(inner: exp.Select, given: Mapping[str, Rows | OtherTable]) -> tu
             raise not_understood(part, instead("clauses", "outside"))
     inner.set("where", exp.Where(this=exp.and_(*kept)) if kept else None)
     return pairs, compared
+
+
+def _is_within(column: exp.Column, inner: exp.Select, given: Others) -> bool:
+    """Whether a column is of a table of this statement, or of a subquery in it that the column stands in."""
+    scope = column.find_ancestor(exp.Select)
+    while scope is not None:
+        source = scope.args.get("from_")
+        for one in [source, *(scope.args.get("joins") or [])] if source else ():
+            if column.table == one.this.alias_or_name or (
+                not column.table and column.name in columns_of(one.this, given)
+            ):
+                return True
+        scope = None if scope is inner else scope.find_ancestor(exp.Select)
+    return False
 
 
 def _owned_unit(select: exp.Select, inner: exp.Select, pairs: _Pairs, given: _Given) -> _Pairs:

@@ -45,7 +45,7 @@ from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range
 from neartwin.statistics import CONSTRUCTORS, Statistic
 from neartwin.statistics.clipping import PrivateRange, read_range
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.joins import own_columns
+from neartwin.tables.joins import OtherTable, is_public
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.table import How, Join, PerUnit, Table
 from neartwin.tables.types import ColumnType
@@ -99,7 +99,7 @@ def _rows_form(table: Table, conditions: Iterable[RowExpression], tables: Others
     """The JSON form of rows; `_rows` reads it."""
     form: dict[str, Any] = {
         "computed": [[name, expression.text] for name, expression in table.computed.items()],
-        "joins": joins_of(table, tables),
+        "joins": [_form(join, tables) for join in table.joins],
         "from": {} if table.per_unit is None else _inside_form(table.per_unit, tables),
         "where": [condition.text for condition in conditions],
     }
@@ -125,39 +125,14 @@ def _joined(join: object, rows: Rows, tables: Others) -> Rows:
     if how not in set(How) or not isinstance(prefix, str) or not isinstance(join.get("keys", {}), Mapping):
         raise QueryError("question: how of a join must be inner, left or beside, prefix text, and keys names by name")
     other = tables[table]
+    inside = join.get("from")
+    if inside is not None and isinstance(other, OtherTable):
+        if not is_public(other):
+            raise QueryError(f"question: {table!r} has no unit of its own, so a join of it takes no from")
+        other = Rows(other.of_nobody)
     if isinstance(other, Rows):
-        other = _from_inside(join.get("from"), other, tables)
-    elif join.get("from") is not None:
-        raise QueryError(f"question: {table!r} has no unit of its own, so a join of it takes no from")
+        other = _from_inside(inside, other, tables)
     return rows.join(other, on=dict(on) or None, how=how, prefix=prefix, keys=join.get("keys"))
-
-
-def joins_of(table: Table, tables: Others) -> list[dict[str, Any]]:
-    """The JSON form of a table's joins; `_rows` reads it.
-
-    Args:
-        table: The joined table.
-        tables: The tables, by name.
-
-    Returns:
-        The form.
-
-    Raises:
-        QueryError: The joins have no written form.
-    """
-    known, forms = set(own_columns(table)) | set(table.computed), []
-    for join in table.joins:
-        form = _form(join, tables)
-        prefix = form.get("prefix", "")
-        names = ((new, old) for new, old in join.columns.items() if (old, old) not in join.on)
-        if any(new != prefix * (old in known) + old for new, old in names):
-            raise QueryError(
-                f"question: columns of {join.name!r}, which has joins of its own, were renamed twice, and have no written form; "
-                "join the tables one after the other"
-            )
-        known |= set(join.columns)
-        forms.append(form)
-    return forms
 
 
 def _form(join: Join, tables: Others) -> dict[str, Any]:
