@@ -174,7 +174,7 @@ def test_columns_of_a_joined_table_are_its_own():
 
 
 def test_nested_left_join_stays_apart_from_a_column_of_its_name():
-    """The roads' `town` becomes `b_town`, which is what the towns' key was called already, and that is NULL where none is met."""
+    """The roads' `town` cannot become `b_town`, which is what the towns' key is called, and that is NULL where none is met."""
     given = made(2)
     given["towns"] = given["towns"].rename_columns(["b_town", "key", "state", "number"])
     people, others = (nt.table(given[name], unit="who", name="people") for name in ("people", "others"))

@@ -213,6 +213,7 @@ year <= (SELECT MAX(size) FROM places AS p WHERE p.name = visits.town AND p.kind
 year > (SELECT COUNT(*) FROM places AS p WHERE p.name = visits.town)
 EXISTS (SELECT 1 FROM places AS p JOIN kinds AS k ON p.kind = k.kind WHERE p.name = visits.town AND good)
 town IN (SELECT w.town FROM visits AS w WHERE w.who = visits.who AND w.open)
+who IN (SELECT name FROM places)
 """.strip().splitlines()
 PLACES = {"name": ["Ulm", "Ulm", "", "z", None], "size": [7, None, 0, -1, 3], "kind": ["a", "b", "a", None, "b"]}
 PLACES["big"] = [True, False, None, True, False]

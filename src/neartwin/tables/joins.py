@@ -22,7 +22,7 @@ from neartwin.tables.sources import (
     same_rows,
     source_of,
 )
-from neartwin.tables.table import NOBODY, Bounds, How, Join, JoinKind, Owner, Table, together
+from neartwin.tables.table import NOBODY, ROW, Bounds, How, Join, JoinKind, Owner, Table, together
 from neartwin.tables.types import GROUPABLE, ColumnType, has_column, number_column
 
 On = str | list[str] | tuple[str, ...] | Mapping[str, str] | None
@@ -53,9 +53,9 @@ class OtherTable:
 
     @property
     def of_nobody(self) -> Table:
-        """The public rows as a table of their own, to be computed with before a join."""
+        """The public rows as a table of their own, to be computed with before a join. Owned ones are not of nobody."""
         parts = {name: getattr(self, name) for name in ("source", "name", "schema", "declared", "columns")}
-        return Table(unit=NOBODY, neighbours=Neighbours.ADD_REMOVE, **parts)
+        return Table(unit=ROW if self.owner else NOBODY, neighbours=Neighbours.ADD_REMOVE, **parts)
 
     def __str__(self) -> str:
         columns = ", ".join(f"{name} {kind}" for name, kind in self.schema.items())

@@ -380,6 +380,8 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
     lost = [right for left, right in pairs.items() if left == right and right in asked and how != "inner"]
     keys, own = {f"{alias}_{name}": name for name in lost}, rows.table.schema
     prefix = f"{alias}_" * any(name in own and (name, name) not in on for name in (*other_table.schema, *keys))
+    while prefix and any(prefix + name in {*own, *other_table.schema} for name in other_table.schema if name in own):
+        prefix += "_"
     new = rows.join(other, on=pairs, how=how, prefix=prefix, keys=keys)
     scope[alias] = new_names(new.table.joins[-1])
     return new

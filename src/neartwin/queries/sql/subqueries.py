@@ -356,7 +356,8 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
         pairs = [*zip(values, items, strict=True), *pairs]
     owned = _owned_unit(select, inner, pairs, given)
     pairs += owned
-    either_null = isinstance(node, exp.In) and not (_is_unit(node.this, given) or _is_asked(node))
+    of_person = _is_unit(node.this, given) and not _is_of_public(inner, given)  # whose NULL is nobody
+    either_null = isinstance(node, exp.In) and not (of_person or _is_asked(node))
     if either_null and (compared or isinstance(node.this, exp.Tuple)):
         raise not_understood(
             node, "it is NULL where a value is; write [NOT] EXISTS (SELECT 1 FROM t WHERE t.x = x AND ...)"
@@ -379,10 +380,8 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
     mine, its = pairs[0]
     counts = {"(rows)": exp.Count(this=exp.Star()), "(filled)": exp.Count(this=its.copy())}
     among = _beside(select, every, around + owned, counts, given)
-    none: exp.Expr = among["(rows)"].is_(exp.null())
+    none = exp.Coalesce(this=among["(rows)"].copy(), expressions=[exp.Literal.number(0)]).eq(exp.Literal.number(0))
     no_null = exp.and_(mine.copy().is_(exp.null()).not_(), among["(filled)"].eq(among["(rows)"]))
-    if not (around or owned):
-        none = among["(rows)"].eq(exp.Literal.number(0))
     return exp.case().when(there, exp.true()).when(none, exp.false()).when(no_null, exp.false())
 
 
