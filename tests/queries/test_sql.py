@@ -157,6 +157,51 @@ def test_filter_is_the_case_that_it_means(visits, filtered, cased):
     )
 
 
+CASE = "AVG(CASE WHEN paid > 3 THEN 1 ELSE 0 END)"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "share"),
+    [
+        ("COUNT_IF(paid > 3) / COUNT(*)", CASE),
+        ("COUNT(*) FILTER (WHERE paid > 3) / NULLIF(COUNT(*), 0)", CASE),
+        ("(COUNT(CASE WHEN paid > 3 THEN 7 END)) / COUNT(1)", CASE),
+        ("1 - ROUND(100.0 * COUNT_IF(paid > 3) / COUNT(*), 1)", f"1 - ROUND(100.0 * {CASE}, 1)"),
+        ("COUNT_IF(paid > 3) / COUNT(*) AS y, COUNT(*)", f"{CASE} AS y, COUNT(*)"),
+        ("RANK() OVER (ORDER BY COUNT_IF(paid > 3) / COUNT(*))", f"RANK() OVER (ORDER BY {CASE})"),
+    ],
+)
+def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, share):
+    one, other = (
+        nt.from_sql(f"SELECT town, {text} AS a FROM visits GROUP BY town ORDER BY a", visits, keys=["Bonn"])
+        for text in (ratio, share)
+    )
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "COUNT_IF(paid > 3) / COUNT(paid)",
+        "COUNT(*) / COUNT_IF(paid > 3)",
+        "COUNT(CASE WHEN paid > 3 THEN day END) / COUNT(*)",  # which may be NULL
+        "COUNT(CASE WHEN paid > 3 THEN 1 ELSE 2 END) / COUNT(*)",
+        "COUNT(CASE town WHEN 'Bonn' THEN 1 END) / COUNT(*)",
+        "COUNT_IF(paid > 3) * COUNT(*) / COUNT(*)",
+        "COUNT_IF(paid > 3) / COUNT(*) AS b, COUNT_IF(paid > 3)",
+    ],
+)
+def test_near_misses_of_a_share_stay_two_counts(visits, text):
+    query = nt.from_sql(f"SELECT town, {text} AS a FROM visits GROUP BY town", visits, keys=["Bonn"])
+    assert {type(one).__name__ for one in query.aggregates.values()} == {"Count"}
+
+
+def test_a_share_keeps_the_name_that_its_ratio_has(visits):
+    text = "COUNT(CASE WHEN paid > 3 THEN 1 END) / COUNT(*)"
+    query = nt.from_sql(f"SELECT town, {text} FROM visits GROUP BY town HAVING {text} > 0.1", visits, keys=["Bonn"])
+    assert (list(query.aggregates), query.after.having) == ([text], f'"{text}" > 0.1')
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -194,9 +194,6 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     note = (
         f"The bar of {name!r} holds wherever those of {' and '.join(names)} do: with probability at least {held:.0%}."
     )
-    match sorted(release[one].what for one in expression.columns):
-        case ["count()", part] if part.startswith("count(CASE "):
-            note += " AVG(condition) asks for such a share at once, with a shorter bar."
     outside = np.isnan(low) | (np.isnan(values) & ((low > 0) | (high < 0)))
     lower, upper = (np.where(outside, far, end).tolist() for end, far in ((low, -np.inf), (high, np.inf)))
     new = Statistic(
