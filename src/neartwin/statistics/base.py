@@ -24,7 +24,7 @@ from neartwin.tables.table import Bounds, Table
 from neartwin.tables.types import ColumnType
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
-RATIO = 1 / 8  # the bias of a ratio from a lost row, beside that of a count
+RATIO = 1 / 16  # the bias of a ratio from a lost row, beside that of a count
 _CONTRIBUTION_BITS = 44  # of what one unit adds, in parts
 
 
@@ -288,7 +288,7 @@ class Statistic(ABC):
         has_bar: Whether its bar is always finite.
         is_value: Whether its answer is a value of its column, or lies between values.
         lost_row: The bias from a row that limits take, beside that of a count. A ratio is off by as much as these rows
-            differ from the others. That is unknown. An eighth weighs error against bars that miss: see docs/truth.md.
+            differ from the others. That is unknown. A sixteenth weighs error against bars that miss: see docs/truth.md.
         only_lowered: Whether limits can only make it less: a number of rows or units, or a sum of values from 0 on.
         counts_values: Whether it counts distinct values, of which limits take fewer than they take rows.
         holds_lost: Whether its bars hold the rows that limits took.

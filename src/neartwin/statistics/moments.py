@@ -52,7 +52,7 @@ class MomentStatistic(Statistic):
     __slots__ = ()
     has_bar = False
     holds_lost = True
-    lost_row = RATIO / 4
+    lost_row = RATIO / 2
 
     @abstractmethod
     def sums(self, table: Table) -> MomentSet:
