@@ -114,6 +114,12 @@ class LimitSearch:
     least: bool
     capped: bool
 
+    @property
+    def record(self) -> list[object]:
+        """The selection in the words of digests."""
+        flags = [name for name in ("least", "capped") if getattr(self, name)]
+        return [self.name, str(self.candidates[-1]), str(self.mechanism.epsilon), round(self.growth, 6), *flags]
+
     def penalties(self, within: FloatArray | float) -> WholeNumbers:
         """The costs of the candidates, and one part for each smaller one, so that the least of equal limits wins.
 
@@ -129,7 +135,7 @@ class LimitSearch:
         steep = np.minimum(_SIXTEENTH * max(few, _FIRST * scale / PARTS), within) if self.capped else _SIXTEENTH * few
         sixteenths = np.rint(PARTS / _SIXTEENTH * (np.minimum(doublings, _SIXTEENTH) if self.capped else doublings))
         costs = np.maximum(np.rint(far * scale), np.floor(steep * sixteenths))
-        return np.array([int(cost) + place for place, cost in enumerate(costs)], dtype=object)
+        return np.frompyfunc(int, 1, 1)(costs) + np.arange(len(self.candidates), dtype=object)
 
     def scores(self, units: WholeNumbers) -> WholeNumbers:
         """The scores of the candidates.
@@ -187,12 +193,13 @@ class LimitSearch:
         limit = self.candidates[self.mechanism.choose(scores, source=source)]
         return limit if self.name == "norm" else int(limit)
 
-    def likely(self, units: int) -> float:
-        """The limit that has the best score where the sizes of so many units follow a Pareto law."""
+    def likely(self, units: Sequence[int]) -> list[float]:
+        """For each number of units, the limit that has the best score where their sizes follow a Pareto law."""
         limits = np.array([float(limit) for limit in self.candidates])
-        above = units * limits**-_INDEX
+        all_ = np.array(units, dtype=float)[:, None]
+        above = all_ * limits**-_INDEX
         missed = np.maximum(above - self._few / PARTS, 0)
-        return float(limits[np.argmin(missed + self.penalties(units - above) / PARTS)])
+        return [float(limits[best]) for best in np.argmin(missed + self.penalties(all_ - above) / PARTS, axis=1)]
 
     @property
     def _few(self) -> int:
@@ -206,15 +213,9 @@ class LimitChoice(FirstStage):
 
     Attributes:
         searches: The choices, one for each limit.
-        limits: The caller's limits, which name those to choose.
-        importance: The relative importance of each statistic.
-        rest: The spend of the question itself.
     """
 
     searches: tuple[LimitSearch, ...]
-    limits: Limits
-    importance: tuple[tuple[str, Number], ...]
-    rest: Budget
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -223,18 +224,8 @@ class LimitChoice(FirstStage):
 
     def record(self, plan: QueryPlan) -> dict[str, object]:
         """That limits are chosen, the selections, the importance and the rest of the spend."""
-        searches = [
-            [
-                one.name,
-                str(one.candidates[-1]),
-                str(one.mechanism.epsilon),
-                round(one.growth, 6),
-                *["least"] * one.least,
-                *["capped"] * one.capped,
-            ]
-            for one in self.searches
-        ]
-        importance = [[name, str(weight)] for name, weight in self.importance]
+        searches = [one.record for one in self.searches]
+        importance = [[name, str(weight)] for name, weight in (self.importance or {}).items()]
         return {"limits": ["chosen", *searches, importance, target_record(self.rest)]}
 
     def losses(self) -> Composition:
@@ -261,7 +252,7 @@ class LimitChoice(FirstStage):
                 lines.append(f"{one.name}: values lost, and noise; epsilon {float(one.mechanism.epsilon):.3g}")
                 continue
             example = examples[one.name]
-            sizes = ((units, one.likely(units)) for units in SIZES)
+            sizes = zip(SIZES, one.likely(SIZES), strict=True)
             likely = (f"{limit:g} for {units:,} units (errors times {limit / example:.2g})" for units, limit in sizes)
             lines += [
                 f"one unit moves each cost by at most 1, all one way; epsilon {float(one.mechanism.epsilon):.3g}",
@@ -285,7 +276,7 @@ class LimitChoice(FirstStage):
         """Choose the limits, and plan the question within them."""
         return self.chosen(plan, {one.name: one.choose(engine, source) for one in self.searches})
 
-    def chosen(self, plan: QueryPlan, limits: Mapping[str, Number]) -> ChosenLimits:
+    def chosen(self, plan: QueryPlan, limits: Mapping[str, Any]) -> ChosenLimits:
         """The plan at these limits.
 
         Args:
@@ -295,10 +286,8 @@ class LimitChoice(FirstStage):
         Returns:
             The choice.
         """
-        within: dict[str, Any] = dict(limits)
-        question = bounded_plan(
-            plan.query, spend=self.rest, limits=replace(self.limits, **within), importance=dict(self.importance)
-        )
+        within = replace(self.limits, **limits)
+        question = bounded_plan(plan.query, spend=self.rest, limits=within, importance=self.importance)
         return ChosenLimits(before=plan, plan=question, limits=limits)
 
 
@@ -469,13 +458,10 @@ def _choosing(
         noises = {name: plan.noise_of_limit(name) * less.get(name, 1.0) for name in private}
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
         searches = tuple(search(plan, part, name, _GROWTH * groups * noise) for name, noise in noises.items())
-        choice = LimitChoice(searches=searches, limits=limits, importance=tuple((importance or {}).items()), rest=rest)
+        choice = LimitChoice(searches=searches, limits=limits, importance=importance, rest=rest)
         finer = min(one.growth * PARTS / (_FINE * float(one.mechanism.scale)) for one in searches)
-        return (
-            max(noises.values()),
-            replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,)),
-            finer,
-        )
+        plan = replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,))
+        return max(noises.values()), plan, finer
 
     squared = {"max_groups"} if limits.norm is not None else set[str]()
     groups = _expected_groups(query, private.values())

@@ -119,15 +119,9 @@ class _Pilots(FirstStage):
 
     Attributes:
         plans: The plans.
-        rest: The spend of the question itself.
-        limits: The limits of each unit in the question.
-        importance: The relative importance of each statistic.
     """
 
     plans: tuple[QueryPlan, ...]
-    rest: Budget
-    limits: Limits
-    importance: Mapping[str, Number] | None
 
     def losses(self) -> Composition:
         """The privacy loss of all these plans."""
@@ -261,9 +255,6 @@ class ScalarAnswers(_Pilots):
         """The digests of these plans."""
         return {"asked first": [one.digest for one in self.plans]}
 
-    def origin(self, plan: QueryPlan, bound: str) -> None:
-        """None: it chooses no bound."""
-
     def example(self, plan: QueryPlan) -> str:
         """The questions."""
         return f", after asking first {' and '.join(self.asked)}"
@@ -321,7 +312,7 @@ def scalar_plan(
     plans = tuple(plan_of(one, spend=each, limits=own) for one in rows.first)
     alone = replace(query, groups=replace(query.groups, rows=replace(rows, first=())))
     question: QueryPlan = plan_of(alone, spend=rest, limits=limits, importance=importance)
-    stage = ScalarAnswers(plans, rest, limits, importance, plan_of)
+    stage = ScalarAnswers(plans, plan_of, rest=rest, limits=limits, importance=importance)
     price = total_of([*(one.price for one in plans), question.price], spend)
     return replace(question, query=query, spend=spend, price=price, first_stages=(stage, *question.first_stages))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from neartwin.accounting.budgets import Budget
+from neartwin.exact import Number
 from neartwin.losses import Composition, compose
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE
@@ -18,6 +19,7 @@ from neartwin.planning.bounding_loss import LossStage
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.digests import digest_of
 from neartwin.planning.explain import Explained, nodes
+from neartwin.planning.limits import Limits
 from neartwin.planning.stage import SALT_BITS, Aggregates, Engine, Stage
 from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK
 from neartwin.statistics.base import Estimate, ExpectedError, Statistic
@@ -550,13 +552,21 @@ class Choice(ABC):
         """The notes about the choice."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FirstStage(ABC):
     """A stage that chooses bounds with noise before the question is asked. The plan's price includes it.
 
     Its noisy answers are free to use, so choosing bounds by them is post-processing: adaptive composition.
+
+    Attributes:
+        rest: The spend of the question itself.
+        limits: The limits of each unit in the question. Private ones are those to choose.
+        importance: The relative importance of each statistic.
     """
 
-    __slots__ = ()
+    rest: Budget
+    limits: Limits
+    importance: Mapping[str, Number] | None
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -622,7 +632,6 @@ class FirstStage(ABC):
             The choice.
         """
 
-    @abstractmethod
     def origin(self, plan: QueryPlan, bound: str) -> str | None:
         """The origin of a bound of `QueryPlan.bounds`.
 
@@ -633,6 +642,7 @@ class FirstStage(ABC):
         Returns:
             A clause; None if this stage does not choose the bound.
         """
+        return None
 
 
 def _origin(table: Table, column: str, bounds: Bounds | None) -> str:
