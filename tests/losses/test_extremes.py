@@ -6,7 +6,17 @@ from fractions import Fraction
 import mpmath as mp
 import pytest
 
-from neartwin.losses import Approx, FinitePair, Gaussian, Laplace, Pure, SubsampledGaussian, SubsampledLaplace, compose
+from neartwin.losses import (
+    Approx,
+    FinitePair,
+    Gaussian,
+    Laplace,
+    Pure,
+    Renyi,
+    SubsampledGaussian,
+    SubsampledLaplace,
+    compose,
+)
 from tests.oracles import compositions as truth
 from tests.oracles import sums
 from tests.oracles import truth as oracle
@@ -135,3 +145,8 @@ def test_a_trade_off_is_bounded_where_every_test_is_best_at_the_edge():
         truth = max(1 - 4 * alpha, 0.0)
         found = whole.tradeoff(alpha, direction="add")
         assert truth - 1e-6 < found.lower <= truth <= found.upper < truth + 1e-6
+
+
+def test_a_curve_whose_bound_underflows_promises_no_delta_of_nothing():
+    curve = Renyi(curve=((2, "0.1"), (4097, "0.3")))  # no largest loss is known
+    assert (1 * curve).delta(1.0).upper > 0

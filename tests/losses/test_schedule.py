@@ -130,5 +130,9 @@ def test_a_schedule_has_the_epsilon_of_its_laws_one_by_one(monkeypatch):
         assert apart.lower <= together.upper, seed
         assert together.upper - together.lower <= max(1e-6 * together.upper, 2 * (apart.upper - apart.lower)), seed
         narrow += together.upper - together.lower <= 1e-9 * together.upper
+        if q >= Fraction("1e-3") and apart.lower > 0:
+            low, high, _ = methods.delta(side.upper, np.array([apart.lower, apart.upper]))
+            assert low[1] <= delta <= high[0], seed
+            assert (high - low <= 1e-5 * high).all(), seed
     assert narrow >= 3
     assert subsampled_gaussian.SubsampledGaussianPair.merges <= 24

@@ -219,7 +219,8 @@ class DirectedComposition:
         """
         kl = self.log_mgf_above(SMALL) / SMALL * (1 + 8 * U)
         variation = min(math.sqrt(kl / 2), math.sqrt(-math.expm1(-kl))) * (1 + 1e-13) if math.isfinite(kl) else 1.0
-        return np.minimum(variation, chernoff.delta_above(self.log_mgf_above, eps))
+        # what underflows is not 0: that would be a promise of pure privacy
+        return np.maximum(np.minimum(variation, chernoff.delta_above(self.log_mgf_above, eps)), math.ulp(0.0))
 
     @np.errstate(all="ignore")
     def epsilon(self, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:
@@ -296,11 +297,10 @@ class DirectedComposition:
     @np.errstate(all="ignore")
     def tradeoff(self, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on T of this direction at each alpha; nothing is known from above of factors without a pair below."""
-        total = self.upper if self.upper is not None else self.lower
-        if total is None:
+        if self.upper is None:
             mean, deviation = 0.0, self.epsilon(1e-6, 1e-6).upper / 6
         else:
-            _, mean, variance = total.cumulants(1e-3)
+            _, mean, variance = self.upper.cumulants(1e-3)
             deviation = math.sqrt(max(variance, 1e-300)) + 1e-9
         reach = abs(mean) + 9 * deviation
         lines: Lines = {}

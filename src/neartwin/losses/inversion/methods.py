@@ -27,6 +27,7 @@ from neartwin.losses.inversion.contour_search import (
     CONTOUR,
     FLOOR,
     FURTHER,
+    MOST,
     NARROW,
     NO_LINE,
     Answer,
@@ -100,9 +101,9 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
 
 def _short_line(total: SumOfLosses, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
     at = saddle.for_eps(total, eps)
-    line = contour.build(total, at, 0.0, share=BRIEF * len(total.summands))
+    line = contour.build(total, at, 0.0, share=BRIEF * sum(min(part.kinds, MOST) for part in total.summands))
     low, high = line.delta(np.array([at.eps]))
-    if not high[0] - low[0] <= NARROW * high[0]:
+    if not high[0] - low[0] <= (ROUGH if any(part.kinds > 1 for part in total.summands) else NARROW) * high[0]:
         raise NoCertificateError
     yield CONTOUR, line, at
 
