@@ -276,10 +276,7 @@ class DataDirectory:
 
     def policy_columns(self, dataset: Dataset) -> list[str]:
         """The columns that a rule of a data set may name."""
-        theirs = [
-            f"{name}.{column}" for name, other in self.tables(dataset).items() for column in table_of(other).schema
-        ]
-        return [*self.rows(dataset).table.schema, *theirs]
+        return [*self.rows(dataset).table.schema, *_columns_of(self.tables(dataset))]
 
     def allot(self, name: str, holder: str, target: Budget, *, by: str, answers: int = 0) -> records.Allotment:
         """Set the amount that one holder may spend of a data set.
@@ -338,8 +335,12 @@ def _require_readable(rows: Rows) -> None:
         raise SchemaError(f"values of {columns} cannot be read; on the service's machine `neartwin check` says why")
 
 
+def _columns_of(tables: Tables) -> list[str]:
+    return [f"{name}.{column}" for name, other in tables.items() for column in table_of(other).schema]
+
+
 def _known_columns(dataset: Dataset, rows: Rows, tables: Tables) -> None:
-    theirs = {f"{name}.{column}" for name, other in tables.items() for column in table_of(other).schema}
+    theirs = _columns_of(tables)
     named_columns: Mapping[str, list[str]] = {
         "keys": list(dataset.keys),
         "columns": [name for rule in dataset.policy for name in rule.columns or ()],

@@ -57,8 +57,7 @@ class FairQueue:
         # Of plans and of all others: an analyst's own tasks in turn, and the analysts in the order of their turns.
         self._lines: tuple[OrderedDict[str, deque[_Task]], ...] = (OrderedDict(), OrderedDict())
         self._running: Counter[str] = Counter()
-        self._waiting: Counter[str] = Counter()  # tasks of each analyst
-        self._letters: Counter[str] = Counter()  # of these
+        self._letters: Counter[str] = Counter()  # of each analyst's waiting tasks
         self._changed = threading.Condition()
         self.closed = False
 
@@ -69,19 +68,18 @@ class FairQueue:
             AccessError: Status 429 where too many tasks wait.
         """
         with self._changed:
-            own = self._waiting[task.owner], self._letters[task.owner]
-            for share, (tasks, letters) in ((1, (self._waiting.total(), self._letters.total())), (2, own)):
+            own = sum(len(line.get(task.owner, ())) for line in self._lines)
+            every = (1, len(self), self._letters.total())
+            for share, tasks, letters in (every, (2, own, self._letters[task.owner])):
                 if tasks >= max(1, self._most // share) or letters + len(task.line) > _MOST_LETTERS // share:
                     rule = f"must be at most {self._most} and {_MOST_LETTERS // 2**20} MiB, and half of that from one"
                     raise AccessError(429, "waiting questions", "too many", rule, remedy="ask again in a moment")
             self._lines[task.body.get("do") != "plan"].setdefault(task.owner, deque()).append(task)
-            self._waiting[task.owner] += 1
             self._letters[task.owner] += len(task.line)
             self._changed.notify()
 
     def __len__(self) -> int:
-        with self._changed:
-            return self._waiting.total()
+        return sum(len(own) for line in self._lines for own in list(line.values()))
 
     def take(self) -> _Task | None:
         """The next task of the analyst whose turn it is, or None once the queue is closed."""
@@ -95,7 +93,6 @@ class FairQueue:
                     if own:
                         line[owner] = own  # at the end of the line
                     self._running[owner] += 1
-                    self._waiting -= Counter([owner])
                     self._letters -= Counter({owner: len(task.line)})
                     return task
                 self._changed.wait()
