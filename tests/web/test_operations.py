@@ -108,7 +108,8 @@ def test_the_audit_log_says_who_did_what_and_holds_no_question(client, tokens, a
     lines = audited()
     said = [(one.get("caller", ""), one["method"], one.get("path", ""), one["status"]) for one in lines]
     assert said[:2] == [("ada", "POST", "/signin", 303), ("", "POST", "", 401)]
-    assert ("ada", "POST", "/v1/datasets/purchases/releases", 202) in said
+    asked = {status for *who, status in said if who == ["ada", "POST", "/v1/datasets/purchases/releases"]}
+    assert asked in ({202}, {200})  # under way, or done before it was answered
     assert ("ada", "GET", f"/v1/datasets/purchases/releases/{done['position']}", 200) in said
     assert ("ada", "GET", "/v1/tokens", 403) in said
     assert {name for one in lines for name in one} == {"time", "address", "method", "status", "caller", "role", "path"}
@@ -164,11 +165,8 @@ def test_traces_have_a_span_of_each_request_and_no_private_part(client, tokens, 
     client.get("/v1/datasets/hidden?q=private", headers=bearer("nt_0_secret"))
     (first, outer), *_, (last, _) = spans
     route = "/v1/datasets/{name}"
-    assert first == {
-        "name": f"POST {route}/releases",
-        "http.route": f"{route}/releases",
-        "http.response.status_code": 202,
-    }
+    assert first.pop("http.response.status_code") in {200, 202}  # done before it was answered, or under way
+    assert first == {"name": f"POST {route}/releases", "http.route": f"{route}/releases"}
     assert last == {"name": f"GET {route}", "http.route": route, "http.response.status_code": 401}
     assert outer is None
     assert not any(word in repr(spans) for word in ("amount", "purchases", "hidden", "private", "secret", "ada"))
