@@ -264,6 +264,45 @@ def test_sets_of_public_rows_are_the_same_on_all_engines(request, engine):
     assert found == truth
 
 
+def odd_public_rows(place):
+    """Answers where nothing of a public table is read, its first column has no type, or one is called as rows of nobody are."""
+    odd = pa.table({"A": [[1], [2], [3]], "NOBODY": [None, "Ulm", None], "name": ["Ulm", "z", None]})
+    others = {"odd": nt.public_table(odd, name="odd"), "kinds": nt.public_table(pa.table({"q": [1, 2]}), name="kinds")}
+    visits = place.visits(made(5, 60), name="visits")
+    one = Rows(others["odd"].of_nobody).join(Rows(others["kinds"].of_nobody).per_unit(m="COUNT(*)"), on={})
+    asked = [
+        *(nt.from_sql(f"SELECT COUNT(*) AS n FROM visits {text}", visits, tables=others) for text in ODD),
+        visits.join(one.per_unit(most="MAX(m)"), on={}).where("most = 2").agg(n=nt.count()),
+    ]
+    limits = nt.limits(max_rows_per_group=10**6)
+    stages = [plan(query, spend=approx(10**9, "1e-6"), limits=limits).stage for query in asked]
+    return [place.engine.aggregate(stage, salt=1).values["rows"].tolist() for stage in stages]
+
+
+ODD = [
+    "",
+    "JOIN (SELECT COUNT(*) AS m FROM odd) AS t ON TRUE",
+    "WHERE 3 = (SELECT COUNT(*) FROM odd)",
+    "WHERE town = 'Ulm'",
+    'WHERE town IN (SELECT name FROM odd WHERE "NOBODY" IS NULL)',
+    'WHERE town IN (SELECT "NOBODY" FROM odd)',
+]
+
+
+def test_public_rows_count_whatever_is_read_of_them(duckdb_place):
+    every, joined, counted, ulm, unnamed, named, most = odd_public_rows(duckdb_place)
+    assert every == joined == counted == most
+    assert ulm == unnamed == named != every
+    with pytest.raises(QueryError, match="a column at least"):
+        Rows(nt.public_table(pa.table(PLACES), name="places").of_nobody).per_unit()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["postgres", "spark"])
+def test_public_rows_count_on_all_engines(request, duckdb_place, engine):
+    assert odd_public_rows(request.getfixturevalue(f"{engine}_place")) == odd_public_rows(duckdb_place)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_removed_unit_leaves_the_computed_rows_of_all_others(duckdb_place, kind):
     """The premise of bounding: neighbours stay neighbours, however the rows are stored."""

@@ -165,6 +165,24 @@ def test_a_policy_rules_the_columns_within_subqueries(directory):
     assert planned(directory, window | {"statistics": {"n": {"ask": "count"}}})["status"] == 403
 
 
+@pytest.mark.parametrize(
+    ("condition", "behind"),
+    [
+        ("town IN (SELECT town FROM towns WHERE state = 'BW')", ("towns.town", "towns.state")),
+        ("town IN (SELECT state FROM towns)", ("towns.state",)),
+        ("EXISTS (SELECT 1 FROM diagnoses d WHERE d.id = patients.id AND d.code = 'a')", ("diagnoses.code",)),
+    ],
+)
+def test_groups_by_a_set_are_groups_by_what_decides_it(directory, condition, behind):
+    """Only the person's own column may be grouped by: then neither may a set's condition, nor the column it is matched by."""
+    text = f"SELECT CASE WHEN {condition} THEN 1 ELSE 2 END AS k, COUNT(*) AS n FROM patients GROUP BY k"
+    own = ("town",) * ("town IN" in condition)
+    for columns in [(*own, *behind), *((*own, *behind[:i], *behind[i + 1 :]) for i in range(len(behind))), behind]:
+        directory.set_policy("patients", (Rule(group_columns=columns),), by="console")
+        told = planned(directory, {"sql": text, "keys": [1, 2]})
+        assert told.get("status") == (None if set(columns) == {*own, *behind} else 403), columns
+
+
 def test_policy_can_demand_declared_bounds_of_an_owned_table(directory):
     directory.set_policy("patients", (Rule(own_bounds=False),), by="console")
     asked = {"joins": [{"table": "bills", "on": [["letter", "letter"]]}]}

@@ -252,7 +252,7 @@ class Rows:
         for column in by:
             rows, name = rows.grouped(column)
             names.append(name)
-        grouped = {name: name for name in (str(rows.table.unit), *names) if name in rows.table.schema}
+        grouped = {name: name for name in (rows.table.unit, *names) if isinstance(name, str)}
         aggregates = {name: parsed(text) for name, text in columns.items()}
         return Rows(per_unit(rows.table, self.conditions, grouped, aggregates))
 

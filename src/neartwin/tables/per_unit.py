@@ -84,6 +84,8 @@ def per_unit(
             f"a row of a subquery must be of one person, and nothing says of which {unit!r}; write GROUP BY {unit}, and for "
             f"EXISTS and IN equate it: inside.{unit} = outside.{unit}; or ask the subquery alone, as a question with public keys"
         )
+    if not (by or columns):
+        raise QueryError("a subquery has a column at least; write COUNT(*) AS n")
     kinds = {name: table.groupable(column) for name, column in by.items()}
     found, rest = _taken_out(columns, exp.AggFunc, table)
     passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
@@ -94,9 +96,8 @@ def per_unit(
 def units_of(table: Table) -> set[str]:
     """The columns of the joined rows that hold the unit: its own, and those that inner joins equate with it."""
     same = [join for join in table.joins if join.kind is JoinKind.SAME_UNIT and join.how is How.INNER]
-    return {str(table.unit)}.union(
-        new for join in same for new, old in join.columns.items() if (table.unit, old) in join.on
-    )
+    own = {table.unit} if isinstance(table.unit, str) else set[str]()
+    return own.union(new for join in same for new, old in join.columns.items() if (table.unit, old) in join.on)
 
 
 def with_windows(table: Table, conditions: tuple[RowExpression, ...], columns: Mapping[str, exp.Expr]) -> Table:

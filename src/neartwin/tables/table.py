@@ -29,7 +29,7 @@ from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.sources import Frame, ImportedFiles, Source
-from neartwin.tables.types import GROUPABLE, ColumnType, has_column
+from neartwin.tables.types import GROUPABLE, ColumnType, any_column, has_column
 
 
 class JoinKind(StrEnum):
@@ -362,9 +362,8 @@ class PerUnit:
         for name in [*(self.by or ()), *names]:
             of = self.columns.get(name) or self.expression(name)
             found |= {name if self.by is None else self.by[name]} if of is None else of.columns
-        return tuple(
-            sorted(found.union(*(condition.columns for condition in self.conditions)) or [min(self.table.schema)])
-        )
+        found = found.union(*(condition.columns for condition in self.conditions))
+        return tuple(sorted(found or [any_column(self.table.schema, self.table.schema)]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,6 +80,19 @@ def has_column(column: str, schema: Mapping[str, ColumnType], asked_by: str) -> 
     return schema[column]
 
 
+def any_column(schema: Mapping[str, ColumnType], names: Iterable[str]) -> str:
+    """A column that stands for rows of which none is needed: the first by name that every engine reads.
+
+    Args:
+        schema: The types, by column.
+        names: The columns to choose from, one at least.
+
+    Returns:
+        The column.
+    """
+    return min(names, key=lambda name: (schema[name] is ColumnType.OTHER, name))
+
+
 def number_column(column: str, schema: Mapping[str, ColumnType], asked_by: str) -> ColumnType:
     """The type of a column of numbers.
 

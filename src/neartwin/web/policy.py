@@ -12,6 +12,7 @@ from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Stage
 from neartwin.queries.query import Query, Rows, TopK, table_of
 from neartwin.tables.joins import OtherTable
+from neartwin.tables.per_unit import units_of
 from neartwin.tables.sources import Source
 from neartwin.tables.table import Join, Table
 from neartwin.web.datasets import Dataset, Origins, Rule, origins_of
@@ -126,9 +127,13 @@ def _behind(table: Table, column: str, names: Mapping[Source, str]) -> list[str]
     if part.per_unit is None:
         return [_called(part.source, own, names)]
     inside = part.per_unit
-    passed = own if inside.by is None else inside.by.get(own, own)
-    read = sorted(inside.columns[own].columns) if own in inside.columns else [passed]
-    return [name for one in read for name in _behind(inside.table, one, names)]
+    if own not in inside.columns:
+        passed = own if inside.by is None else inside.by[own]
+        return _behind(inside.table, passed, names)
+    read = inside.columns[own].columns.union((inside.by or {}).values(), *(one.columns for one in inside.conditions))
+    found = [name for one in sorted(read - units_of(inside.table)) for name in _behind(inside.table, one, names)]
+    met = [left for left, _ in part.on if left != table.unit] if isinstance(part, Join) else []  # by which it is found
+    return [*found, *(name for left in met for name in _behind(table, left, names))]
 
 
 def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) -> None:

@@ -27,7 +27,7 @@ from neartwin.engines.sql.rendering import column_of, translated
 from neartwin.tables.joins import claims_of, own_columns
 from neartwin.tables.sources import Source
 from neartwin.tables.table import NOBODY, How, Join, PerUnit, Table, together
-from neartwin.tables.types import ColumnType
+from neartwin.tables.types import ColumnType, any_column
 
 
 class Read(NamedTuple):
@@ -75,9 +75,12 @@ def needed_parts(table: Table, columns: Sequence[str]) -> tuple[tuple[str, ...],
         The names, for each table.
     """
     names = set(columns) | {left for join in table.joins for left, _ in join.on}
+    own = own_columns(table)
     if table.joins and isinstance(table.unit, str):
         names.add(table.unit)
-    parts = [names & own_columns(table)]
+    elif table.joins and not names & own:
+        names.add(any_column(table.schema, own))
+    parts = [names & own]
     parts += [
         {old for new, old in join.columns.items() if new in names} | {right for _, right in join.on}
         for join in table.joins
@@ -104,7 +107,8 @@ def sources_of(table: Table, columns: Sequence[str]) -> list[Read]:
             units = (right for left, right in part.on if left == table.unit)
             found.append(Read(part.source, needed, part, next(units, "")))
         else:
-            found.append(Read(part.source, needed, part if part.unit == NOBODY else None, str(part.unit)))
+            public = part.unit == NOBODY
+            found.append(Read(part.source, needed, part if public else None, "" if public else str(part.unit)))
     return found
 
 
@@ -139,7 +143,7 @@ def _unit_rows(  # noqa: PLR0917 - of one table
     reads = of.reads(tuple(aliases))
     parts = table_rows(of.table, places, dialect, {name: f"c{i}" for i, name in enumerate(reads)}, at)
     columns = {name: exp.column(f"c{i}") for i, name in enumerate(reads)}
-    unit = columns.get(str(of.table.unit))
+    unit = columns.get(of.table.unit) if isinstance(of.table.unit, str) else None
     kept = [translated(condition.term, columns, dialect) for condition in of.conditions]
     query = selected(f"{at}typed").where(*kept, copy=False)
     if unit is not None:
@@ -171,7 +175,7 @@ def _joined_rows(
     table: Table, places: Iterator[Place], dialect: Dialect, aliases: Mapping[str, str], at_name: str
 ) -> Parts:
     needed = needed_parts(table, tuple(aliases))
-    unit, first = str(table.unit), f"{at_name}part0"
+    unit, first = table.unit if isinstance(table.unit, str) else "", f"{at_name}part0"
     rows = _part(at_name, 0, places, dialect, needed[0], table, unspelled=unit)
     at = {name: exp.column(f"p0_{i}", table=first) for i, name in enumerate(needed[0])}
     equated = dict(at)
@@ -271,7 +275,7 @@ def _part(  # noqa: PLR0917 - of one table
         named(value if name == unspelled else by_bytes(value, of.schema[name], dialect), aliases[name])
         for name, value in values.items()
     ]
-    return {**rows, part: exp.select(*columns, copy=False).from_(source)}
+    return {**rows, part: exp.select(*(columns or [named(integer(1), "one")]), copy=False).from_(source)}
 
 
 def _owner(first: str, keys: list[str], unit: str, dialect: Dialect) -> exp.Select:
