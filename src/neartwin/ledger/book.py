@@ -18,6 +18,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -154,7 +155,7 @@ def _take(page: Writing, chain: Chain, replay: Replay, line: str) -> None:
     page.take(record)
 
 
-class Book:
+class Book(AbstractContextManager["Book"]):
     """A durable budget in one SQLite file, or in a PostgreSQL database.
 
     Any number of processes and threads may hold it open. Each write waits for its turn, and is on disk when the call
@@ -238,9 +239,6 @@ class Book:
 
     def __repr__(self) -> str:
         return f"Book({self.place!r})"
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -1,10 +1,11 @@
 """`nt.open_ledger(...)`: ledgers, accounts, plans against them, and releases."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from os import PathLike
-from typing import Never, Self, cast, get_args
+from typing import Never, cast, get_args
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import Budget
@@ -367,15 +368,12 @@ class Account:
 
 
 @at_a_prompt("ledger")
-class Ledger:
+class Ledger(AbstractContextManager["Ledger"]):
     """A durable book of budgets, one SQLite file by default. Use it as a context manager, or close it."""
 
     def __init__(self, where: str | PathLike[str]) -> None:
         """Opens the file, or makes it; a URL names a database server."""
         self._books = books.Book(where)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

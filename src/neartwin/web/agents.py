@@ -214,9 +214,7 @@ async def ask(
         raise AccessError(403, "consent", "", "was not given by the person whose budget it is", remedy=remedy)
     lock = desk.asked.setdefault((caller.name, dataset, plan["digest"]), asyncio.Lock())
     async with lock:  # the second of two at once finds the answer of the first
-        job = await run_in_threadpool(
-            desk.service.release, task | {"do": "release", "digest": plan["digest"], "key": ""}
-        )
+        job = desk.service.jobs.submit(task | {"do": "release", "digest": plan["digest"], "key": ""})
         if job.future is not None:
             await asyncio.wait({asyncio.wrap_future(job.future)})
     if "refused" in job.outcome:

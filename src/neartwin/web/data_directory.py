@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -30,7 +31,7 @@ Tables = Mapping[str, Rows | OtherTable]
 CURATOR = "curator"
 
 
-class DataDirectory:
+class DataDirectory(AbstractContextManager["DataDirectory"]):
     """A service's data directory, a context manager. Any number of processes may have it open.
 
     Attributes:
@@ -62,9 +63,6 @@ class DataDirectory:
         self.ledger = Ledger(self.ledger_place)
         self.store = Store(self.ledger_place)
         self._tables: dict[str, tuple[Dataset, Rows, Tables]] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -8,9 +8,8 @@ from fastapi import Depends, Request
 from neartwin.errors import AccessError
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.jobs import Job, Jobs
+from neartwin.web.jobs import Jobs
 from neartwin.web.oidc import Provider
-from neartwin.web.policy import rule_for
 from neartwin.web.workers import Workers
 
 
@@ -81,15 +80,6 @@ class Service:
             raise RefusedError(outcome)
         result: dict[str, Any] = outcome["done"]
         return result
-
-    def release(self, task: dict[str, Any]) -> Job:
-        """Start a release of a data set that the analyst may see. This may wait for the database.
-
-        Raises:
-            AccessError: Status 404 for another data set; 429 where too many tasks wait.
-        """
-        rule_for(self.directory.dataset(task["dataset"]), task["analyst"], task["project"])
-        return self.jobs.submit(task)
 
 
 class RefusedError(AccessError):

@@ -57,21 +57,27 @@ def _planned(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     proposal = _proposal(directory, task)[0]
     tables = directory.tables(directory.dataset(task["dataset"]))
     preview = proposal.preview()
-    return _written_question(proposal, tables) | {
-        "digest": proposal.plan.digest,
-        "price": parts_of(proposal.price),
-        "explanation": asdict(proposal.explain()),
-        "before": {pool: str(amount) for pool, amount in preview.before.items()},
-        "after": {pool: str(amount) for pool, amount in preview.after.items()},
-        "affordable": preview.affordable,
-        "errors": [
-            asdict(error) | {"half_width": None if error.half_width is None else str(error.half_width)}
-            for error in preview.errors
-        ],
-        "says": str(preview),
-        "stored": _stored(proposal),
-        "shown_after": _after(proposal),
-    }
+    plans = [proposal.plan] if isinstance(proposal, Proposal) else proposal.plan.parts
+    forms = [form_of(plan.query, tables) for plan in plans]
+    return (
+        {"question": forms[0]}
+        | ({"questions": forms} if len(forms) > 1 else {})
+        | {
+            "digest": proposal.plan.digest,
+            "price": parts_of(proposal.price),
+            "explanation": asdict(proposal.explain()),
+            "before": {pool: str(amount) for pool, amount in preview.before.items()},
+            "after": {pool: str(amount) for pool, amount in preview.after.items()},
+            "affordable": preview.affordable,
+            "errors": [
+                asdict(error) | {"half_width": None if error.half_width is None else str(error.half_width)}
+                for error in preview.errors
+            ],
+            "says": str(preview),
+            "stored": _stored(proposal),
+            "shown_after": _after(proposal),
+        }
+    )
 
 
 def _stored(proposal: Proposal | SeriesProposal) -> int | None:
@@ -82,12 +88,6 @@ def _stored(proposal: Proposal | SeriesProposal) -> int | None:
         return proposal.account.stored(proposal)
     except NeartwinError:
         return None
-
-
-def _written_question(proposal: Proposal | SeriesProposal, tables: Others) -> Json:
-    plans = [proposal.plan] if isinstance(proposal, Proposal) else proposal.plan.parts
-    forms = [form_of(plan.query, tables) for plan in plans]
-    return {"question": forms[0]} | ({"questions": forms} if len(forms) > 1 else {})
 
 
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:

@@ -15,11 +15,6 @@ from neartwin.losses import Composition
 from neartwin.mechanisms.selection.exponential import PermuteAndFlip
 
 
-def _enough(scores: WholeNumbers, count: int) -> None:
-    if scores.size < count:
-        raise ParameterError("count", count, f"must be at most the number of candidates, {scores.size}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeeledTop:
     """`count` uses of one permute-and-flip, each on what is left. Whole price: count * each.epsilon."""
@@ -64,6 +59,7 @@ class PeeledTop:
         Returns:
             The indices of the winners, best first.
         """
-        _enough(scores, self.count)
+        if scores.size < self.count:
+            raise ParameterError("count", self.count, f"must be at most the number of candidates, {scores.size}")
         left = list(range(scores.size))
         return [left.pop(self.each.choose(scores[left], source=source)) for _ in range(self.count)]

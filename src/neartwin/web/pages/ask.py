@@ -142,8 +142,7 @@ async def _release(
     except NeartwinError as fault:
         return as_dict(fault)
     key = hashlib.sha256(json.dumps([form.key, task], sort_keys=True).encode()).hexdigest()[:32]
-    started = await run_in_threadpool(running.release, task | {"key": key})
-    one = await running.jobs.wait(started, running.settings.patience)
+    one = await running.jobs.wait(running.jobs.submit(task | {"key": key}), running.settings.patience)
     if one.state == "done" and "refused" in one.outcome:
         refusal: dict[str, str] = one.outcome["refused"]
         return refusal
