@@ -54,6 +54,7 @@ def swept(seed, count):
     rng, found = np.random.default_rng(seed), Findings()
     for _ in range(count):
         asked = question(rng)
+        print(f"seed {seed}: {asked}")  # shown where one fails
         answer = asked.answer()
         found.counts[asked.asked] += 1
         try:
