@@ -8,6 +8,7 @@ from starlette.staticfiles import StaticFiles
 
 from neartwin.web import tokens as made_tokens
 from neartwin.web.auth import COOKIE
+from neartwin.web.datasets import Rule
 from tests.web.conftest import ASK, bearer, released, sign_in
 from tests.web.matrix import EVERYONE, PAGES, ROUTES, STRANGERS
 
@@ -114,6 +115,17 @@ def test_a_session_reads_with_its_cookie_and_writes_only_with_its_secret(client,
     assert client.post("/signout", data={"csrf": csrf}, follow_redirects=False).status_code == 303
     client.cookies.set(COOKIE, cookie)
     assert client.get("/v1/me").status_code == 401
+
+
+def test_a_release_of_what_one_may_not_see_is_refused_before_it_is_a_job(client, directory):
+    bob = directory.mint("bob", "analyst", by="console")[1]
+    directory.set_policy("purchases", (Rule(who="analyst:ada"),), by="console")
+    hidden, missing = (
+        client.post(f"/v1/datasets/{name}/releases", json=ASK, headers=bearer(bob)) for name in ("purchases", "orders")
+    )
+    assert hidden.status_code == missing.status_code == 404
+    assert hidden.json()["rule"] == missing.json()["rule"]
+    assert "job" not in hidden.json()
 
 
 def test_a_session_ends_with_the_token_it_was_made_from(client, directory, tokens):
