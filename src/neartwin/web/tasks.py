@@ -59,25 +59,23 @@ def _planned(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     preview = proposal.preview()
     plans = [proposal.plan] if isinstance(proposal, Proposal) else proposal.plan.parts
     forms = [form_of(plan.query, tables) for plan in plans]
-    return (
-        {"question": forms[0]}
-        | ({"questions": forms} if len(forms) > 1 else {})
-        | {
-            "digest": proposal.plan.digest,
-            "price": parts_of(proposal.price),
-            "explanation": asdict(proposal.explain()),
-            "before": {pool: str(amount) for pool, amount in preview.before.items()},
-            "after": {pool: str(amount) for pool, amount in preview.after.items()},
-            "affordable": preview.affordable,
-            "errors": [
-                asdict(error) | {"half_width": None if error.half_width is None else str(error.half_width)}
-                for error in preview.errors
-            ],
-            "says": str(preview),
-            "stored": _stored(proposal),
-            "shown_after": _after(proposal),
-        }
-    )
+    return {
+        "question": forms[0],
+        **({"questions": forms} if len(forms) > 1 else {}),
+        "digest": proposal.plan.digest,
+        "price": parts_of(proposal.price),
+        "explanation": asdict(proposal.explain()),
+        "before": {pool: str(amount) for pool, amount in preview.before.items()},
+        "after": {pool: str(amount) for pool, amount in preview.after.items()},
+        "affordable": preview.affordable,
+        "errors": [
+            asdict(error) | {"half_width": None if error.half_width is None else str(error.half_width)}
+            for error in preview.errors
+        ],
+        "says": str(preview),
+        "stored": _stored(proposal),
+        "shown_after": _after(proposal),
+    }
 
 
 def _stored(proposal: Proposal | SeriesProposal) -> int | None:

@@ -37,7 +37,7 @@ FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 FAINT = -100.0  # of log delta
-BRIEF, MOST = 0.04, 25  # of the usual budget for each law, for a line that may fail; laws of one summand that count
+BRIEF = 0.04  # of the usual budget for each law, for a line that may fail
 FINER = 0.02  # share of the last level that a next line may aim at
 
 
@@ -324,6 +324,5 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         high_target: Delta at the upper end is at most this.
     """
     at = saddle.for_delta(total, high_target)
-    # the more laws another method would take apart, the longer
-    line = contour.build(total, at, 0.0, share=BRIEF * sum(min(part.kinds, MOST) for part in total.summands))
+    line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
     return invert(line, at, low_target, high_target)[0]

@@ -27,7 +27,6 @@ from neartwin.losses.inversion.contour_search import (
     CONTOUR,
     FLOOR,
     FURTHER,
-    MOST,
     NARROW,
     NO_LINE,
     Answer,
@@ -79,13 +78,14 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
     so that what is proved of a lesser width lies inside what is proved of a greater one.
     """
     # further lines or rungs of so many laws cost more than they give
-    enough = max(ROUGH if any(part.kinds > 1 for part in total.summands) else NARROW, rtol)
+    width = ROUGH if any(part.kinds > 1 for part in total.summands) else NARROW
+    enough = max(width, rtol)
     special = total.ladder
     if total.has_closed_form:
         yield Method(1e-13, partial(by_closed_form, total))
         return
     if special is not None:
-        yield Method(enough, partial(by_short_line, total), partial(_short_line, total), SPECIAL_LINES)
+        yield Method(enough, partial(by_short_line, total), partial(_short_line, total, width), SPECIAL_LINES)
         yield Method(enough, partial(special.epsilon, total), partial(special.lines, total), SPECIAL_LINES)
     levels = (NARROW,) if special is not None else (ROUGH, NARROW)
     yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
@@ -99,11 +99,11 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         wider = level
 
 
-def _short_line(total: SumOfLosses, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
+def _short_line(total: SumOfLosses, width: float, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
     at = saddle.for_eps(total, eps)
-    line = contour.build(total, at, 0.0, share=BRIEF * sum(min(part.kinds, MOST) for part in total.summands))
+    line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
     low, high = line.delta(np.array([at.eps]))
-    if not high[0] - low[0] <= (ROUGH if any(part.kinds > 1 for part in total.summands) else NARROW) * high[0]:
+    if not high[0] - low[0] <= width * high[0]:
         raise NoCertificateError
     yield CONTOUR, line, at
 

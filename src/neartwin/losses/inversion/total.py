@@ -13,6 +13,7 @@ from neartwin.losses.summands.base import Lattice, MaximumLoss, Summand
 from neartwin.losses.summands.rounding import ComplexArray, U
 
 BLOCK = 1 << 18  # numbers a temporary matrix may hold
+MOST_LAWS = 25  # of one summand that count for the length of a short line
 SOME = 16  # kinds whose turns are looked at together
 NEAR = 1 << 15  # numbers that stay near the processor while they are
 TERMS = (-2 / 467775, 2 / 14175, -1 / 315, 2 / 45, -1 / 3, 1.0)  # of sin^2 by powers of the square, the last first
@@ -45,6 +46,8 @@ class SumOfLosses:
         loss, mass, least = math.fsum(losses), math.prod(masses), math.fsum(leasts)
         slack = 64 * U * math.fsum(map(abs, leasts))
         self.top = MaximumLoss(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
+        # the more of them a method would take apart, the longer a line that is tried before it
+        self.laws = sum(min(part.kinds, MOST_LAWS) for part in self.summands)
         self.lattice_error = sum([part.lattice_error for part in self.summands])
         # the special method of the first summand that knows one for this sum
         alone = len(self.summands) == 1
