@@ -194,10 +194,12 @@ def listening(cut):
             threading.Thread(target=answer, args=(accepted[-1],), daemon=True).start()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=accept, daemon=True).start()
+        server = threading.Thread(target=accept, daemon=True)
+        server.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", accepted, heads
         closing.set()
         socket.create_connection(listener.getsockname()).close()
+        server.join()
 
 
 def test_a_thread_asks_again_on_its_connection_while_that_is_open():
