@@ -4,7 +4,9 @@ import math
 from fractions import Fraction
 
 import mpmath as mp
+import numpy as np
 import pytest
+from scipy.special import ndtr, ndtri
 
 from neartwin.losses import (
     Approx,
@@ -17,6 +19,7 @@ from neartwin.losses import (
     SubsampledLaplace,
     compose,
 )
+from neartwin.losses.views.tradeoff import tradeoff
 from tests.oracles import compositions as truth
 from tests.oracles import sums
 from tests.oracles import truth as oracle
@@ -145,6 +148,33 @@ def test_a_trade_off_is_bounded_where_every_test_is_best_at_the_edge():
         truth = max(1 - 4 * alpha, 0.0)
         found = whole.tradeoff(alpha, direction="add")
         assert truth - 1e-6 < found.lower <= truth <= found.upper < truth + 1e-6
+
+
+@pytest.mark.parametrize("mu", [1e-9, 1, 8, 15, 40, 1000])
+def test_a_trade_off_of_near_and_far_gaussians_is_close(mu):
+    for alpha in (1e-9, 1e-3, 0.25, 0.5, 0.999):
+        truth = ndtr(-ndtri(alpha) - mu)
+        found = (1 * Gaussian(mu=mu)).tradeoff(alpha)
+        assert found.lower <= truth * (1 + 1e-9)
+        assert truth * (1 - 1e-9) <= found.upper < found.lower + 5e-12
+    assert (1 * Gaussian(mu=mu)).tradeoff(np.array([0.0, 1.0])).upper.tolist() == [1, 0]
+
+
+def test_a_trade_off_of_any_convex_profile_is_bounded():
+    rng = np.random.default_rng(4)
+    for _ in range(50):
+        knots, heights = np.exp(rng.uniform(0, 5, 5)), rng.dirichlet(np.ones(5))
+
+        def profile(eps, knots=knots, heights=heights):
+            delta = np.maximum(1 - np.exp(eps)[:, None] / knots, 0.0) @ heights
+            return delta * (1 - 1e-9), delta * (1 + 1e-9)
+
+        alpha = rng.uniform(0, 1, 3)
+        truth = np.max(1 - profile(np.log(knots))[0] - np.multiply.outer(alpha, knots), axis=1)  # best at a knot, or 0
+        for span in ((-5.0, 5.0), (-0.01, 0.01), (6.0, 7.0), (-30.0, -29.0)):  # the bend may lie elsewhere
+            lower, upper = tradeoff(profile, alpha, span)
+            assert (lower <= np.maximum(truth, 0.0) + 1e-8).all()
+            assert (upper >= truth - 1e-8).all()
 
 
 def test_a_curve_whose_bound_underflows_promises_no_delta_of_nothing():

@@ -3,18 +3,16 @@
 T(alpha) = sup_x 1 - delta(log x) - x alpha, and delta is convex in x = e^eps. Every finite set of x gives a lower
 bound.
 
-Upper bound: g(x) = 1 - delta - x alpha is concave. Take a < b < c < d with g(b) >= g(a) and g(c) >= g(d) proved. The
-maximum then lies in [a, d]. A chord of a concave function, prolonged beyond its ends, stays above it. On [b, c] g lies
-below the lower of the chords through (a, b) and (c, d). On [a, b] it lies below the chord through (b, c), and on [c, d]
-likewise. The bound of a chord takes g at its upper bound inside the prolonged segment, and at its lower bound at the
-far end. And g(0) = 0. So where g is below 0 at the first point, it falls from there on. Before it, the chord through the
-first two points stays above it.
+Upper bound: g(x) = 1 - delta - x alpha is concave. A chord of a concave function, prolonged beyond its ends, stays
+above it. So between two neighbours g lies below the chord of the two points before them and below that of the two after
+them. Before the first point it lies below the chord of the first two, down to x = 0. Behind the last it lies below the
+chord of the last two, up to x = 1 / alpha, where it is at most 0. The slope of a chord takes g at its upper bound at
+one end and at its lower bound at the other. So any points give a bound. It is close where some are near the peak.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -37,31 +35,31 @@ def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> 
         span: Where the bend of delta lies.
     """
     grid = np.linspace(max(span[0], -FARTHEST), min(span[1], FARTHEST), COARSE)
-    low, high = profile(grid)
-    values = 1 - high - np.multiply.outer(alpha, np.exp(grid))
-    best = values.argmax(axis=1)
-    lower, centre = np.maximum(values[np.arange(len(alpha)), best], 0.0), grid[best]  # the best line of the grid
-    x, slack = np.exp(grid[:2]), 40 * U * (1 + np.multiply.outer(np.exp(grid[:2]), alpha))
-    first, second = 1 - low[0] - x[0] * alpha + slack[0], 1 - high[1] - x[1] * alpha - slack[1]
-    steepest = np.maximum(first - second, 0.0) / (x[1] - x[0]) * (1 + 1e-6)
-    upper = np.where(first < 0, np.clip(first + steepest * x[0], 0.0, 1 - alpha), 1 - alpha)
-    kink, step = centre.copy(), np.full(len(alpha), grid[1] - grid[0])
+    x = np.exp(grid)[None]
+    floor, roof = _heights(x, *profile(grid), alpha)
+    lower, upper = np.maximum(floor.max(axis=1), 0.0), np.minimum(_above(x, floor, roof, alpha)[0], 1 - alpha)
+    centre, step = grid[floor.argmax(axis=1)], np.full(len(alpha), grid[1] - grid[0])
+    kink = centre.copy()
     for _ in range(ROUNDS):
-        open_ = np.flatnonzero(upper - lower > CLOSE)
+        open_ = np.flatnonzero((upper - lower > CLOSE) & (step > CLOSE))
         if not len(open_):
             break
         points = centre[open_, None] + step[open_, None] * np.array([-1.5, -0.5, 0.5, 1.5, 0.0, 0.0])
         points[:, 5] = kink[open_]
+        x = np.exp(points)
         low, high = (part.reshape(points.shape) for part in profile(points.ravel()))
-        maximum = _bracket(np.exp(points), low, high, alpha[open_])
-        lower[open_], upper[open_] = np.maximum(lower[open_], maximum.lower), np.minimum(upper[open_], maximum.upper)
-        values = -0.5 * (low + high) - np.exp(points) * alpha[open_, None]
+        floor, roof = _heights(x, low, high, alpha[open_])
+        most, crossings = _above(x[:, :4], floor[:, :4], roof[:, :4], alpha[open_])
+        lower[open_], upper[open_] = np.maximum(lower[open_], floor.max(axis=1)), np.minimum(upper[open_], most)
+        values = -0.5 * (low + high) - x * alpha[open_, None]
         best = values.argmax(axis=1)
+        inside = (floor[:, 1] >= roof[:, 0]) & (floor[:, 2] >= roof[:, 3])
         # a kink stays the best point, or as good; a parabola shows a smooth peak
-        smooth = maximum.inside & (values[:, 5] < values.max(axis=1))
+        smooth = inside & (values[:, 5] < values.max(axis=1))
         centre[open_] = np.where(smooth, _vertex(points, values, step[open_]), points[np.arange(len(points)), best])
-        kink[open_] = np.where(maximum.inside, np.log(maximum.peak), centre[open_])
-        step[open_] = np.where(maximum.inside, step[open_] / 6, step[open_])
+        centre = np.clip(centre, -FARTHEST, FARTHEST)
+        kink[open_] = np.where(inside, np.log(crossings[:, 0]), centre[open_])
+        step[open_] = np.where(inside, step[open_] / 6, step[open_])
     lower = np.clip(lower * (1 - 8 * U) - 8 * U, 0.0, 1 - alpha)
     upper = np.clip(upper * (1 + 8 * U) + 8 * U, lower, 1 - alpha)
     return lower, upper
@@ -78,33 +76,27 @@ def _vertex(points: FloatArray, values: FloatArray, step: FloatArray) -> FloatAr
     return result
 
 
-class Maximum(NamedTuple):
-    """Bounds on T, whether the peak is proved to lie among the points, and where the chords put it."""
-
-    lower: FloatArray
-    upper: FloatArray
-    inside: np.ndarray[tuple[int], np.dtype[np.bool_]]
-    peak: FloatArray
+def _heights(x: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on g at each x, by those on delta: (n, k), or (1, k) for all alpha."""
+    line = x * alpha[:, None]
+    slack = 40 * U * (1 + line)  # of x = e^eps too
+    return 1 - high - line - slack, 1 - low - line + slack
 
 
-def _bracket(x: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray) -> Maximum:
-    """Lower bound from all points, upper from the chords of the first four (1 where no peak is proved inside)."""
-    slack = 40 * U * (1 + x * alpha[:, None])  # of x = e^eps too
-    floor, roof = 1 - high - x * alpha[:, None] - slack, 1 - low - x * alpha[:, None] + slack
-    a, b, c, d = (x[:, k] for k in range(4))
-    inside = (floor[:, 1] >= roof[:, 0]) & (floor[:, 2] >= roof[:, 3])
-    # widths are above 1e-8 x, so the rounding of x moves them by less than 1e-6 of themselves
-    rise = (roof[:, 1] - floor[:, 0]) / (b - a) * (1 + 1e-6)  # steepest ascent into b
-    fall = (roof[:, 2] - floor[:, 3]) / (d - c) * (1 + 1e-6)  # steepest descent out of c
-    # the two prolonged chords meet in [b, c]
-    meet = np.clip((roof[:, 2] - roof[:, 1] + fall * c + rise * b) / np.where(rise + fall > 0, rise + fall, 1.0), b, c)
-    middle = np.minimum(roof[:, 1] + rise * (meet - b), roof[:, 2] + fall * (c - meet))
-    middle = np.where(rise + fall > 0, middle, np.maximum(roof[:, 1], roof[:, 2]))
-    middle = np.maximum(middle, np.maximum(floor[:, 1], floor[:, 2]))
-    # The chord (b, c), prolonged to the left, rises at most so.
-    back = np.maximum(roof[:, 1] - floor[:, 2], 0.0) / (c - b) * (1 + 1e-6)
-    forth = np.maximum(roof[:, 2] - floor[:, 1], 0.0) / (c - b) * (1 + 1e-6)
-    left = roof[:, 1] + back * (b - a)
-    right = roof[:, 2] + forth * (d - c)
-    most = np.maximum(middle, np.maximum(left, right)) * (1 + 8 * U)
-    return Maximum(np.maximum(floor.max(axis=1), 0.0), np.where(inside, most, 1.0), inside, meet)
+def _above(x: FloatArray, floor: FloatArray, roof: FloatArray, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """A bound on g at all x from that at k rising ones, (n,), and where the chords meet between inner ones, (n, k - 3)."""
+    width = np.diff(x, axis=1)
+    error = 1 + 40 * U * x[:, 1:] / width  # what x is wrong by, as a part of the width
+    rise = np.maximum(roof[:, 1:] - floor[:, :-1], 0.0) / width * error  # the steepest that g may climb a chord
+    fall = np.maximum(roof[:, :-1] - floor[:, 1:], 0.0) / width * error
+    up, down, left, right, wide = rise[:, :-2], fall[:, 2:], roof[:, 1:-2], roof[:, 2:-1], (width * error)[:, 1:-1]
+    both = np.where(up + down > 0, up + down, 1.0)
+    meet = np.clip((right - left + down * wide) / both, 0.0, wide)
+    # the greater of two lines is above the point where they cross, wherever it is taken
+    middle = np.maximum(left + up * meet, right + down * (wide - meet)).max(axis=1)
+    before = roof[:, 0] + fall[:, 0] * x[:, 0] * error[:, 0]
+    first = roof[:, 1] + fall[:, 1] * width[:, 0] * error[:, 0]
+    last = roof[:, -2] + rise[:, -2] * width[:, -1] * error[:, -1]
+    rest = np.maximum((1 + 40 * U) / alpha - x[:, -1], 0.0)  # inf where alpha is 0
+    behind = roof[:, -1] + np.where(rise[:, -1] > 0, rise[:, -1] * rest, 0.0)
+    return np.maximum.reduce([middle, before, first, last, behind]), x[:, 1:-2] + meet
