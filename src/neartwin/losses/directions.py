@@ -304,7 +304,8 @@ class DirectedComposition:
             deviation = math.sqrt(max(variance, 1e-300)) + 1e-9
         reach = abs(mean) + 9 * deviation
         lines: Lines = {}
-        return tradeoff.tradeoff(lambda eps: self.delta(eps, lines=lines)[:2], alpha, (-reach, reach))
+        revealed = (self.lower.infinity[0] if self.lower is not None else 0.0, self._infinity)
+        return tradeoff.tradeoff(lambda eps: self.delta(eps, lines=lines)[:2], alpha, (-reach, reach), revealed)
 
 
 @np.errstate(all="ignore")

@@ -21,82 +21,85 @@ from neartwin.losses.summands.rounding import U
 
 Profile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 COARSE = 129
-ROUNDS = 9
+AROUND = 7  # points of the grid that are kept beside its ends, the highest in the middle
+ROUNDS = 20
 CLOSE = 1e-12
-FARTHEST = 680.0  # of eps, so that e^eps is a number a step beyond it too; any finite set of x bounds T
+NARROW = 1e-11  # of 1 + |eps|; points this close are not told apart
+FARTHEST = 680.0  # of eps, so that e^eps is a number; any finite set of x bounds T
 
 
-def tradeoff(profile: Profile, alpha: FloatArray, span: tuple[float, float]) -> tuple[FloatArray, FloatArray]:
+def tradeoff(
+    profile: Profile, alpha: FloatArray, span: tuple[float, float], revealed: tuple[float, float] = (0.0, 1.0)
+) -> tuple[FloatArray, FloatArray]:
     """Bounds on T at each alpha.
 
     Args:
         profile: Certified delta at each eps.
         alpha: In [0, 1], (n,).
         span: Where the bend of delta lies.
+        revealed: Bounds on the limit of delta as eps grows. T(0) is 1 less that limit.
     """
     grid = np.linspace(max(span[0], -FARTHEST), min(span[1], FARTHEST), COARSE)
-    x = np.exp(grid)[None]
-    floor, roof = _heights(x, *profile(grid), alpha)
-    lower, upper = np.maximum(floor.max(axis=1), 0.0), np.minimum(_above(x, floor, roof, alpha)[0], 1 - alpha)
-    centre, step = grid[floor.argmax(axis=1)], np.full(len(alpha), grid[1] - grid[0])
-    kink = centre.copy()
+    grid[[0, -1]] = max(grid[0] - 30, -FARTHEST), min(grid[-1] + 30, FARTHEST)  # a failure bends delta outside
+    floor, roof = _heights(grid[None], *profile(grid), alpha)
+    lower = np.maximum(floor.max(axis=1), np.where(alpha == 0, 1 - revealed[1], 0.0))
+    upper = np.minimum(_above(grid[None], floor, roof, alpha)[0].max(axis=1), np.minimum(1 - alpha, 1 - revealed[0]))
+    near = np.clip(floor.argmax(axis=1) - AROUND // 2, 1, COARSE - AROUND - 1)[:, None] + np.arange(AROUND)
+    near = np.pad(near, ((0, 0), (1, 1)), constant_values=(0, COARSE - 1))
+    eps, floor, roof = grid[near], np.take_along_axis(floor, near, axis=1), np.take_along_axis(roof, near, axis=1)
+    rows = np.arange(len(alpha))
     for _ in range(ROUNDS):
-        open_ = np.flatnonzero((upper - lower > CLOSE) & (step > CLOSE))
-        if not len(open_):
+        above, meet = _above(eps, floor, roof, alpha[rows])
+        lower[rows] = np.maximum(lower[rows], floor.max(axis=1))
+        upper[rows] = np.minimum(upper[rows], above.max(axis=1))
+        cell = above[:, 1:-1].argmax(axis=1)[:, None]
+        ends = [np.take_along_axis(eps, cell + k, axis=1) for k in (0, 1)]
+        wide = ends[1] - ends[0]
+        inside = np.clip(np.take_along_axis(meet, cell, axis=1), ends[0] + 0.01 * wide, ends[1] - 0.01 * wide)
+        more = np.concatenate([(ends[0] + inside) / 2, inside, (inside + ends[1]) / 2], axis=1)
+        still = np.flatnonzero((upper[rows] - lower[rows] > CLOSE) & (wide > NARROW * (1 + abs(inside)))[:, 0])
+        if not len(still):
             break
-        points = centre[open_, None] + step[open_, None] * np.array([-1.5, -0.5, 0.5, 1.5, 0.0, 0.0])
-        points[:, 5] = kink[open_]
-        x = np.exp(points)
-        low, high = (part.reshape(points.shape) for part in profile(points.ravel()))
-        floor, roof = _heights(x, low, high, alpha[open_])
-        most, crossings = _above(x[:, :4], floor[:, :4], roof[:, :4], alpha[open_])
-        lower[open_], upper[open_] = np.maximum(lower[open_], floor.max(axis=1)), np.minimum(upper[open_], most)
-        values = -0.5 * (low + high) - x * alpha[open_, None]
-        best = values.argmax(axis=1)
-        inside = (floor[:, 1] >= roof[:, 0]) & (floor[:, 2] >= roof[:, 3])
-        # a kink stays the best point, or as good; a parabola shows a smooth peak
-        smooth = inside & (values[:, 5] < values.max(axis=1))
-        centre[open_] = np.where(smooth, _vertex(points, values, step[open_]), points[np.arange(len(points)), best])
-        centre = np.clip(centre, -FARTHEST, FARTHEST)
-        kink[open_] = np.where(inside, np.log(crossings[:, 0]), centre[open_])
-        step[open_] = np.where(inside, step[open_] / 6, step[open_])
+        rows, more = rows[still], more[still]
+        low, high = (part.reshape(more.shape) for part in profile(more.ravel()))
+        added = (more, *_heights(more, low, high, alpha[rows]))
+        order = np.argsort(np.concatenate([eps[still], more], axis=1), axis=1)
+        eps, floor, roof = (
+            np.take_along_axis(np.concatenate([old[still], new], axis=1), order, axis=1)
+            for old, new in zip((eps, floor, roof), added, strict=True)
+        )
     lower = np.clip(lower * (1 - 8 * U) - 8 * U, 0.0, 1 - alpha)
     upper = np.clip(upper * (1 + 8 * U) + 8 * U, lower, 1 - alpha)
     return lower, upper
 
 
-def _vertex(points: FloatArray, values: FloatArray, step: FloatArray) -> FloatArray:
-    """Where the parabola through the best three of the four equal points peaks, within a step and a half of them."""
-    j = np.clip(values[:, :4].argmax(axis=1), 1, 2)
-    rows = np.arange(len(values))
-    left, middle, right = values[rows, j - 1], values[rows, j], values[rows, j + 1]
-    bend = left - 2 * middle + right
-    move = np.where(bend < 0, 0.5 * (left - right) / np.where(bend < 0, bend, 1.0), 0.0)
-    result: FloatArray = points[rows, j] + step * np.clip(move, -1.5, 1.5)
-    return result
-
-
-def _heights(x: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds on g at each x, by those on delta: (n, k), or (1, k) for all alpha."""
-    line = x * alpha[:, None]
-    slack = 40 * U * (1 + line)  # of x = e^eps too
+def _heights(eps: FloatArray, low: FloatArray, high: FloatArray, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on g at each eps, by those on delta: (n, k), or (1, k) for all alpha."""
+    line = np.exp(eps) * alpha[:, None]
+    slack = 40 * U * (1 + line)  # of e^eps too
     return 1 - high - line - slack, 1 - low - line + slack
 
 
-def _above(x: FloatArray, floor: FloatArray, roof: FloatArray, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """A bound on g at all x from that at k rising ones, (n,), and where the chords meet between inner ones, (n, k - 3)."""
+@np.errstate(divide="ignore", invalid="ignore")
+def _above(eps: FloatArray, floor: FloatArray, roof: FloatArray, alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds on g from those at k rising eps.
+
+    Returns:
+        Bounds on all of g before the first, between each two, and behind the last, (n, k + 1), and the eps between each two at
+            which the chords meet, (n, k - 1).
+    """
+    x = np.exp(eps)
     width = np.diff(x, axis=1)
     error = 1 + 40 * U * x[:, 1:] / width  # what x is wrong by, as a part of the width
     rise = np.maximum(roof[:, 1:] - floor[:, :-1], 0.0) / width * error  # the steepest that g may climb a chord
     fall = np.maximum(roof[:, :-1] - floor[:, 1:], 0.0) / width * error
-    up, down, left, right, wide = rise[:, :-2], fall[:, 2:], roof[:, 1:-2], roof[:, 2:-1], (width * error)[:, 1:-1]
-    both = np.where(up + down > 0, up + down, 1.0)
-    meet = np.clip((right - left + down * wide) / both, 0.0, wide)
-    # the greater of two lines is above the point where they cross, wherever it is taken
-    middle = np.maximum(left + up * meet, right + down * (wide - meet)).max(axis=1)
+    up = np.insert(rise[:, :-1], 0, np.inf, axis=1)  # of the chord before, where there is one
+    down = np.append(fall[:, 1:], np.full((len(fall), 1), np.inf), axis=1)  # of the chord behind
+    left, right, wide = roof[:, :-1], roof[:, 1:], width * error
+    share = np.nan_to_num(1 / (1 + down / up), nan=1.0)  # flat chords bound at either end
+    between = (1 - share) * left + share * right + wide / (1 / up + 1 / down)  # where the chords meet
+    meet = np.clip(np.nan_to_num((right - left) / (up + down) + (1 - share) * wide), 0.0, width)
     before = roof[:, 0] + fall[:, 0] * x[:, 0] * error[:, 0]
-    first = roof[:, 1] + fall[:, 1] * width[:, 0] * error[:, 0]
-    last = roof[:, -2] + rise[:, -2] * width[:, -1] * error[:, -1]
     rest = np.maximum((1 + 40 * U) / alpha - x[:, -1], 0.0)  # inf where alpha is 0
     behind = roof[:, -1] + np.where(rise[:, -1] > 0, rise[:, -1] * rest, 0.0)
-    return np.maximum.reduce([middle, before, first, last, behind]), x[:, 1:-2] + meet
+    return np.column_stack([before, between, behind]), np.log(x[:, :-1] + meet)
