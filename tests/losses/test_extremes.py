@@ -177,6 +177,13 @@ def test_a_trade_off_of_any_convex_profile_is_bounded():
             assert (upper >= truth - 1e-8).all()
 
 
+def test_a_divergence_of_an_order_too_high_to_integrate_is_bounded():
+    mu, rate = 20, Fraction(1, 10**10)
+    found = (1 * SubsampledGaussian(mu=mu, rate=rate)).renyi(1000.0)
+    truth = 1000 * mu**2 / 2 + 1000 / 999 * math.log(rate)  # but for what its own term of the binomial sum leaves out
+    assert found.lower <= truth <= found.upper
+
+
 def test_a_curve_whose_bound_underflows_promises_no_delta_of_nothing():
     curve = Renyi(curve=((2, "0.1"), (4097, "0.3")))  # no largest loss is known
     assert (1 * curve).delta(1.0).upper > 0

@@ -280,7 +280,8 @@ class DirectedComposition:
         lower = 0.0
         if self.lower is not None:
             value, slack = self.lower.log_mgf(s)
-            lower = math.inf if self.lower.infinity[0] > 0 else max((value - slack) / s * (1 - error), 0.0)
+            known = (value - slack) / s * (1 - error) if math.isfinite(value) else 0.0
+            lower = math.inf if self.lower.infinity[0] > 0 else max(known, 0.0)
         return Answer(lower, ordered(lower, up(upper)), CLOSED)
 
     def _kl(self) -> Answer:
