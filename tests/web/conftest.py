@@ -1,5 +1,7 @@
 """A data directory with a data set of made-up people, and the application on it, without a network in between."""
 
+import shutil
+
 import duckdb
 import pytest
 from starlette.testclient import TestClient
@@ -54,17 +56,30 @@ def registered(place, purchases, *, budget=ONE, **more):
     return directory
 
 
+@pytest.fixture(scope="session")
+def houses(tmp_path_factory, purchases):
+    """A closed data directory without tokens, one with a token of each role, and the texts of those. Tests open copies."""
+    without, having = (tmp_path_factory.mktemp("houses") / name for name in ("without", "having"))
+    registered(without, purchases).close()
+    shutil.copytree(without, having)
+    names = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
+    with DataDirectory(having) as opened:
+        texts = {role: opened.mint(name, role, by="console")[1] for role, name in names.items()}
+    return without, having, texts
+
+
 @pytest.fixture
-def directory(tmp_path, purchases):
-    with registered(tmp_path / "house", purchases) as opened:
+def directory(request, tmp_path, houses):
+    without, having, _ = houses
+    shutil.copytree(having if "tokens" in request.fixturenames else without, tmp_path / "house")
+    with DataDirectory(tmp_path / "house") as opened:
         yield opened
 
 
 @pytest.fixture
-def tokens(directory):
+def tokens(directory, houses):
     """A token's text by role."""
-    names = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
-    return {role: directory.mint(name, role, by="console")[1] for role, name in names.items()}
+    return dict(houses[2])
 
 
 @pytest.fixture
