@@ -54,7 +54,7 @@ slow: $(VENV)/.dev  ## fresh randomness, many draws, long sweeps
 	tools/signin.sh
 	tools/browser.sh
 	$(BIN)/python tools/dependencies.py
-	$(BIN)/python -m pytest -n auto --dist loadfile -m slow
+	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -m slow
 
 bench: $(VENV)/.dev  ## speed against the peers: each file prints ratios
 	for file in bench/bench_*.py; do $(BIN)/python $$file || exit 1; done

@@ -93,7 +93,8 @@ USES = [
 
 @pytest.mark.parametrize(("name", "goal"), USES, ids=str)
 def test_the_most_uses_meet_their_goal_and_one_more_does_not(name, goal):
-    each, (read, number, _) = SCALED[name](Fraction(20)), GOALS[goal]
+    scale = 4 if name == "bounded range" else 20  # its optimum takes a tenth of a second for each use
+    each, (read, number, _) = SCALED[name](Fraction(scale)), GOALS[goal]
     if not exists(name, goal):
         with pytest.raises(PrivacyError, match=r"not even one use meets .*; ask for (approx|gdp)\("):
             most_uses(each, goal)

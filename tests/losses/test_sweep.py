@@ -18,9 +18,7 @@ from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion.contour_search import CONTOUR, LATTICE, by_line
 from neartwin.losses.summands.rounding import NoCertificateError
 from tests.losses import strata
-from tests.losses.jobs import EXACT, FACTORS, job, ranged
-from tests.oracles import ranges
-from tests.oracles.sums import exact
+from tests.losses.jobs import EXACT, FACTORS, job
 
 
 def lines(total, delta, answered):
@@ -132,51 +130,6 @@ def agree(whole, delta, direction, found, uses):
             low, high = np.maximum(low, one), np.minimum(high, other)
             compared += 1
     return compared
-
-
-def promises(seed, count):
-    """Jobs with a class of mechanisms, whose interval is wide by nature: only its ends are asked for. How many, and by an oracle.
-
-    The dominating pair's lines have a common point; the ends of eps and of delta agree; more uses never promise less than fewer
-    are known to cost, and their own lower end is about as high at least; and alone the worst of uses that do not choose by each
-    other's answers is covered.
-    """
-    rng, asked, by_oracle = np.random.default_rng(seed), 0, 0
-    for _ in range(count):
-        uses, delta, alone = ranged(rng)
-        print(f"seed {seed}, job {asked}: {uses}, {delta}")  # shown where one fails
-        whole, asked = compose(uses), asked + 1
-        found = whole.epsilon(delta, direction="replace")
-        assert 0 <= found.lower <= found.upper < math.inf, (uses, delta)
-        assert whole.delta(found.upper, direction="replace").lower <= delta, (uses, delta)
-        assert found.lower == 0 or delta <= whole.delta(found.lower).upper, (uses, delta)
-        more = (whole + next(iter(uses))).epsilon(delta, direction="replace")
-        assert more.upper >= found.lower, (uses, delta)
-        assert more.lower >= found.lower * (1 - 0.03), (uses, delta)  # the optimum's steps grow with the number of uses
-        side = whole.sides("replace")[0]
-        low, high = np.zeros(1), np.ones(1)
-        for name, line in lines(side.upper, float(delta), found.method):
-            one, other = line.delta(np.array([found.upper]))
-            low, high = np.maximum(low, one), np.minimum(high, other)
-            assert low[0] <= high[0] * (1 + 1e-15), (name, uses, delta)
-        if alone is not None:
-            by_oracle += 1
-            e, uses_of_it = exact(alone[0]), alone[1]
-            assert ranges.composed(e, uses_of_it, found.upper) <= delta, (uses, delta)
-    return asked, by_oracle
-
-
-def test_a_few_seeded_promises_about_a_class_hold():
-    asked, by_oracle = promises(3, 8)
-    assert asked == 8
-    assert by_oracle >= 2
-
-
-@pytest.mark.slow
-def test_five_hundred_promises_about_a_class_hold():
-    asked, by_oracle = promises(secrets.randbits(32), 500)
-    assert asked == 500
-    assert by_oracle >= 150
 
 
 def test_a_few_seeded_jobs_of_every_kind_agree():
