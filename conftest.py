@@ -27,6 +27,14 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)  # workers and processes of tests inherit it
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the pages in Chinese to `make slow`: tests/docs/test_translations.py holds their code to that of the English ones."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent / "docs" / "zh"):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish() -> None:
     """What was collected stays to the end, so that the collector of garbage need not look at it again."""
     gc.collect()
