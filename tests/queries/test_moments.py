@@ -51,6 +51,7 @@ def contributions(stage, tables):
     return found.astype(np.int64)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize("caps", CAPS, ids=str)
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
