@@ -51,7 +51,7 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     """Combinations of coefficients, and their half-widths, infinite where none is proven.
 
     A bar is passed with probability at most `failure`. Where there is none, the value is a ridge estimate: the matrix made
-    positive semidefinite, and the size of its noise added.
+    positive semidefinite, and the root mean square size of its noise added. What limits took is not in it: that is no noise.
 
     Args:
         sums: The noisy sums.
@@ -65,7 +65,8 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     second = [total - sums.noise.centres[pair] * sums.number for pair, total in sums.second.items()]
     drawn = np.stack([sums.number, *sums.first, *second])
     matrices, rights = np.einsum("zij,zg->gij", noises.of_matrix, drawn), np.einsum("zi,zg->gi", noises.of_right, drawn)
-    size = np.sqrt(np.einsum("zij,z->ij", noises.of_matrix**2, noises.axes**2))
+    deviations = np.array([law.deviation for law in sums.noise.laws]) * sums.noise.worth
+    size = np.sqrt(np.einsum("zij,z->ij", noises.of_matrix**2, deviations**2))
     eigenvalues, vectors = np.linalg.eigh(matrices)
     positive = np.flatnonzero(eigenvalues[:, 0] > _SLACK * eigenvalues[:, -1])
     ridge = np.maximum(eigenvalues, 0.0) + max(float(np.linalg.norm(size)), 1e-9)

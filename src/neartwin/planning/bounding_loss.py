@@ -104,6 +104,7 @@ class LossStage:
         clipped: The stage that measures what clipping changes; None if no summed value can be clipped.
         groups: The stage that measures what a limit of groups takes from counts of units beside other statistics, or None.
         takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
+        least: The least M, as a share of the limit.
     """
 
     stage: Stage
@@ -115,6 +116,7 @@ class LossStage:
     clipped: "LossStage | None" = None
     groups: "LossStage | None" = None
     takes_rows: bool = True
+    least: float = 0.0
 
     @classmethod
     def of(cls, stage: Stage, spend: Budget, *, power: int, beside: bool = False) -> Self:
@@ -233,7 +235,7 @@ class LossStage:
         reach = np.minimum(bars.ends[1:-1] / self.limit, 1.0)
         dear = (1 + reach) / 2 if self.what else reach**_STEEP
         part = _HALF if self.mechanism.law.laplace_scale is None else _EIGHTH
-        least = self.limit * part * (share > _UNSURE and not self.what)
+        least = max(math.floor(self.limit * self.least), self.limit * part * (share > _UNSURE and not self.what))
         ends = (beyond[:-1] <= dear * bars.beyond[:-1]) & (bars.ends[:-2] >= least)
         place = int(np.argmax(np.append(ends, True)))
         begins = np.array(self.taken) - (self.stage.norm is not None)  # lost rows of a weight are rounded up

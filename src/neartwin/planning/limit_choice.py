@@ -66,8 +66,11 @@ EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16, "values": 4}  # at which a p
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
 _LEAST = 25  # a share is at least 1 / 25
+_COUNTS, _FEW = 8, 3  # parts of a spend of which a choice for many counts takes one; counts that are not many
+_ROOM = 2.7  # 1 over 1 + so many times the counts is the least M, as a share of the limit
 _LESS = 16  # the step down from limits whose noise cannot be drawn
 _FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t: of each of two doublings, and of further ones; over r
+_STEEPER = 4.0  # of each of two doublings, where the choice for counts takes less than its share
 _FINE = 2 * _FIRST  # 1.2 r over t, beyond which a finer choice gains nothing
 _SIXTEENTH, _STEEP = 16, 32.0  # the share of units that a doubling costs at most, where 1.2 r is more than this
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
@@ -103,6 +106,7 @@ class LimitSearch:
         squared: Whether the limit is the square of a length: groups beside a norm.
         least: Whether units above the limit cost from the first on, as for ratios whose r is large.
         capped: Whether a doubling costs no more than a 16th of the units that are not above the limit.
+        counts: The counts beside each other that it is for, where it is of rows of counts under Laplace noise alone; else 0.
     """
 
     name: str
@@ -113,11 +117,12 @@ class LimitSearch:
     squared: bool
     least: bool
     capped: bool
+    counts: float
 
     @property
     def record(self) -> list[object]:
         """The selection in the words of digests."""
-        flags = [name for name in ("least", "capped") if getattr(self, name)]
+        flags = [name for name in ("least", "capped", "counts") if getattr(self, name)]
         return [self.name, str(self.candidates[-1]), str(self.mechanism.epsilon), round(self.growth, 6), *flags]
 
     def penalties(self, within: FloatArray | float) -> WholeNumbers:
@@ -130,9 +135,10 @@ class LimitSearch:
             (candidates,) costs, in parts of a unit.
         """
         doublings = np.log2([float(limit) for limit in self.candidates]) / (2 if self.squared else 1)
-        far, scale = (_FIRST - _FURTHER) * np.minimum(doublings, 2) + _FURTHER * doublings, float(self.mechanism.scale)
+        first, scale = _STEEPER if self.counts > _FEW else _FIRST, float(self.mechanism.scale)
+        far = (first - _FURTHER) * np.minimum(doublings, 2) + _FURTHER * doublings
         few = self.growth if self.least or self.stages[0].by_unit else self.growth / _GROWTH
-        steep = np.minimum(_SIXTEENTH * max(few, _FIRST * scale / PARTS), within) if self.capped else _SIXTEENTH * few
+        steep = np.minimum(_SIXTEENTH * max(few, first * scale / PARTS), within) if self.capped else _SIXTEENTH * few
         sixteenths = np.rint(PARTS / _SIXTEENTH * (np.minimum(doublings, _SIXTEENTH) if self.capped else doublings))
         costs = np.maximum(np.rint(far * scale), np.floor(steep * sixteenths))
         return np.frompyfunc(int, 1, 1)(costs) + np.arange(len(self.candidates), dtype=object)
@@ -286,8 +292,12 @@ class LimitChoice(FirstStage):
         Returns:
             The choice.
         """
-        within = replace(self.limits, **limits)
+        within, counts = replace(self.limits, **limits), self.searches[0].counts
         question = bounded_plan(plan.query, spend=self.rest, limits=within, importance=self.importance)
+        if (
+            counts and question.loss is not None
+        ):  # few counts have bars so short that the choice sees no loss which matters
+            question = replace(question, loss=replace(question.loss, least=1 / (1 + _ROOM * counts)))
         return ChosenLimits(before=plan, plan=question, limits=limits)
 
 
@@ -433,11 +443,14 @@ def _choosing(
             most = {name: max(1, limit // _LESS) for name, limit in most.items()}
     example: dict[str, Any] = {name: min(EXAMPLE[name], limit) for name, limit in most.items()}
 
-    def search(plan: QueryPlan, part: Budget, name: str, growth: float) -> LimitSearch:
+    def search(plan: QueryPlan, part: Budget, rest: Budget, name: str, growth: float) -> LimitSearch:
         steps = candidates(name, most[name], 1 if name in values else 2 if name in squared else 4)
         distinct = tuple(stage for stage in plan.stages if stage.by_unit)
         least = ratios and name not in values and growth > _STEEP
         capped = name not in values and (least or query.table.neighbours is Neighbours.ADD_REMOVE)
+        counts = 0.0
+        if set(private) == {"rows"} - values and not ratios and isinstance(rest, Pure | Approx):
+            counts = growth / _GROWTH * float(rest.epsilon)
         return LimitSearch(
             name=name,
             stages=distinct if name in values else (_sized(plan.stage, query, name, steps),),
@@ -447,28 +460,30 @@ def _choosing(
             squared=name in squared,
             least=least,
             capped=capped,
+            counts=counts,
         )
 
-    def at(share: Fraction) -> tuple[float, QueryPlan, float]:
-        """The noise, the plan, and how much finer than needed the choice is."""
+    def at(share: Fraction) -> tuple[float, QueryPlan, int]:
+        """The noise, the plan, and the parts of the spend of which the choice needs one."""
         first, rest = split_budget(spend, share)
         plan = bounded_plan(query, spend=rest, limits=replace(limits, **example), importance=importance)
         # rows of a unit are in about the root of the groups
         less = dict.fromkeys(("norm", *squared), groups**-0.25)
         noises = {name: plan.noise_of_limit(name) * less.get(name, 1.0) for name in private}
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
-        searches = tuple(search(plan, part, name, _GROWTH * groups * noise) for name, noise in noises.items())
+        searches = tuple(search(plan, part, rest, name, _GROWTH * groups * noise) for name, noise in noises.items())
         choice = LimitChoice(searches=searches, limits=limits, importance=importance, rest=rest)
         finer = min(one.growth * PARTS / (_FINE * float(one.mechanism.scale)) for one in searches)
+        parts = max(finer / share, min(_COUNTS, 1 + searches[0].counts))
         plan = replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,))
-        return max(noises.values()), plan, finer
+        return max(noises.values()), plan, min(_LEAST, math.floor(parts))
 
     squared = {"max_groups"} if limits.norm is not None else set[str]()
     groups = _expected_groups(query, private.values())
     ratios = all(one.lost_row < 1 for one in query.aggregates.values())
-    noise, plan, finer = at(share)
-    if finer > 1 and not values & set(private) and not any(limit.share for limit in private.values()):
-        noise, plan, _ = at(Fraction(1, min(_LEAST, math.floor(finer / share))))
+    noise, plan, parts = at(share)
+    if parts > 1 / share and not values & set(private) and not any(limit.share for limit in private.values()):
+        noise, plan, _ = at(Fraction(1, parts))
     return noise, plan
 
 
