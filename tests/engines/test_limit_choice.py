@@ -478,3 +478,52 @@ def test_the_same_question_with_another_choice_is_another_plan():
     made = [plan(query, spend=nt.pure(1), limits=None if one is None else nt.limits(rows=one)).digest for one in rows]
     assert len(set(made)) == 5
     assert made[0] == plan(query, spend=nt.pure(1), limits=nt.limits(rows=nt.private_limit())).digest
+
+
+def coverage(counts, spend, draws, *, least=True):
+    """The share of bars of counts by group that hold all rows, over draws of the limit, of what it takes and of the noise."""
+    groups, draw, rows = counts.shape[1], np.random.default_rng(9), counts.sum(axis=1)
+    made = plan(visits().group_by("town", keys=list(map(str, range(groups)))).agg(n=nt.count()), spend=spend)
+    (search,) = made.first_stages[0].searches
+    edges = np.array(search.stages[0].sizes.edges)
+    units = np.bincount(np.searchsorted(edges, rows, side="right") - 1, minlength=len(edges))
+    chances, held = search.mechanism.pmf(search.scores(units)), []
+    places = draw.multinomial(draws, chances / chances.sum())
+    for place in np.flatnonzero(places):
+        limit, many = float(search.candidates[place]), places[place]
+        inside = made.first_stages[0].chosen(made, {"rows": int(limit)}).plan
+        loss = inside.loss if least else replace(inside.loss, least=0.0)
+        taken = np.bincount(np.searchsorted(loss.taken, np.maximum(rows - limit, 0), side="right") - 1, minlength=14)
+        lost = counts.sum(axis=0) - np.minimum(1, limit / rows) @ counts
+        scale = float(inside.measures["rows"].mechanism.scale) / inside.measures["rows"].parts
+        for _ in range(many):
+            noisy = taken + np.rint(draw.laplace(scale=float(loss.mechanism.scale), size=14)).astype(int)
+            high = loss.stated(noisy)["rows"][1]
+            error = draw.laplace(scale=scale, size=groups) - lost
+            bar = scale * -np.log(0.04 if high else 0.05)
+            held.append(np.mean((error <= bar) & (error >= -bar - (np.inf if high is None else high))))
+    return np.mean(held)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_bars_of_few_counts_hold_rows_that_no_choice_sees(groups):
+    draw = np.random.default_rng(2)
+    rows = np.minimum(np.ceil(np.exp(draw.normal(0.8, 1.3, 20_000))), 5000).astype(int)
+    counts = draw.multinomial(rows, np.full(groups, 1 / groups))
+    assert coverage(counts, nt.pure(1), 150) >= 0.95
+    assert groups > 1 or coverage(counts, nt.pure(1), 150, least=False) < 0.9  # a near miss: few counts have short bars
+
+
+def test_a_choice_for_many_counts_takes_less_and_its_doublings_cost_more():
+    found = {}
+    for groups in (1, 3, 4, 6, 30):
+        query = visits().group_by("town", keys=list(map(str, range(groups)))).agg(n=nt.count())
+        choice = plan(query, spend=nt.pure(1)).first_stages[0]
+        (search,) = choice.searches
+        found[groups] = 1 - choice.rest.epsilon
+        t, costs = float(search.mechanism.scale), search.penalties(math.inf) - np.arange(len(search.candidates))
+        most = max((3 if groups < 4 else 4) * t, PARTS * search.growth / 1.2)  # in units: t, and r where that is more
+        assert costs[search.candidates.index(2)] == pytest.approx(most, rel=1e-3)
+    assert list(found.values()) == [Fraction(1, part) for part in (4, 4, 5, 7, 8)]
+    beside = visits().group_by("town", keys=list(map(str, range(8)))).agg(n=nt.count(), u=nt.count_distinct_units())
+    assert plan(beside, spend=nt.pure(1)).first_stages[0].rest.epsilon == Fraction(3, 4)  # two limits share the choice

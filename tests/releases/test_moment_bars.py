@@ -255,3 +255,14 @@ def test_moment_without_information_has_no_proven_bar():
         else:
             assert [end.tolist() for end in correlation_ends(sums, 0.05)] == [[-1, -1], [1, 1]]
             assert [end.tolist() for end in variance_ends(sums, 0, 0.05)] == [[0, 0], [1, 1]]
+
+
+def test_rows_that_limits_took_lengthen_bars_and_move_no_value():
+    """A near miss: a ridge that takes them for noise, which moves every coefficient to 0."""
+    spend, limits = nt.pure(1), nt.limits(max_rows_per_group=1)
+    made = plan(table_of(people(1500)).agg(fit=ASKED["fit"]), spend=spend, limits=limits)
+    exact = DuckdbEngine().aggregate(made.stage, salt=1).values
+    none, many = (replace(made, context=replace(made.context, lost=lost)).estimates(exact, {}) for lost in (0, 10**5))
+    for one, other in zip(none, many, strict=True):
+        assert (other.lower, other.upper) == ([None], [None])
+        assert abs(other.values[0] - one.values[0]) <= max(0.5 * abs(one.values[0]), 1e-3)

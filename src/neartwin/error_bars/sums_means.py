@@ -117,23 +117,9 @@ class TotalAndNumber:
         first, second = noisy
         totals, counts = (first * float(a) + second * float(b) for a, b in (self.total, self.number))
         lower, upper = mean_bounds(totals, counts, self.thresholds(confidence).with_lost(lost))
-        values = mean_values(totals, counts, self.ends)
+        # their middle if too few values are seen
+        values = np.clip(np.where(counts >= 1, totals / np.maximum(counts, 1), sum(self.ends) / 2), *self.ends)
         return values, np.minimum(lower, values), np.maximum(upper, values), counts
-
-
-def mean_values(totals: FloatArray, counts: FloatArray, ends: tuple[int, int]) -> FloatArray:
-    """Noisy means within the ends; their middle if too few values are seen.
-
-    Args:
-        totals: (groups,) noisy totals.
-        counts: (groups,) noisy numbers of values.
-        ends: The least and largest value, in steps around the centre.
-
-    Returns:
-        (groups,) means, in steps around the centre.
-    """
-    values = np.where(counts >= 1, totals / np.maximum(counts, 1), sum(ends) / 2)
-    return np.clip(values, *ends)
 
 
 def mean_bounds(totals: FloatArray, counts: FloatArray, limits: Thresholds) -> tuple[FloatArray, FloatArray]:

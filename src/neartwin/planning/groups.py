@@ -585,7 +585,14 @@ def _plan_groups(
         of_rows = any(not aggregate.counts_units for aggregate in query.aggregates.values())
         rows = rows_found(bounding) if of_rows else 1
         discovery = Discovery(sensitivity.of_units(table.neighbours, reach), bounding.entering, rows)
-    draft, allotted = _allotted(query, bounding, weights, discovery, spend, widest=widest)
+    for parts in _PARTS:  # the finest whose noise can be drawn
+        context = context_of(query, bounding, parts)
+        with suppress(ParameterError):
+            draft, allotted = _shared(query, context, weights, discovery, spend)
+            if all(law.noise_scale <= widest for law in allotted.noise.values()):
+                break
+    else:
+        draft, allotted = _shared(query, context, weights, discovery, spend)
     measures = {
         name: Measure(
             name=name, sensitivity=need.sensitivity, mechanism=allotted.noise[name], parts=need.parts, row=need.row
@@ -619,25 +626,6 @@ def _plan_groups(
         why=allotted.why,
         error=allotted.error,
     )
-
-
-def _allotted(
-    query: Query,
-    bounding: ContributionBounds,
-    weights: Mapping[str, float],
-    discovery: Discovery | None,
-    spend: Budget,
-    *,
-    widest: int,
-) -> tuple[_Draft, Allocation]:
-    """The measures in the finest parts whose noise can be drawn, and their noise."""
-    for parts in _PARTS:
-        context = context_of(query, bounding, parts)
-        with suppress(ParameterError):
-            draft, found = _shared(query, context, weights, discovery, spend)
-            if all(law.noise_scale <= widest for law in found.noise.values()):
-                return draft, found
-    return _shared(query, context, weights, discovery, spend)
 
 
 def _shared(

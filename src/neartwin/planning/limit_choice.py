@@ -65,12 +65,11 @@ SHARES = {"rows": Fraction(1, 4), "max_groups": Fraction(1, 4), "norm": Fraction
 EXAMPLE = {"rows": 16, "max_groups": 4, "norm": 16, "values": 4}  # at which a plan is shown
 SIZES = (100, 1_000, 10_000)  # units for which a plan states limits
 _INDEX = 1.5  # of the Pareto law of sizes in that statement
-_LEAST = 25  # a share is at least 1 / 25
-_COUNTS, _FEW = 8, 3  # parts of a spend of which a choice for many counts takes one; counts that are not many
+_LEAST, _COUNTS = 25, 8  # a share is at least 1 / 25, or 1 / 8 for counts that are not very many
 _ROOM = 2.7  # 1 over 1 + so many times the counts is the least M, as a share of the limit
 _LESS = 16  # the step down from limits whose noise cannot be drawn
-_FIRST, _FURTHER, _GROWTH = 3.0, 2.0, 1.2  # over t: of each of two doublings, and of further ones; over r
-_STEEPER = 4.0  # of each of two doublings, where the choice for counts takes less than its share
+# over t, of each of two doublings, of each where counts are many, and of further ones; over r
+_FIRST, _STEEPER, _FURTHER, _GROWTH = 3.0, 4.0, 2.0, 1.2
 _FINE = 2 * _FIRST  # 1.2 r over t, beyond which a finer choice gains nothing
 _SIXTEENTH, _STEEP = 16, 32.0  # the share of units that a doubling costs at most, where 1.2 r is more than this
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
@@ -135,7 +134,7 @@ class LimitSearch:
             (candidates,) costs, in parts of a unit.
         """
         doublings = np.log2([float(limit) for limit in self.candidates]) / (2 if self.squared else 1)
-        first, scale = _STEEPER if self.counts > _FEW else _FIRST, float(self.mechanism.scale)
+        first, scale = _STEEPER if self.counts > 1 / SHARES["rows"] else _FIRST, float(self.mechanism.scale)
         far = (first - _FURTHER) * np.minimum(doublings, 2) + _FURTHER * doublings
         few = self.growth if self.least or self.stages[0].by_unit else self.growth / _GROWTH
         steep = np.minimum(_SIXTEENTH * max(few, first * scale / PARTS), within) if self.capped else _SIXTEENTH * few
@@ -448,9 +447,7 @@ def _choosing(
         distinct = tuple(stage for stage in plan.stages if stage.by_unit)
         least = ratios and name not in values and growth > _STEEP
         capped = name not in values and (least or query.table.neighbours is Neighbours.ADD_REMOVE)
-        counts = 0.0
-        if set(private) == {"rows"} - values and not ratios and isinstance(rest, Pure | Approx):
-            counts = growth / _GROWTH * float(rest.epsilon)
+        alone = set(private) == {"rows"} - values and not ratios
         return LimitSearch(
             name=name,
             stages=distinct if name in values else (_sized(plan.stage, query, name, steps),),
@@ -460,7 +457,7 @@ def _choosing(
             squared=name in squared,
             least=least,
             capped=capped,
-            counts=counts,
+            counts=growth / _GROWTH * float(rest.epsilon) if alone and isinstance(rest, Pure | Approx) else 0.0,
         )
 
     def at(share: Fraction) -> tuple[float, QueryPlan, int]:
