@@ -5,7 +5,8 @@ number of groups. The score of C is
 
     q(C) = -max(units above C - r, 0) - max(t f(C), min(max(r, 3 t), units not above C / 16) min(log2 C, 16))
 
-with f(C) = 3 for each of two doublings and 2 for each further one.
+with f(C) = 3 for each of two doublings and 2 for each further one. Where many counts are asked the choice takes less of the
+spend, and both threes are 4.
 
 A unit that is added or replaced moves no score by more than 1, and all of them one way: (M14) of
 docs/proofs/mechanisms.md. So the choice has scale t = 1 / epsilon, without the factor 2 of
