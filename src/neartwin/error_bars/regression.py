@@ -51,7 +51,8 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     """Combinations of coefficients, and their half-widths, infinite where none is proven.
 
     A bar is passed with probability at most `failure`. Where there is none, the value is a ridge estimate: the matrix made
-    positive semidefinite, and the root mean square size of its noise added. Rows that limits took are not in it, for they are no noise.
+    positive semidefinite, and the root mean square size of its noise added. Rows that limits took are not in it, for they
+    are no noise.
 
     Args:
         sums: The noisy sums.
