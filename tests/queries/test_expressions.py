@@ -1,5 +1,6 @@
 """What an expression may be, what follows from declared bounds, and which groups are public by themselves."""
 
+import itertools
 import json
 import math
 import random
@@ -15,10 +16,11 @@ import pytest
 import neartwin as nt
 from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.planning.planner import plan
+from neartwin.queries.groups import values_in
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.functions import FUNCTIONS
-from neartwin.tables.ranges import clipped, range_of
+from neartwin.tables.ranges import clipped, filled_by, range_of
 from neartwin.tables.types import ColumnType
 from tests.oracles.memory import MemoryEngine, evaluate
 
@@ -265,18 +267,65 @@ def keys(query):
 
 
 def test_groups_whose_values_are_public_by_themselves_need_no_keys(shop):
-    assert keys(shop.group_by(nt.date_part("month", "day"))) == tuple((month,) for month in range(1, 13))
-    assert keys(shop.group_by(nt.bins("price", [0, 10, "99.5"]))) == (("[0, 10)",), ("[10, 99.5]",))
-    assert keys(shop.group_by("price > 5")) == ((False,), (True,))
-    assert keys(shop.group_by("CASE WHEN price > 5 THEN 'b' WHEN open THEN 'a' END")) == (("b",), ("a",))
-    assert len(keys(shop.group_by(nt.date_part("isodow", "seen"), nt.date_part("hour", "seen")))) == 7 * 24
+    assert keys(shop.group_by(nt.date_part("month", "day"))) == (*((month,) for month in range(1, 13)), (None,))
+    assert keys(shop.group_by(nt.bins("price", [0, 10, "99.5"]))) == (("[0, 10)",), ("[10, 99.5]",), (None,))
+    assert keys(shop.group_by("price > 5")) == ((False,), (True,), (None,))
+    assert keys(shop.group_by("CASE WHEN price > 5 THEN 'b' WHEN open THEN 'a' END")) == (("b",), ("a",), (None,))
+    assert len(keys(shop.group_by(nt.date_part("isodow", "seen"), nt.date_part("hour", "seen")))) == 8 * 25
     both = shop.group_by("town", nt.date_part("quarter", "day"), keys={"town": ["Ulm"]})
-    assert keys(both) == tuple(("Ulm", quarter) for quarter in range(1, 5))
+    assert keys(both) == (*(("Ulm", quarter) for quarter in range(1, 5)), ("Ulm", None))
     named = keys(shop.group_by(nt.date_part("quarter", "day"), keys=[1, None]))
     assert named == ((1,), (None,))
-    assert keys(shop.group_by("dayofweek(day)")) == tuple((day,) for day in range(7))
+    assert keys(shop.group_by("dayofweek(day)")) == (*((day,) for day in range(7)), (None,))
     for open_ended in (nt.date_part("year", "day"), nt.date_part("month start", "day"), "town", "open"):
         assert keys(shop.group_by(open_ended)) is None  # the near miss: these are discovered
+
+
+GROUPED = [  # an expression with finitely many values, and what leaves its NULL out
+    ("month(day)", "day > DATE '2024-01-15'"),
+    ("dayofweek(day) + 1 > 3", "day IS NOT NULL AND price > 0"),
+    ("CAST(extract(dow FROM day) AS INTEGER) = 2", "NOT (day IS NULL OR who > 7)"),
+    ("quantity % 3", "quantity <> 1 OR quantity IN (1, 2)"),
+    ("width_bucket(quantity, 0, 4, 3)", "quantity NOT BETWEEN 3 AND who"),
+    ("price > quantity", "price < quantity + 1"),
+    ("open = TRUE", "open OR NOT open"),
+    ("CASE WHEN price > 1 THEN 'a' WHEN open THEN 'b' END", "CASE WHEN price > 1 THEN 'a' WHEN open THEN 'b' END <> 'c'"),
+    ("CASE WHEN day IS NULL THEN 'none' WHEN open THEN 'b' ELSE 'c' END", "TRUE"),
+    ("coalesce(month(day), 0)", "TRUE"),
+    ("nullif(quantity > 3, FALSE)", "nullif(quantity > 3, FALSE)"),
+    ("TRY_CAST(town AS INTEGER) > 3", ""),
+    ("price / quantity > 1", ""),
+]  # fmt: skip
+CONDITIONS = [
+    "least(price, quantity) > 0",
+    "coalesce(quantity, 3) > 1",
+    "open IS NOT FALSE",
+    "NOT quantity IN (1, 2)",
+    "TRUE",
+]
+
+
+@pytest.mark.parametrize(("text", "filled"), GROUPED)
+def test_null_is_a_possible_value_where_some_row_has_it(shop, text, filled):
+    """The oracle evaluates rows of every mix of NULL; each condition that excludes NULL stands beside some that do not."""
+    grouped = shop.with_column("g", text)
+    values = {
+        "who": [1, 9], "day": [None, date(2024, 1, 7), date(2024, 5, 1)], "price": [None, 0.5, 2.0, math.nan],
+        "quantity": [None, 0, 1, 4], "open": [None, False, True], "town": [None, "4", "Ulm"],
+    }  # fmt: skip
+    rows = [dict(zip(values, row, strict=True)) for row in itertools.product(*values.values())]
+    for condition in [*CONDITIONS, filled] if filled else CONDITIONS:
+        asked = grouped.where(condition)
+        met = [row for row in rows if all(evaluate(one.term, row) for one in asked.conditions)]
+        found = {evaluate(asked.table.computed["g"].term, row) for row in met}
+        possible = values_in(asked.table, "g", asked.conditions)
+        assert found <= set(possible), condition
+        assert met
+        for term in filled_by(asked.conditions[0].term):
+            assert all(evaluate(term, row) is not None for row in met), (condition, term)
+    if filled:
+        assert None not in possible
+        assert keys(asked.group_by("g")) == tuple((value,) for value in possible)
 
 
 def test_text_compared_with_a_date_is_read_as_a_date(shop):
@@ -298,11 +347,11 @@ def test_text_compared_with_a_date_is_read_as_a_date(shop):
 def test_bins_hold_their_edges_once(shop):
     edges = [date(2024, 1, 1), date(2024, 2, 1), date(2024, 3, 1)]
     for grouping, given, expected in [
-        (nt.bins("quantity", [0, 5, 10]), {"quantity": [-1, 0, 4, 5, 10, 11, None]}, [2, 2]),
-        (nt.bins("price", [0, "0.3", 1]), {"price": [-1e-9, 0.0, 0.3, 0.29, 1.0, math.nan, math.inf]}, [2, 2]),
-        (nt.bins("day", edges), {"day": [date(2023, 12, 31), *edges, date(2024, 3, 2), None]}, [1, 2]),
-        (nt.bins("seen", [datetime(2024, 1, 1), datetime(2024, 1, 2)]), {"seen": [datetime(2024, 1, 2)] * 2}, [2]),  # noqa: DTZ001
-        (nt.bins("price * quantity", [0, 8], name="b"), {"price": [2.0, 3.0], "quantity": [4, 4]}, [1]),
+        (nt.bins("quantity", [0, 5, 10]), {"quantity": [-1, 0, 4, 5, 10, 11, None]}, [2, 2, 3]),
+        (nt.bins("price", [0, "0.3", 1]), {"price": [-1e-9, 0.0, 0.3, 0.29, 1.0, math.nan, math.inf]}, [2, 2, 3]),
+        (nt.bins("day", edges), {"day": [date(2023, 12, 31), *edges, date(2024, 3, 2), None]}, [1, 2, 3]),
+        (nt.bins("seen", [datetime(2024, 1, 1), datetime(2024, 1, 2)]), {"seen": [datetime(2024, 1, 2)] * 2}, [2, 0]),  # noqa: DTZ001
+        (nt.bins("price * quantity", [0, 8], name="b"), {"price": [2.0, 3.0], "quantity": [4, 4]}, [1, 1]),
     ]:
         size = len(next(iter(given.values())))
         rows = [{"who": i, **{name: values[i] for name, values in given.items()}} for i in range(size)]

@@ -65,6 +65,34 @@ def test_texts_answer_as_their_dialect_means_them(account, claims, dialect, writ
     assert [row[:width] for row in rows] == database.sql(meant).fetchall()
 
 
+OF_NULL = [  # rows with NULL are a group of computed groups, as of columns
+    """SELECT CASE WHEN "order" = 1 THEN 'one' WHEN "order" < 3 THEN 'few' END AS s, COUNT(*) AS n FROM claims
+    GROUP BY 1 ORDER BY 1""",
+    "SELECT EXTRACT(dow FROM day) AS s, COUNT(*) AS n FROM claims GROUP BY 1 ORDER BY n DESC, 1 LIMIT 3",
+    "SELECT month(day) AS s, COUNT(*) AS n FROM claims WHERE month(day) < 9 OR day IS NULL GROUP BY 1 HAVING n > 0 ORDER BY 1",
+    "SELECT quarter(day) AS s, COUNT(*) AS n FROM claims WHERE day > DATE '2024-02-01' GROUP BY 1 HAVING n > 0 ORDER BY 1",
+    'SELECT "order" > 1 AS s, 100.0 * COUNT(*) / SUM(COUNT(*)) OVER () AS n FROM claims GROUP BY 1 ORDER BY 1',
+    """SELECT NULLIF("order", 2) > 0 AS s, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY NULLIF("order", 2) > 0 NULLS FIRST) AS n
+    FROM claims GROUP BY 1 ORDER BY 1 NULLS LAST LIMIT 2""",
+    "SELECT month(day) AS s, SUM(COUNT(*)) OVER (ORDER BY month(day)) AS n FROM claims GROUP BY 1 ORDER BY 1",
+    """SELECT CASE WHEN m > 9 THEN 'many' WHEN last > DATE '2024-12-01' THEN 'late' END AS s, COUNT(*) AS n FROM (SELECT
+    "Member ID", COUNT(day) AS m, MAX(day) AS last FROM claims WHERE "order" = 3 GROUP BY 1) AS t
+    GROUP BY 1 HAVING COUNT(*) > 0 ORDER BY 1""",
+]
+
+
+@pytest.mark.parametrize("text", OF_NULL)
+def test_computed_groups_have_the_group_of_null_that_sql_shows(account, claims, text):
+    limits = nt.limits(max_groups=13, max_rows_per_group=20)
+    found = account.sql(text, **SURE | {"limits": limits}).to_arrow().select(["s", "n"]).to_pylist()
+    database = duckdb.connect()
+    database.register("claims", claims)
+    truth = database.sql(text).fetchall()
+    assert [row["s"] for row in found] == [group for group, _ in truth]
+    shares = "100.0" in text
+    assert all(abs(row["n"] - (n or 0)) < (1e-3 if shares else 0.5) for row, (_, n) in zip(found, truth, strict=True))
+
+
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [

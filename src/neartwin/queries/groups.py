@@ -13,7 +13,8 @@ from sqlglot import exp
 from neartwin.checks import several
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
-from neartwin.tables.ranges import possible_values
+from neartwin.tables.expressions import RowExpression
+from neartwin.tables.ranges import filled_by, never_null, possible_values
 from neartwin.tables.table import Table
 from neartwin.tables.terms import PARTS, UNITS, Term
 from neartwin.tables.types import ColumnType, Key
@@ -46,7 +47,7 @@ def date_part(part: str, of: str, *, name: str = "") -> Grouping:
     """Group by a part of a date or time.
 
     All possible values of the part are public keys, except years and first days. Give keys for those, or have them
-    discovered.
+    discovered. NULL is one, unless a condition leaves rows without a date out: `where("visited IS NOT NULL")`.
 
     Args:
         part: "year", "quarter", "month", "week", "day" (of the month), "dayofyear", "isodow" (1 for Monday to 7 for
@@ -90,8 +91,8 @@ def date(of: str, *, name: str = "") -> Grouping:
 def bins(of: str, edges: Sequence[Edge], *, name: str = "") -> Grouping:
     r"""Group by bins between public edges: [e0, e1), [e1, e2), ..., and the last one with both ends.
 
-    The bins are the public keys, as text. A value in no bin is NULL. Its row is in no group unless None is among the
-    keys.
+    The bins are the public keys, as text. NULL is one more, for rows without a value and for values in no bin. Keys may name
+    bins alone.
 
     Args:
         of: A column or an expression of numbers, dates or times.
@@ -136,35 +137,57 @@ def _literal(edge: Fraction | dt.date | dt.datetime) -> str:
 MOST_LISTED = 250_000  # groups that no keys name: planning lists every one
 
 
-def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Term] = ()) -> Any:
-    """Complete the keys with all possible values of columns that have finitely many, or whose values a condition lists.
+def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[RowExpression] = ()) -> Any:
+    """Complete the keys with all possible values of columns that have finitely many.
 
     Args:
         keys: The given keys, or None.
         table: The table.
         names: The group columns.
-        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm'). They count where no keys are given.
+        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm'). Their lists count where no keys are given.
 
     Returns:
         The keys, or None if some column's values cannot be listed, or without given keys are too many.
     """
     if keys is not None and not isinstance(keys, Mapping):
         return keys
-    named_values: dict[str, Any] = dict(keys or {})
-    held = (one for condition in conditions if keys is None for one in _held(condition))
-    closed, listed = {}, {one.parts[0]: one for one in held if one.operation in {"in", "="}}
-    for name in names:
-        own = table.computed[name].term if name in table.computed else None
-        only = listed.get(own or Term("column", table.schema[name], value=name))
-        if only is not None and all(part.operation == "literal" and not part.is_null for part in only.parts[1:]):
-            values: tuple[Any, ...] | None = tuple(dict.fromkeys(part.value for part in only.parts[1:]))
-        else:
-            values = None if own is None else possible_values(own)
-        if values is not None:
-            closed[name] = values
-    if keys is None and (set(closed) != set(names) or prod(map(len, closed.values())) > MOST_LISTED):
+    of = values_in if keys is None else _values_of
+    listed = {name: of(table, name, conditions) for name in names}
+    closed = {name: values for name, values in listed.items() if values is not None}
+    if keys is None and (len(closed) < len(names) or prod(map(len, closed.values())) > MOST_LISTED):
         return None
-    return closed | named_values
+    return closed | dict(keys or {})
+
+
+def values_in(table: Table, name: str, conditions: Iterable[RowExpression]) -> tuple[object, ...] | None:
+    """All possible values of a column in rows that meet the conditions. NULL is last, unless no row can have it.
+
+    Args:
+        table: The table.
+        name: The column.
+        conditions: The conditions, such as town IN ('Bonn', 'Ulm'), which lists values.
+
+    Returns:
+        The values, or None if they cannot be listed.
+    """
+    own = _term(table, name)
+    held = [one for condition in conditions for one in _held(condition.term)]
+    for first, *others in (one.parts for one in reversed(held) if one.operation in {"in", "="}):
+        if first == own and all(part.operation == "literal" and not part.is_null for part in others):
+            return tuple(dict.fromkeys(part.value for part in others))
+    return _values_of(table, name, conditions)
+
+
+def _values_of(table: Table, name: str, conditions: Iterable[RowExpression]) -> tuple[object, ...] | None:
+    """All possible values by the expression alone; conditions say where NULL is none."""
+    own = _term(table, name)
+    values, filled = possible_values(own), frozenset(table.filled)
+    filled = filled.union(*(filled_by(condition.term) for condition in conditions))
+    return values if values is None or never_null(own, filled) else (*values, None)
+
+
+def _term(table: Table, name: str) -> Term:
+    return table.computed[name].term if name in table.computed else Term("column", table.schema[name], value=name)
 
 
 def _held(condition: Term) -> list[Term]:

@@ -262,8 +262,8 @@ class Rows:
         Args:
             columns: The group columns.
             keys: Public keys: a list, range, product or table. Without them, an expression with finitely many values
-                supplies its own (months, bins, CASE of literals, conditions; never NULL). So does a column that `where`
-                compares with a list: town IN ('Bonn', 'Ulm'). If any group column is open,
+                supplies its own (months, bins, CASE of literals, conditions), and NULL where it may be NULL. So does a
+                column that `where` compares with a list: town IN ('Bonn', 'Ulm'). If any group column is open,
                 keys are discovered privately. A mapping of keys may omit the columns that are not open.
 
         Returns:
@@ -287,7 +287,7 @@ class Rows:
         kinds = {name: rows.table.groupable(name) for name in names}
         if not names or len(kinds) != len(names):
             raise QueryError(f"group_by{tuple(names)!r} must name at least one column, each once")
-        complete = completed(keys, rows.table, names, [condition.term for condition in rows.conditions])
+        complete = completed(keys, rows.table, names, rows.conditions)
         return Groups(rows, tuple(names), None if complete is None else public_keys(complete, kinds))
 
     def grouped(self, column: str | Grouping) -> tuple["Rows", str]:

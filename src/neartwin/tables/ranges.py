@@ -25,6 +25,12 @@ from neartwin.tables.types import NUMERIC, ColumnType, column_in_sql, number_col
 
 End = Fraction | float  # a float only where it is an infinity
 _CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "like"}
+_FILLED = (
+    _CONDITIONS
+    | set("+-*/")
+    | {"neg", "abs", "floor", "ceil", "round", "whole", "mod", "double", "date"}
+    | {name for name, of in OPERATIONS.items() if of.ends}
+)  # of values
 _RISING: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}
 _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
     "floor": math.floor,
@@ -197,20 +203,76 @@ def _extreme(term: Term, parts: list[Range]) -> Range:
     return Range(low, high, _hull(parts).step)
 
 
-def never_null(term: Term) -> bool:
-    """Whether an expression has a value in every row."""
+def never_null(term: Term, filled: frozenset[Term] = frozenset()) -> bool:
+    """Whether an expression has a value in every row.
+
+    Args:
+        term: The expression.
+        filled: Expressions that have one.
+    """
+    if term in filled:
+        return True
     match term.operation:
         case "isnull":
             return True
         case "literal":
             return not term.is_null
-        case "coalesce":
-            return never_null(term.parts[-1])
+        case "coalesce" | "least" | "greatest":
+            return any(never_null(part, filled) for part in term.parts)
         case "case":
-            return all(map(never_null, values_of(term)))
-        case "double":
-            return never_null(term.parts[0])
-    return term.operation in _CONDITIONS and all(map(never_null, term.parts))
+            for test, value in zip(term.parts[:-1:2], term.parts[1::2], strict=False):
+                holds = _holds(test, filled)
+                if holds is not False and not never_null(value, filled):
+                    return False
+                if holds:
+                    return True
+            return never_null(term.parts[-1], filled)
+    return term.operation in _FILLED and all(never_null(part, filled) for part in term.parts)
+
+
+def _holds(test: Term, filled: frozenset[Term]) -> bool | None:
+    """Whether a guard of `functions.toml` holds in every row, or in none; None if neither is known."""
+    if test.operation == "isnull":
+        return False if never_null(test.parts[0], filled) else None
+    reals = any(part.operation == "column" and part.kind is ColumnType.NUMBER for part in test.walk())  # may be NaN
+    numbers = test.operation in {"=", "<>", "between"} and test.parts[0].kind in NUMERIC
+    if not numbers or reals or not never_null(test, filled):
+        return None
+    value, low, *more = (range_of(part, {}) for part in test.parts)
+    if more:
+        return True if low.high <= value.low and value.high <= more[0].low else None
+    return test.operation == "<>" if value.high < low.low or low.high < value.low else None
+
+
+def filled_by(condition: Term) -> frozenset[Term]:
+    """The expressions that have a value in every row for which a condition is true.
+
+    >>> from neartwin.tables.expressions import RowExpression
+    >>> sizes = {"a": ColumnType.INTEGER, "b": ColumnType.INTEGER}
+    >>> [len(filled_by(RowExpression.parse(text, sizes).term).intersection(
+    ...     RowExpression.parse(name, sizes).term for name in sizes)) for text in ("a < b", "a > 1 OR b > 1", "a IS NOT NULL")]
+    [2, 0, 1]
+    """
+    parts = condition.parts
+    match condition.operation:
+        case "and":
+            return frozenset().union(*map(filled_by, parts))
+        case "or":
+            return filled_by(parts[0]).intersection(*map(filled_by, parts[1:]))
+        case "not" if parts[0].operation == "isnull":
+            return _behind(parts[0].parts[0])
+        case "not" if parts[0].operation in {"and", "or"}:
+            others = tuple(replace(condition, parts=(part,)) for part in parts[0].parts)
+            return filled_by(replace(parts[0], operation="or" if parts[0].operation == "and" else "and", parts=others))
+    return _behind(condition)
+
+
+def _behind(term: Term) -> frozenset[Term]:
+    """An expression that has a value, and those without which it would have none."""
+    if term.operation in {"in", "between"}:  # whose other parts may be NULL where one decides
+        return _behind(term.parts[0])
+    strict = term.operation not in {"and", "or", "isnull", "coalesce", "least", "greatest", "case"}
+    return frozenset({term}).union(*map(_behind, term.parts if strict else ()))
 
 
 def _clipped(term: Term, part: Range) -> Range:

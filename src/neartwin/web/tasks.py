@@ -22,7 +22,6 @@ from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
 from neartwin.releases.documents import answer_text
 from neartwin.statistics.clipping import read_range
-from neartwin.tables.table import Table
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
 from neartwin.web.datasets import Dataset, Rule, keys_in
 from neartwin.web.errors import UnexpectedError, as_dict, status_of
@@ -158,18 +157,18 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
     keys = form.get("keys")
     if keys != DECLARED and not isinstance(keys, Mapping):
         return question_of(form, rows, tables)
-    table, columns = _grouped(form, rows, tables)
+    grouped, columns = _grouped(form, rows, tables)
+    table = grouped.table
     if isinstance(keys, Mapping):
         kinds = table.schema
         given = {name: keys_in(one, kinds.get(name)) if isinstance(one, str) else one for name, one in keys.items()}
-        _few_cells(completed(given, table, list(columns)))
+        _few_cells(completed(given, table, list(columns), grouped.conditions))
         return question_of({**form, "keys": given}, rows, tables)
     if not columns:
         return question_of({**form, "keys": None}, rows, tables)
     declared = dataset.declared_keys(table, tables)
-    known = completed(
-        {column: list(declared[column]) for column in columns if column in declared}, table, list(columns)
-    )
+    own = {column: list(declared[column]) for column in columns if column in declared}
+    known = completed(own, table, list(columns), grouped.conditions)
     missing = [column for column in columns if column not in known]
     if missing:
         raise QueryError(f"keys='declared': {missing[0]!r} has no declared keys; give keys, or null to discover them")
@@ -185,10 +184,10 @@ def _few_cells(keys: Mapping[str, Any]) -> None:
         raise ParameterError("keys", f"{cells:,} cells", rule, remedy="give fewer keys, or group by fewer columns")
 
 
-def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Table, tuple[str, ...]]:
-    """The joined table, and the columns that a question groups by or chooses values of."""
+def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Rows, tuple[str, ...]]:
+    """The joined rows, and the columns that a question groups by or chooses values of."""
     if isinstance(form.get("sql"), str):
         read = statement_of(form["sql"], rows, tables=tables, dialect=form.get("dialect") or "duckdb")
-        return read.rows.table, tuple(read.groups)
+        return read.rows, tuple(read.groups)
     probe = question_of({**form, "keys": None, "workload": None, "margins": None}, rows, tables)
-    return probe.table, () if isinstance(probe, TopK) else probe.groups.columns
+    return (probe.rows, ()) if isinstance(probe, TopK) else (probe.groups.rows, probe.groups.columns)

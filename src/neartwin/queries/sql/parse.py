@@ -278,7 +278,7 @@ def _most_common(select: exp.Select, rows: Rows, groups: Mapping[str, str], keys
     if _aggregate(ranked[0].this, rows.table)[0] != "units":
         raise QueryError(instead("clauses", "most", unit=rows.table.unit_name))
     ((column, _),) = groups.items()
-    keys = completed(keys, rows.table, [column], [condition.term for condition in rows.conditions])
+    keys = completed(keys, rows.table, [column], rows.conditions)
     if keys is None:
         raise QueryError("the most common values are chosen among public ones: give them with keys=")
     if select.args.get("having") or select.args.get("offset"):

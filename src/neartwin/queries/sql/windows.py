@@ -36,11 +36,13 @@ class Asked:
         workload: The linear queries.
         along: The expression that orders the window, or None.
         falling: Whether it starts from the largest.
+        nulls_first: Whether NULL comes before all others.
     """
 
     workload: Workload
     along: exp.Expr | None = None
     falling: bool = False
+    nulls_first: bool = False
 
     def of(self, groups: Groups, expressions: Mapping[str, str]) -> Groups:
         """The groups with this workload.
@@ -61,10 +63,10 @@ class Asked:
         name = self.along.name if isinstance(self.along, exp.Column) and not self.along.table else ""
         if len(groups.columns) != 1 or (name != groups.columns[0] and text != expressions[groups.columns[0]]):
             raise QueryError(f"OVER (ORDER BY {text}) must name the one column of GROUP BY: {_HINT}")
-        if any(value is None for (value,) in groups.keys):
-            raise QueryError("OVER (ORDER BY ...): engines order NULL among the keys differently; leave it out")
-        ordered = replace(groups, keys=tuple(sorted(groups.keys, reverse=self.falling)))
-        return ordered.workload(self.workload)
+        null = [key for key in groups.keys if key[0] is None]
+        others = sorted((key for key in groups.keys if key[0] is not None), reverse=self.falling)
+        ordered = (*null, *others) if self.nulls_first else (*others, *null)
+        return replace(groups, keys=ordered).workload(self.workload)
 
 
 def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
@@ -122,7 +124,8 @@ def _window(node: exp.Window) -> tuple[exp.Expr, Asked]:
     match node:
         case exp.Window(this=exp.Sum(this=inner), args={"order": exp.Order(expressions=[item])}):
             if _is_sum(inner) and not others:
-                return inner, Asked(_frame(node), item.this, falling=bool(item.args.get("desc")))
+                down, first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
+                return inner, Asked(_frame(node), item.this, falling=down, nulls_first=first)
     raise _refused(node)
 
 
