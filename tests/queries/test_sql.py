@@ -74,8 +74,10 @@ def test_lists_of_very_many_groups_are_discovered_and_given_keys_are_taken(visit
     few = nt.from_sql(text.format(long, ", ".join(map(str, range(400)))), visits)
     assert len(few.groups.keys) == 240_000
     rows = visits.where("town IN ('Ulm', 'Bonn')")
+    assert rows.group_by("town", "who", keys={"who": [1]}).keys == (("Ulm", 1), ("Bonn", 1))
+    many = visits.where(f"town IN ({long}) AND who IN ({', '.join(map(str, range(600)))})")
     with pytest.raises(QueryError, match="keys= has the columns"):
-        rows.group_by("town", "who", keys={"who": [1]})  # beside given keys no condition counts
+        many.group_by("town", "who", "open", keys={"open": [True]})  # which lists millions, too
 
 
 def test_listed_groups_cost_no_delta_and_are_those_of_the_rows(tmp_path):

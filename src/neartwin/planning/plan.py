@@ -8,7 +8,6 @@ privately.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any, ClassVar, Self
 
 from neartwin.accounting.budgets import Budget
@@ -473,7 +472,7 @@ class QueryPlan(Plan):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             if any(one.clip_bounds(table) for one in asked.values()):
                 rows += " The bias of clipping is not in the bars, and unknown."
-            return (bars, rows, *self._notes_of_answers(), *self._in_no_group())
+            return (bars, rows, *self._notes_of_answers(), *self._left_out())
         unknown = ", and unknown" if self.loss is None else ""
         clips = sum(bool(one.clip_bounds(table)) for one in asked.values())
         bias = ["this"] * (len(held) < len(asked)) + ["clipping"] * (len(clipped) < clips)
@@ -487,23 +486,19 @@ class QueryPlan(Plan):
         elif lowered and self.query.groups.linear_workload is None:  # whose answers may be differences
             words += f" As limits only take, the lower ends of {' and '.join(lowered)} hold for all rows, as drawn"
             words += ", if no value is below 0, but for rounding." if any(of[name] for name in lowered) else "."
-        if table.period is None:
-            return (bars, words, *self._notes_of_answers(), *self._in_no_group())
-        period = f"Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."
-        return (bars, words, period, *self._notes_of_answers(), *self._in_no_group())
+        if table.period is not None:
+            words += (
+                f" Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."
+            )
+        return (bars, words, *self._notes_of_answers(), *self._left_out())
 
-    def _in_no_group(self) -> Iterator[str]:
-        """Say which rows count for no group, as no public key is theirs."""
+    def _left_out(self) -> Iterator[str]:
+        """Say which rows count for no group."""
         stage = self.stage
-        keys = [set(values) for values in zip(*(stage.keys or ()), strict=True)]
-        named = list(zip(stage.group_columns, keys, strict=False))
-        possible = {name: values_in(stage.table, name, stage.conditions) for name, _ in named}
-        every = prod(map(len, keys)) == len(stage.keys or ())
-        left = [name for name, known in named if not every or not known.issuperset(possible[name] or (Ellipsis,))]
-        if left:
-            null = any(None not in known and None in (possible[name] or (None,)) for name, known in named)
-            others = f"other values of {' or '.join(left)}{', and those with NULL,' if null else ''}"
-            yield f"Rows with {others} are in no group: the keys of this question leave them out."
+        for name, known in zip(stage.group_columns, map(set, zip(*(stage.keys or ()), strict=True)), strict=False):
+            possible = values_in(stage.table, name, stage.conditions)
+            if possible is None or not known.issuperset(possible):
+                yield f"Rows with another {name} than the keys, or with NULL where that is no key, are in no group."
 
     @abstractmethod
     def _notes_of_answers(self) -> tuple[str, ...]:

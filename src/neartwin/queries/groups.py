@@ -144,19 +144,19 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Ro
         keys: The given keys, or None.
         table: The table.
         names: The group columns.
-        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm'). Their lists count where no keys are given.
+        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm'), which lists values.
 
     Returns:
         The keys, or None if some column's values cannot be listed, or without given keys are too many.
     """
     if keys is not None and not isinstance(keys, Mapping):
         return keys
-    of = values_in if keys is None else _values_of
-    listed = {name: of(table, name, conditions) for name in names}
+    listed = {name: values_in(table, name, conditions) for name in names if name not in (keys or {})}
     closed = {name: values for name, values in listed.items() if values is not None}
-    if keys is None and (len(closed) < len(names) or prod(map(len, closed.values())) > MOST_LISTED):
+    many = prod(map(len, closed.values())) > MOST_LISTED
+    if keys is None and (many or len(closed) < len(names)):
         return None
-    return closed | dict(keys or {})
+    return ({} if many else closed) | dict(keys or {})
 
 
 def values_in(table: Table, name: str, conditions: Iterable[RowExpression]) -> tuple[object, ...] | None:
@@ -170,24 +170,13 @@ def values_in(table: Table, name: str, conditions: Iterable[RowExpression]) -> t
     Returns:
         The values, or None if they cannot be listed.
     """
-    own = _term(table, name)
+    own = table.computed[name].term if name in table.computed else Term("column", table.schema[name], value=name)
     held = [one for condition in conditions for one in _held(condition.term)]
     for first, *others in (one.parts for one in reversed(held) if one.operation in {"in", "="}):
         if first == own and all(part.operation == "literal" and not part.is_null for part in others):
             return tuple(dict.fromkeys(part.value for part in others))
-    return _values_of(table, name, conditions)
-
-
-def _values_of(table: Table, name: str, conditions: Iterable[RowExpression]) -> tuple[object, ...] | None:
-    """All possible values by the expression alone; conditions say where NULL is none."""
-    own = _term(table, name)
-    values, filled = possible_values(own), frozenset(table.filled)
-    filled = filled.union(*(filled_by(condition.term) for condition in conditions))
+    values, filled = possible_values(own), frozenset[Term]().union(*map(filled_by, held))
     return values if values is None or never_null(own, filled) else (*values, None)
-
-
-def _term(table: Table, name: str) -> Term:
-    return table.computed[name].term if name in table.computed else Term("column", table.schema[name], value=name)
 
 
 def _held(condition: Term) -> list[Term]:
@@ -256,20 +245,6 @@ def values_of(columns: int, keys: Sequence[Key]) -> tuple[tuple[object, ...], ..
     if prod(map(len, values)) != len(keys):
         raise QueryError("marginals need keys that are a product: give values by column, as keys={'sex': [...], ...}")
     return values
-
-
-def linear_alone(aggregates: Mapping[str, object], linear: bool) -> None:  # noqa: FBT001 - the answer to a question
-    """Refuse other statistics of marginals and workloads than one count or sum.
-
-    Args:
-        aggregates: The statistics, by name.
-        linear: Whether margins or a workload are asked.
-
-    Raises:
-        QueryError: There are other statistics.
-    """
-    if len(aggregates) != 1 or not linear:
-        raise QueryError("marginals and workloads take one count() or sum(...); ask others in questions of their own")
 
 
 def named(columns: Sequence[str], margin: Sequence[int]) -> str:

@@ -17,7 +17,7 @@ from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.interactive import at_a_prompt, variable
 from neartwin.queries.arithmetic import Arithmetic
-from neartwin.queries.groups import MARGIN, Grouping, completed, linear_alone, margins_of
+from neartwin.queries.groups import MARGIN, Grouping, completed, margins_of
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression, parsed
@@ -440,22 +440,21 @@ class Groups:
                     f"{name}={variable(aggregate)} must be a statistic, such as nt.sum('amount', 0, 200) or nt.mean('amount', "
                     f"0, 200); write {name}=nt.count()"
                 )
-            if name in self.columns:
-                raise QueryError(f"{name!r} is a group column; give the statistic another name")
             if aggregate.bins and len(aggregates) > 1:
                 raise QueryError(
                     f"{name}={aggregate} has a row for each bin, and other statistics do not; ask for it in a question of "
                     "its own: several questions can share one plan"
                 )
-            labels = aggregate.labels(name)
-            taken = {*aggregates, *self.columns}
-            if labels != (name,) and (taken & set(labels)):
-                raise QueryError(f"{name}={aggregate} releases {labels}, and one of these names is in use; rename it")
-            if self.margins or self.linear_workload is not None:
-                linear_alone(aggregates, aggregate.is_linear)
+            if (self.margins or self.linear_workload) and (len(aggregates) != 1 or not aggregate.is_linear):
+                line = "ask others in questions of their own"
+                raise QueryError(f"marginals and workloads take one count() or sum(...); {line}")
             linear = self.linear_workload
-            if linear is not None and name in dict(linear.resolved(self.columns, self.keys).columns):
-                raise QueryError(f"{name!r} is a column of {linear}; give the statistic another name")
+            columns = self.columns if linear is None else dict(linear.resolved(self.columns, self.keys).columns)
+            taken = {*self.columns, *columns, *(aggregates.keys() - {name})}
+            if both := sorted(taken.intersection([name, *aggregate.labels(name)])):
+                raise QueryError(
+                    f"{name}={aggregate} releases {both[0]!r}, and that is the name of another column; rename it"
+                )
             aggregate.check(self.rows.table)
         written = {name: aggregate.spelled(self.rows.table) for name, aggregate in aggregates.items()}
         return Query(self, MappingProxyType(written))

@@ -177,7 +177,8 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         ParameterError: The name is taken, or a statistic is missing.
         QueryError: The expression is not understood.
     """
-    new_name(release, name)
+    if name in {*release.group_columns, *(one.name for one in release.statistics)}:
+        raise ParameterError("name", name, "must be new: the release has such a column")
     expression = Arithmetic.parse(text, [one.name for one in _numbers(release)], release.group_columns)
     parts, by = dict[tuple[object, ...], list[int]](), [_values(release, part) for part in sorted(expression.partition)]
     along = [(_values(release, one), down, nulls_first) for one, down, nulls_first in expression.order]
@@ -236,20 +237,6 @@ def column_of(release: StatisticsTable, one: Statistic) -> Estimate:
         return column
     together = not one.what.startswith("count_distinct_units(")  # a unit is lost to each of its groups
     return replace(column, half=float(min(half, more)) + is_whole, lost=float(more - half), together=together)
-
-
-def new_name(release: StatisticsTable, name: str) -> None:
-    """Refuse a name that a column of the release has.
-
-    Args:
-        release: The release.
-        name: The name of a new statistic.
-
-    Raises:
-        ParameterError: The name is taken.
-    """
-    if name in {statistic.name for statistic in release.statistics} | set(release.group_columns):
-        raise ParameterError("name", name, "must be new: the release has such a column")
 
 
 def _values(release: StatisticsTable, name: str) -> Sequence[Any]:

@@ -407,7 +407,9 @@ def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa
                 f"column {name!r} of {array.type} is not read as {types[name]}; convert it, or leave it out"
             )
         if types.get(name, ColumnType.TEXT) is not ColumnType.TEXT and _is_text(array.type):
-            wrong = [*wrong, *_unfit(array, name, types[name])]
+            with duckdb.connect() as connection:  # questions read what is no value of the declared type as NULL
+                typed = connection.from_arrow(pa.table({name: array})).project(_lenient(name, types[name]))
+                wrong = [*wrong, *_lost(array, typed.to_arrow_table().column(0), types[name])]
         arrays.append(array)
         odd += len(wrong)
         listed += [f"row {row}: {name!r} {why}" for row, why in wrong[: _LISTED - len(listed)]]
@@ -418,13 +420,6 @@ def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa
     for batch in table.to_batches():
         digest.update(batch.serialize())
     return table, _labels.setdefault(digest.digest(), uuid.uuid4().hex), tuple(listed)
-
-
-def _unfit(array: Any, name: str, kind: ColumnType) -> list[tuple[int, str]]:
-    """The place and fault of each text of a frame that questions read as NULL, for it is no value of the declared type."""
-    with duckdb.connect() as connection:
-        typed = connection.from_arrow(pa.table({name: array})).project(_lenient(name, kind)).to_arrow_table()
-    return _lost(array, typed.column(0), kind)
 
 
 def _lost(texts: Any, typed: Any, kind: ColumnType) -> list[tuple[int, str]]:

@@ -28,9 +28,10 @@ _CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "lik
 _FILLED = (
     _CONDITIONS
     | set("+-*/")
-    | {"neg", "abs", "floor", "ceil", "round", "whole", "mod", "double", "date"}
+    | {"neg", "abs", "floor", "ceil", "round", "double", "date"}
     | {name for name, of in OPERATIONS.items() if of.ends}
 )  # of values
+_LAZY = {"and", "or", "isnull", "coalesce", "least", "greatest", "case"}  # which pass over a NULL
 _RISING: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}
 _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
     "floor": math.floor,
@@ -86,13 +87,18 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
     """
     operation = term.operation
     if operation == "column":
-        return _of_column(term, columns)
+        declared = columns.get(str(term.value))
+        whole = replace(ANY, step=Fraction(1)) if term.kind is ColumnType.INTEGER else ANY
+        return whole if declared is None else Range(declared.low, declared.high, declared.step)
     if operation == "literal":
-        return _of_literal(term)
+        if not isinstance(term.value, int | float) or not math.isfinite(term.value):
+            return ANY
+        value = rational(literal=term.value)  # 0.1 is a tenth: the difference to its double is rounding
+        return Range(value, value, abs(value))
     if operation in OPERATIONS and OPERATIONS[operation].ends:
         low, high, *_ = (*map(Fraction, OPERATIONS[operation].ends), math.inf)
         return Range(Fraction(low), high, Fraction(1))
-    if operation == "case":
+    if operation in {"case", "coalesce"}:
         return _hull([range_of(part, columns) for part in values_of(term) if not part.is_null])
     return _of_parts(term, [range_of(part, columns) for part in term.parts])
 
@@ -101,8 +107,6 @@ def _of_parts(term: Term, parts: list[Range]) -> Range:
     match term.operation:
         case "double":
             return parts[0]
-        case "coalesce":
-            return _hull([part_range for part, part_range in zip(term.parts, parts, strict=True) if not part.is_null])
         case "neg":
             return _negative(parts[0])
         case "abs":
@@ -153,23 +157,9 @@ def _risen(function: Callable[[float], float], part: Range) -> Range:
     return Range(at(low, -math.inf), at(part.high, math.inf), None)
 
 
-def values_of(case: Term) -> tuple[Term, ...]:
-    """The values among which a CASE chooses."""
-    return (*case.parts[1:-1:2], case.parts[-1])
-
-
-def _of_column(term: Term, columns: Mapping[str, Bounds]) -> Range:
-    bounds = columns.get(str(term.value))
-    if bounds is not None:
-        return Range(bounds.low, bounds.high, bounds.step)
-    return replace(ANY, step=Fraction(1)) if term.kind is ColumnType.INTEGER else ANY
-
-
-def _of_literal(term: Term) -> Range:
-    if not isinstance(term.value, int | float) or not math.isfinite(term.value):
-        return ANY
-    value = rational(literal=term.value)  # 0.1 is a tenth: the difference to its double is rounding
-    return Range(value, value, abs(value))
+def values_of(choice: Term) -> tuple[Term, ...]:
+    """The values among which a CASE or COALESCE chooses."""
+    return choice.parts if choice.operation == "coalesce" else (*choice.parts[1:-1:2], choice.parts[-1])
 
 
 def _negative(part: Range) -> Range:
@@ -220,59 +210,29 @@ def never_null(term: Term, filled: frozenset[Term] = frozenset()) -> bool:
         case "coalesce" | "least" | "greatest":
             return any(never_null(part, filled) for part in term.parts)
         case "case":
-            for test, value in zip(term.parts[:-1:2], term.parts[1::2], strict=False):
-                holds = _holds(test, filled)
-                if holds is not False and not never_null(value, filled):
-                    return False
-                if holds:
-                    return True
-            return never_null(term.parts[-1], filled)
+            return all(never_null(value, filled) for value in values_of(term))
+        case "mod":  # NULL where its guard is, a CASE over the divisor
+            value, (*_, divisor, _) = term.parts[0], term.parts[1].parts or (term, term)
+            return never_null(value, filled) and divisor.operation == "literal" and divisor.value != 0
     return term.operation in _FILLED and all(never_null(part, filled) for part in term.parts)
 
 
-def _holds(test: Term, filled: frozenset[Term]) -> bool | None:
-    """Whether a guard of `functions.toml` holds in every row, or in none; None if neither is known."""
-    if test.operation == "isnull":
-        return False if never_null(test.parts[0], filled) else None
-    reals = any(part.operation == "column" and part.kind is ColumnType.NUMBER for part in test.walk())  # may be NaN
-    numbers = test.operation in {"=", "<>", "between"} and test.parts[0].kind in NUMERIC
-    if not numbers or reals or not never_null(test, filled):
-        return None
-    value, low, *more = (range_of(part, {}) for part in test.parts)
-    if more:
-        return True if low.high <= value.low and value.high <= more[0].low else None
-    return test.operation == "<>" if value.high < low.low or low.high < value.low else None
-
-
 def filled_by(condition: Term) -> frozenset[Term]:
-    """The expressions that have a value in every row for which a condition is true.
+    """The expressions that have a value wherever a condition is true: without one it would be NULL.
+
+    Args:
+        condition: The condition, without AND.
 
     >>> from neartwin.tables.expressions import RowExpression
-    >>> sizes = {"a": ColumnType.INTEGER, "b": ColumnType.INTEGER}
-    >>> [len(filled_by(RowExpression.parse(text, sizes).term).intersection(
-    ...     RowExpression.parse(name, sizes).term for name in sizes)) for text in ("a < b", "a > 1 OR b > 1", "a IS NOT NULL")]
-    [2, 0, 1]
+    >>> price = {"price": ColumnType.INTEGER}
+    >>> filled_by(RowExpression.parse("price IS NOT NULL", price).term) == {RowExpression.parse("price", price).term}
+    True
     """
-    parts = condition.parts
-    match condition.operation:
-        case "and":
-            return frozenset().union(*map(filled_by, parts))
-        case "or":
-            return filled_by(parts[0]).intersection(*map(filled_by, parts[1:]))
-        case "not" if parts[0].operation == "isnull":
-            return _behind(parts[0].parts[0])
-        case "not" if parts[0].operation in {"and", "or"}:
-            others = tuple(replace(condition, parts=(part,)) for part in parts[0].parts)
-            return filled_by(replace(parts[0], operation="or" if parts[0].operation == "and" else "and", parts=others))
-    return _behind(condition)
-
-
-def _behind(term: Term) -> frozenset[Term]:
-    """An expression that has a value, and those without which it would have none."""
-    if term.operation in {"in", "between"}:  # whose other parts may be NULL where one decides
-        return _behind(term.parts[0])
-    strict = term.operation not in {"and", "or", "isnull", "coalesce", "least", "greatest", "case"}
-    return frozenset({term}).union(*map(_behind, term.parts if strict else ()))
+    operation, parts = condition.operation, condition.parts
+    if operation == "not" and parts[0].operation == "isnull":
+        return filled_by(parts[0].parts[0])
+    needed = () if operation in _LAZY else parts[: 1 if operation in {"in", "between"} else None]  # others may be NULL
+    return frozenset({condition}).union(*map(filled_by, needed))
 
 
 def _clipped(term: Term, part: Range) -> Range:
@@ -301,20 +261,6 @@ def _common(first: Fraction | None, second: Fraction | None) -> Fraction | None:
         return None
     below = math.lcm(first.denominator, second.denominator)
     return Fraction(math.gcd(int(first * below), int(second * below)), below)
-
-
-def unbounded(term: Term, columns: Mapping[str, Bounds]) -> tuple[str, ...]:
-    """The columns whose missing bounds leave the expression without a finite range.
-
-    Args:
-        term: The expression.
-        columns: Public bounds, by column.
-
-    Returns:
-        The names of the columns.
-    """
-    names = {str(part.value): part for part in term.walk() if part.operation == "column" and part.kind in NUMERIC}
-    return tuple(sorted(name for name in names if name not in columns))
 
 
 def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
@@ -413,7 +359,7 @@ def possible_values(term: Term) -> tuple[object, ...] | None:
         reach = range_of(term, {})
         return tuple(range(int(reach.low), int(reach.high) + 1)) if reach.high - reach.low < _MOST_VALUES else None
     if operation in {"case", "coalesce"}:
-        parts = [possible_values(part) for part in (values_of(term) if operation == "case" else term.parts)]
+        parts = list(map(possible_values, values_of(term)))
         if all(part is not None for part in parts):
             return tuple(dict.fromkeys(value for part in parts for value in part or ()))
     return None
@@ -567,7 +513,10 @@ def _propagated(table: Table, column: str, expression: RowExpression, step: Frac
     if expression.term.operation in {"length", "strlen"}:
         reach = replace(reach, high=_LONGEST)  # the value is clipped, as text is elsewhere
     if not reach.finite:
-        names = ", ".join(map(repr, unbounded(expression.term, table.columns))) or "a function"
+        numbers = {
+            str(part.value) for part in expression.term.walk() if part.operation == "column" and part.kind in NUMERIC
+        }
+        names = ", ".join(map(repr, sorted(numbers - table.columns.keys()))) or "a function"
         raise QueryError(
             f"{column!r} needs bounds, and {names} in it has none to derive them from: declare them in nt.table(columns=...), "
             f"write clip({expression.text}, 0, 100), or give low and high"

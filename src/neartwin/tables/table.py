@@ -18,7 +18,7 @@ docs/proofs/per-unit.md has the proof.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -29,7 +29,6 @@ from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.sources import Frame, ImportedFiles, Source
-from neartwin.tables.terms import Term
 from neartwin.tables.types import GROUPABLE, ColumnType, any_column, has_column
 
 
@@ -302,9 +301,6 @@ class UnitColumn:
         return frozenset().union(*(one.columns for one in read if one is not None))
 
 
-_NEVER_NULL = frozenset({"count", "count distinct", "row_number", "rank", "dense_rank"})
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PerUnit:
     """Rows that are computed from one unit's rows at a time: one row for each of a unit's groups, or each row with windows.
@@ -466,14 +462,6 @@ class Table:
         within = self.per_unit
         alone = within is not None and set((within.by or {}).values()) == {within.table.unit}
         return alone and not self.joins and self.period is None
-
-    @property
-    def filled(self) -> Iterator[Term]:
-        """Columns that have a value in every row that counts: the unit, and numbers and places of a unit's rows."""
-        made = {} if self.per_unit is None else self.per_unit.columns
-        for name in (self.unit, *(name for name, one in made.items() if one.function in _NEVER_NULL)):
-            if isinstance(name, str):
-                yield Term("column", self.schema[name], value=name)
 
     @property
     def unit_kind(self) -> ColumnType:

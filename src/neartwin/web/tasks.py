@@ -157,37 +157,25 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
     keys = form.get("keys")
     if keys != DECLARED and not isinstance(keys, Mapping):
         return question_of(form, rows, tables)
-    grouped, columns = _grouped(form, rows, tables)
-    table = grouped.table
-    if isinstance(keys, Mapping):
-        kinds = table.schema
-        given = {name: keys_in(one, kinds.get(name)) if isinstance(one, str) else one for name, one in keys.items()}
-        _few_cells(completed(given, table, list(columns), grouped.conditions))
-        return question_of({**form, "keys": given}, rows, tables)
-    if not columns:
-        return question_of({**form, "keys": None}, rows, tables)
-    declared = dataset.declared_keys(table, tables)
-    own = {column: list(declared[column]) for column in columns if column in declared}
-    known = completed(own, table, list(columns), grouped.conditions)
-    missing = [column for column in columns if column not in known]
-    if missing:
-        raise QueryError(f"keys='declared': {missing[0]!r} has no declared keys; give keys, or null to discover them")
-    listed = {column: list(known[column]) for column in columns}
-    _few_cells(listed)
-    return question_of({**form, "keys": listed}, rows, tables)
-
-
-def _few_cells(keys: Mapping[str, Any]) -> None:
-    """Refuse keys of more cells than one question may have, before anything lists them."""
-    if (cells := prod(len(values) for values in keys.values() if isinstance(values, Sized))) > MOST_CELLS:
-        rule = f"must have at most {MOST_CELLS:,} cells"
-        raise ParameterError("keys", f"{cells:,} cells", rule, remedy="give fewer keys, or group by fewer columns")
-
-
-def _grouped(form: Mapping[str, Any], rows: Rows, tables: Others) -> tuple[Rows, tuple[str, ...]]:
-    """The joined rows, and the columns that a question groups by or chooses values of."""
     if isinstance(form.get("sql"), str):
         read = statement_of(form["sql"], rows, tables=tables, dialect=form.get("dialect") or "duckdb")
-        return read.rows, tuple(read.groups)
-    probe = question_of({**form, "keys": None, "workload": None, "margins": None}, rows, tables)
-    return (probe.rows, ()) if isinstance(probe, TopK) else (probe.groups.rows, probe.groups.columns)
+        grouped, columns = read.rows, list(read.groups)
+    else:
+        probe = question_of({**form, "keys": None, "workload": None, "margins": None}, rows, tables)
+        grouped = probe.rows if isinstance(probe, TopK) else probe.groups.rows
+        columns = [] if isinstance(probe, TopK) else list(probe.groups.columns)
+    if isinstance(keys, Mapping):
+        kinds = grouped.table.schema
+        own = {name: keys_in(one, kinds.get(name)) if isinstance(one, str) else one for name, one in keys.items()}
+    else:
+        declared = dataset.declared_keys(grouped.table, tables)
+        own = {column: list(declared[column]) for column in columns if column in declared}
+    known = completed(own, grouped.table, columns, grouped.conditions)
+    missing = [column for column in columns if column not in known]
+    if missing and keys == DECLARED:
+        raise QueryError(f"keys='declared': {missing[0]!r} has no declared keys; give keys, or null to discover them")
+    if (cells := prod(len(values) for values in known.values() if isinstance(values, Sized))) > MOST_CELLS:
+        rule = f"must have at most {MOST_CELLS:,} cells"  # before anything lists them
+        raise ParameterError("keys", f"{cells:,} cells", rule, remedy="give fewer keys, or group by fewer columns")
+    chosen = own if keys != DECLARED else {column: list(known[column]) for column in columns} or None
+    return question_of({**form, "keys": chosen}, rows, tables)

@@ -219,6 +219,9 @@ def number_of(select: exp.Select, clause: str) -> int | None:
     node = select.args.get(clause)
     if node is None:
         return None
+    match node:
+        case exp.Fetch(args={"limit_options": exp.LimitOptions(args={"percent": False, "with_ties": False})}):
+            node = exp.Limit(expression=node.args["count"])
     plain = all(name == "expression" for name, value in node.args.items() if value)
     if not (plain and isinstance(node.expression, exp.Literal) and node.expression.is_int):
         raise QueryError(f"{clause.upper()} takes a whole number alone, without WITH TIES; write {clause.upper()} 10")

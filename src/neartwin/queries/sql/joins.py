@@ -61,19 +61,12 @@ def chained(joins: list[exp.Join], first: str, columns: Mapping[str, frozenset[s
     parts: list[exp.Join] = []
     known = {first}
     for join in joins:
-        group = _group(join)
-        chain = [join] if group is None else _chain(join, group, known, columns)
+        inner = join.this  # the first table of a group in parentheses has the others as its joins
+        grouped = isinstance(inner, exp.Subquery) and isinstance(inner.this, exp.Table) and not inner.alias
+        chain = _chain(join, inner.this, known, columns) if grouped else [join]
         parts += chain
         known |= {str(one.this.alias_or_name) for one in chain}
     return parts
-
-
-def _group(join: exp.Join) -> exp.Table | None:
-    """The first table of a group in parentheses, with its joins in it."""
-    inner = join.this
-    if isinstance(inner, exp.Subquery) and isinstance(inner.this, exp.Table) and not inner.alias:
-        return inner.this
-    return None
 
 
 def _chain(join: exp.Join, group: exp.Table, known: set[str], columns: Mapping[str, frozenset[str]]) -> list[exp.Join]:
@@ -223,7 +216,9 @@ def arrange(select: exp.Select, given: Others) -> None:
     inner = {part.alias: part for part in parts if not part.left}
     where = select.args.get("where")
     asked = conjuncts(where and where.this) + [one for part in inner.values() for one, _ in part.equal]
-    for one in filter(_is_equality, [*asked, *_in_every_operand(asked), *keys]):
+    either = [[conjuncts(one) for one in each.flatten()] for each in asked if isinstance(each, exp.Or)]
+    common = (one for first, *rest in either for one in first if all(one in other for other in rest))
+    for one in filter(_is_equality, [*asked, *common, *keys]):  # an OR is true only where what all operands ask is
         sides = frozenset({one.this.table, one.expression.table})
         for alias in sides if len(sides) > 1 and sides <= set(inner) else ():
             inner[alias].equal.append((one, sides))
@@ -302,12 +297,6 @@ def _qualify(select: exp.Select, columns: Mapping[str, frozenset[str]]) -> None:
             column.set("table", exp.to_identifier(having[0], quoted=True))
 
 
-def _in_every_operand(conditions: list[exp.Expr]) -> list[exp.Expr]:
-    """What every operand of an OR asks: the OR is true only where it is."""
-    either = [[conjuncts(one) for one in each.flatten()] for each in conditions if isinstance(each, exp.Or)]
-    return [one for first, *others in either for one in first if all(one in other for other in others)]
-
-
 def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
     """The rows of FROM and JOIN. Qualified columns of the SELECT get their names in these rows, in place.
 
@@ -376,7 +365,9 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
         on = [
             (str(rows.table.unit) if left in mine and right == other.table.unit else left, right) for left, right in on
         ]
-    pairs = _unique(on)
+    pairs = dict(on)
+    if len(pairs) != len(set(on)):
+        raise QueryError("ON equates one column with two others; move one of the conditions to WHERE")
     lost = [right for left, right in pairs.items() if left == right and right in asked and how != "inner"]
     keys, own = {f"{alias}_{name}": name for name in lost}, rows.table.schema
     prefix = f"{alias}_" * any(name in own and (name, name) not in on for name in (*other_table.schema, *keys))
@@ -385,13 +376,6 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
     new = rows.join(other, on=pairs, how=how, prefix=prefix, keys=keys)
     scope[alias] = new_names(new.table.joins[-1])
     return new
-
-
-def _unique(on: list[tuple[str, str]]) -> dict[str, str]:
-    pairs = dict(on)
-    if len(pairs) != len(set(on)):
-        raise QueryError("ON equates one column with two others; move one of the conditions to WHERE")
-    return pairs
 
 
 def _on(join: exp.Join, alias: str, columns: frozenset[str], scope: _Scope) -> list[tuple[str, str]]:

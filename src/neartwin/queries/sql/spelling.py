@@ -299,7 +299,8 @@ def _grouped(select: exp.Select) -> None:
         if node.is_string or not node.is_int or not 1 <= int(node.this) <= len(items):
             raise QueryError(f"GROUP BY {node.this[:9]}: the SELECT has {len(items)} columns; write GROUP BY 1")
         node.replace(items[int(node.this) - 1].copy())
-    kept = [item for item in group.expressions if not isinstance(item, exp.Literal)]
+    known = {item.unnest(): item for item in items}  # in parentheses or not
+    kept = [known.get(item.unnest(), item).copy() for item in group.expressions if not isinstance(item, exp.Literal)]
     group.set("expressions", kept)
     if not kept:
         select.set("group", None)

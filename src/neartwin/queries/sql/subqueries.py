@@ -362,7 +362,7 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
         raise not_understood(
             node, "it is NULL where a value is; write [NOT] EXISTS (SELECT 1 FROM t WHERE t.x = x AND ...)"
         )
-    if not pairs:
+    if not (pairs or _is_of_public(inner, given)):
         raise not_understood(node, instead("clauses", "person"))
     every = inner.copy()
     ends = {end: of(this=part.args[side].copy()) for part, side in compared for end, of in _ENDS.items()}

@@ -34,15 +34,11 @@ class Asked:
 
     Attributes:
         workload: The linear queries.
-        along: The expression that orders the window, or None.
-        falling: Whether it starts from the largest.
-        nulls_first: Whether NULL comes before all others.
+        along: The order of the window, or None.
     """
 
     workload: Workload
-    along: exp.Expr | None = None
-    falling: bool = False
-    nulls_first: bool = False
+    along: exp.Ordered | None = None
 
     def of(self, groups: Groups, expressions: Mapping[str, str]) -> Groups:
         """The groups with this workload.
@@ -59,13 +55,14 @@ class Asked:
         """
         if self.along is None or groups.keys is None:
             return groups.workload(self.workload)
-        text = self.along.sql(dialect="duckdb", comments=False)
-        name = self.along.name if isinstance(self.along, exp.Column) and not self.along.table else ""
+        by, order = self.along.this, self.along.args
+        text = by.sql(dialect="duckdb", comments=False)
+        name = by.name if isinstance(by, exp.Column) and not by.table else ""
         if len(groups.columns) != 1 or (name != groups.columns[0] and text != expressions[groups.columns[0]]):
             raise QueryError(f"OVER (ORDER BY {text}) must name the one column of GROUP BY: {_HINT}")
         null = [key for key in groups.keys if key[0] is None]
-        others = sorted((key for key in groups.keys if key[0] is not None), reverse=self.falling)
-        ordered = (*null, *others) if self.nulls_first else (*others, *null)
+        others = sorted((key for key in groups.keys if key[0] is not None), reverse=bool(order.get("desc")))
+        ordered = (*null, *others) if order.get("nulls_first") else (*others, *null)
         return replace(groups, keys=ordered).workload(self.workload)
 
 
@@ -124,8 +121,7 @@ def _window(node: exp.Window) -> tuple[exp.Expr, Asked]:
     match node:
         case exp.Window(this=exp.Sum(this=inner), args={"order": exp.Order(expressions=[item])}):
             if _is_sum(inner) and not others:
-                down, first = bool(item.args.get("desc")), bool(item.args.get("nulls_first"))
-                return inner, Asked(_frame(node), item.this, falling=down, nulls_first=first)
+                return inner, Asked(_frame(node), item)
     raise _refused(node)
 
 

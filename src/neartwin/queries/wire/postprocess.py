@@ -109,10 +109,6 @@ def _pairs(value: Any) -> tuple[Any, ...]:
     return tuple(map(tuple, value.items() if isinstance(value, Mapping) else value))
 
 
-def _lists(pairs: Any) -> list[Any]:
-    return list(map(list, pairs))
-
-
 _FIELDS = {"order_by": "order"}  # where a step has another name in Python
 _STEPS: Mapping[str, _Step] = {
     "monotone": _Step(
@@ -127,7 +123,10 @@ _STEPS: Mapping[str, _Step] = {
     "computed": _Step(lambda it: _is_mapping(it, _is_text), 'as in {"each": "ROUND(total / orders, 2)"}', _pairs, dict),
     "having": _Step(_is_text, "text"),
     "order_by": _Step(
-        lambda it: isinstance(it, list) and all(map(_is_order, it)), 'a list such as [["orders", true]]', _pairs, _lists
+        lambda it: isinstance(it, list) and all(map(_is_order, it)),
+        'a list such as [["orders", true]]',
+        _pairs,
+        lambda it: list(map(list, it)),
     ),
     "limit": _Step(_is_number, "a whole number"),
     "offset": _Step(_is_number, "a whole number"),
