@@ -99,6 +99,7 @@ SAME = {
 }  # fmt: skip
 FREE = {
     "HAVING, ORDER BY, LIMIT, OFFSET": (f"{TOWNS} HAVING COUNT(*) > 5 ORDER BY 2 DESC LIMIT 3 OFFSET 1", TOWNS),
+    "FETCH FIRST": (f"{TOWNS} ORDER BY 2 DESC OFFSET 1 ROWS FETCH NEXT 3 ROWS ONLY", TOWNS),
     "arithmetic on statistics": (
         "SELECT town, COUNT(*) AS n, SUM(x) AS s, ROUND(100.0 * SUM(x) / COUNT(*), 2) AS each FROM visits GROUP BY town",
         SUMS,
@@ -147,6 +148,7 @@ PAID = {
         "SELECT state, COUNT(*) AS n FROM visits LEFT JOIN towns ON town = name AND state <> 'BW' GROUP BY state"
     ),
     "IN, NOT IN and = ANY over a public table": f"{ALL} WHERE town NOT IN (SELECT name FROM towns WHERE state = 'BW')",
+    "whether a public table has a row: EXISTS": f"{ALL} WHERE EXISTS (SELECT 1 FROM towns WHERE state = 'BW')",
     "a statistic of a public table in WHERE": f"{ALL} WHERE k > (SELECT COUNT(*) FROM towns WHERE state = 'BW')",
     "rows that a LEFT JOIN leaves unmatched": f"{ALL} AS v LEFT JOIN towns AS t ON v.town = t.name WHERE t.name IS NULL",
     "a total beside statistics, asked first": (

@@ -46,6 +46,10 @@ FOUND = [  # the dialect, the text, and what it means in DuckDB
      f"{STUFFED.format(2, 3)} FROM claims GROUP BY 1 ORDER BY 1 NULLS FIRST"),
     ("tsql", "SELECT STUFF([note], 6, 2, 'ZZ') AS s, COUNT(*) AS n FROM claims GROUP BY STUFF([note], 6, 2, 'ZZ') ORDER BY 1",
      f"{STUFFED.format(6, 8)} FROM claims GROUP BY 1 ORDER BY 1 NULLS FIRST"),
+    ("snowflake", f"{BY_ORDER} NULLS LAST FETCH NEXT 2 ROWS ONLY", f"{BY_ORDER} LIMIT 2"),
+    ("duckdb", f"{BY_ORDER} OFFSET 1 ROWS FETCH FIRST 2 ROWS ONLY", f"{BY_ORDER} LIMIT 2 OFFSET 1"),
+    ("postgres", 'SELECT "order" > 1 AS s, COUNT(*) AS n FROM claims GROUP BY ("order" > 1) ORDER BY 1',
+     'SELECT "order" > 1 AS s, COUNT(*) AS n FROM claims GROUP BY 1 ORDER BY 1'),
     ("mysql", LENGTHS.format("CHAR_LENGTH(note)"), LENGTHS.format("length(note)")),
     ("mysql", LENGTHS.format("LENGTH(note)"), LENGTHS.format("strlen(note)")),
     ("duckdb", *[(
@@ -93,6 +97,18 @@ def test_computed_groups_have_the_group_of_null_that_sql_shows(account, claims, 
     assert all(abs(row["n"] - (n or 0)) < (1e-3 if shares else 0.5) for row, (_, n) in zip(found, truth, strict=True))
 
 
+def test_an_answer_says_which_rows_its_keys_leave_out(account):
+    for text, keys, said in [
+        (BY_ORDER, [0, 1, 2], "another order than the keys, or with NULL where that is no key"),
+        ("SELECT month(day) AS s, COUNT(*) AS n FROM claims GROUP BY 1", [1, 2], "another s than the keys"),
+        ("SELECT month(day) AS s, COUNT(*) AS n FROM claims GROUP BY 1", None, ""),
+        ("SELECT note AS s, COUNT(*) AS n FROM claims WHERE note IN ('', '100%') GROUP BY 1", None, ""),
+    ]:
+        notes = " ".join(account.sql(text, keys=keys, **SURE).notes)
+        assert said in notes
+        assert ("in no group" in notes) is bool(said)
+
+
 @pytest.mark.parametrize(
     ("text", "remedy"),
     [
@@ -100,8 +116,9 @@ def test_computed_groups_have_the_group_of_null_that_sql_shows(account, claims, 
         ("SELECT COUNT(*) AS n FROM claims WHERE \"Größe\" < '-Infinity'::FLOAT", "x > 1e308"),
         ('SELECT COUNT(*) AS "\ud800" FROM claims', "is not SQL"),
         ('SELECT DISTINCT "order", COUNT(*) AS n FROM claims GROUP BY 1', "leave it out"),
+        (f"{BY_ORDER} FETCH FIRST 2 ROWS WITH TIES", "without WITH TIES"),
     ],
-    ids=["NaN", "infinity", "half a character", "distinct"],
+    ids=["NaN", "infinity", "half a character", "distinct", "ties"],
 )
 def test_texts_without_an_answer_are_refused_before_they_spend(account, text, remedy):
     before = account.remaining

@@ -259,6 +259,8 @@ FROM doses d WHERE dose > 3 AND NOT EXISTS (SELECT 1 FROM bills b WHERE b.no = d
 FROM bills a WHERE EXISTS (SELECT * FROM bills b WHERE b.no = a.no AND b.price <> a.price)
 FROM bills a WHERE NOT EXISTS (SELECT * FROM bills b, towns t WHERE b.no = a.no AND b.place = t.name AND a.price > b.price)
 FROM visits v WHERE EXISTS (SELECT 1 FROM visits w WHERE w.who = v.who AND w.day < v.day)
+FROM visits WHERE EXISTS (SELECT 1 FROM towns WHERE state = 'BW')
+FROM visits WHERE NOT EXISTS (SELECT 1 FROM towns WHERE state = 'SH')
 FROM doses d WHERE dose >= (SELECT MIN(price) FROM bills b WHERE b.no = d.dose_no)
 FROM (SELECT b.place AS p, d.dose * 2 AS twice FROM bills b, doses d WHERE b.no = d.dose_no) x WHERE twice > 3 AND p = 'Ulm'
 """.strip().splitlines()

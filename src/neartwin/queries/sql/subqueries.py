@@ -367,7 +367,8 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
     every = inner.copy()
     ends = {end: of(this=part.args[side].copy()) for part, side in compared for end, of in _ENDS.items()}
     beside = _beside(select, inner, pairs, {"(rows)": exp.Count(this=exp.Star()), **ends}, given)
-    there: exp.Expr = exp.paren(beside["(rows)"].is_(exp.null()).not_())
+    rows = beside["(rows)"]  # of all public rows there is a number, also where it is 0
+    there: exp.Expr = exp.paren(rows.is_(exp.null()).not_() if pairs else rows > exp.Literal.number(0))
     for part, side in compared:  # some value is below another if the least one is
         each = {end: part.copy() for end in _ENDS}
         for end, one in each.items():
