@@ -452,7 +452,7 @@ class Groups:
             columns = self.columns if linear is None else dict(linear.resolved(self.columns, self.keys).columns)
             taken = {*self.columns, *columns, *(aggregates.keys() - {name})}
             if both := sorted(taken.intersection([name, *aggregate.labels(name)])):
-                raise QueryError(f"{name}={aggregate} releases {both[0]!r}, a column's name; give it another name")
+                raise QueryError(f"{name}={aggregate} releases {both[0]!r}, a name in use; give it another name")
             aggregate.check(self.rows.table)
         written = {name: aggregate.spelled(self.rows.table) for name, aggregate in aggregates.items()}
         return Query(self, MappingProxyType(written))
