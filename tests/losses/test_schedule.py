@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from neartwin.losses import SubsampledGaussian, compose
-from neartwin.losses.families import noise_schedule, subsampled_gaussian
+from neartwin.losses.families import noise_schedule, rare_participation, subsampled_gaussian
 from neartwin.losses.families.noise_schedule import NoiseSchedule
+from neartwin.losses.families.rare_participation import Ladder
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
 from neartwin.losses.inversion import methods
 from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.summands.rounding import NoCertificateError
 
 STEP = Fraction(1, 16)  # of the oracle's rule; what it leaves out is below 1e-30 for the tilts here
 
@@ -136,3 +138,31 @@ def test_a_schedule_has_the_epsilon_of_its_laws_one_by_one(monkeypatch):
             assert (high - low <= 1e-5 * high).all(), seed
     assert narrow >= 3
     assert subsampled_gaussian.SubsampledGaussianPair.merges <= 24
+
+
+@pytest.mark.slow
+def test_fewer_laws_have_no_less_k_than_all_in_balls(monkeypatch):
+    monkeypatch.setattr(noise_schedule, "SHOWN", 3)
+    less = 0
+    for seed in range(6):
+        mus, counts, q, direction, tilt, _ = drawn(seed)
+        truth = sum(n * float(log_m(mu, q, (tilt, 0.0), direction).real) for mu, n in zip(mus, counts, strict=True))
+        few = group_of(mus, counts, q, direction).coarser
+        value, error = few.log_mgf(tilt)
+        assert few.kinds < len(mus)
+        assert truth <= (value + error) * (1 + 1e-13)
+        lowest = group_of([mus[0]] * 2, [sum(counts) - 1, 1], q, direction)  # the least distance for all is no bound
+        less += sum(lowest.log_mgf(tilt)) < truth
+    assert less >= 3
+
+
+def test_more_laws_than_a_ladder_can_keep_are_answered_without_one():
+    most = rare_participation.MOST_LAWS
+    for count in (most, most + 1):
+        steps = compose({SubsampledGaussian(mu=1 + Fraction(k, 10**4), rate="1e-5"): 1 for k in range(count)})
+        (side,) = steps.sides("remove")
+        if count == most:
+            assert len(Ladder.of(side.upper, -14.0).laws) == most
+        else:
+            with pytest.raises(NoCertificateError):
+                Ladder.of(side.upper, -14.0)

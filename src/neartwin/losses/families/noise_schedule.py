@@ -11,6 +11,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -24,8 +25,8 @@ from neartwin.losses.summands.quadrature import Layout, Nodes, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U
 
 SHOWN, SLIGHT = 64, 1e-14  # laws that show the directions of rows; singular values over the greatest that are left out
-PLACED = 100  # laws whose cumulants stand for all
 ROWS, NUMBERS = 32, 1 << 17  # laws at a time, no more of them than these numbers hold
+MOST_NUMBERS = 1 << 23  # of all weights
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
 
 
@@ -51,6 +52,7 @@ class NoiseSchedule(QuadratureSum):
     """All laws of one rate and one direction, remove or add, each with its count."""
 
     shares = True
+    _last: tuple[Any, ...] = ()
 
     def __init__(self, uses: Sequence[tuple[Any, int]]) -> None:
         """uses: pairs that differ in mu alone, each with its count."""
@@ -66,13 +68,18 @@ class NoiseSchedule(QuadratureSum):
         # densest at both ends, as the nodes of an interpolation
         places = (0.5 - 0.5 * np.cos(np.linspace(0.0, math.pi, SHOWN))) * (len(uses) - 1)
         self.shown = rising[np.unique(np.rint(places).astype(int))]
-        shares = (np.arange(PLACED) + 0.5) * (self.count / PLACED)
-        self.placed = rising[np.searchsorted(np.cumsum(self.n[rising]), shares)]
 
     @property
     def laws(self) -> list[Summand]:
         """Each law alone."""
         return [pair.repeated(count) for pair, count in self.uses]
+
+    @cached_property
+    def coarser(self) -> NoiseSchedule | None:
+        """As if all laws of a group had the greatest distance of them: more noise is post-processing."""
+        size, laws = max(1, self.kinds // SHOWN), sorted(self.uses, key=lambda use: use[0].mu)
+        groups = [laws[start : start + size] for start in range(0, self.kinds, size)]
+        return NoiseSchedule([(some[-1][0], sum([n for _, n in some])) for some in groups]) if size > 1 else None
 
     # -- the rule of all laws ----------------------------------------------------------------------------------------
     def layout(self, low: float, high: float, reach: float) -> Layout:
@@ -125,46 +132,53 @@ class NoiseSchedule(QuadratureSum):
         """The most that a loss errs by, or an angle, over itself; a loss of 0 is exact."""
         return float((law.loss_error / np.maximum(np.abs(law.losses), SMALLEST)).max()) + 8 * U
 
-    def rows(self, nodes: Nodes) -> Iterator[slice]:
-        """Some laws at a time."""
-        size = max(1, min(ROWS, NUMBERS // len(nodes.at)))
+    def rows(self, columns: int) -> Iterator[slice]:
+        """Some laws at a time, of so many numbers each."""
+        size = max(1, min(ROWS, NUMBERS // columns))
         return (slice(start, start + size) for start in range(0, self.kinds, size))
 
-    def weights(self, some: Any, nodes: Nodes, tilt: float) -> FloatArray:
-        """Those of the tilted laws, of sum 1.
+    def weights(self, nodes: Nodes, tilt: float) -> FloatArray:
+        """Those of the tilted laws, rows of sum 1; the last of one tilt are kept, for its line and the looks at its tail.
 
         Args:
-            some: Which laws.
             nodes: The rule.
             tilt: At least 0.
+
+        Raises:
+            NoCertificateError: They are too many.
         """
-        terms = self.terms(some, nodes, nodes.weighted.log_masses + tilt * nodes.weighted.losses)[1]
-        starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
-        terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
-        return terms
+        if self._last[:2] != (nodes, tilt):
+            if self.kinds * len(nodes.at) > MOST_NUMBERS:
+                raise NoCertificateError
+            logs = nodes.weighted.log_masses + tilt * nodes.weighted.losses
+            terms = np.concatenate([self.terms(some, nodes, logs)[1] for some in self.rows(len(nodes.at))])
+            starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
+            terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
+            self._last = nodes, tilt, terms
+        result: FloatArray = self._last[2]
+        return result
 
     # -- K -----------------------------------------------------------------------------------------------------------
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Those of a few laws, each for as many copies."""
+        """Those of fewer laws."""
+        if self.coarser is not None:
+            return self.coarser.cumulants(tilt)
         nodes = self._nodes(max(8.0, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0)
         losses = nodes.weighted.losses
-        top, terms = self.terms(self.placed, nodes, nodes.weighted.log_masses + tilt * losses)
+        top, terms = self.terms(slice(None), nodes, nodes.weighted.log_masses + tilt * losses)
         whole, first, second = (terms @ np.array([np.ones_like(losses), losses, losses * losses]).T).T
         each = np.array([top + np.log(whole), first / whole, np.maximum(second / whole - (first / whole) ** 2, 0.0)])
-        k, mean, variance = (each.sum(axis=1) * (self.count / PLACED)).tolist()
+        k, mean, variance = (each @ self.n).tolist()
         return k, mean, variance
 
     @np.errstate(all="ignore")  # the logarithm of a great sum alone is taken
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Sum of n log(1 + sum p (e^{tilt l} - 1)); the last is e^{max(tilt l, 0)} sign(l) (1 - e^{-tilt |l|})."""
-        try:
-            nodes = self._nodes(tilt, 0.0)
-        except NoCertificateError:
-            return math.inf, 0.0
+        nodes = self._nodes(tilt, 0.0)
         law, fixed = nodes.weighted, rounding.gamma(len(nodes.at)) + 4 * ELEMENTARY * (2 + np.abs(np.log(self.mu)))
         share = -np.expm1(-tilt * np.abs(law.losses))
         signed, k, error = np.sign(law.losses) * share, np.empty(self.kinds), np.empty(self.kinds)
-        for some in self.rows(nodes):
+        for some in self.rows(len(nodes.at)):
             top, terms = self.terms(some, nodes, law.log_masses + np.maximum(tilt * law.losses, 0.0))
             sums, above = terms @ signed, np.exp(-np.maximum(top, -LARGE))
             near = np.log1p(np.exp(np.minimum(top, LARGE)) * sums)
@@ -180,7 +194,8 @@ class NoiseSchedule(QuadratureSum):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """All rows as combinations of a few, with what they lack; laws of one count in one product (S22)."""
         nodes = self._nodes(tilt, float(t.max(initial=0.0)))
-        law, shown = nodes.weighted, self.weights(self.shown, nodes, tilt)
+        law, every = nodes.weighted, self.weights(nodes, tilt)
+        shown = every[self.shown]
         # rows times |l| + c, c an average |l|: what is lacking of these is slight beside e^{itl} - 1
         size = np.abs(law.losses)
         size = size + float((shown @ size).mean())
@@ -189,27 +204,29 @@ class NoiseSchedule(QuadratureSum):
         basis /= np.abs(basis).sum(axis=1, keepdims=True) * (1 + 1e-9)
         shaped = basis * size
         sizes, inverse = np.abs(shaped).sum(axis=1) * (1 + 1e-9), (shaped / np.square(shaped).sum(axis=1)[:, None]).T
-        way = atoms.transformed if len(t) > 1 else atoms.turned
-        each = [way(law.losses, one, most, t) for one, most in zip(basis, sizes.tolist(), strict=True)]
-        parts = np.array([one[:2] for one in each]).reshape(len(basis), -1)
+        parts, own = np.zeros((len(basis), len(t)), dtype=complex), np.zeros((len(basis), len(t)))
+        turns, together = sizes * float(t[-1]) > atoms.FEW_TURNS, max(1, NUMBERS // len(t))
+        for places in map(np.flatnonzero, (turns, ~turns) if len(t) > 1 else ()):
+            for alike in np.split(places, range(together, len(places), together)) if len(places) else ():
+                real, imaginary, own[alike] = atoms.transformed(law.losses, basis[alike], sizes[alike, None], t)
+                parts[alike] = real + 1j * imaginary
         rounded = 2 * rounding.blocked(len(law.losses)) + 2 * rounding.gamma(len(basis) + 16)
-        own = np.array([error for _, _, error in each]) + rounded * np.multiply.outer(sizes, t)
+        own = own + rounded * np.multiply.outer(sizes, t)
         drift = self.drift(law) + rounded + 16 * U * math.log2(2 * ROWS)
         value, error, absolute = np.zeros(len(t), dtype=complex), np.zeros(len(t)), np.zeros(len(t))
-        for some in self.rows(nodes):
-            rows, n = self.weights(some, nodes, tilt), self.n[some]
-            own_whole = self.lost(some, nodes, tilt, rows)
-            rows *= size
+        for some in self.rows(max(len(nodes.at), len(t) // ROWS)):
+            rows, n = every[some] * size, self.n[some]
+            own_whole = self.lost(some, nodes, tilt, every[some])
             whole, shares = rows.sum(axis=1), rows @ inverse
             moved_rows = self.lost(some, nodes, tilt, rows) + (own_whole + drift) * whole
             rows -= shares @ shaped
             lacking = np.abs(rows).sum(axis=1) * (1 + 1e-9) + moved_rows
-            ratios = (shares @ parts).reshape(-1, 2, len(t))
+            ratios = (shares @ parts.view(float)).view(complex)
             for first, last in itertools.pairwise([0, *(np.flatnonzero(np.diff(n)) + 1).tolist(), len(n)]):
                 same = slice(first, last)
                 moved = np.abs(shares[same]).sum(axis=0) @ own + 1.01 * float(lacking[same].sum()) * t
-                x, y = product(ratios[same])
-                log, bound = rounding.log_one_plus(x, y, 1.01 * moved + 4 * (last - first) * law.outside)
+                z = product(ratios[same])
+                log, bound = rounding.log_one_plus(z.real, z.imag, 1.01 * moved + 4 * (last - first) * law.outside)
                 value, error = value + n[first] * log, error + n[first] * bound
                 absolute += n[first] * (np.abs(log.real) + np.abs(log.imag))
         return value, 1.01 * error + (self.kinds + 4) * U * absolute
@@ -217,7 +234,7 @@ class NoiseSchedule(QuadratureSum):
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Sum of n times that of one copy (S23)."""
         nodes, one = self._nodes(tilt, 0.0), self.narrowest
-        weights, own = self.weights(slice(None), nodes, tilt), replace(nodes, at=nodes.at / one.mu + 0.5 * one.mu)
+        weights, own = self.weights(nodes, tilt), replace(nodes, at=nodes.at / one.mu + 0.5 * one.mu)
         moved = 2 * self.lost(slice(None), nodes, tilt, np.ones_like(weights))
         return float(one.log_tail(tilt, t, until, Rows(own, self.n, self.mu, weights, moved)))
 
@@ -226,16 +243,15 @@ class NoiseSchedule(QuadratureSum):
         return min(0.5 * float(self.n @ self.mu**2) * (1 + (self.kinds + 16) * U), super().zcdp_tail(s))
 
 
-def product(ratios: FloatArray) -> FloatArray:
-    """Both parts of the product of all 1 + x + iy, less 1, (2, frequencies): (1 + a)(1 + b) = 1 + a + b + ab, by pairs.
+def product(z: ComplexArray) -> ComplexArray:
+    """The product of all 1 + z, less 1, (frequencies,): (1 + a)(1 + b) = 1 + a + b + ab, by pairs.
 
     Args:
-        ratios: The x and the y, (laws, 2, frequencies).
+        z: One row for each law, (laws, frequencies).
     """
-    while len(ratios) > 1:
-        half = len(ratios) // 2
-        (a, b), (c, d) = ratios[:half].swapaxes(0, 1), ratios[half : 2 * half].swapaxes(0, 1)
-        pairs = np.stack([a * c - b * d + a + c, a * d + b * c + b + d], axis=1)
-        ratios = np.concatenate([pairs, ratios[2 * half :]])
-    result: FloatArray = ratios[0]
+    while len(z) > 1:
+        half = len(z) // 2
+        a, b = z[:half], z[half : 2 * half]
+        z = np.concatenate([a * b + a + b, z[2 * half :]])
+    result: ComplexArray = z[0]
     return result

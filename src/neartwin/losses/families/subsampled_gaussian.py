@@ -40,7 +40,6 @@ SMALL = 1e-3  # of errors of first order
 GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
 FAR = np.geomspace(1e-3, 1.5, 16)  # shifts tried where a Gaussian's best is no guide; below pi/2
 RANGE = 4  # of mu in one schedule, between its powers
-SELDOM = 0.1  # of the times that a unit takes part: below, great losses are rare, and a ladder for each law proves more
 OfAngles = Callable[[FloatArray], FloatArray]
 
 
@@ -373,8 +372,7 @@ class SubsampledGaussianPair(Pair):
             alike.setdefault(kind, []).append((pair, count))
         result: list[Summand] = []
         for some in alike.values():
-            taken = some[0][0].rate * sum([count for _, count in some])  # times that a unit takes part, on average
-            many = len(some) >= cls.merges and some[0][0].direction != "replace" and taken >= SELDOM
+            many = len(some) >= cls.merges and some[0][0].direction != "replace"
             result += [NoiseSchedule(some)] if many else [pair.repeated(count) for pair, count in some]
         return result
 

@@ -22,8 +22,14 @@ MANY_C = np.array([log_c(s) for s in MANY.tolist()])
 LogMgf = Callable[[float], float]
 
 
-def _least(function: Callable[[float], float]) -> float:
-    """The least value found of a function of log s: a grid, then a golden section around its best point."""
+def _least(log_mgf: LogMgf, value: Callable[[float, float], float]) -> float:
+    """The least value found of s and K(s), K finite: a grid of log s, then a golden section around its best point."""
+
+    def function(x: float) -> float:
+        s = math.exp(x)
+        k = log_mgf(s)
+        return value(s, k) if math.isfinite(k) else math.inf
+
     grid = np.linspace(math.log(1e-4), math.log(1e6), 47)
     values = [function(float(x)) for x in grid]
     j = int(np.argmin(values))
@@ -51,14 +57,7 @@ def log_delta_above(log_mgf: LogMgf, eps: float) -> float:
         log_mgf: An upper bound on K at each s.
         eps: One epsilon.
     """
-
-    def bound(x: float) -> float:
-        s = math.exp(x)
-        k = log_mgf(s)
-        value = k + log_c(s) - s * eps
-        return value + 1e-14 * (abs(k) + s * abs(eps) + 1) if math.isfinite(k) else math.inf
-
-    return min(_least(bound), 0.0)
+    return min(_least(log_mgf, lambda s, k: k + log_c(s) - s * eps + 1e-14 * (abs(k) + s * abs(eps) + 1)), 0.0)
 
 
 def _known(log_mgf: LogMgf, eps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -110,12 +109,4 @@ def epsilon_above(log_mgf: LogMgf, delta: float) -> float:
         delta: Strictly between 0 and 1.
     """
     log = math.log(delta)
-
-    def bound(x: float) -> float:
-        s = math.exp(x)
-        k = log_mgf(s)
-        if not math.isfinite(k):
-            return math.inf
-        return (k + log_c(s) - log) / s + 1e-14 * (abs(k) + abs(log) + 1) / s
-
-    return max(_least(bound), 0.0)
+    return max(_least(log_mgf, lambda s, k: (k + log_c(s) - log) / s + 1e-14 * (abs(k) + abs(log) + 1) / s), 0.0)

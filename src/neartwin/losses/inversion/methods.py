@@ -154,7 +154,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
                 more = method.epsilon(low_target, high_target)
                 result = more if result is NOTHING else common(result, more)
     if high_target > 0 and (result is NOTHING or not math.isfinite(result.lower)):
-        upper = min(upper, chernoff.epsilon_above(total.log_mgf_above, high_target))
+        upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
     name = CLOSED if result is NOTHING and lower > 0 else result.method
     lower = max(lower, result.lower, 0.0)
     return result._replace(lower=lower, upper=ordered(lower, max(min(upper, result.upper), 0.0)), method=name)
@@ -259,7 +259,7 @@ def delta(
                         poor[near] |= result.wider(0.5)[near]
     rest = (method == FLOOR) | poor | result.wider(0.5)
     if np.any(rest):
-        upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.log_mgf_above, eps[rest]))
+        upper[rest] = np.minimum(upper[rest], chernoff.delta_above(total.coarser.log_mgf_above, eps[rest]))
     # what underflows is not 0: that would be a promise of pure privacy
     upper = np.maximum(upper, np.where(eps < total.top.loss, math.ulp(0.0), lower))
     ordered(float(np.max(lower - upper, initial=0.0)), 0.0)

@@ -7,7 +7,6 @@ Equations: docs/proofs/losses-contour.md.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -135,18 +134,20 @@ REACH = 15  # P of (K13)
 HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
 ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
-FOURIER_BLOCK = 1 << 9  # atoms spread at once, a multiple of GROUP
 GROUP = 64  # atoms of one place that are summed one after the other
 
 
-def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, float]:
+def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, FloatArray]:
     """The sums at 0, step, ..., count * step, and a bound on the absolute error of each (K13).
 
     Args:
         losses: The l, (atoms,).
-        weights: Their signs may differ, (atoms,).
+        weights: Their signs may differ, (..., atoms).
         step: Between frequencies.
         count: The number of frequencies above 0.
+
+    Returns:
+        The sums, (..., count + 1), and their errors, (..., 1).
     """
     size = 1 << max(8, math.ceil(math.log2(8 * max(count, 1))))
     offsets = np.arange(1 - REACH, REACH + 1)
@@ -154,23 +155,17 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
     base = np.floor(y)
     # neighbours of one place are summed before all that meet there
     starts = np.flatnonzero((np.arange(len(y)) % GROUP == 0) | np.append(True, base[1:] != base[:-1]))
-    together = np.empty((len(starts), len(offsets)))
-    groups = np.searchsorted(starts, np.arange(0, len(y) + FOURIER_BLOCK, FOURIER_BLOCK))
-    for i, (first, last) in enumerate(itertools.pairwise(groups.tolist())):
-        some = slice(i * FOURIER_BLOCK, (i + 1) * FOURIER_BLOCK)
-        x = offsets - (y[some] - base[some])[:, None]
-        x *= x
-        spread = np.exp(-SHARPNESS * x) * weights[some, None]
-        np.add.reduceat(spread, starts[first:last] - some.start, out=together[first:last])
+    spread = offsets - (y - base)[:, None]
+    np.exp(-SHARPNESS * np.square(spread, out=spread), out=spread)
+    rows = (np.add.reduceat(spread * row[:, None], starts) for row in weights.reshape(-1, len(losses)))
     near = ((base[starts].astype(np.int64)[:, None] + offsets) % size).ravel()
-    grid = np.bincount(near, weights=together.ravel(), minlength=size)
-    crowd = int(np.bincount(near).max())
-    result = np.conj(np.fft.rfft(grid)[: count + 1])
+    grids = (np.bincount(near, weights=row.ravel(), minlength=size) for row in rows)
+    result = np.conj([np.fft.rfft(grid)[: count + 1] for grid in grids]).reshape(*weights.shape[:-1], count + 1)
     ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
     result *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
-    rounding = (6 * math.log2(size) + crowd + GROUP + 20 + 24) * U + 2 * ELEMENTARY
-    error = (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * float(np.abs(weights).sum()) * (1 + 1e-9)
-    return result, error
+    rounding = (6 * math.log2(size) + float(np.bincount(near).max()) + GROUP + 20 + 24) * U + 2 * ELEMENTARY
+    each: FloatArray = np.abs(weights).sum(axis=-1, keepdims=True) * (1 + 1e-9)
+    return result, (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * each
 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
@@ -245,27 +240,29 @@ def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) 
     return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * size)
 
 
-def transformed(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
+def transformed(losses: FloatArray, weights: FloatArray, size: FloatArray | float, t: FloatArray) -> Parts:
     """Both parts at t = 0, d, 2d, ..., by a fast transform: of the sums themselves, or of their differences (K14).
 
     Args:
         losses: As of `turned`.
-        weights: As of `turned`.
-        size: As of `turned`.
+        weights: As of `turned`, or rows of such, (..., atoms).
+        size: As of `turned`, (..., 1) for rows; the first decides for all.
         t: Frequencies 0, d, 2d, ...
     """
     step, last = float(t[1]), len(t) - 1
-    if float(t[-1]) * size > FEW_TURNS:
+    if float(t[-1]) * np.ravel(size)[0] > FEW_TURNS:
         result, slack = transform(losses, weights, step, last)
-        return result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
+        return result.real - result[..., :1].real, result.imag - result[..., :1].imag, 2 * slack + np.zeros(len(t))
     rises = 2 * np.sin((0.5 * step) * losses) * weights
     result, slack = transform(losses, rises, 0.5 * step, 2 * last - 1)
     # running sums by rows, and before each row those of all rows above
-    few = math.isqrt(last) + 1
-    rows: ComplexArray = np.append(result[1::2], np.zeros(few * few - last)).reshape(few, few).cumsum(axis=1)
-    rows[1:] += rows[:-1, -1].cumsum()[:, None]
-    partial_sums = np.append(0.0, rows.ravel()[:last])
-    own = slack + (2 * ELEMENTARY + gamma(2 * few)) * float(np.abs(rises).sum()) + 4 * U * step * size
+    few, shape = math.isqrt(last) + 1, weights.shape[:-1]
+    spare = np.zeros((*shape, few * few - last))
+    sums: ComplexArray = np.append(result[..., 1::2], spare, axis=-1).reshape(*shape, few, few).cumsum(axis=-1)
+    sums[..., 1:, :] += sums[..., :-1, -1].cumsum(axis=-1)[..., None]
+    partial_sums = np.append(np.zeros((*shape, 1)), sums.reshape(*shape, -1)[..., :last], axis=-1)
+    whole = np.abs(rises).sum(axis=-1, keepdims=True)
+    own = slack + (2 * ELEMENTARY + gamma(2 * few)) * whole + 4 * U * step * size
     return -partial_sums.imag, partial_sums.real, np.arange(float(len(t))) * (own * 1.01)
 
 

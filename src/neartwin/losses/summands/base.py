@@ -76,6 +76,7 @@ class Summand(ABC):
     )
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     kinds: int = 1  # laws that it stands for
+    coarser: Any = None  # a summand of fewer laws whose K is nowhere less, and nearly the same
     ladder: SpecialMethod | None = None  # for sums whose great losses are rare, as those of a seldom sampled law are
 
     @property
@@ -89,7 +90,11 @@ class Summand(ABC):
 
     @abstractmethod
     def log_mgf(self, tilt: float) -> tuple[float, float]:
-        """K(tilt) for tilt >= 0 and a bound on its error; (inf, 0) where M is infinite."""
+        """K(tilt) for tilt >= 0 and a bound on its error; (inf, 0) where M is infinite.
+
+        Raises:
+            NoCertificateError: Nothing is proved.
+        """
 
     @abstractmethod
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:

@@ -133,10 +133,7 @@ class QuadratureSum(Summand):
 
     def log_mgf(self, tilt: float) -> tuple[float, float]:
         """Count times one copy."""
-        try:
-            nodes = self._nodes(tilt, 0.0)
-        except NoCertificateError:
-            return math.inf, 0.0
+        nodes = self._nodes(tilt, 0.0)
         one, (share, share_error) = nodes.tilted(tilt), nodes.weighted.log_share
         value = self.count * (one.log_mgf + share)
         error = self.count * (one.error + share_error + U * abs(share)) * (1 + 4 * U)
