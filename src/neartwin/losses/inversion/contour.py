@@ -71,7 +71,7 @@ def _shortest(
     for shares in ((1.0,), SMALLER, LARGER):
         for share in shares:
             s = max(tilt + share * gap, 0.0)
-            log = total.coarser.log_mgf_above(s) + log_c(s) if s > 0 else 0.0  # c(s) M(s), rounded up
+            log = sum(total.coarser.log_mgf(s)) + log_c(s) if s > 0 else 0.0  # c(s) M(s), rounded up
             period = (log - s * saddle.eps - log_goal + 0.7) / abs(s - tilt)
             if not (period < best[0] or best[0] == math.inf):
                 break
