@@ -144,7 +144,7 @@ SURVEY = DataSet(
               "SELECT region, gender, avg(earnings) FROM cps GROUP BY 1, 2"),
         Asked("SELECT width_bucket(age, 20, 70, 5) AS decade, COUNT(*) AS n FROM cps GROUP BY decade",
               lambda t, _: t.with_column("decade", "width_bucket(age, 20, 70, 5)").group_by("decade").agg(n=nt.count()),
-              "SELECT * FROM (SELECT (age - 10) // 10, count(*) FROM cps GROUP BY 1 UNION ALL VALUES (0, 0), (6, 0))"),
+              "SELECT * FROM (SELECT (age - 10) // 10, count(*) FROM cps GROUP BY 1 UNION ALL VALUES (0, 0), (6, 0), (NULL, 0))"),
         Asked("SELECT education, SUM(COUNT(*)) OVER (ORDER BY education) AS n FROM cps GROUP BY education",
               lambda t, k: t.group_by("education", keys=k("education")).workload(nt.prefix_sums()).agg(n=nt.count()),
               "SELECT range, (SELECT count(*) FROM cps WHERE education <= range) FROM range(6, 21)"),
@@ -227,9 +227,10 @@ PURCHASES = DataSet(
     {"year": [1997, 1998], "first": [date(1997, 1, 1), date(1997, 2, 1), date(1997, 3, 1)]}, 217, 12,
     (
         Asked("SELECT month(day) AS month, COUNT(*) AS n, SUM(amount * (1 - cds / 100)) AS paid FROM purchases GROUP BY month",
-              lambda t, _: t.with_column("month", "month(day)").group_by("month", keys=range(1, 13)).agg(
+              lambda t, _: t.with_column("month", "month(day)").group_by("month").agg(
                   n=nt.count(), paid=nt.sum("amount * (1 - cds / 100)")),
-              "SELECT month(day), count(*), sum(amount * (1 - cds / 100)) FROM purchases GROUP BY 1", 3),
+              "SELECT * FROM (SELECT month(day), count(*), sum(amount * (1 - cds / 100)) FROM purchases GROUP BY 1 "
+              "UNION ALL VALUES (NULL, 0, 0))", 3),
         Asked("SELECT year(day) AS year, COUNT(DISTINCT customer_id) AS n, MAX(amount) AS most FROM purchases WHERE CASE WHEN "
               "amount > 5 THEN cds = 1 ELSE FALSE END GROUP BY year",
               lambda t, k: t.where("CASE WHEN amount > 5 THEN cds = 1 ELSE FALSE END").with_column("year", "year(day)").group_by(

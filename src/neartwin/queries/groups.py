@@ -148,15 +148,20 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Ro
 
     Returns:
         The keys, or None if some column's values cannot be listed, or without given keys are too many.
+
+    Raises:
+        QueryError: Beside given keys they are too many.
     """
     if keys is not None and not isinstance(keys, Mapping):
         return keys
     listed = {name: values_in(table, name, conditions) for name in names if name not in (keys or {})}
     closed = {name: values for name, values in listed.items() if values is not None}
-    many = prod(map(len, closed.values())) > MOST_LISTED
-    if keys is None and (many or len(closed) < len(names)):
+    cells = prod(map(len, closed.values()))
+    if keys is None and (len(closed) < len(names) or cells > MOST_LISTED):
         return None
-    return ({} if many else closed) | dict(keys or {})
+    if cells > MOST_LISTED:
+        raise QueryError(f"keys= leaves {', '.join(closed)} with {cells:,} cells to list; give keys of fewer")
+    return closed | dict(keys or {})
 
 
 def values_in(table: Table, name: str, conditions: Iterable[RowExpression]) -> tuple[object, ...] | None:
