@@ -80,7 +80,7 @@ def best_guess(account: Filter, amounts: Amounts) -> str:
     return _views(promise(account, amounts), STATED)[2]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
     guarantee = Guarantee.of(promised, unit="unit", neighbours="add_remove")
     if isinstance(promised, Pure):
@@ -97,7 +97,7 @@ def _amounts(promised: Budget) -> list[Any]:
     return [getattr(promised, name, 0) for name in ("epsilon", "rho", "mu", "delta")]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=128)
 def _curve(promised: Budget) -> tuple[FloatArray, FloatArray]:
     """The curve's false positive rates and least false negative rates."""
     if not any(_amounts(promised)):
