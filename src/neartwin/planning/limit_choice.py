@@ -294,9 +294,8 @@ class LimitChoice(FirstStage):
         """
         within, counts = replace(self.limits, **limits), self.searches[0].counts
         question = bounded_plan(plan.query, spend=self.rest, limits=within, importance=self.importance)
-        if (
-            counts and question.loss is not None
-        ):  # few counts have bars so short that the choice sees no loss which matters
+        # few counts have bars so short that the choice does not see what matters to them
+        if counts and question.loss is not None:
             question = replace(question, loss=replace(question.loss, least=1 / (1 + _ROOM * counts)))
         return ChosenLimits(before=plan, plan=question, limits=limits)
 
