@@ -305,6 +305,7 @@ CONDITIONS = [
     "quantity <> 1 OR quantity IN (1, 2)",
     "quantity NOT BETWEEN 3 AND who",
     "open OR NOT open",
+    "day IS NOT NULL AND (price > 0 OR quantity > 1)",
     "TRUE",
 ]
 
