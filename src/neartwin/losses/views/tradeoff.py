@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.rounding import U
+from neartwin.losses.summands.rounding import SMALLEST, U
 
 Profile = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 COARSE = 129
@@ -56,7 +56,10 @@ def tradeoff(
         ends = [np.take_along_axis(eps, cell + k, axis=1) for k in (0, 1)]
         wide = ends[1] - ends[0]
         inside = np.clip(np.take_along_axis(meet, cell, axis=1), ends[0] + 0.01 * wide, ends[1] - 0.01 * wide)
-        more = np.concatenate([(ends[0] + inside) / 2, inside, (inside + ends[1]) / 2], axis=1)
+        top = np.clip(floor.argmax(axis=1), 1, eps.shape[1] - 2)[:, None]  # the best line, where the bound may not lead
+        best, *beside = (np.take_along_axis(eps, top + k, axis=1) for k in (0, -1, 1))
+        near = [0.6 * best + 0.4 * one for one in beside]
+        more = np.concatenate([(ends[0] + inside) / 2, inside, (inside + ends[1]) / 2, *near], axis=1)
         still = np.flatnonzero((upper[rows] - lower[rows] > CLOSE) & (wide > NARROW * (1 + abs(inside)))[:, 0])
         if not len(still):
             break
@@ -89,7 +92,7 @@ def _above(eps: FloatArray, floor: FloatArray, roof: FloatArray, alpha: FloatArr
             which the chords meet, (n, k - 1).
     """
     x = np.exp(eps)
-    width = np.diff(x, axis=1)
+    width = np.maximum(np.diff(x, axis=1), SMALLEST)  # two points may be one
     error = 1 + 40 * U * x[:, 1:] / width  # what x is wrong by, as a part of the width
     rise = np.maximum(roof[:, 1:] - floor[:, :-1], 0.0) / width * error  # the steepest that g may climb a chord
     fall = np.maximum(roof[:, :-1] - floor[:, 1:], 0.0) / width * error
