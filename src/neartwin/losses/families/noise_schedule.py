@@ -147,15 +147,16 @@ class NoiseSchedule(QuadratureSum):
         Raises:
             NoCertificateError: They are too many.
         """
-        if self._last[:2] != (nodes, tilt):
+        last = self._last  # another thread may ask of another tilt meanwhile
+        if last[:2] != (nodes, tilt):
             if self.kinds * len(nodes.at) > MOST_NUMBERS:
                 raise NoCertificateError
             logs = nodes.weighted.log_masses + tilt * nodes.weighted.losses
             terms = np.concatenate([self.terms(some, nodes, logs)[1] for some in self.rows(len(nodes.at))])
             starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
             terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
-            self._last = nodes, tilt, terms
-        result: FloatArray = self._last[2]
+            self._last = last = nodes, tilt, terms
+        result: FloatArray = last[2]
         return result
 
     # -- K -----------------------------------------------------------------------------------------------------------
