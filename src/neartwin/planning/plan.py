@@ -495,9 +495,9 @@ class QueryPlan(Plan):
     def _left_out(self) -> Iterator[str]:
         """Say which rows count for no group."""
         stage = self.stage
-        for name, known in zip(stage.group_columns, map(set, zip(*(stage.keys or ()), strict=True)), strict=False):
+        for place, name in enumerate(stage.group_columns if stage.keys else ()):
             possible = values_in(stage.table, name, stage.conditions)
-            if possible is None or not known.issuperset(possible):
+            if possible is None or not {key[place] for key in stage.keys or ()}.issuperset(possible):
                 yield f"Rows with another {name} than the keys, or with NULL where that is no key, are in no group."
 
     @abstractmethod
