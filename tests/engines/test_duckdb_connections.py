@@ -86,6 +86,28 @@ def test_threads_ask_at_once(visits):
     assert found == [[3] * 5] * 4
 
 
+def test_a_folder_of_temporary_files_closes_no_other_question(visits, tmp_path, monkeypatch):
+    """Of anybody's: it was seen at the end of one question, and then the connections of all were closed, paid ones too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".tmp").mkdir()
+    with kept.memory_connection({}) as outer:
+        assert people(visits) == 3
+        assert outer.execute("SELECT 1").fetchall() == [(1,)]
+    test_threads_ask_at_once(visits)
+
+
+def test_temporary_files_go_with_the_last_question_of_their_instance(tmp_path):
+    small = {"memory_limit": "60MB", "threads": 1, "temp_directory": str(tmp_path / "spill")}
+    numbers = "CREATE TEMP TABLE t AS SELECT range AS a, md5(range::VARCHAR) AS b FROM range(3000000)"
+    with kept.memory_connection(small) as outer:
+        with kept.memory_connection(small) as inner:
+            inner.execute(numbers)
+            assert list((tmp_path / "spill").iterdir())
+        assert not kept._instances
+        assert outer.execute("SELECT 1").fetchall() == [(1,)]
+    assert not (tmp_path / "spill").exists()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_a_forked_process_asks_and_ends(visits):
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED, str(visits)], timeout=120, check=False)

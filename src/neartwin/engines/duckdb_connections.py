@@ -2,8 +2,8 @@
 
 One in-memory DuckDB is reused between questions, because starting one takes 15 ms. It holds no rows. Each question has
 its own connection to it, with temporary names. No database file stays open, because that would lock its writers out.
-DuckDB's cache of files is off. An instance that worked from disk ends with its question. So nothing private outlives a
-question, and old and new states of a file never mix.
+DuckDB's cache of files is off. An instance that worked from disk gets no new question, and ends with its last one. So
+nothing private outlives a question, and old and new states of a file never mix.
 
 A forked process starts its own instance, because threads do not survive a fork. After any error of DuckDB the next
 question gets a fresh instance, because one with an internal error answers nothing more.
@@ -161,9 +161,8 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     except duckdb.Error:
         _forget(key, instance)
         raise
-    if Path(str(settings.get("temp_directory", _FOLDER))).is_dir():  # it wrote temporary files, which closing deletes
-        _forget(key, instance)
-        instance.close()
+    if Path(str(settings.get("temp_directory", _FOLDER))).is_dir():  # of files that go with its last question
+        _forget(key, instance)  # and is not closed: that would close the connections of other questions too
 
 
 def in_utc(connection: Any, scope: str = "SESSION") -> None:
