@@ -324,16 +324,17 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
         return bounds(np.atleast_1d(eps))[0] >= low_target
 
     def not_less(eps: FloatArray | float) -> Booleans:
-        return bounds(np.atleast_1d(eps))[1] > high_target
+        return ~(bounds(np.atleast_1d(eps))[1] <= high_target)
 
     low, high = -1.0, 1.0
     while not_less(high) and high < 1e12:
         low, high = high, 2 * high
     while not more(low) and low > -1e3:
         low = low / 2 if low > 1 else min(-1.0, 2 * low)
-    lower, upper = _last(low, high, more)[0], _last(low, high, not_less)[1]
-    rounding = float(bounds(np.array([upper]))[2]["rounding"][0])
-    return Answer(lower, math.inf if not_less(upper) else upper, CLOSED, {"rounding": rounding})
+    # ends are proved where they were found: asked again, alone, their last digits may differ
+    lower, upper = _last(low, high, more)[0], math.inf if not_less(high) else _last(low, high, not_less)[1]
+    rounding = float(bounds(np.array([min(upper, high)]))[2]["rounding"][0])
+    return Answer(lower, upper, CLOSED, {"rounding": rounding})
 
 
 def _last(low: float, high: float, holds: Callable[[FloatArray], Booleans]) -> tuple[float, float]:
