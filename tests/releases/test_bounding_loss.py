@@ -123,6 +123,23 @@ def test_noise_alone_hardly_ever_makes_a_bar_reach_beyond_the_limit(spend):
     assert (ends[half] > 20).sum() > draws / 40  # a near miss: half the evidence
 
 
+def test_few_units_with_most_of_the_rows_are_among_those_left_out():
+    """40 of 4,000 units lose 64 rows or more: most of all rows. Noise hides them, and the statement has room for them."""
+    _, _, groups = visits(50)
+    loss = plan(groups.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=5)).loss
+    exact, draws = np.array([3_960] + [0] * 13), 1000
+    exact[TAKEN.index(64)] = 40
+    noisy = loss.mechanism.noisy(np.tile(exact, (draws, 1)), source=noise.ScriptedSource(b"heavy"))
+    found = [loss.stated(one) for one in noisy]
+    assert np.mean([one["each"] < 64 for one in found]) > 0.9
+    off, near = (
+        sum(one["each"] < 64 and (one["beyond"] // part < 40 or one["cut_at_most"] / part < 0.01) for one in found)
+        for part in (1, 8)
+    )
+    assert off <= binom.ppf(1 - 1e-9, draws, 0.05)
+    assert near > draws / 2  # a near miss: an eighth of what is stated
+
+
 def test_bars_are_longer_where_few_units_are_known_to_lose_nothing():
     _, _, groups = visits(50)
     for rows in (1, 40):
