@@ -6,7 +6,7 @@ from functools import partial
 import mpmath as mp
 import pytest
 
-from tests.losses.strata import lattice, twice
+from tests.losses.strata import bells_of_a_sample, lattice, twice
 from tests.oracles import compositions, lines, steps, sums
 
 
@@ -41,6 +41,34 @@ def test_steps_and_lines_agree_on_sampled_gaussians(order):
     mu, q = mp.mpf(1), mp.mpf(1) / 5
     stepped = steps.Tails(mu, q, order, 30, 1e-6).delta(2.5, 1)
     assert close(stepped, lines.delta(lines.SampledGaussian(mu, q, order), 30, 2.5, 1), 1e-9)
+
+
+# mu, rate, direction, count, eps and delta about there: of the first, a higher degree alone told a fifth of the error
+FEW_STEPS = (
+    (mp.mpf("1.086"), mp.mpf("0.01151"), "add", 21, 0.2127449659391085, 1e-17),
+    (mp.mpf("0.8"), mp.mpf("0.02"), "add", 22, 0.35, 1e-19),
+    (mp.mpf("0.4887"), mp.mpf("0.05328"), "add", 30, 0.7, 1e-11),
+    (mp.mpf("0.4162"), mp.mpf("0.02632"), "remove", 5, 0.3, 1e-11),
+    (mp.mpf("0.9632"), mp.mpf("0.07363"), "remove", 30, 9.0, 1e-17),
+)
+BLUNT = 2e-11  # what the power of a transform has lost
+
+
+@pytest.mark.parametrize("case", FEW_STEPS)
+def test_steps_err_by_no_more_than_they_say_and_say_little(case):
+    *law, eps, least = case
+    value, error = bells_of_a_sample(*law, least)(eps)
+    truth = steps.by_fourier(*law, eps)
+    assert abs(value - truth) <= error + BLUNT * truth
+    assert error <= 1e-10 * value
+
+
+def test_panels_too_wide_are_seen_and_told():
+    *law, eps, least = FEW_STEPS[0]
+    wide = steps.Tails(*law, least)
+    value, stated = twice(lambda eps, fine: wide.delta(eps, fine - 1))(eps)
+    off = abs(value - steps.by_fourier(*law, eps))
+    assert 1e-7 * value < off <= stated <= 3 * off
 
 
 def test_circles_and_convolutions_agree():
