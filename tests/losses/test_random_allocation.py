@@ -139,6 +139,6 @@ def test_allocation_joins_others_and_costs_less_than_poisson_batches():
 def test_an_end_of_epsilon_is_proved_where_it_was_found():
     """Asked again alone, its last digits differ, and the upper end of the first of these was lost."""
     whole = 1 * RandomAllocation(mu=1, steps=100)
-    for delta in ("1e-6", *(f"{1 + k / 1000}e-6" for k in range(1, 60))):
-        found = whole.epsilon(delta, direction="remove")
-        assert 0 < found.width <= 1e-3 * found.upper, delta
+    for goal in ("1e-6", *(f"{1 + k / 1000}e-6" for k in range(1, 60))):
+        found = whole.epsilon(goal, direction="remove")
+        assert 0 < found.width <= 1e-3 * found.upper, goal
