@@ -27,7 +27,7 @@ class Profile(ABC):
     __slots__ = ()
 
     @abstractmethod
-    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
+    def weights(self, length: Fraction, bits: int) -> tuple[list[int], list[int], Bounds]:
         """The weights M_0 = 1, M_1, ... and the sum of all M_h, unlisted ones included.
 
         Args:
@@ -35,7 +35,7 @@ class Profile(ABC):
             bits: The precision.
 
         Returns:
-            The certified weights in order, and their certified sum.
+            The weights in order, from below and from above, and their certified sum.
         """
 
     @property
@@ -87,15 +87,16 @@ class Exponential(Profile):
         """Between 32 and 64 blocks a scale."""
         return log2_floor(self.scale) - 5
 
-    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
+    def weights(self, length: Fraction, bits: int) -> tuple[list[int], list[int], Bounds]:
         """The weights, by repeated multiplication with r."""
-        one = 1 << bits
+        one = lo = hi = 1 << bits
         r_lo, r_hi = exp_neg(length / self.scale, bits)
-        listed = [(one, one)]
-        while listed[-1][0] >> _REST:
-            lo, hi = listed[-1]
-            listed.append(((lo * r_lo) >> bits, ((hi * r_hi) >> bits) + 1))
-        return listed, ((one << bits) // (one - r_lo), -(-(one << bits) // (one - r_hi)))
+        lows, highs = [one], [one]
+        while lo >> _REST:
+            lo, hi = (lo * r_lo) >> bits, ((hi * r_hi) >> bits) + 1
+            lows.append(lo)
+            highs.append(hi)
+        return lows, highs, ((one << bits) // (one - r_lo), -(-(one << bits) // (one - r_hi)))
 
     def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:  # noqa: ARG002 - the same in every block
         """The fall q L / scale."""
@@ -124,18 +125,19 @@ class Gaussian(Profile):
         """Between 64 and 128 blocks a standard deviation."""
         return log2_floor(self.variance) // 2 - 6
 
-    def weights(self, length: Fraction, bits: int) -> tuple[list[Bounds], Bounds]:
+    def weights(self, length: Fraction, bits: int) -> tuple[list[int], list[int], Bounds]:
         """The weights, by the two recurrences."""
-        one = 1 << bits
+        one = lo = hi = 1 << bits
         d_lo, d_hi = exp_neg(length * length / (2 * self.variance), bits)
         q_lo, q_hi = (d_lo * d_lo) >> bits, ((d_hi * d_hi) >> bits) + 1
-        listed = [(one, one)]
-        while listed[-1][0] >> _REST:
-            lo, hi = listed[-1]
-            listed.append(((lo * d_lo) >> bits, ((hi * d_hi) >> bits) + 1))
+        lows, highs = [one], [one]
+        while lo >> _REST:
+            lo, hi = (lo * d_lo) >> bits, ((hi * d_hi) >> bits) + 1
             d_lo, d_hi = (d_lo * q_lo) >> bits, ((d_hi * q_hi) >> bits) + 1
-        tail = -(-listed[-1][1] * d_hi // (one - d_hi))
-        return listed, (sum(lo for lo, _ in listed), sum(hi for _, hi in listed) + tail)
+            lows.append(lo)
+            highs.append(hi)
+        tail = -(-hi * d_hi // (one - d_hi))
+        return lows, highs, (sum(lows), sum(highs) + tail)
 
     def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:
         """The fall a q (2h + q), because (h + q)**2 - h**2 = q (2h + q)."""

@@ -11,7 +11,8 @@ under f. Every integer (real point) is in exactly one place.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate
+from operator import add
 from typing import Any
 
 from neartwin.errors import ParameterError
@@ -47,17 +48,20 @@ class Layout(ABC):
         return False
 
     @abstractmethod
-    def masses(self, weights: list[Bounds], total: Bounds, sides: int) -> tuple[list[Bounds], Bounds]:
-        """The certified masses of the entries in order, and their sum.
+    def ends(self, weights: list[int], sides: int) -> list[int]:
+        """The mass of each entry and all before it. Of lower (upper) bounds these are lower (upper) ones.
 
         Args:
             weights: M_0, M_1, ....
-            total: The sum of all M_h.
             sides: 2 if the law is symmetric about 0, 1 if it is never negative.
 
         Returns:
-            The masses, and the sum of all.
+            The sums. Their differences are bounds too for entries whose points are always taken.
         """
+
+    def total(self, weights: Bounds, bits: int, sides: int) -> Bounds:  # noqa: ARG002 - blocks have both sides
+        """The mass of all entries, of the sum of all M_h at this precision."""
+        return weights
 
     @abstractmethod
     def owners(self, entry: int) -> tuple[int, ...] | None:
@@ -110,11 +114,13 @@ class Single(Layout):
         """One integer."""
         return Fraction(1)
 
-    def masses(self, weights: list[Bounds], total: Bounds, sides: int) -> tuple[list[Bounds], Bounds]:
+    def ends(self, weights: list[int], sides: int) -> list[int]:
         """f(0), then `sides` times f(h)."""
-        (lo, hi), extra = weights[0], sides - 1
-        rest = [(sides * low, sides * high) for low, high in weights[1:]]
-        return [weights[0], *rest], (sides * total[0] - extra * hi, sides * total[1] - extra * lo)
+        return list(accumulate((sides * weight for weight in weights[1:]), initial=weights[0]))
+
+    def total(self, weights: Bounds, bits: int, sides: int) -> Bounds:
+        """f(0) = 1 has one side."""
+        return sides * weights[0] - ((sides - 1) << bits), sides * weights[1] - ((sides - 1) << bits)
 
     def owners(self, entry: int) -> tuple[int, ...] | None:
         """Every entry; zero has one sign."""
@@ -140,12 +146,11 @@ class _Blocks(Layout):
         """2**l."""
         return Fraction(2) ** self.exponent
 
-    def masses(self, weights: list[Bounds], total: Bounds, sides: int) -> tuple[list[Bounds], Bounds]:  # noqa: ARG002
-        """Core M_{h+1}, rim M_h - M_{h+1}: they telescope, so their sum is the sum of the M_h."""
-        entries = []
-        for inner, outer in pairwise(weights):
-            entries += [outer, (max(0, inner[0] - outer[1]), inner[1] - outer[0])]
-        return entries, total
+    def ends(self, weights: list[int], sides: int) -> list[int]:  # noqa: ARG002 - blocks have both sides
+        """Core M_{h+1}, rim M_h - M_{h+1}: together M_h."""
+        sums = list(accumulate(weights, initial=0))
+        cores = list(map(add, sums, weights[1:]))
+        return [end for both in zip(cores, sums[1:-1], strict=True) for end in both]
 
     def owners(self, entry: int) -> tuple[int, ...] | None:
         """Cores."""
