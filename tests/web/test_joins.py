@@ -10,8 +10,10 @@ from starlette.testclient import TestClient
 import neartwin as nt
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
+from neartwin.client.http import HttpClient
+from neartwin.client.service import ServedAccount
 from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
-from neartwin.queries.sql.parse import from_sql
+from neartwin.queries.sql.parse import from_sql, statement_of
 from neartwin.tables.table import bounds
 from neartwin.web.app import create_app
 from neartwin.web.builder import options
@@ -147,6 +149,39 @@ def test_a_policy_rules_the_columns_of_joined_tables_too(directory, case):
     )
     assert "done" in planned(directory, {"sql": JOINED, "keys": "declared"})
     assert planned(directory, {"sql": JOINED, "keys": {"code": ["z"]}})["status"] == 403
+
+
+INSIDE = "SELECT {0}, COUNT(*) AS n FROM (SELECT id, {1} FROM diagnoses GROUP BY {2}) AS t GROUP BY {0}"
+
+
+@pytest.mark.parametrize(
+    ("shown", "inside", "by", "passed_on"),
+    [
+        ("code", "code", "id, code", True),
+        ("k", "code AS k", "id, code", True),
+        ("code", "COUNT(*) AS code", "id", False),
+        ("code", "MAX(code) AS code", "id", False),
+        ("code", "UPPER(code) AS code", "id, 2", False),
+    ],
+)
+def test_declared_keys_are_of_a_column_and_not_of_its_name(directory, shown, inside, by, passed_on):
+    """What a subquery computes under a declared column's name has no declared keys, and a renamed column has its own."""
+    directory.set_policy("patients", (Rule(own_keys=False),), by="console")
+    asked = INSIDE.format(shown, inside, by)
+    told = planned(directory, {"sql": asked, "keys": "declared"})
+    given = planned(directory, {"sql": asked, "keys": {shown: [1] if "COUNT(*) AS" in inside else ["a"]}})
+    dataset = directory.dataset("patients")
+    rows, tables, keys = directory.rows(dataset), directory.tables(dataset), {"diagnoses": {"code": ("a", "b", "c")}}
+    client = ServedAccount(
+        http=HttpClient("http://localhost", "nt_x", 1), rows=rows, keys={}, tables=tables, table_keys=keys
+    )
+    assert (shown in client.declared_keys(statement_of(asked, rows, tables=tables).rows)) is passed_on
+    if passed_on:
+        assert told["done"]["question"]["keys"] == [["a"], ["b"], ["c"]]
+        assert "done" in given
+    else:
+        assert "no declared keys" in told["refused"]["message"]
+        assert (given["status"], given["refused"]["name"]) == (403, "keys")
 
 
 def test_a_policy_rules_the_columns_within_subqueries(directory):

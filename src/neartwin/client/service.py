@@ -33,7 +33,7 @@ from neartwin.releases.postprocess import shaped
 from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
 from neartwin.statistics.base import ExpectedError
-from neartwin.tables.joins import OtherTable
+from neartwin.tables.joins import OtherTable, origin_of
 from neartwin.tables.sources import ServedTable
 from neartwin.tables.table import ROW, JoinKind, Owner, RowUnit, Table, bounds
 from neartwin.tables.types import ColumnType
@@ -142,12 +142,11 @@ class ServedAccount:
 
     def declared_keys(self, rows: Rows) -> dict[str, tuple[object, ...]]:
         """The declared public keys of the columns of rows, with those of joined tables, by their names in the rows."""
-        names = {table_of(other).source: name for name, other in self.tables.items()}
-        keys = dict(self.keys)
-        for join in rows.table.joins:
-            theirs = self.table_keys.get(names.get(join.source, ""), {})
-            keys |= {new: theirs[old] for new, old in join.columns.items() if old in theirs}
-        return keys
+        keys = {table_of(other).source: self.table_keys.get(name, {}) for name, other in self.tables.items()}
+        keys |= {self.rows.table.source: self.keys}
+        found = {column: origin_of(rows.table, column) for column in rows.table.schema}
+        own = {column: keys.get(one[0], {}).get(one[1]) for column, one in found.items() if one}
+        return {column: values for column, values in own.items() if values is not None}
 
     @property
     def remaining(self) -> dict[str, Fraction]:

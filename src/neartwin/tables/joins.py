@@ -483,3 +483,23 @@ def _names(table: Table, columns: Mapping[str, str], prefix: str, of: str) -> di
 def own_columns(table: Table) -> frozenset[str]:
     """The columns of the first table of a join."""
     return frozenset(table.schema) - {name for join in table.joins for name in join.columns} - set(table.computed)
+
+
+def origin_of(table: Table, column: str) -> tuple[Source, str] | None:
+    """The source's column whose values a column passes on unchanged: also of a subquery, and under another name.
+
+    Args:
+        table: The joined table.
+        column: One of its columns.
+
+    Returns:
+        The source, and the column's name there; None for what is computed.
+    """
+    if column in table.computed:
+        term = table.computed[column].term
+        return origin_of(table, str(term.value)) if term.operation == "column" else None
+    part: Table | Join = next((join for join in table.joins if column in join.columns), table)
+    own, inside = part.columns[column] if isinstance(part, Join) else column, part.per_unit
+    if inside is None:
+        return part.source, own
+    return None if own in inside.columns else origin_of(inside.table, (inside.by or {}).get(own, own))

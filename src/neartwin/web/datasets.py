@@ -17,7 +17,7 @@ from neartwin.errors import ParameterError
 from neartwin.queries.open import owned_by
 from neartwin.queries.open import table as open_table
 from neartwin.queries.query import Rows, table_of
-from neartwin.tables.joins import OtherTable, public_table
+from neartwin.tables.joins import OtherTable, origin_of, public_table
 from neartwin.tables.table import ROW, Bounds, Table
 from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
@@ -263,14 +263,14 @@ class Dataset:
         return {side.name: side.opened(rows, **more) for side in self.tables}
 
     def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
-        """The table that a column of joined rows comes from, with the column's own name there."""
-        table, own = origins.get(column, ("", column))
+        """The table that a column of joined rows comes from, with the column's own name there; "" for what is computed."""
+        table, own = origins.get(column, ("", ""))
         return next((side for side in self.tables if side.name == table), self), own
 
     def declared_keys(self, table: Table, tables: Mapping[str, Rows | OtherTable]) -> dict[str, Values]:
         """The declared public keys of the columns of joined rows, by their names in the rows."""
         origins = origins_of(table, tables)
-        parts = {column: self.part(column, origins) for column in (*self.keys, *origins)}
+        parts = {column: self.part(column, origins) for column in origins}
         return {column: part.keys[own] for column, (part, own) in parts.items() if own in part.keys}
 
     def rule_for(self, analyst: str, project: str) -> Rule | None:
@@ -360,10 +360,10 @@ def plain(value: object) -> object:
 
 
 def origins_of(table: Table, tables: Mapping[str, Rows | OtherTable]) -> Origins:
-    """The origin of each joined column: its table's name and its own name there. Other tables are left out."""
-    known = {table_of(other).source: name for name, other in tables.items()}
-    joins = [join for join in table.joins if join.source in known]
-    return {new: (known[join.source], old) for join in joins for new, old in join.columns.items()}
+    """The origin of each column that is not computed: its table's name, and its own name there. Other tables are left out."""
+    known = {table_of(other).source: name for name, other in tables.items()} | {table.source: ""}
+    found = {column: origin_of(table, column) for column in table.schema}
+    return {column: (known[one[0]], one[1]) for column, one in found.items() if one and one[0] in known}
 
 
 def decimals(target: Budget | None) -> str:
