@@ -86,6 +86,8 @@ FRAMES = {
     "least near": f"MIN(paid) {OVER[:-1]} ROWS BETWEEN CURRENT ROW AND CURRENT ROW)",
     "last": f"LAST_VALUE(day) {OVER[:-1]} RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)",
     "first near": f"FIRST_VALUE(town) {OVER[:-1]} ROWS BETWEEN 5 PRECEDING AND 3 PRECEDING)",
+    "before or else": f"LAG(year, 2, 7) {OVER}",
+    "later or here": f"LEAD(town, 1, town) {OVER}",
     "so far again": f"COUNT(*) {OVER[:-1]} RANGE UNBOUNDED PRECEDING)",
 }
 

@@ -123,6 +123,9 @@ FROM visits WHERE who IN (SELECT who FROM doses WHERE dose > 5) OR age = 70
 FROM visits WHERE who NOT IN (SELECT who FROM visits GROUP BY who HAVING COUNT(*) > 3)
 FROM (SELECT * FROM visits WHERE who IN (SELECT who FROM doses)) t WHERE EXISTS (SELECT 1 FROM doses d WHERE t.who = d.who)
 FROM (SELECT who, age - LAG(age) OVER (PARTITION BY who ORDER BY age) AS more FROM visits) t WHERE more > 0
+FROM (SELECT LAG(age, 2, 4) OVER (PARTITION BY who ORDER BY age) AS l, age FROM visits) t WHERE l < age OR l IS NULL
+FROM (SELECT town t, LEAD(town, 1, town) OVER (PARTITION BY who ORDER BY age, day, town) u FROM visits) a WHERE t = u OR u IS NULL
+FROM (SELECT * FROM visits QUALIFY LEAD(age, 1, -1) OVER (PARTITION BY who ORDER BY age, day, town) = -1) t WHERE age > 3
 FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY who ORDER BY age, day, town) = 1) t WHERE age > 3
 FROM (SELECT who, COUNT(*) OVER (PARTITION BY who, town) AS n FROM visits WHERE day IS NOT NULL) t WHERE n = 2
 FROM (SELECT *, RANK() OVER (PARTITION BY who ORDER BY town) AS r FROM visits) t WHERE r > 1 AND age > 3

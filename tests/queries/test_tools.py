@@ -230,10 +230,11 @@ BESIDE = [
     ("COALESCE(LAG(n) OVER (ORDER BY month, city DESC), -1)", None),
     ("COALESCE(n - LEAD(n, 2) OVER (PARTITION BY city ORDER BY month DESC), -1)", None),
     ("COALESCE(LAG(n) OVER (ORDER BY city NULLS FIRST, month), -1)", None),
+    ("LAG(n, 2, 0) OVER (ORDER BY month, city DESC)", None),
+    ("LEAD(n, 1, n) OVER (PARTITION BY city ORDER BY month) - n", None),
     ("LAG(n) OVER (ORDER BY n)", "one ORDER BY, of group columns"),
     ("LAG(n) OVER (ORDER BY month) - LAG(n) OVER (ORDER BY city)", "one ORDER BY"),
     ("LAG(n) OVER ()", "RANK(), LAG(x)"),
-    ("LAG(n, 1, 0) OVER (ORDER BY month)", "write COALESCE around it"),
     ("LAG(n, -1) OVER (ORDER BY month)", "a number of groups"),
 ]
 

@@ -8,7 +8,7 @@ Every other operation takes the extremes over the box of its operands' bars, whi
 The bar of a CASE goes over all branches that may hold within the bars of its conditions.
 
 Windows with PARTITION BY go over the groups of each part alone. LAG and LEAD go along columns of groups. Beyond the first
-or last group they are undefined.
+or last group they are their default, or undefined.
 
 A division by 0 is undefined. COALESCE replaces it. It is shown as 0 with an open bar.
 """
@@ -264,14 +264,16 @@ class _Evaluation:
         return Estimate(np.asarray(places, dtype=float) + 1, np.ones(groups), np.full(groups, float(groups)))
 
     def near(self, kind: exp.Expr) -> Estimate:
-        """The value of another group, undefined where there is none."""
+        """The value of another group, and the default where there is none."""
         if not (length := rows_away(kind)):
-            raise QueryError(f"{kind.sql('duckdb')!r} takes a column and a number of groups; write COALESCE around it")
+            raise QueryError(f"{kind.sql('duckdb')!r} takes a column and a number of groups; write LAG(n, 1)")
         one, rows = self.of(kind.this), length * (1 if isinstance(kind, exp.Lag) else -1)
         places, groups = np.arange(len(one.values)) - rows, len(one.values)
         at, gone = places % groups, (places < 0) | (places >= groups)
-        values, low, high = (np.where(gone, np.nan, end[at]) for end in (one.values, one.low, one.high))
-        return Estimate(values, low, high, frozenset({(name, (rows, event)) for name, event in one.events}))
+        other = self.of(kind.args.get("default") or exp.null())
+        ends = zip((one.values, one.low, one.high), (other.values, other.low, other.high), strict=True)
+        moved = frozenset({(name, (rows, event)) for name, event in one.events})
+        return Estimate(*(np.where(gone, alone, end[at]) for end, alone in ends), moved | other.events)
 
     def sum(self, node: exp.Expr) -> Estimate:
         a, b = self.of(node.this), self.of(node.expression)

@@ -200,10 +200,10 @@ def as_whole(term: Term) -> Term:
 
 
 def rows_away(call: exp.Expr) -> int:
-    """The number of rows of LAG or LEAD; 0 where it is none, or a default is given."""
+    """The number of rows of LAG or LEAD; 0 where it is none."""
     given = call.args.get("offset") or exp.Literal.number(1)
     length = int(given.name) if isinstance(given, exp.Literal) and given.is_int else 0
-    return length if length < 2**31 and call.args.get("default") is None else 0
+    return length if length < 2**31 else 0
 
 
 def rows_around(spec: exp.Expr | None) -> tuple[float, float] | None:

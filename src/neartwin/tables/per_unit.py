@@ -161,7 +161,7 @@ def _taken_out(
     found: dict[str, UnitColumn] = {}
     rest: dict[str, exp.Expr] = {}
     for name, written in columns.items():
-        root = exp.paren(written.copy())
+        root = exp.paren(written).transform(_without_default)
         outermost = [
             node for node in root.find_all(exp.Window, exp.AggFunc) if not node.find_ancestor(exp.Window, exp.AggFunc)
         ]
@@ -175,6 +175,19 @@ def _taken_out(
             node.replace(exp.column(f"{name}_{place}", quoted=True))
         rest[name] = root.this
     return MappingProxyType(found), rest
+
+
+def _without_default(node: exp.Expr) -> exp.Expr:
+    """LAG and LEAD with a default as a CASE: it is taken where the frame of that one row is empty."""
+    call = node.this
+    if not isinstance(node, exp.Window) or not isinstance(call, exp.Lag | exp.Lead) or not call.args.get("default"):
+        return node
+    side, rows = "PRECEDING" if isinstance(call, exp.Lag) else "FOLLOWING", call.args.get("offset") or "1"
+    bare, there = node.copy(), node.copy()
+    bare.this.set("default", None)
+    there.set("this", exp.Count(this=exp.Star()))
+    there.set("spec", exp.WindowSpec(kind="ROWS", start=rows, start_side=side, end=rows, end_side=side))
+    return exp.case().when(there > exp.Literal.number(0), bare).else_(call.args["default"])
 
 
 def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
@@ -235,7 +248,7 @@ def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:
     if isinstance(call, exp.RowNumber | exp.Rank | exp.DenseRank):
         return UnitColumn(function=function, kind=ColumnType.INTEGER)
     if not (offset := rows_away(call)):
-        raise _refused(node, table, f"{function.upper()} takes a column and a number of rows; write COALESCE around it")
+        raise _refused(node, table, f"{function.upper()} takes a column and a number of rows; write LAG(x, 1)")
     value = _row(call.this, table)
     bounds = _bounds(call.this, value, table)
     return UnitColumn(function=function, kind=value.type, value=value, bounds=bounds, offset=offset)
