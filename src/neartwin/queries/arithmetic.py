@@ -273,7 +273,8 @@ class _Evaluation:
         other = self.of(kind.args.get("default") or exp.null())
         ends = zip((one.values, one.low, one.high), (other.values, other.low, other.high), strict=True)
         moved = frozenset({(name, (rows, event)) for name, event in one.events})
-        return Estimate(*(np.where(gone, alone, end[at]) for end, alone in ends), moved | other.events)
+        values, low, high = (np.where(gone, alone, end[at]) for end, alone in ends)
+        return Estimate(values, low, high, moved | other.events)
 
     def sum(self, node: exp.Expr) -> Estimate:
         a, b = self.of(node.this), self.of(node.expression)
