@@ -118,21 +118,15 @@ def all_bounds(formulas: Callable[[], "Sequence[arb | Exact]"]) -> list[tuple[fl
     """
     ends: list[tuple[float, float]] = []
     width = math.inf
-    with _LOCK:
-        context = _flint().ctx
-        before = context.prec
-        try:
-            for bits in PRECISIONS:
-                context.prec = bits
-                ends = [floats(value) for value in formulas()]
-                wide = [
-                    high - low for low, high in ends if math.nextafter(math.nextafter(low, math.inf), math.inf) < high
-                ]
-                if not wide or 2 * max(wide) > width:  # two steps: around a float
-                    break
-                width = max(wide)
-        finally:
-            context.prec = before
+    context = _flint().ctx
+    with _LOCK, context.workprec(PRECISIONS[0]):
+        for bits in PRECISIONS:
+            context.prec = bits
+            ends = [floats(value) for value in formulas()]
+            wide = [high - low for low, high in ends if math.nextafter(math.nextafter(low, math.inf), math.inf) < high]
+            if not wide or 2 * max(wide) > width:  # two steps: around a float
+                break
+            width = max(wide)
     return ends
 
 
@@ -242,24 +236,17 @@ def every(holds: Callable[[Any], bool], value: Any) -> bool:
 def _sign(formula: Formula, x: float) -> tuple[int, float]:
     """The proved sign of formula(x) and its value; 0 and NaN where the sign stays open."""
     radius = math.inf
-    with _LOCK:
-        context = _flint().ctx
-        before = context.prec
-        try:
-            for bits in PRECISIONS:
-                context.prec = bits
-                value: Any = formula(x)
-                if value > 0:
-                    return 1, float(value)
-                if value < 0:
-                    return -1, float(value)
-                if value == 0:
-                    return 0, 0.0
-                if not 2 * float(value.rad()) < radius:  # its parameters are balls
-                    break
-                radius = float(value.rad())
-        finally:
-            context.prec = before
+    context = _flint().ctx
+    with _LOCK, context.workprec(PRECISIONS[0]):
+        for bits in PRECISIONS:
+            context.prec = bits
+            value: Any = formula(x)
+            for sign, proved in ((1, value > 0), (-1, value < 0), (0, value == 0)):
+                if proved:
+                    return sign, float(value)
+            if not 2 * float(value.rad()) < radius:  # its parameters are balls
+                break
+            radius = float(value.rad())
     return 0, math.nan
 
 

@@ -478,13 +478,8 @@ class WitnessPair:
     def cdf_Q(self, x: FloatArray) -> Interval[FloatArray]:
         """Q[X <= x]: f(1 - x) below 1, all from 1 on."""
         points = np.asarray(x, dtype=np.float64)
-        lower, upper = ends(self.curve.beta(1 - np.clip(points, 0.0, 1.0)))
-        gone, all_in = points < 0, points >= 1
-        return certified(
-            np.where(all_in, 1.0, np.where(gone, 0.0, lower)),
-            np.where(all_in, 1.0, np.where(gone, 0.0, upper)),
-            "f(1-x)",
-        )
+        lower, upper = (np.where(points >= 1, 1.0, end) for end in ends(self.curve.beta(1 - np.clip(points, 0.0, 1.0))))
+        return certified(lower, upper, "f(1-x)")
 
     def atom(self) -> Interval[FloatArray]:
         """Q's mass at 1, where P has none: 1 - f(0)."""
