@@ -130,8 +130,6 @@ def _of_database(connection: Any, path: str, table: str, name: str, undone: cont
     return exp.table_(table, db="main", catalog=known[0][0] if known else name, quoted=True)
 
 
-_FORGETFUL = {"enable_external_file_cache": False}
-_FOLDER = ".tmp"  # DuckDB's default folder for temporary files
 _lock = threading.Lock()
 _instances: dict[object, Any] = {}  # at most one, by its settings
 
@@ -150,7 +148,7 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     with _lock:
         instance = _instances.get(key)
         if instance is None:
-            instance = duckdb.connect(config={**settings, **_FORGETFUL})
+            instance = duckdb.connect(config={**settings, "enable_external_file_cache": False})
             in_utc(instance, "GLOBAL")
             _instances.clear()
             _instances[key] = instance
@@ -161,8 +159,8 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     except duckdb.Error:
         _forget(key, instance)
         raise
-    if Path(str(settings.get("temp_directory", _FOLDER))).is_dir():  # of files that go with its last question
-        _forget(key, instance)  # and is not closed: that would close the connections of other questions too
+    if Path(str(settings.get("temp_directory", ".tmp"))).is_dir():  # DuckDB's default, for files
+        _forget(key, instance)  # They go with its last question. To close it would close the connections of all others.
 
 
 def in_utc(connection: Any, scope: str = "SESSION") -> None:
