@@ -25,7 +25,7 @@ from neartwin.ledger import Entry, History
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
-from neartwin.queries.query import Query, Rows, TopK, table_of
+from neartwin.queries.query import Query, Rows, TopK, origins_of
 from neartwin.queries.wire.parse import form_of
 from neartwin.queries.wire.postprocess import after_read
 from neartwin.releases.certificates import Certificate
@@ -33,7 +33,7 @@ from neartwin.releases.postprocess import shaped
 from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
 from neartwin.statistics.base import ExpectedError
-from neartwin.tables.joins import OtherTable, origin_of
+from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import ServedTable
 from neartwin.tables.table import ROW, JoinKind, Owner, RowUnit, Table, bounds
 from neartwin.tables.types import ColumnType
@@ -142,11 +142,8 @@ class ServedAccount:
 
     def declared_keys(self, rows: Rows) -> dict[str, tuple[object, ...]]:
         """The declared public keys of the columns of rows, with those of joined tables, by their names in the rows."""
-        keys = {table_of(other).source: self.table_keys.get(name, {}) for name, other in self.tables.items()}
-        keys |= {self.rows.table.source: self.keys}
-        found = {column: origin_of(rows.table, column) for column in rows.table.schema}
-        own = {column: keys.get(one[0], {}).get(one[1]) for column, one in found.items() if one}
-        return {column: values for column, values in own.items() if values is not None}
+        found, keys = origins_of(rows.table, self.tables), {**self.table_keys, "": self.keys}
+        return {column: keys[name][own] for column, (name, own) in found.items() if own in keys.get(name, ())}
 
     @property
     def remaining(self) -> dict[str, Fraction]:

@@ -21,7 +21,7 @@ from neartwin.queries.groups import MARGIN, Grouping, completed, margins_of
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import Statistic
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.joins import On, OtherTable, joined, new_names
+from neartwin.tables.joins import On, OtherTable, joined, new_names, origin_of
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
@@ -534,3 +534,18 @@ class TopK:
 def table_of(other: Rows | OtherTable) -> Table | OtherTable:
     """The table of what can be joined: rows of the same units, or a table without a unit."""
     return other.table if isinstance(other, Rows) else other
+
+
+def origins_of(table: Table, tables: Mapping[str, Rows | OtherTable]) -> dict[str, tuple[str, str]]:
+    """The origin of each column whose values a known table has: that table's name, and the column's own name there.
+
+    Args:
+        table: Joined rows.
+        tables: The tables that may be joined, by name. The name of the first table is "", unless it is one of them.
+
+    Returns:
+        The origins, by the columns' names in the rows. What is computed has none.
+    """
+    known = {table.source: ""} | {table_of(other).source: name for name, other in tables.items()}
+    found = {column: origin_of(table, column) for column in table.schema}
+    return {column: (known[one[0]], one[1]) for column, one in found.items() if one and one[0] in known}

@@ -16,14 +16,13 @@ from neartwin.checks import one_of, text
 from neartwin.errors import ParameterError
 from neartwin.queries.open import owned_by
 from neartwin.queries.open import table as open_table
-from neartwin.queries.query import Rows, table_of
-from neartwin.tables.joins import OtherTable, origin_of, public_table
+from neartwin.queries.query import Rows, origins_of
+from neartwin.tables.joins import OtherTable, public_table
 from neartwin.tables.table import ROW, Bounds, Table
 from neartwin.tables.table import bounds as as_bounds
 from neartwin.tables.types import ColumnType
 
 Values = tuple[object, ...]
-Origins = Mapping[str, tuple[str, str]]  # of columns of joined rows: the joined table and the column's own name
 EACH_ROW_NAME = "(each row)"
 KINDS = ("public", "same_unit", "owned")
 _MOST_KEYS = 1_000_000
@@ -262,16 +261,15 @@ class Dataset:
         more: dict[str, Any] = {"refresh": refresh, "snapshot": self._label, "into": self.into}
         return {side.name: side.opened(rows, **more) for side in self.tables}
 
-    def part(self, column: str, origins: Origins) -> tuple["Dataset | JoinableTable", str]:
+    def part(self, column: str, origins: Mapping[str, tuple[str, str]]) -> tuple["Dataset | JoinableTable", str]:
         """The table that a column of joined rows comes from, with the column's own name there; "" for what is computed."""
         table, own = origins.get(column, ("", ""))
         return next((side for side in self.tables if side.name == table), self), own
 
     def declared_keys(self, table: Table, tables: Mapping[str, Rows | OtherTable]) -> dict[str, Values]:
         """The declared public keys of the columns of joined rows, by their names in the rows."""
-        origins = origins_of(table, tables)
-        parts = {column: self.part(column, origins) for column in origins}
-        return {column: part.keys[own] for column, (part, own) in parts.items() if own in part.keys}
+        found, keys = origins_of(table, tables), {side.name: side.keys for side in self.tables} | {"": self.keys}
+        return {column: keys[name][own] for column, (name, own) in found.items() if own in keys[name]}
 
     def rule_for(self, analyst: str, project: str) -> Rule | None:
         """The first rule that fits the analyst, or None."""
@@ -357,13 +355,6 @@ def pairs(texts: Iterable[str], name: str) -> dict[str, str]:
 def plain(value: object) -> object:
     """A key as a JSON value. Dates become text."""
     return value if value is None or isinstance(value, bool | int | str) else str(value)
-
-
-def origins_of(table: Table, tables: Mapping[str, Rows | OtherTable]) -> Origins:
-    """The origin of each column that is not computed: its table's name, and its own name there. Other tables are left out."""
-    known = {table_of(other).source: name for name, other in tables.items()} | {table.source: ""}
-    found = {column: origin_of(table, column) for column in table.schema}
-    return {column: (known[one[0]], one[1]) for column, one in found.items() if one and one[0] in known}
 
 
 def decimals(target: Budget | None) -> str:

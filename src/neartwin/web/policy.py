@@ -10,12 +10,12 @@ from neartwin.ledger import Account
 from neartwin.planning.plan import Plan
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Stage
-from neartwin.queries.query import Query, Rows, TopK, table_of
+from neartwin.queries.query import Query, Rows, TopK, origins_of, table_of
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.per_unit import units_of
 from neartwin.tables.sources import Source
 from neartwin.tables.table import Join, Table
-from neartwin.web.datasets import Dataset, Origins, Rule, origins_of
+from neartwin.web.datasets import Dataset, Rule
 
 
 def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
@@ -143,7 +143,7 @@ def _allowed(name: str, used: Iterable[str], allowed: tuple[str, ...] | None) ->
             raise _refused(name, column, "is not one that the policy lets you use", remedy)
 
 
-def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Origins) -> None:
+def _keys(dataset: Dataset, rule: Rule, stage: Stage, named: Mapping[str, tuple[str, str]]) -> None:
     if stage.keys is None:
         if not rule.discover:
             raise _refused("keys", "null", "must be given: the policy does not let you discover groups", "give keys")
