@@ -49,7 +49,7 @@ class Layout(ABC):
 
     @abstractmethod
     def ends(self, weights: list[int], sides: int) -> list[int]:
-        """The mass of each entry and all before it. Of lower (upper) bounds these are lower (upper) ones.
+        """The mass of each entry and all before it: a lower bound of lower bounds, and an upper one of upper ones.
 
         Args:
             weights: M_0, M_1, ....
@@ -60,7 +60,13 @@ class Layout(ABC):
         """
 
     def total(self, weights: Bounds, bits: int, sides: int) -> Bounds:  # noqa: ARG002 - blocks have both sides
-        """The mass of all entries, of the sum of all M_h at this precision."""
+        """The mass of all entries.
+
+        Args:
+            weights: The sum of all M_h, from below and from above.
+            bits: Their precision.
+            sides: As for `ends`.
+        """
         return weights
 
     @abstractmethod
@@ -119,7 +125,13 @@ class Single(Layout):
         return list(accumulate((sides * weight for weight in weights[1:]), initial=weights[0]))
 
     def total(self, weights: Bounds, bits: int, sides: int) -> Bounds:
-        """f(0) = 1 has one side."""
+        """The sum with one side of f(0) = 1.
+
+        Args:
+            weights: The sum of all M_h, from below and from above.
+            bits: Their precision.
+            sides: As for `ends`.
+        """
         return sides * weights[0] - ((sides - 1) << bits), sides * weights[1] - ((sides - 1) << bits)
 
     def owners(self, entry: int) -> tuple[int, ...] | None:

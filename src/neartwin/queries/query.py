@@ -544,7 +544,7 @@ def origins_of(table: Table, tables: Mapping[str, Rows | OtherTable]) -> dict[st
         tables: The tables that may be joined, by name. The name of the first table is "", unless it is one of them.
 
     Returns:
-        The origins, by the columns' names in the rows. What is computed has none.
+        The origins, by the columns' names in the rows. A computed column has none.
     """
     known = {table.source: ""} | {table_of(other).source: name for name, other in tables.items()}
     found = {column: origin_of(table, column) for column in table.schema}
