@@ -312,3 +312,9 @@ def test_tables_to_join_are_registered_from_a_terminal(tmp_path, clinic):
         }
         assert {side.name: dict(side.keys) for side in found.tables}["diagnoses"] == {"code": ("a", "b", "c")}
         assert set(found.bounds) == {"age"}
+
+
+def test_rows_of_a_registered_table_alone_have_its_own_keys(directory):
+    directory.set_policy("patients", (Rule(own_keys=False, own_bounds=False),), by="console")
+    told = planned(directory, {"sql": "SELECT code, COUNT(*) AS n FROM diagnoses GROUP BY code", "keys": "declared"})
+    assert told["done"]["question"]["keys"] == [["a"], ["b"], ["c"]]
