@@ -1,10 +1,12 @@
 """One row never decides whether an answer comes out: pairs of tables, with and without a row of odd values.
 
-Values are drawn by a fixed seed. The owner accepts odd values, or a table is refused before an account can be opened.
+Values are drawn by a fixed seed in each check, and anew in each slow run.
+The owner accepts odd values, or a table is refused before an account can be opened.
 """
 
 import json
 import math
+import secrets
 import sqlite3
 from collections import Counter
 from contextlib import closing
@@ -333,6 +335,7 @@ PAIRS = (
 def outcomes(seed, number, folder, pairs=PAIRS):
     """What became of pairs: answered both, or refused both before an account could be opened."""
     draw, found = np.random.default_rng(seed), Counter()
+    print(f"seed {seed}")  # shown where one fails
     for pair in range(number):
         told = []
         for opened in pairs[pair % len(pairs)](draw, folder):
@@ -348,9 +351,9 @@ def outcomes(seed, number, folder, pairs=PAIRS):
     return found
 
 
-@pytest.mark.parametrize("number", [10, pytest.param(4_400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [10, pytest.param(2_200, marks=pytest.mark.slow)])
 def test_no_row_decides_whether_an_answer_comes_out(tmp_path, number):
-    found = outcomes(number, number, tmp_path)
+    found = outcomes(10 if number == 10 else secrets.randbits(32), number, tmp_path)
     assert set(found) <= {"answered and answered", "refused and refused"}
     assert found["answered and answered"] > 0.9 * number
 
@@ -380,7 +383,9 @@ def spark_pair(spark):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("place", "make", "number"), [("postgres_place", postgres_pair, 560), ("spark", spark_pair, 40)]
+    ("place", "make", "number"), [("postgres_place", postgres_pair, 280), ("spark", spark_pair, 20)]
 )
 def test_no_row_of_a_server_decides_whether_an_answer_comes_out(tmp_path, request, place, make, number):
-    assert outcomes(7, number, tmp_path, [make(request.getfixturevalue(place))]) == {"answered and answered": number}
+    assert outcomes(secrets.randbits(32), number, tmp_path, [make(request.getfixturevalue(place))]) == {
+        "answered and answered": number
+    }

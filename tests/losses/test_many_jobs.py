@@ -12,15 +12,15 @@ from tests.losses.test_sweep import refined, sweep
 
 
 @pytest.mark.slow
-def test_four_thousand_jobs_are_answered_by_a_certified_line_and_narrowly():
+def test_two_thousand_jobs_are_answered_by_a_certified_line_and_narrowly():
     first = secrets.randbits(32)
-    whole = reduce(operator.add, (sweep(first + part, 500) for part in range(8)))
-    print(f"seeds {first} to {first + 7}: {whole}")
-    assert len(whole.widths) == 4_000
-    assert whole.routes[CLOSED] + whole.routes[LATTICE] + whole.routes[CONTOUR] >= 3_980
+    whole = reduce(operator.add, (sweep(first + part, 500) for part in range(4)))
+    print(f"seeds {first} to {first + 3}: {whole}")
+    assert len(whole.widths) == 2_000
+    assert whole.routes[CLOSED] + whole.routes[LATTICE] + whole.routes[CONTOUR] >= 1_985
     assert np.mean(np.array(whole.widths) <= 1e-3) >= 0.99
 
 
 @pytest.mark.slow
-def test_finer_answers_of_six_hundred_jobs_lie_inside_coarser_ones():
-    assert refined(secrets.randbits(32), 600) >= 60
+def test_finer_answers_of_three_hundred_jobs_lie_inside_coarser_ones():
+    assert refined(secrets.randbits(32), 300) >= 30
