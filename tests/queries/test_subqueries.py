@@ -155,6 +155,18 @@ def test_subquery_by_person_counts_the_rows_that_duckdb_counts(text):
         assert truth
 
 
+def test_a_window_as_a_default_has_a_default_of_its_own():
+    """No engine reads one within another, so the truth is written down: the first row of each person."""
+    over = "OVER (PARTITION BY who ORDER BY day)"
+    rows = nt.table(pa.table({"who": [1, 1, 1, 2], "day": [1, 2, 3, 1]}), unit="who", name="visits")
+    text = (
+        f"SELECT COUNT(*) AS n FROM (SELECT LAG(day, 1, LAG(day, 1, 7) {over}) {over} AS l FROM visits) t WHERE l = 7"
+    )
+    stage = plan(nt.from_sql(text, rows), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=9)).stage
+    ((found,),) = DuckdbEngine().aggregate(stage, salt=1).values.values()
+    assert found == 2
+
+
 @pytest.mark.parametrize(
     ("text", "ask"),
     [

@@ -161,7 +161,7 @@ def _taken_out(
     found: dict[str, UnitColumn] = {}
     rest: dict[str, exp.Expr] = {}
     for name, written in columns.items():
-        root = exp.paren(written).transform(_without_default)
+        root = exp.paren(written).transform(_without_default, copy=False)
         outermost = [
             node for node in root.find_all(exp.Window, exp.AggFunc) if not node.find_ancestor(exp.Window, exp.AggFunc)
         ]
@@ -187,7 +187,7 @@ def _without_default(node: exp.Expr) -> exp.Expr:
     bare.this.set("default", None)
     there.set("this", exp.Count(this=exp.Star()))
     there.set("spec", exp.WindowSpec(kind="ROWS", start=rows, start_side=side, end=rows, end_side=side))
-    return exp.case().when(there > exp.Literal.number(0), bare).else_(call.args["default"])
+    return exp.case().when(there > exp.Literal.number(0), bare).else_(call.args["default"].transform(_without_default))
 
 
 def unit_column(node: exp.Expr, table: Table) -> UnitColumn:
