@@ -159,8 +159,10 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     except duckdb.Error:
         _forget(key, instance)
         raise
-    if Path(str(settings.get("temp_directory", ".tmp"))).is_dir():  # DuckDB's default, for files
-        _forget(key, instance)  # They go with its last question. To close it would close the connections of all others.
+    # A folder of temporary files, perhaps of another process: the instance gets no new question, and its own files go with its
+    # last one. Closing it would close the connections of all other questions.
+    if Path(str(settings.get("temp_directory", ".tmp"))).is_dir():
+        _forget(key, instance)
 
 
 def in_utc(connection: Any, scope: str = "SESSION") -> None:
