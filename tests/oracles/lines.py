@@ -6,7 +6,7 @@ weights times e^{sL}; from one frequency to the next each term turns by the same
 """
 
 import math
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import mpmath as mp
 import numpy as np
@@ -83,7 +83,20 @@ class SampledGaussian:
             grown *= pace
 
 
-class SampledLaplace:
+class Placed:
+    """A law whose places are the same at every tilt."""
+
+    def roughly(self, lam):
+        del lam
+        return self._rough
+
+    @cached_property
+    def _rough(self):
+        parts = list(self.nodes(0.0, 1, 0.0))
+        return np.array([float(mp.log(w)) for w, _ in parts]), np.array([float(loss) for _, loss in parts])
+
+
+class SampledLaplace(Placed):
     """Two atoms, and panels of Gauss-Legendre points on the ramps between them; rate 1 is the Laplace mechanism itself."""
 
     def __init__(self, e, q, order):
@@ -111,12 +124,8 @@ class SampledLaplace:
                     at = low + e * (k + x) / panels
                     yield self.part(at, e / panels * w * mp.exp(-abs(at)) / 2)
 
-    def roughly(self, lam):
-        parts = list(self.nodes(lam, 1, 0.0))
-        return np.array([float(mp.log(w)) for w, _ in parts]), np.array([float(loss) for _, loss in parts])
 
-
-class Atoms:
+class Atoms(Placed):
     """A law of finitely many losses."""
 
     def __init__(self, law):
@@ -126,10 +135,6 @@ class Atoms:
     def nodes(self, lam, fine, reach):
         del lam, fine, reach
         yield from ((mass, loss) for loss, mass in self.law)
-
-    def roughly(self, lam):
-        parts = list(self.nodes(lam, 1, 0.0))
-        return np.array([float(mp.log(w)) for w, _ in parts]), np.array([float(loss) for _, loss in parts])
 
 
 def _moments(weights, losses, lam):
