@@ -38,7 +38,7 @@ def variable(value: object) -> str:
     """
     if isinstance(value, str | int | float | list | tuple | dict | None) and len(repr(value)) <= 80:
         return repr(value)
-    if hasattr(value, "parts"):  # a budget
+    if type(value) not in _VARIABLES and hasattr(value, "parts"):  # a budget
         parts = ", ".join(f"{name}={_exact(part)!r}" for name, part in value.parts.items())
         return f"nt.{type(value).__name__.lower()}({parts})"
     return _VARIABLES.get(type(value)) or str(getattr(value, "__name__", type(value).__name__.lower()))

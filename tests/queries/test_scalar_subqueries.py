@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
+from sqlglot import Dialect
 
 import neartwin as nt
 from neartwin.engines.duckdb import DuckdbEngine
@@ -45,6 +46,26 @@ def orders():
 
 def rich(rows):
     return rows.where("paid > ($1)", rows.where("town = 'Ulm'").agg(mean_paid=nt.mean("paid"))).agg(n=nt.count())
+
+
+def test_a_text_with_a_question_asked_first_is_read_once(visits, monkeypatch):
+    read, tokenize = [], Dialect.tokenize
+    monkeypatch.setattr(
+        Dialect, "tokenize", lambda self, text, **more: read.append(text) or tokenize(self, text, **more)
+    )
+    assert len(nt.from_sql(RICH, visits).groups.rows.first) == 1
+    assert read[0] == RICH
+    assert not any("SELECT" in text for text in read[1:])  # what follows are expressions of one row
+
+
+def test_names_of_with_written_out_within_a_question_asked_first_have_limits(visits):
+    each = " AND ".join(["paid > 1"] * 900)
+    text = f"WITH t AS (SELECT who, paid FROM visits WHERE {each}) SELECT COUNT(*) AS n FROM visits WHERE paid > ({{}})"
+    inner = "SELECT AVG(paid) FROM t"
+    assert nt.from_sql(text.format(inner), visits).groups.rows.first
+    both = "SELECT AVG(t.paid) FROM t JOIN t AS u USING (who)"
+    with pytest.raises(QueryError, match="there are more than 3000 operations"):
+        nt.from_sql(text.format(both), visits)
 
 
 def test_sql_python_and_json_ask_the_same(visits):

@@ -15,6 +15,7 @@ from neartwin.engines.sql.dialect import (
     Dialect,
     as_bigint,
     as_double,
+    either,
     floor_half_up,
     in_calendar,
     integer,
@@ -100,7 +101,7 @@ class DuckdbDialect(Dialect):
             rest = exp.paren(exp.paren(exp.Mod(this=product.copy(), expression=over.copy())) * integer(parts))
             short = exp.paren(short) * integer(parts) + exp.paren(exp.IntDiv(this=rest, expression=over.copy()))
             small = exp.and_(small, over.copy() <= integer(_LARGEST // parts))
-        return exp.case().when(small, short).else_(wide)
+        return either(small, short, wide)
 
 
 def _huge(value: exp.Expr) -> exp.Expr:

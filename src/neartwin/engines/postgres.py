@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from neartwin.engines.arrow import ARROW, gathered_rows
 from neartwin.engines.duckdb import typed_rows
-from neartwin.engines.sql.dialect import POSITION, Dialect, as_double, in_calendar, real
+from neartwin.engines.sql.dialect import POSITION, Dialect, as_bigint, as_double, either, in_calendar, integer, real
 from neartwin.engines.sql.joins import Place, sources_of
 from neartwin.engines.sql.statement import column_aliases, in_order, salted, statement
 from neartwin.planning.stage import Aggregates, Engine, Stage
@@ -97,7 +97,7 @@ class PostgresDialect(Dialect):
 
     def computed(self, value: exp.Expr, kind: ColumnType) -> exp.Expr:
         """Whole numbers have 64 bits here already."""
-        number = _bigint(value) if kind is ColumnType.INTEGER else value
+        number = as_bigint(value) if kind is ColumnType.INTEGER else value
         return _by_bytes(value) if kind is ColumnType.TEXT else number
 
     def wide(self, value: exp.Expr) -> exp.Expr:
@@ -155,9 +155,7 @@ def _double(value: exp.Expr) -> exp.Expr:
 def _sum(kind: type, x: exp.Expr, y: exp.Expr) -> exp.Expr:
     """X + y or x - y. Where an operand is large, half the sum is taken first, in which less than 1 does not count."""
     safe = exp.and_(*(exp.Abs(this=side.copy()) < real(2.0**1022) for side in (x, y)))
-    half_x, half_y = (
-        exp.case().when(exp.Abs(this=side.copy()) < real(1.0), real(0.0)).else_(side * real(0.5)) for side in (x, y)
-    )
+    half_x, half_y = (either(exp.Abs(this=side.copy()) < real(1.0), real(0.0), side * real(0.5)) for side in (x, y))
     half = exp.paren(kind(this=half_x, expression=half_y))
     direct = kind(this=x.copy(), expression=y.copy())
     large = exp.Abs(this=half.copy()) >= real(2.0**1023)
@@ -176,8 +174,8 @@ def _product(x: exp.Expr, y: exp.Expr) -> exp.Expr:
     infinite = exp.Abs(this=down.copy()) >= real(0.25)  # 2**1024 of the product itself
     nothing = exp.Abs(this=up) <= real(0.5)  # half the least double
     direct = x.copy() * y.copy()
-    of_large = exp.case().when(infinite, down * real(float("inf"))).else_(direct)
-    of_small = exp.case().when(nothing, real(0.0)).else_(direct.copy())
+    of_large = either(infinite, down * real(float("inf")), direct)
+    of_small = either(nothing, real(0.0), direct.copy())
     return exp.case().when(large, of_large).when(small, of_small).else_(direct.copy())
 
 
@@ -197,8 +195,8 @@ def _quotient(x: exp.Expr, y: exp.Expr) -> exp.Expr:
     small = exp.and_(size_x < real(2.0**-51), size_y >= real(1.0))
     infinite, nothing = exp.Abs(this=shrunk.copy()) >= real(2.0**-50), exp.Abs(this=grown) <= real(0.5)
     direct = exp.Div(this=x.copy(), expression=y.copy(), typed=True)
-    of_large = exp.case().when(infinite, shrunk * real(float("inf"))).else_(direct)
-    of_small = exp.case().when(nothing, real(0.0)).else_(direct.copy())
+    of_large = either(infinite, shrunk * real(float("inf")), direct)
+    of_small = either(nothing, real(0.0), direct.copy())
     return exp.case().when(large, of_large).when(small, of_small).else_(direct.copy())
 
 
@@ -213,13 +211,9 @@ def _hashed(part: exp.Expr, kind: ColumnType, seed: exp.Expr) -> exp.Expr:
     if kind is ColumnType.TEXT:
         digest = exp.Anonymous(this="hashtextextended", expressions=[value, seed])
     else:
-        digest = exp.Anonymous(this="hashint8extended", expressions=[_bigint(value), seed])
-    mark = exp.case().when(part.is_(exp.null()), _bigint(exp.Literal.number(_NULL))).else_("0")
+        digest = exp.Anonymous(this="hashint8extended", expressions=[as_bigint(value), seed])
+    mark = either(part.is_(exp.null()), as_bigint(integer(_NULL)), integer(0))
     return exp.paren(exp.BitwiseXor(this=digest, expression=mark))
-
-
-def _bigint(value: exp.Expr) -> exp.Expr:
-    return exp.cast(value, "BIGINT", dialect="postgres")
 
 
 def _something(kind: ColumnType) -> exp.Expr:

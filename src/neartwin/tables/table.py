@@ -474,11 +474,11 @@ class Table:
         Raises:
             SchemaError: The column is missing, or has another type.
         """
-        kind = self.has(column, "group_by")
+        kind, value = self.has(column, "group_by"), column if column.isidentifier() else f"({column})"
         if kind not in GROUPABLE:
             remedies = {
                 ColumnType.OTHER: f"declare it where the table is opened: types={{{column!r}: 'text'}}",
-                ColumnType.NUMBER: f"write CAST(FLOOR({column} / 10) AS BIGINT)",
+                ColumnType.NUMBER: f"write CAST(FLOOR({value} / 10) AS BIGINT)",
                 ColumnType.TIMESTAMP: f"write CAST({column} AS DATE)",
             }
             raise SchemaError(

@@ -33,6 +33,7 @@ from neartwin.engines.sql.dialect import (
     Parts,
     as_bigint,
     as_double,
+    either,
     grouped,
     integer,
     least,
@@ -64,7 +65,7 @@ def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts
         w, r, q = (exp.column(f"{letter}{end}") for letter in "wrq")
         beyond = w > integer(FINE**2 * floor(norm**2))
         guess = as_bigint(least(exp.Ceil(this=exp.Sqrt(this=as_double(w.copy()))), real(2.0**62)))
-        columns["guessed"].append(named(exp.case().when(beyond, guess).else_(exp.null()), r.name))
+        columns["guessed"].append(named(either(beyond, guess, exp.null()), r.name))
         # Newton's step: (r + w / r) / 2, both quotients rounded down
         newton = exp.paren(dialect.wide(r) + dialect.weighted(w.copy(), integer(1), r.copy()))
         columns["nearer"].append(named(dialect.weighted(newton, integer(1), integer(2)), q.name))
@@ -136,7 +137,7 @@ def weighed_by_norm(value: exp.Expr, parts: int, norm: Fraction, root: str, dial
     """
     k = exp.column(root)
     less = dialect.weighted(dialect.wide(value.copy()), integer(floor(FINE * norm)), k, parts)
-    return exp.case().when(k.is_(exp.null()), in_parts(value, parts, dialect)).else_(less)
+    return either(k.is_(exp.null()), in_parts(value, parts, dialect), less)
 
 
 def in_parts(value: exp.Expr, parts: int, dialect: Dialect) -> exp.Expr:
@@ -182,7 +183,7 @@ def contribution_sizes(
         }
         whole = dialect.wide(exp.column("n"))
         kept = dialect.weighted(whole.copy(), integer(floor(FINE * stage.norm)), exp.column("k"))
-        size = exp.case().when(exp.column("k").is_(exp.null()), integer(1)).else_(whole - kept + integer(1))
+        size = either(exp.column("k").is_(exp.null()), integer(1), whole - kept + integer(1))
         more["sized"] = selected("rooted", "u", named(size, "w"))
     else:
         source, placed = "counted", dict[str, exp.Select]()
@@ -191,7 +192,7 @@ def contribution_sizes(
             order = exp.Order(expressions=[exp.Ordered(this=exp.column("n"), desc=True)])
             place = named(windowed(exp.RowNumber(), "u", order=order), "place")
             source, placed = "placed", {"placed": selected("counted", exp.Star(), place)}
-            counted = exp.case().when(exp.column("place") <= integer(stage.groups_per_unit), counted).else_(integer(0))
+            counted = either(exp.column("place") <= integer(stage.groups_per_unit), counted, integer(0))
         kept = total(counted)
         if stage.rows_per_unit is not None:
             kept = least(kept, dialect.wide(integer(stage.rows_per_unit)))

@@ -308,11 +308,25 @@ def as_bigint(value: exp.Expr) -> exp.Expr:
     return exp.Cast(this=value, to=exp.DataType(this=exp.DataType.Type.BIGINT))
 
 
+def either(condition: exp.Expr, value: exp.Expr, other: exp.Expr | None = None) -> exp.Case:
+    """One value where a condition is true, else another one, or NULL. Nothing is copied.
+
+    Args:
+        condition: The condition.
+        value: The value where it is true.
+        other: The value elsewhere.
+
+    Returns:
+        The expression.
+    """
+    return exp.Case(ifs=[exp.If(this=condition, true=value)], default=other)
+
+
 def floor_half_up(value: exp.Expr) -> exp.Expr:
     """The floor, plus one if at least a half is left over. That is exact; value + 0.5 is not."""
     floor = exp.Floor(this=value.copy())
-    up = exp.case().when(exp.paren(value - floor.copy()) >= real(0.5), exp.Literal.number(1)).else_("0")
-    return as_bigint(floor) + up
+    half = exp.GTE(this=exp.paren(value - floor, copy=False), expression=real(0.5))
+    return exp.Add(this=as_bigint(floor), expression=either(half, integer(1), integer(0)))
 
 
 def least(first: exp.Expr, second: exp.Expr) -> exp.Expr:
@@ -354,4 +368,4 @@ def in_calendar(day: exp.Expr, kind: ColumnType) -> exp.Expr:
     last = "9999-12-31" if kind is ColumnType.DATE else "9999-12-31 23:59:59.999999"
     ends = [exp.cast(exp.Literal.string(end), kind.value, dialect="duckdb") for end in ("0001-01-01", last)]
     inside = exp.Between(this=day, low=ends[0], high=ends[1])
-    return exp.case().when(inside, day.copy()).else_(exp.null())
+    return either(inside, day.copy(), exp.null())

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, integer, real
+from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, either, integer, real
 from neartwin.engines.sql.rendering import rounded, steps_within, translated
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.per_unit import AGGREGATES, ORDERED
@@ -56,7 +56,7 @@ def unit_value(
         steps = value if column.bounds is None else _steps(value, column.bounds, dialect)
         total = over(dialect.summed(steps))
         fits = exp.Between(this=total, low=integer(-_LARGEST), high=integer(_LARGEST))
-        whole: exp.Expr = exp.case().when(fits, as_bigint(total.copy())).else_(exp.null())
+        whole: exp.Expr = either(fits, as_bigint(total.copy()), exp.null())
         if column.kind is ColumnType.INTEGER:
             return whole
         found = as_double(whole)
@@ -76,7 +76,7 @@ def _plain(value: RowExpression, columns: Mapping[str, exp.Column], dialect: Dia
     """A value in its type, and 0 for -0.0."""
     found = translated(value.term, columns, dialect)
     if value.type is ColumnType.NUMBER:
-        return exp.case().when(found.eq(real(0.0)), real(0.0)).else_(found.copy())
+        return either(found.eq(real(0.0)), real(0.0), found.copy())
     return dialect.computed(found, value.type)
 
 
@@ -84,4 +84,4 @@ def _steps(value: exp.Expr, bounds: Bounds, dialect: Dialect) -> exp.Expr:
     """A double within its bounds in whole steps, rounded half up; NULL for NULL and NaN."""
     inside = rounded(steps_within(value, bounds), bounds, dialect)
     missing = exp.or_(value.copy().is_(exp.null()), dialect.is_nan(value.copy()))
-    return exp.case().when(missing, exp.null()).else_(inside)
+    return either(missing, exp.null(), inside)

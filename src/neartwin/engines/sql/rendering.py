@@ -13,7 +13,7 @@ from typing import Any
 import sqlglot
 from sqlglot import exp
 
-from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, greatest, integer, least, real
+from neartwin.engines.sql.dialect import Dialect, as_bigint, as_double, either, greatest, integer, least, real
 from neartwin.planning.stage import Stage
 from neartwin.tables.expressions import ARITHMETIC, COMPARED
 from neartwin.tables.functions import CAPITAL, OPERATIONS, SMALL
@@ -98,14 +98,12 @@ def _clip(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
     assert isinstance(term.value, tuple)  # noqa: S101 - what a clip holds
     low, high = term.value
     odd = exp.or_(value.copy().is_(exp.null()), dialect.is_nan(value.copy()))
-    return exp.case().when(odd, value).else_(greatest(real(low), least(real(high), value.copy())))
+    return either(odd, value, greatest(real(low), least(real(high), value.copy())))
 
 
 def _case(_term: Term, parts: list[exp.Expr], _dialect: Dialect) -> exp.Expr:
-    case = exp.case()
-    for condition, value in zip(parts[:-1:2], parts[1::2], strict=False):
-        case = case.when(condition, value)
-    return exp.Paren(this=case.else_(parts[-1]))
+    ifs = [exp.If(this=condition, true=value) for condition, value in zip(parts[:-1:2], parts[1::2], strict=False)]
+    return exp.Paren(this=exp.Case(ifs=ifs, default=parts[-1]))
 
 
 def _divided(term: Term, parts: list[exp.Expr], dialect: Dialect) -> exp.Expr:
@@ -203,7 +201,7 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
     missing: exp.Expr = value.copy().is_(exp.null())
     if kind is ColumnType.NUMBER:
         missing = exp.or_(missing, dialect.is_nan(value.copy()))
-    return exp.case().when(missing, exp.null() if column.fill is None else integer(column.fill)).else_(inside)
+    return either(missing, exp.null() if column.fill is None else integer(column.fill), inside)
 
 
 def rounded(steps: exp.Expr, bounds: Bounds, dialect: Dialect) -> exp.Expr:
@@ -244,4 +242,4 @@ def divided(steps: exp.Expr, divisor: float) -> exp.Expr:
     """
     small = exp.Abs(this=exp.paren(steps.copy())) < real(divisor / 4)
     quotient = exp.Div(this=exp.paren(steps), expression=real(divisor), typed=True)
-    return exp.case().when(small, real(0.0)).else_(quotient)
+    return either(small, real(0.0), quotient)

@@ -36,6 +36,7 @@ from neartwin.engines.sql.dialect import (
     Dialect,
     Parts,
     as_bigint,
+    either,
     grouped,
     integer,
     least,
@@ -202,7 +203,7 @@ def _within(stage: Stage, dialect: Dialect, source: str, most: int) -> exp.Selec
     for measure, name in _entries(stage).items():
         parts, entry = 1 if stage.capped else stage.parts.get(measure, 1), exp.column(name)
         weighted = dialect.weighted(dialect.wide(entry), integer(most), total.copy(), parts)
-        found = exp.case().when(total > integer(most), weighted).else_(in_parts(entry, parts, dialect))
+        found = either(total > integer(most), weighted, in_parts(entry, parts, dialect))
         columns.append(exp.column(name) if measure.startswith("units") else named(found, name))
     return selected(source, *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
@@ -389,7 +390,7 @@ def _products(stage: Stage) -> exp.Select:
         value: exp.Expr = at[moment.factors[0].name].copy()
         for factor in moment.factors[1:]:
             value = value * at[factor.name]
-        columns.append(named(exp.case().when(present, value - integer(moment.centre)), f"z{i}"))
+        columns.append(named(either(present, value - integer(moment.centre)), f"z{i}"))
     return selected("kept", exp.Star(), *columns)
 
 
@@ -448,7 +449,7 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
             found = in_parts(rows.copy(), parts, dialect)
         else:
             weighted = dialect.weighted(dialect.wide(value.copy()), integer(most), exp.column("n"), parts)
-            found = exp.case().when(exp.column("n") > integer(most), weighted).else_(in_parts(value, parts, dialect))
+            found = either(exp.column("n") > integer(most), weighted, in_parts(value, parts, dialect))
         columns.append(named(found, entry))
     return selected(source, "u", *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
 
@@ -464,8 +465,7 @@ def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
 
 
 def _finders(groups: int) -> exp.Expr:
-    first = exp.case().when(exp.column("place") <= exp.Literal.number(groups), exp.Literal.number(1))
-    return exp.Count(this=first)
+    return exp.Count(this=either(exp.column("place") <= integer(groups), integer(1)))
 
 
 def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:

@@ -22,6 +22,7 @@ from neartwin.engines.sql.dialect import (
     Dialect,
     Parts,
     as_bigint,
+    either,
     grouped,
     integer,
     least,
@@ -73,7 +74,7 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
     if stage.norm is not None:
         square = dialect.wide(exp.column("c") * exp.column("n"))
         parts = over_units(parts, {"w": exp.Sum(this=square)}, dialect, {"": stage.norm})
-    once = exp.case().when(exp.column("turn").eq(integer(1)), _counted_rows(stage)).else_(integer(0))
+    once = either(exp.column("turn").eq(integer(1)), _counted_rows(stage), integer(0))
     if stage.rows_per_unit is not None:  # the rows that a unit counts for in all are bounded
         parts = over_units(parts, {"t": dialect.summed(once)}, dialect)
     weight = exp.column("c") * _weight(stage, dialect)
@@ -146,9 +147,9 @@ def _weight(stage: Stage, dialect: Dialect) -> exp.Expr:
     if stage.capped:
         rows, cap = exp.column("n"), _cap(stage)
         share = dialect.weighted(dialect.wide(integer(cap * stage.split_parts)), integer(1), rows.copy())
-        found = exp.case().when(rows > integer(cap), share).else_(parts)
+        found = either(rows > integer(cap), share, parts)
     if stage.rows_per_unit is not None:
         most, total = integer(stage.rows_per_unit), exp.column("t")
         share = dialect.weighted(dialect.wide(found.copy()), most.copy(), total.copy())
-        found = exp.case().when(total > most, share).else_(found)
+        found = either(total > most, share, found)
     return as_bigint(found)

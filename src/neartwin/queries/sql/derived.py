@@ -28,21 +28,20 @@ Named = Callable[[exp.Expr], str | None]
 _MOST = 100
 
 
-def without_derived(select: exp.Select) -> tuple[exp.Select, tuple[tuple[str, exp.Expr], ...]]:
+def without_derived(select: exp.Select) -> tuple[tuple[str, exp.Expr], ...]:
     """Replace computed columns of a SELECT by their statistics. It adds the statistics of expressions if they are missing.
 
     Args:
-        select: The statement.
+        select: The statement, which is changed.
 
     Returns:
-        The new statement, and the computed columns by name in SELECT, or as written.
+        The computed columns by name in SELECT, or as written.
 
     Raises:
         QueryError: There are too many columns.
     """
-    changed, columns = select.copy(), list[tuple[str, exp.Expr]]()
-    selected: list[exp.Expr] = []
-    for item in changed.expressions:
+    columns, selected = list[tuple[str, exp.Expr]](), list[exp.Expr]()
+    for item in select.expressions:
         of = item.unalias() if item.unalias().is_number else derived(item.unalias())
         if of is None:
             selected.append(item)
@@ -51,7 +50,7 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, tuple[tuple[str, ex
     parts = [part for _, of in columns for part in statistics_in(of)]
     asked = [one for item in selected for one in statistics_in(item)]
     if (parts or asked) and not any(isinstance(one, exp.Window | exp.Anonymous) for one in asked):
-        clauses = [changed.args[clause] for clause in ("having", "order") if changed.args.get(clause) is not None]
+        clauses = [select.args[clause] for clause in ("having", "order") if select.args.get(clause) is not None]
         for one in (derived(node) for clause in clauses for node in computed(clause, lambda _: None)):
             if one and one not in [of for _, of in columns]:
                 columns.append((_written(one), one))
@@ -63,8 +62,8 @@ def without_derived(select: exp.Select) -> tuple[exp.Select, tuple[tuple[str, ex
         if part not in known:
             known.append(part)
             selected.append(part.copy())
-    changed.set("expressions", selected)
-    return changed, tuple(columns)
+    select.set("expressions", selected)
+    return tuple(columns)
 
 
 def derived(node: exp.Expr) -> exp.Expr | None:

@@ -29,7 +29,7 @@ from neartwin.queries.sql.spelling import is_true
 from neartwin.tables.expressions import not_understood
 from neartwin.tables.joins import OtherTable, claims_of, is_public, new_names, own_columns
 from neartwin.tables.per_unit import units_of
-from neartwin.tables.table import Owner, Table
+from neartwin.tables.table import Table
 
 BESIDE = "BESIDE"  # where a side stands: of joins within the LEFT one before
 
@@ -269,14 +269,14 @@ def columns_of(table: exp.Expr, given: Others) -> frozenset[str]:
     if isinstance(table, exp.Subquery):
         return frozenset(table.alias_column_names or table.named_selects)
     one = given.get(table.name)
-    return frozenset(() if one is None else (one.table if isinstance(one, Rows) else one).schema)
+    return frozenset(() if one is None else table_of(one).schema)
 
 
 def _owners(tables: list[exp.Expr], given: Others) -> tuple[list[exp.Expr], list[exp.Expr]]:
     """The tables of owners that the statement does not name, and their equalities with owned rows; that of t is (t)."""
     found, keys = list[exp.Expr](), list[exp.Expr]()
     for table in tables:
-        owner: Owner | None = getattr(given.get(table.name), "owner", None)
+        owner = one.owner if isinstance(one := given.get(table.name), OtherTable) else None
         names = [
             name for name, rows in given.items() if owner and isinstance(rows, Rows) and claims_of(rows.table, owner)
         ]
@@ -313,7 +313,7 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
     """
     first, own = _base(select, rows.table), own_columns(rows.table) | set(rows.table.computed)
     scope: _Scope = {first: {name: name for name in own}}
-    columns = {name: frozenset((one.table if isinstance(one, Rows) else one).schema) for name, one in others.items()}
+    columns = {name: frozenset(table_of(one).schema) for name, one in others.items()}
     joins = chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns})
     for number, join in enumerate(joins, start=1):
         later = (column for one in (select, *joins[number:]) for column in one.find_all(exp.Column))

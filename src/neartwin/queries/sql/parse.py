@@ -27,7 +27,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.groups import completed
-from neartwin.queries.query import PostProcessing, Query, Rows, TopK
+from neartwin.queries.query import PostProcessing, Query, Rows, TopK, table_of
 from neartwin.queries.sql.derived import CLAUSES, after_of, derived, number_of, statistics_in, text_of, without_derived
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.spelling import plain, trees
@@ -219,8 +219,8 @@ def statement_of(text: Written, rows: Rows, *, tables: Others | None = None, dia
             node.replace(exp.case().when(node.copy(), "1").else_("0"))
     for division in list(select.find_all(exp.Div)):
         _as_share(division, select)
-    items, (bare, computed) = tuple(select.expressions), without_derived(select)
-    select, over = without_workload(bare)
+    items, computed = tuple(select.expressions), without_derived(select)
+    select, over = without_workload(select)
     return Statement(select, *_grouped(select, rows), over, computed, items)
 
 
@@ -253,9 +253,8 @@ def _grouped(select: exp.Select, rows: Rows) -> tuple[Rows, dict[str, str], tupl
     group = select.args.get("group")
     sets = None if group is None else sets_of(group)
     if sets is not None:  # every expression of a set once, in the order of their first use
-        group = exp.Group(
-            expressions=list({member.sql(dialect="duckdb"): member for one in sets for member in one}.values())
-        )
+        members = {member.sql(dialect="duckdb"): member for one in sets for member in one}
+        group = exp.Group(expressions=list(members.values()))
     groups = {} if group is None else _groups(group, _named(select), rows.table.schema)
     for name, expression in groups.items():
         if name not in rows.table.schema or expression != _quoted(name):
@@ -362,10 +361,9 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
     for one in select.find_all(exp.Subquery, exp.Table):
         if found := [clause for clause in ("pivots", "sample", "order", "limit", "offset") if one.args.get(clause)]:
             raise not_understood(one, instead("clauses", found[0]))
-    known = {**tables, rows.table.name: rows}
-    columns = {name: (one.table if isinstance(one, Rows) else one).schema for name, one in known.items()}
-    read = partial(from_sql, rows=rows, tables=tables)
-    flat, joined = rows_of(cast("exp.Select", plain(select, columns).transform(_as_case)), rows, tables, read)
+    columns = {name: table_of(one).schema for name, one in {**tables, rows.table.name: rows}.items()}
+    simple = cast("exp.Select", plain(select, columns).transform(_as_case, copy=False))
+    flat, joined = rows_of(simple, rows, tables, partial(statement_of, rows=rows, tables=tables))
     for one in reversed(list(flat.find_all(exp.Anonymous))):  # noisy statistics are divided as real numbers
         if one.name == "QUOTIENT" and one.find(exp.AggFunc):
             one.replace(one.expressions[0] / one.expressions[1])

@@ -77,17 +77,14 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
         raise ParameterError("dialect", dialect, f"must be one of {', '.join(DIALECTS)}; write dialect='postgres'")
     try:
         text.encode()  # refuses half a character, which no answer could be written with
-        if len(text) > _LONGEST or len(sqlglot.tokenize(text, read=dialect)) > _MOST_TOKENS:
+        read = sqlglot.Dialect.get_or_raise(dialect)
+        tokens = [] if len(text) > _LONGEST else read.tokenize(text)
+        if len(text) > _LONGEST or len(tokens) > _MOST_TOKENS:
             line = f"at most {_LONGEST} letters and {_MOST_TOKENS} words are read; write a public table of values, and JOIN it"
             raise QueryError(f"a text of {len(text)} letters is too long: {line}")
-        found = [tree for tree in sqlglot.parse(text, read=dialect) if tree is not None]
+        found = [tree for tree in read.parser().parse(tokens, text) if tree is not None]
         for tree in found:
-            check_surface(tree, _DEEPEST)
-            for clauses, kinds, most, what in _LIMITS:
-                parts = tree.find_all(*clauses) if clauses else [tree]
-                if any(len(list(part.find_all(*kinds))) > most for part in parts):
-                    raise QueryError(f"there are more than {most} {what}")
-            for node in reversed(list(tree.walk())):
+            for node in reversed(checked_nodes(tree)):
                 if (meant := _meant(node, dialect)) is not node:
                     node.replace(meant)
         if dialect == "duckdb":
@@ -101,6 +98,27 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
             raise
         line = f"write SELECT COUNT(*) AS n FROM {table}, or name its dialect with dialect="
         raise QueryError(f"{text[:200]!r} is not SQL; {line}") from None
+
+
+def checked_nodes(tree: exp.Expr) -> list[exp.Expr]:
+    """The nodes of a statement, each before its parts.
+
+    Args:
+        tree: The statement.
+
+    Returns:
+        The nodes.
+
+    Raises:
+        QueryError: It is nested too deeply, or has too many parts.
+    """
+    check_surface(tree, _DEEPEST)
+    nodes = list(tree.walk())
+    for clauses, kinds, most, what in _LIMITS:
+        parts = [one.walk() for one in nodes if isinstance(one, clauses)] if clauses else [nodes]
+        if any(sum(isinstance(one, kinds) for one in part) > most for part in parts):
+            raise QueryError(f"there are more than {most} {what}")
+    return nodes
 
 
 def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
@@ -221,11 +239,11 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     """The statement in the spelling that the parser reads.
 
     Args:
-        tree: The statement.
+        tree: The statement, which is changed.
         tables: The columns of each table that it may name.
 
     Returns:
-        The new statement.
+        The statement.
 
     Raises:
         QueryError: A position or a constant is no value.
@@ -234,19 +252,18 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     >>> plain(sqlglot.parse_one(text, read="duckdb"), {"t": ["city", "day"]}).sql(dialect="duckdb")
     "SELECT t.city, COUNT(*) FROM t WHERE day < CAST('1994-02-28' AS DATE) GROUP BY t.city"
     """
-    new = tree.copy()
-    _fold(new)
-    for node in reversed(list(new.walk())):
+    _fold(tree)
+    for node in reversed(list(tree.walk())):
         node.pop_comments()
         changed = _shortened(node)
         if changed is not node and node.parent is not None:
             node.replace(changed)
-    for one in [one.parent for one in new.find_all(exp.Distinct) if one.args.get("on")]:
+    for one in [one.parent for one in tree.find_all(exp.Distinct) if one.args.get("on")]:
         if isinstance(one, exp.Select) and one.parent:
             one.replace(eliminate_distinct_on(one.copy()))
-    names = {one.alias for one in new.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
-    _named(new, set(tables), names)
-    for select in new.find_all(exp.Select):
+    names = {one.alias for one in tree.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
+    _named(tree, set(tables), names)
+    for select in tree.find_all(exp.Select):
         known = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
         for one in list(select.args["order"].find_all(exp.Column)) if select.args.get("order") else ():
             if not one.table and one.name in known and not isinstance(one.parent, exp.Ordered):
@@ -260,7 +277,7 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
         where = select.args.get("where")
         if where is not None and is_true(where.this):
             select.set("where", None)
-    return new
+    return tree
 
 
 def _named(tree: exp.Expr, tables: set[str], columns: set[str]) -> None:

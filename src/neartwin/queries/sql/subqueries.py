@@ -22,6 +22,7 @@ from neartwin.interactive import instead
 from neartwin.queries.query import Rows, table_of
 from neartwin.queries.sql.derived import statistics_in
 from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
+from neartwin.queries.sql.spelling import checked_nodes
 from neartwin.tables.expressions import not_understood
 from neartwin.tables.joins import OtherTable, claims_of, is_public
 from neartwin.tables.per_unit import per_unit, with_windows
@@ -35,14 +36,14 @@ _BY_UNIT = _PLAIN | {"group", "having", "distinct", "qualify"}
 _INSIDE = (exp.Exists, exp.In, exp.Any, exp.All)
 
 
-def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str], Any]) -> tuple[exp.Select, Rows]:
+def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[exp.Expr], Any]) -> tuple[exp.Select, Rows]:
     """The statement without subqueries, and the rows of its FROM and JOIN. Names of WITH stand for their subqueries.
 
     Args:
         select: The statement, which is changed.
         rows: The rows of the table in FROM.
         others: The tables that JOIN may name.
-        read: Reads a statement about the same tables.
+        read: Reads the tree of a statement about the same tables.
 
     Returns:
         The statement over columns of the rows, and the rows.
@@ -78,7 +79,7 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[str]
     return flat, replace(joined_by(flat, rows, joinable), first=first)
 
 
-def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) -> tuple[Any, ...]:
+def _asked_first(select: exp.Select, given: Others, read: Callable[[exp.Expr], Any]) -> tuple[Any, ...]:
     """The questions of scalar subqueries in WHERE, and beside statistics. $1, $2, ... stand for their statistics."""
     found = dict[str, Any]()
     for node in list(select.find_all(exp.Subquery)):
@@ -100,7 +101,9 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[str], Any]) 
             )
         inner.set("expressions", [asked[0].copy()])
         text = inner.sql(dialect="duckdb", comments=False)
-        found.setdefault(text, read(text))
+        if text not in found:
+            checked_nodes(inner)  # names of WITH are written out
+            found[text] = read(inner.pop()).question()
         number = exp.paren(value.copy())
         statistics_in(number)[0].replace(exp.Placeholder(this=str(1 + list(found).index(text))))
         node.replace(number)

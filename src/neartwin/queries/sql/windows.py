@@ -78,18 +78,15 @@ def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
     Raises:
         QueryError: A window or argument is not understood, or there are several.
     """
-    windows: list[Asked] = []
+    found = {place: one for place, item in enumerate(select.expressions) if (one := _read(item.unalias())) is not None}
+    if not found:
+        return select, None
     changed = select.copy()
-    for item in changed.expressions:
-        node = item.this if isinstance(item, exp.Alias) else item
-        read = _read(node)
-        if read is not None:
-            statistic, window = read
-            windows.append(window)
-            node.replace(statistic.copy())
-    if windows and sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
+    for place, (statistic, _) in found.items():
+        changed.expressions[place].unalias().replace(statistic.copy())
+    if sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
         raise QueryError("a sum over groups must be the only statistic; ask others in further statements of a series")
-    return (changed, windows[0]) if windows else (select, None)
+    return changed, next(asked for _, asked in found.values())
 
 
 def _read(node: exp.Expr) -> tuple[exp.Expr, Asked] | None:
