@@ -382,7 +382,7 @@ def _written(node: exp.Expr) -> str:
 
 
 def _quoted(name: str) -> str:
-    return exp.column(name, quoted=True).sql(dialect="duckdb")
+    return '"' + name.replace('"', '""') + '"'  # writing a tree out takes longer than reading a short text
 
 
 def _groups(group: exp.Group, named: Mapping[str, str], schema: Collection[str]) -> dict[str, str]:
