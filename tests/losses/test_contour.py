@@ -41,6 +41,31 @@ def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, long
     assert high[0] - 2 * own > exact  # the sum exceeds the truth by more than its other errors: the alias saves `low`
 
 
+def worst(s):
+    return -100 * s  # prefers the greatest tilt
+
+
+def known(s):
+    return np.array([GAUSSIAN.log_mgf(one)[0] for one in s.tolist()])
+
+
+@pytest.mark.parametrize("eps", [0.5, 3.0, 12.0])
+def test_estimates_of_k_choose_a_period_and_prove_nothing(eps):
+    at = saddle.for_eps(GAUSSIAN, eps)
+    goal = at.log_delta + math.log(1e-6)
+    plain, best, poor = (contour.find_alias(GAUSSIAN, at, goal, rough=rough) for rough in (None, known, worst))
+    assert best.period < 1.2 * plain.period
+    assert best.period < poor.period
+    for alias in (plain, best, poor):
+        for period in (alias.period, 0.6 * best.period):
+            terms = [
+                truth.gaussian(TWO, eps + m * period) * mp.exp(at.tilt * m * period) for m in (-3, -2, -1, 1, 2, 3)
+            ]
+            # what is stated holds, and of a period so much shorter it would not
+            assert (mp.log(mp.fsum(terms)) <= alias.log_bound(np.array([eps]))[0]) == (period == alias.period)
+    assert best.log_bound(np.array([eps]))[0] < goal + 1
+
+
 @pytest.mark.parametrize("longest", [0.3, 1.0])  # of a Gaussian's period
 def test_a_line_whose_aliases_are_not_bounded_bounds_from_above_alone(longest):
     eps, at = 12.0, saddle.for_eps(GAUSSIAN, 12.0)

@@ -21,7 +21,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,18 +97,16 @@ class Reached(Summand):
         whole, slack, result = 0.0, 0.0, []
         for n, below, slice_ in self.parts_of_laws:
             log, error = below.log_mgf(tilt)
-            if (
-                slice_.log_mgf_by_panels(tilt) - (log - error) / n < -LARGEST
-            ):  # x is between 0 and e^-LARGEST: `_difference`, `line` and `log_tail` charge that
+            whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
+            # x is between 0 and e^-LARGEST: `_difference`, `line` and `log_tail` charge that
+            if slice_.log_mgf_by_panels(tilt) - (log - error) / n < -LARGEST:
                 result.append((0.0, 0.0))
-                whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
                 continue
             own, more = slice_.log_mgf(tilt)
             gap = own - log / n
             if not -2 * LARGEST < gap < LARGEST:
                 raise NoCertificateError
             moved = more + error / n + 4 * U * (abs(own) + abs(log / n)) + 2 * ELEMENTARY
-            whole, slack = whole + log, slack + error + 2 * U * (abs(whole) + abs(log))
             result.append((math.exp(gap), math.expm1(moved)))
         return whole, slack, result
 
@@ -188,7 +186,7 @@ MOST_LAWS = 100  # each keeps 2 MB of panels and takes 0.08 s
 STEEPNESS = 3.0  # of the shares, over mu
 # m of the bounds on what lies above the last rung
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
-RATIO = 3.0  # of two neighbouring rungs' losses
+RATIO = 8.0  # of two neighbouring rungs' losses
 LOWEST, LEFTMOST = 0.05, -1.0  # of z at a rung, of the rung itself
 HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
 NEGLIGIBLE = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
@@ -498,31 +496,34 @@ class Ladder:
         size = log_moduli(rung.tilts, k, variance, eps)
         best = np.flatnonzero(size <= np.min(size) + (0.0 if j == first else NEAR))[-1]
         at = Saddle(float(rung.tilts[best]), eps, math.sqrt(max(float(variance[best]), 1e-300)), self.log_delta)
-        return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=share)
+        known = np.where(np.isfinite(k), k, np.inf)
+        aliases = partial(contour.find_alias, rough=lambda s: np.interp(s, rung.tilts, known, left=0.0, right=np.inf))
+        return contour.build(total, at, 0.0, tolerance=TOLERANCE, share=share, aliases=aliases)
 
     def line(self, eps: float) -> tuple[SeparateLines, Saddle]:
         """The lines for questions near this eps: the first of the highest rung from which it is short."""
         highest = self.first(eps)
         charge, mass = self.never(self.top)
-        rests, parts = [(charge, 0.0)], []
+        rests: list[tuple[float, float]] = [(charge, 0.0)]
+        parts: list[Contour] = []
+
+        def add(j: int, first: int, share: float) -> None:
+            slight = self.slight(j, first, eps)
+            if slight is None:
+                parts.append(self.contour(j, first, eps, share))
+            else:
+                rests.append(slight)
+
         for first, share in itertools.chain(
             ((j, SHORT) for j in range(highest, -1, -1)), ((highest, SHARE), (0, SHARE))
         ):
-            result = self.slight(first, first, eps)
             with contextlib.suppress(*NO_LINE):
-                if result is None:
-                    parts.append(self.contour(first, first, eps, share))
-                else:
-                    rests.append(result)
+                add(first, first, share)
                 break
         else:
             raise NoCertificateError
         for j in range(first + 1, len(self.rungs)):
-            result = self.slight(j, first, eps)
-            if result is None:
-                parts.append(self.contour(j, first, eps, SHARE))
-            else:
-                rests.append(result)
+            add(j, first, SHARE)
         if not parts:
             raise NoCertificateError
         weights = [part.point_estimate(eps)[0] for part in parts]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray
 from neartwin.special import ndtr
 
 SMALLER, LARGER = (0.5, 0.25, 0.1, 0.03), (2.0, 4.0)  # further gaps tried, as shares of a Gaussian's best
+GAPS = np.geomspace(0.01, 8.0, 30)  # those compared where K is known roughly
 GENEROUS = 1.4  # a period so much longer than a Gaussian's is good enough
 MANY = 1024  # nodes from which a quick look pays
 TURNS = (1.2, 0.4, 0.0)  # how far the fastest atoms may turn between nodes that are judged together, ever fewer
@@ -38,7 +39,7 @@ MOST_WORK = 1 << 24  # exponentials in one line
 SMOOTH = 4  # times as many of both where smooth kernels must stand for the decay that nearly atomic losses lack
 
 
-Kernel = Callable[[FloatArray], FloatArray]
+Curve = Callable[[FloatArray], FloatArray]
 Bounds = tuple[FloatArray, FloatArray, dict[str, FloatArray]]  # on delta, and every source of error
 
 
@@ -60,15 +61,21 @@ class Alias(NamedTuple):
 
 
 def _shortest(
-    total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, enough: float
+    total: SumOfLosses, saddle: Saddle, log_goal: float, gap: float, enough: float, *, rough: Curve | None
 ) -> tuple[float, float, float]:
     """The shortest period (K7) found over gaps of one sign, with its s and log c(s) M(s); the first that is good enough.
 
-    The period is a convex function of the gap over the gap: it falls, then rises. So a search ends where it rises.
+    The period is a convex function of the gap over the gap: it falls, then rises. So a search ends where it rises. Where K is
+    known roughly, the first that is proved is good enough, from the best by that on.
     """
     tilt = saddle.tilt
     best = (math.inf, tilt, 0.0)
-    for shares in ((1.0,), SMALLER, LARGER):
+    ranked: Iterable[Sequence[float]] = ((1.0,), SMALLER, LARGER)
+    if rough is not None:
+        near = np.maximum(tilt + GAPS * gap, SMALLEST)
+        logs = rough(near) - near * (saddle.eps + np.log1p(1 / near)) - np.log1p(near) - log_goal
+        ranked, enough = GAPS[np.argsort(logs / np.abs(near - tilt)), None].tolist(), 1 / SMALLEST
+    for shares in ranked:
         for share in shares:
             s = max(tilt + share * gap, 0.0)
             log = sum(total.coarser.log_mgf(s)) + log_c(s) if s > 0 else 0.0  # c(s) M(s), rounded up
@@ -84,13 +91,14 @@ def _shortest(
     return best
 
 
-def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
+def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float, rough: Curve | None = None) -> Alias:
     """The shortest period found whose aliases at saddle.eps stay below the goal.
 
     Args:
         total: The sum.
         saddle: Its saddle.
         log_goal: Logarithm of what they may add to delta.
+        rough: About K at any tilts, where that is at hand and K itself is slow.
     """
     tilt, deviation, eps = saddle.tilt, saddle.deviation, saddle.eps
     need = max(total.log_mgf(tilt)[0] - tilt * eps - log_goal, 2.0)
@@ -99,8 +107,8 @@ def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
         raise NoCertificateError
     room = (total.top.loss - eps) * (1 + 1e-6)
     enough = GENEROUS * gap * deviation**2
-    left, below, log_below = _shortest(total, saddle, log_goal, -min(gap, 0.9 * tilt), enough)
-    right, above, log_above = _shortest(total, saddle, log_goal, gap, max(left, enough))
+    left, below, log_below = _shortest(total, saddle, log_goal, -min(gap, 0.9 * tilt), enough, rough=rough)
+    right, above, log_above = _shortest(total, saddle, log_goal, gap, max(left, enough), rough=rough)
     period = max(min(right, room), left, 2 * deviation) * (1 + 1e-9)
     if not 0 < period < math.inf:
         raise NoCertificateError
@@ -129,7 +137,7 @@ def guess_alias(total: SumOfLosses, saddle: Saddle, log_goal: float) -> Alias:
 
 
 def significant_frequencies(
-    total: SumOfLosses, tilt: float, step: float, nodes: int, kernel: Kernel, *, log_goal: float
+    total: SumOfLosses, tilt: float, step: float, nodes: int, kernel: Curve, *, log_goal: float
 ) -> tuple[FloatArray, float]:
     """The frequencies whose terms may matter, 0 among them, and the sum of the moduli of all others, rounded up.
 
@@ -409,9 +417,8 @@ def build(
         dip = -ratio * mu2 * product
     # of the poles, of the exponential and of the angle (K6)
     error = error + 2 * U * np.abs(angle) + 8 * U * (math.log(nodes * step + tilt + 2) + 12)
-    if (
-        error.max() > LARGEST
-    ):  # a term that may be e^LARGEST times as great as a float tells is bounded by its logarithm
+    # a term that may be e^LARGEST times as great as a float tells is bounded by its logarithm
+    if error.max() > LARGEST:
         size = np.maximum(size, np.exp(real + error - LARGEST) * shares)
         error = np.minimum(error, LARGEST)
     dropped = negligible

@@ -55,9 +55,7 @@ class SumOfLosses:
         self.ladder = next((part.ladder for part in self.summands if part.ladder), None)
         self._mgf: dict[float, tuple[float, float]] = {}
         # of fewer laws, with a K that is nowhere less and nearly the same
-        fewer = []
-        for part in self.summands:
-            fewer.append(part.coarser or part)  # noqa: PERF401 - called for every sum
+        fewer = [part.coarser or part for part in self.summands]
         self.coarser: SumOfLosses = self if fewer == self.summands else SumOfLosses(fewer)
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
