@@ -67,7 +67,7 @@ class NoiseSchedule(QuadratureSum):
         self.goal, self.shared = ends[0].goal, ends[1].shared
         # densest at both ends, as the nodes of an interpolation
         places = (0.5 - 0.5 * np.cos(np.linspace(0.0, math.pi, SHOWN))) * (len(uses) - 1)
-        self.shown = rising[np.unique(np.rint(places).astype(int))]
+        self.shown = rising[sorted(set(np.rint(places).astype(int).tolist()))]
 
     @property
     def laws(self) -> list[Summand]:
