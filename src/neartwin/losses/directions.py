@@ -88,18 +88,14 @@ class DirectedComposition:
         attained: dict[Pair, int] = {}
         curves, complete, same = [], True, True
         for factor, count in uses.items():
-            above, below, curve = (
-                factor.dominating_pair(direction),
-                factor.attained_pair(direction),
-                factor.renyi(direction),
-            )
+            above, below = factor.dominating_pair(direction), factor.attained_pair(direction)
             complete = complete and above is not None
             if same and above != below:  # until then one count is that of both
                 same, attained = False, dict(dominating)
             for pair, counts in ((above, dominating),) if same else ((above, dominating), (below, attained)):
                 if pair is not None:
                     counts[pair] = counts.get(pair, 0) + count
-            if curve is not None:
+            if (curve := factor.renyi(direction)) is not None:
                 curves.append((above, curve, count))
         same = same or dominating == attained
         exact = complete and same and len(dominating) > 0
