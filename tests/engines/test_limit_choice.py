@@ -35,9 +35,11 @@ def visits(neighbours="add_remove"):
 def search_of(name, **more):
     """The choice of one limit, over two public groups."""
     groups = visits(**more).group_by("town", keys=["x", "y"])
-    if name == "rows of a mean":
-        (search,) = plan(groups.agg(m=nt.mean("paid", 0, 10)), spend=nt.pure("1/4")).first_stages[0].searches
+    if name in {"rows of a mean", "rows of a variance"}:
+        asked = nt.mean("paid", 0, 10) if name == "rows of a mean" else nt.variance("paid", 0, 10)
+        (search,) = plan(groups.agg(m=asked), spend=nt.pure("1/4")).first_stages[0].searches
         assert search.least
+        assert search.idle == (name == "rows of a variance" and groups.rows.table.neighbours.value == "add_remove")
         return search
     query = groups.agg(n=nt.count(), u=nt.count_distinct_units())
     limits = {"rows": {"rows": nt.private_limit(64), "max_groups": 2}, "norm": {"norm": nt.private_limit(64)}}
@@ -86,7 +88,9 @@ def two_ways(search, neighbours):
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("name", ["rows", "norm", "max_groups", "groups of a norm", "rows of a mean"])
+@pytest.mark.parametrize(
+    "name", ["rows", "norm", "max_groups", "groups of a norm", "rows of a mean", "rows of a variance"]
+)
 def test_a_unit_moves_all_scores_one_way_and_none_by_more_than_is_paid_for(name, neighbours):
     search, moves = search_of(name, neighbours=neighbours), set()
     assert search.capped == (neighbours == "add_remove" or search.least)
@@ -110,10 +114,53 @@ def test_a_cap_by_the_units_within_is_for_those_who_join_or_for_ratios(least):
     assert two_ways(capped, "replace_one") is not least  # near miss: a unit that grows is no longer within
 
 
+def test_units_that_leave_limits_idle_move_scores_one_way_if_they_join():
+    search = free(search_of("rows of a variance"))
+    assert search.idle
+    assert not two_ways(search, "add_remove")
+    assert two_ways(search, "replace_one")  # near miss: a unit that grows uses more of the limits beyond it
+
+
+def test_a_unit_leaves_no_more_of_any_limit_idle_than_itself():
+    limits = nt.limits(rows=nt.private_limit(2**40))
+    asked = visits().agg(v=nt.variance("paid", 0, 10))
+    (search,) = plan(asked, spend=nt.pure("1/4"), limits=limits).first_stages[0].searches
+    others = 1000 * np.arange(1, len(search.candidates) + 1)  # within each limit
+    joined = others + np.tri(len(others)).T  # one more, of each size
+    costs = np.array([free(search).penalties(within) for within in (others, *joined)])
+    steps = costs[1:] - costs[0]
+    assert steps.min() == 0
+    assert 2 / 3 * PARTS - 2 < steps.max() <= 2 / 3 * PARTS
+
+
+def test_many_rows_of_each_of_few_units_are_not_cut_where_noise_is_large():
+    """All limits up to 500 use all of each unit, and have the same noise. The least one would lose all the rows."""
+    (search,) = plan(visits().agg(v=nt.variance("paid", 0, 10)), spend=nt.pure(1)).first_stages[0].searches
+    edges, limits = np.array(search.stages[0].sizes.edges), np.array([float(limit) for limit in search.candidates])
+    units = np.bincount([np.searchsorted(edges, 500, side="right") - 1] * 655, minlength=len(edges))
+    for capped in (True, False):  # near miss: a doubling costs as many units as noise is worth
+        asked = replace(search, capped=capped, idle=capped)
+        chances = asked.mechanism.pmf(asked.scores(units))
+        assert bool(chances @ limits > 500 and chances[limits < 500].sum() < 0.01) is capped
+
+
+def test_a_limit_that_most_units_would_leave_idle_is_not_chosen():
+    """Seven tenths have one or two rows, and the others 10 to 29. A ratio with much noise is best near 2."""
+    (search,) = plan(visits().agg(v=nt.variance("paid", 0, 10)), spend=nt.pure(1)).first_stages[0].searches
+    draw, limits = np.random.default_rng(1), np.array([float(limit) for limit in search.candidates])
+    sizes = np.where(draw.random(6000) < 0.7, draw.integers(1, 3, 6000), draw.integers(10, 30, 6000))
+    edges = np.array(search.stages[0].sizes.edges)
+    units = np.bincount(np.searchsorted(edges, sizes, side="right") - 1, minlength=len(edges))
+    used = np.array([np.minimum(sizes / limit, 1).sum() for limit in limits])  # the noise is over this
+    chances = search.mechanism.pmf(search.scores(units))
+    assert chances @ used > 0.8 * used[0]
+    assert used[limits >= 29][0] < 0.4 * used[0]  # near miss: the limit that cuts nobody
+
+
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 def test_limits_beyond_two_to_the_sixteen_cost_no_more_of_the_units_within(neighbours):
     limits = nt.limits(rows=nt.private_limit(2**40))
-    asked = visits(neighbours).agg(v=nt.variance("paid", 0, 10))
+    asked = visits(neighbours).agg(v=nt.mean("paid", 0, 10))
     (search,) = plan(asked, spend=nt.pure("1/4"), limits=limits).first_stages[0].searches
     assert search.least
     within = np.arange(40)
@@ -137,10 +184,10 @@ def test_limits_beyond_all_of_many_units_are_hardly_chosen():
 
 
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
-@pytest.mark.parametrize("name", ["rows", "norm", "rows of a mean"])
+@pytest.mark.parametrize("name", ["rows", "norm", "rows of a mean", "rows of a variance"])
 def test_neighbours_have_chances_of_each_limit_within_epsilon(name, neighbours):
     search = search_of(name, neighbours=neighbours)
-    law, least, furthest = search.mechanism, search.penalties(math.inf), 0.0
+    law, least, furthest = search.mechanism, search.penalties(np.full(len(search.candidates), 1e9)), 0.0
     epsilon = float(law.epsilon)
     doubled = replace(law, scale=law.scale / 2)  # near miss: half the scale that is needed
     broken, search = False, free(search) if search.least else near(search)

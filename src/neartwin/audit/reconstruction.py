@@ -78,13 +78,9 @@ def exhaustive(subsets: Subsets, answers: FloatArray) -> Bits:
     """
     _shapes(subsets, answers)
     candidates = every_subset(subsets.shape[1])
-    best, least = np.asarray(candidates[0], np.int8), np.inf
-    for block in np.array_split(candidates, max(1, len(candidates) // 1024)):
-        worst = np.abs(block.astype(np.float64) @ subsets.T - answers).max(axis=1)
-        at = int(np.argmin(worst))
-        if worst[at] < least:
-            best, least = np.asarray(block[at], np.int8), float(worst[at])
-    return best
+    blocks = np.array_split(candidates, max(1, len(candidates) // 1024))
+    worst = [np.abs(block.astype(np.float64) @ subsets.T - answers).max(axis=1) for block in blocks]
+    return np.asarray(candidates[np.argmin(np.concatenate(worst))], np.int8)
 
 
 def least_squares(subsets: Subsets, answers: FloatArray) -> Bits:

@@ -50,9 +50,8 @@ class _Noises:
 def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[FloatArray, FloatArray]:
     """Combinations of coefficients, and their half-widths, infinite where none is proven.
 
-    A bar is passed with probability at most `failure`. Where there is none, the value is a ridge estimate: the matrix made
-    positive semidefinite, and the root mean square size of its noise added. Rows that limits took are not in it, for they
-    are no noise.
+    A bar is passed with probability at most `failure`. Where there is none, no eigenvalue of the matrix counts for less than
+    the root mean square size of its noise. Where all are larger, that changes no value: rows that limits took are no noise.
 
     Args:
         sums: The noisy sums.
@@ -70,8 +69,7 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     size = np.sqrt(np.einsum("zij,z->ij", noises.of_matrix**2, deviations**2))
     eigenvalues, vectors = np.linalg.eigh(matrices)
     positive = np.flatnonzero(eigenvalues[:, 0] > _SLACK * eigenvalues[:, -1])
-    ridge = np.maximum(eigenvalues, 0.0) + max(float(np.linalg.norm(size)), 1e-9)
-    turned = np.einsum("gji,gj->gi", vectors, rights) / ridge
+    turned = np.einsum("gji,gj->gi", vectors, rights) / np.maximum(eigenvalues, max(float(np.linalg.norm(size)), 1e-9))
     values = np.einsum("gij,gj->gi", vectors, turned) @ combinations.T
     bars = np.full(values.shape, np.inf)
     for place in range(len(combinations)) if len(positive) else ():

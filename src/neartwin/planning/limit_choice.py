@@ -8,6 +8,9 @@ number of groups. The score of C is
 with f(C) = 3 for each of two doublings and 2 for each further one. Where many counts are asked the choice takes less of the
 spend, and both threes are 4.
 
+Correlations, regressions and the like have bars that a cut unit hardly lengthens. For units that join or leave
+a limit then costs at most two thirds of what they leave idle of it. A unit of size x <= C leaves 1 - x / C.
+
 A unit that is added or replaced moves no score by more than 1, and all of them one way: (M14) of
 docs/proofs/mechanisms.md. So the choice has scale t = 1 / epsilon, without the factor 2 of
 other scores. It is permute-and-flip for a spend in epsilon. Otherwise it is the exponential mechanism, whose bounded range
@@ -71,8 +74,8 @@ _ROOM = 2.7  # 1 over 1 + so many times the counts is the least M, as a share of
 _LESS = 16  # the step down from limits whose noise cannot be drawn
 # over t, of each of two doublings, of each where counts are many, and of further ones; over r
 _FIRST, _STEEPER, _FURTHER, _GROWTH = 3.0, 4.0, 2.0, 1.2
-_FINE = 2 * _FIRST  # 1.2 r over t, beyond which a finer choice gains nothing
 _SIXTEENTH, _STEEP = 16, 32.0  # the share of units that a doubling costs at most, where 1.2 r is more than this
+_IDLE = 2 / 3  # the cost of a unit that leaves all of a limit idle, beside one that the limit cuts
 LOSS_OF_EPSILON, LOSS_OF_SQUARES = Fraction(1, 10), Fraction(1, 20)  # shares for what limits take
 
 
@@ -106,6 +109,7 @@ class LimitSearch:
         squared: Whether the limit is the square of a length: groups beside a norm.
         least: Whether units above the limit cost from the first on, as for ratios whose r is large.
         capped: Whether a doubling costs no more than a 16th of the units that are not above the limit.
+        idle: Whether the limit costs no more than two thirds of what these units leave idle of it, instead.
         counts: The counts beside each other that it is for, where it is of rows of counts under Laplace noise alone; else 0.
     """
 
@@ -117,30 +121,35 @@ class LimitSearch:
     squared: bool
     least: bool
     capped: bool
+    idle: bool
     counts: float
 
     @property
     def record(self) -> list[object]:
         """The selection in the words of digests."""
-        flags = [name for name in ("least", "capped", "counts") if getattr(self, name)]
+        flags = [name for name in ("least", "capped", "idle", "counts") if getattr(self, name)]
         return [self.name, str(self.candidates[-1]), str(self.mechanism.epsilon), round(self.growth, 6), *flags]
 
     def penalties(self, within: FloatArray | float) -> WholeNumbers:
         """The costs of the candidates, and one part for each smaller one, so that the least of equal limits wins.
 
         Args:
-            within: (candidates,) the units that are not above each.
+            within: (..., candidates) the units that are not above each.
 
         Returns:
-            (candidates,) costs, in parts of a unit.
+            (..., candidates) costs, in parts of a unit.
         """
         doublings = np.log2([float(limit) for limit in self.candidates]) / (2 if self.squared else 1)
         first, scale = _STEEPER if self.counts > 1 / SHARES["rows"] else _FIRST, float(self.mechanism.scale)
         far = (first - _FURTHER) * np.minimum(doublings, 2) + _FURTHER * doublings
         few = self.growth if self.least or self.stages[0].by_unit else self.growth / _GROWTH
-        steep = np.minimum(_SIXTEENTH * max(few, first * scale / PARTS), within) if self.capped else _SIXTEENTH * few
+        most = _SIXTEENTH * (max(few, first * scale / PARTS) if self.capped else few)
         sixteenths = np.rint(PARTS / _SIXTEENTH * (np.minimum(doublings, _SIXTEENTH) if self.capped else doublings))
-        costs = np.maximum(np.rint(far * scale), np.floor(steep * sixteenths))
+        steep = (np.minimum(most, within) if self.capped else most) * sixteenths
+        if self.idle:  # the largest size between two candidates stands for all
+            left = 1 - np.exp2(np.minimum(np.subtract.outer(doublings, doublings), 0.0))
+            steep = np.minimum(most * sixteenths, np.diff(within, prepend=0.0) @ np.floor(PARTS * _IDLE * left))
+        costs = np.maximum(np.rint(far * scale), np.floor(steep))
         return np.frompyfunc(int, 1, 1)(costs) + np.arange(len(self.candidates), dtype=object)
 
     def scores(self, units: WholeNumbers) -> WholeNumbers:
@@ -322,8 +331,7 @@ def bounded_plan(
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))
     plan = _bounded_plan(query, rest, limits, importance)
     loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
-    price = price_of(spend, query)
-    price = price if whole.price == price else total_of([first, plan.price], spend)
+    price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 
 
@@ -446,7 +454,8 @@ def _choosing(
         steps = candidates(name, most[name], 1 if name in values else 2 if name in squared else 4)
         distinct = tuple(stage for stage in plan.stages if stage.by_unit)
         least = ratios and name not in values and growth > _STEEP
-        capped = name not in values and (least or query.table.neighbours is Neighbours.ADD_REMOVE)
+        joins = query.table.neighbours is Neighbours.ADD_REMOVE
+        capped = name not in values and (least or joins)
         alone = set(private) == {"rows"} - values and not ratios
         return LimitSearch(
             name=name,
@@ -457,6 +466,7 @@ def _choosing(
             squared=name in squared,
             least=least,
             capped=capped,
+            idle=capped and joins and not any(one.has_bar for one in query.aggregates.values()),
             counts=growth / _GROWTH * float(rest.epsilon) if alone and isinstance(rest, Pure | Approx) else 0.0,
         )
 
@@ -470,7 +480,8 @@ def _choosing(
         part = first if len(private) == 1 else split_budget(first, Fraction(1, len(private)))[0]
         searches = tuple(search(plan, part, rest, name, _GROWTH * groups * noise) for name, noise in noises.items())
         choice = LimitChoice(searches=searches, limits=limits, importance=importance, rest=rest)
-        finer = min(one.growth * PARTS / (_FINE * float(one.mechanism.scale)) for one in searches)
+        # with 1.2 r above 6 t a finer choice gains nothing
+        finer = min(one.growth * PARTS / (2 * _FIRST * float(one.mechanism.scale)) for one in searches)
         parts = max(finer / share, min(_COUNTS, 1 + searches[0].counts))
         plan = replace(plan, spend=spend, price=price_of(spend, query), first_stages=(choice,))
         return max(noises.values()), plan, min(_LEAST, math.floor(parts))
@@ -528,8 +539,7 @@ def _sized(stage: Stage, query: Query, name: str, steps: tuple[Fraction, ...]) -
     """The stage that counts units by size. A norm bounds the length in rows, or in groups where units alone are counted."""
     power = {"rows": 1, "max_groups": 0, "norm": 0 if query.units_alone else 2}[name]
     sizes = ContributionSizes((1, *sorted({_edge(name, step) for step in steps})), power)
-    unbounded = replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None)
-    return unbounded.counting_units(sizes)
+    return replace(stage, rows_per_group=1, rows_per_unit=None, groups_per_unit=None, norm=None).counting_units(sizes)
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from math import ceil, floor, inf, isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -48,15 +48,16 @@ class MomentStatistic(Statistic):
 
     Both its noise and its bias from lost rows depend on how much of the bounds values fill. `docs/truth.md` has what a lost row
     costs correlations and slopes beside their noise: the median of fourteen tables is `RATIO` / 32. It is up to `RATIO` / 4
-    where few units have most of the rows, so it counts as `RATIO` / 16.
+    where few units have most of the rows.
 
-    Its bars are open where clipping was found to change values: nothing bounds what that does to products.
+    Its bars reach over all its values where clipping was found to change some: nothing bounds what that does to products.
     """
 
     __slots__ = ()
     has_bar = False
     holds_lost = True
-    lost_row = RATIO / 16
+    lost_row = RATIO / 32
+    values: ClassVar[tuple[float, float]] = (-inf, inf)
 
     @abstractmethod
     def sums(self, table: Table) -> MomentSet:
@@ -125,8 +126,8 @@ class MomentStatistic(Statistic):
             for (i, j), total in zip(sums.pairs, totals[len(half) :], strict=True)
         }
         all_bars = self.bars(MomentSums(noise, number, first, second), 1 - confidence)
-        nothing = inf if context.clipped or context.lost == inf else 0.0  # bounds squares of values beyond their bounds
-        ends = (map(_ends, (value, low - nothing, high + nothing)) for value, low, high in all_bars)
+        reach = [[0.0], [-inf], [inf]] if context.clipped or context.lost == inf else 0.0  # values beyond their bounds
+        ends = (map(_ends, np.clip(np.add(one, reach), *self.values)) for one in all_bars)
         return [Estimate(one, *three) for one, three in zip(self.labels(name), ends, strict=True)]
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
@@ -252,6 +253,7 @@ class Correlation(_OfTwo):
     """Pearson's correlation of two columns over the rows in which both have a value."""
 
     verb = "correlation"
+    values = (-1.0, 1.0)
 
     def pairs(self, places: Sequence[int]) -> tuple[tuple[int, int], ...]:
         """The product and both squares."""
@@ -441,7 +443,7 @@ def regression(target: str, features: Sequence[str]) -> Regression:
     """Least squares with an intercept: one statistic `NAME_intercept` and one `NAME_FEATURE` a slope.
 
     All come from one set of noisy moments. A bar is proven if the equations are solvable for certain in spite of the
-    noise. Otherwise the value is a ridge estimate, and its bar is the whole range of numbers.
+    noise. Otherwise its bar is the whole range of numbers.
 
     Args:
         target: The explained column or SQL expression.
