@@ -16,10 +16,13 @@ at most r < 1, x and z,
 
 These also bound the distance of w and b from w' and b'(t), so that the weight of each noise is known well enough. All bounds
 are affine in h = |t - t'|. So v' h exceeds their sum for every h beyond one at which it does, and that one is the half-width.
+
+Rows that limits took only add to A. So coefficients of all rows are near those of the others, in the length that A gives:
+(L12) of docs/proofs/lost-rows.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,9 +74,10 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     positive = np.flatnonzero(eigenvalues[:, 0] > _SLACK * eigenvalues[:, -1])
     turned = np.einsum("gji,gj->gi", vectors, rights) / np.maximum(eigenvalues, max(float(np.linalg.norm(size)), 1e-9))
     values = np.einsum("gij,gj->gi", vectors, turned) @ combinations.T
-    bars = np.full(values.shape, np.inf)
+    bars, equations = np.full(values.shape, np.inf), (matrices[positive], rights[positive])
     for place in range(len(combinations)) if len(positive) else ():
-        found, widths = _coordinate(sums, (matrices[positive], rights[positive]), noises, combinations, place, failure)
+        found, widths = _coordinate(sums, equations, noises, combinations, place, failure)
+        widths += _moved(sums, equations, noises, combinations[place])
         proven = np.isfinite(widths)
         values[positive[proven], place], bars[positive[proven], place] = found[proven], widths[proven]
     return values, bars
@@ -90,12 +94,13 @@ def _coordinate(  # noqa: PLR0917 - of one derivation
     """(groups,) t' and the half-width of one combination, for positive definite matrices."""
     weights = _Weights.of(equations, noises, combinations[place], place)
     names: list[object] = ["n", *range(len(sums.first)), *sums.second]
+    alone = replace(sums.noise, lost=np.zeros(len(names)))
     left, steps = np.flatnonzero(weights.inside < 1), np.zeros(len(weights.value))
     widths, limits = np.full((2, len(steps)), np.inf)
 
     def ends(each: FloatArray) -> FloatArray:
         shares = {name: each[:, z] for z, name in enumerate(names)}
-        return sums.noise.reach(shares, left.size, failure * (1 - _TOGETHER)) / weights.curvature[left]
+        return alone.reach(shares, left.size, failure * (1 - _TOGETHER)) / weights.curvature[left]
 
     if left.size:
         limits[left] = _MOST * ends(weights.start[left])
@@ -107,6 +112,24 @@ def _coordinate(  # noqa: PLR0917 - of one derivation
         steps[left] = np.maximum(most, steps[left]) * _GROWTH
         left = left[~done & (steps[left] <= limits[left])]
     return weights.value, widths * (1 + _SLACK) + _SLACK * np.abs(weights.value)
+
+
+def _moved(
+    sums: MomentSums, equations: tuple[FloatArray, FloatArray], noises: _Noises, wanted: FloatArray
+) -> FloatArray:
+    """(groups,) how far lost rows move a combination at most: (L12) of docs/proofs/lost-rows.md."""
+    matrix, right = equations
+    found, root = np.linalg.solve(matrix, right[..., None])[..., 0], np.linalg.inv(np.linalg.cholesky(matrix))
+    by_b = noises.of_right - np.einsum("zij,gj->gzi", noises.of_matrix, found)
+    both = np.einsum("gij,zjk,glk->gzil", root, noises.of_matrix, root).reshape(len(root), len(noises.axes), -1)
+    parts = both, np.einsum("gij,gzj->gzi", root, by_b)
+    inside, z = (np.linalg.norm(part * noises.axes[:, None], 2, axis=(1, 2)) for part in parts)
+    target, *features = (max(map(abs, sums.limits(place))) for place in sums.noise.sums.operands)
+    most, lost = np.array([1.0, *features]), sums.noise.lost[0]
+    rest, row = np.maximum(1 - inside, 1e-9), np.linalg.norm(root, axis=1) @ most
+    residual = target + np.abs(found) @ most + row * z / rest
+    moved = np.linalg.norm(root @ wanted, axis=1) * residual * np.minimum(np.sqrt(lost / rest), lost * row / rest)
+    return np.where((inside < 1) | (lost == 0), moved, np.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +232,7 @@ def _noises(sums: MomentSums, failure: float) -> _Noises:
             else:
                 i, j = row_of[one], row_of[other]
                 of_matrix[part, i, j] = of_matrix[part, j, i] = weight
-    axes = joint_half_axes(noise.laws, failure) * noise.worth
-    return _Noises(of_matrix, of_right, axes * (1 + float(np.linalg.norm(noise.lost / axes))))  # (L9)
+    return _Noises(of_matrix, of_right, joint_half_axes(noise.laws, failure) * noise.worth)
 
 
 def slopes_of(sums: MomentSums, features: Sequence[int]) -> FloatArray:
