@@ -15,7 +15,7 @@ from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import half_widths_of_sums
 from neartwin.tables.grid import MomentSet
 
-Ends = tuple[FloatArray, FloatArray]
+Ends = FloatArray  # (2, groups): the lower ends of ranges, and the upper ones
 Bar = tuple[FloatArray, FloatArray, FloatArray]  # values, and the lower and upper ends of their bars
 Weights = Mapping[Any, FloatArray | float]  # of noises: by "n", by the place of a column, or by a pair of places
 

@@ -35,6 +35,7 @@ from neartwin.exact import FloatArray
 
 _ROUNDS = 4
 _SLACK = 1e-12  # of rounding, in units of the largest value
+_SIGNS: FloatArray = np.array([[-1.0], [1.0]])  # of what lengthens a range
 _FEW, _SOME = 0.1, 0.2  # of what may fail, for what a variance or covariance, and what a correlation depends on
 
 
@@ -53,8 +54,7 @@ def mean_ends(sums: MomentSums, place: int, failure: float) -> Ends:
     def reach(inside: Ends) -> FloatArray:
         return sums.noise.reach({place: 1.0, "n": largest(inside)}, sums.groups, failure)
 
-    total = sums.first[place]
-    return _narrowed(sums, sums.limits(place), lambda: (total, total), reach)
+    return _narrowed(sums, sums.limits(place), np.stack([sums.first[place]] * 2), reach)
 
 
 def variance_ends(sums: MomentSums, place: int, failure: float) -> Ends:
@@ -69,14 +69,13 @@ def variance_ends(sums: MomentSums, place: int, failure: float) -> Ends:
         The ends, (groups,) each.
     """
     mean = mean_ends(sums, place, failure * _FEW)
-    squares, centre = squared(mean), sums.noise.centres[place, place]
+    square = sums.noise.centres[place, place] + squared(mean)
 
     def reach(inside: Ends) -> FloatArray:
-        number = largest((centre + squares[0] - inside[1], centre + squares[1] - inside[0]))
-        weights: Weights = {(place, place): 1.0, place: 2 * largest(mean), "n": number}
+        weights: Weights = {(place, place): 1.0, place: 2 * largest(mean), "n": largest(_less(square, inside))}
         return sums.noise.reach(weights, sums.groups, failure * (1 - _FEW))
 
-    return _narrowed(sums, (0.0, 1.0), lambda: spread_ends(sums, place, mean), reach)
+    return _narrowed(sums, (0.0, 1.0), spread_ends(sums, place, mean), reach)
 
 
 def covariance_ends(sums: MomentSums, failure: float) -> Ends:
@@ -90,14 +89,13 @@ def covariance_ends(sums: MomentSums, failure: float) -> Ends:
         The ends, (groups,) each.
     """
     x, y = (mean_ends(sums, place, failure * _FEW / 2) for place in (0, 1))
-    both, centre = times(x, y), sums.noise.centres[0, 1]
+    both = sums.noise.centres[0, 1] + times(x, y)
 
     def reach(inside: Ends) -> FloatArray:
-        number = largest((centre + both[0] - inside[1], centre + both[1] - inside[0]))
-        weights: Weights = {(0, 1): 1.0, 0: largest(y), 1: largest(x), "n": number}
+        weights: Weights = {(0, 1): 1.0, 0: largest(y), 1: largest(x), "n": largest(_less(both, inside))}
         return sums.noise.reach(weights, sums.groups, failure * (1 - _FEW))
 
-    return _narrowed(sums, (-1.0, 1.0), lambda: product_ends(sums, x, y), reach)
+    return _narrowed(sums, (-1.0, 1.0), product_ends(sums, x, y), reach)
 
 
 def correlation_ends(sums: MomentSums, failure: float) -> Ends:
@@ -114,41 +112,28 @@ def correlation_ends(sums: MomentSums, failure: float) -> Ends:
     means = [mean_ends(sums, place, each) for place in (0, 1)]
     varies = [variance_ends(sums, place, each) for place in (0, 1)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.sqrt(varies[1][0] / varies[0][1]), np.sqrt(varies[1][1] / varies[0][0])
+        ratio = np.sqrt(varies[1] / varies[0][::-1])
     spreads = [spread_ends(sums, place, means[place]) for place in (0, 1)]
     known = (sums.number > 0) & (ratio[0] > 0) & np.isfinite(ratio[1]) & (spreads[0][0] > 0) & (spreads[1][0] > 0)
-    s = tuple(np.where(known, end, 1.0) for end in ratio)
-    positive = [tuple(np.where(known, end, 1.0) for end in ends) for ends in spreads]
-    (low_x, high_x), (low_y, high_y) = positive
+    s = np.where(known, ratio, 1.0)
+    (low_x, high_x), (low_y, high_y) = np.where(known, spreads, 1.0)
     best = np.clip(np.sqrt(low_y / low_x), *s)
-    scale = (best * low_x + low_y / best) / 2, np.maximum(*((one * high_x + high_y / one) / 2 for one in s))
-    above = product_ends(sums, *means)
-    found = -np.ones(sums.groups), np.ones(sums.groups)
+    least, most = (best * low_x + low_y / best) / 2, np.maximum(*((s * high_x + high_y / s) / 2))
+    above, found = product_ends(sums, *means), np.ones((2, sums.groups)) * _SIGNS
     for _ in range(_ROUNDS):
-        t = sums.noise.reach(_of_correlation(sums, means, (s[0], s[1]), found), sums.groups, failure * (1 - _SOME))
-        low, high = above[0] - t, above[1] + t
-        low, high = (
-            np.where(low < 0, low / scale[0], low / scale[1]),
-            np.where(high > 0, high / scale[0], high / scale[1]),
-        )
-        found = _within(found, (low, high), known)
+        t = sums.noise.reach(_of_correlation(sums, means, s, found), sums.groups, failure * (1 - _SOME))
+        ends = above + t * _SIGNS
+        found = _within(found, np.where(ends * _SIGNS > 0, ends / least, ends / most), known)
     return found
 
 
 def _of_correlation(sums: MomentSums, means: list[Ends], s: Ends, r: Ends) -> Weights:
     """At most how much each noise weighs."""
-    over, (x, y) = (1 / s[1], 1 / s[0]), means
-    half = r[0] / 2, r[1] / 2
-    by_x, by_y = times(half, s), times(half, over)
-    centres = sums.noise.centres
-    of_x, of_y = (squared(mean) for mean in means)
-    inner = [
-        times(by_x, (centres[0, 0] + of_x[0], centres[0, 0] + of_x[1])),
-        times(by_y, (centres[1, 1] + of_y[0], centres[1, 1] + of_y[1])),
-    ]
-    both = times(x, y)
-    number = centres[0, 1] + both[0] - inner[0][1] - inner[1][1], centres[0, 1] + both[1] - inner[0][0] - inner[1][0]
-    first = _less(times((2 * by_x[0], 2 * by_x[1]), x), y), _less(times((2 * by_y[0], 2 * by_y[1]), y), x)
+    centres, (x, y) = sums.noise.centres, means
+    by_x, by_y = times(r / 2, s), times(r / 2, 1 / s[::-1])
+    inner = times(by_x, centres[0, 0] + squared(x)), times(by_y, centres[1, 1] + squared(y))
+    number = _less(_less(centres[0, 1] + times(x, y), inner[0]), inner[1])
+    first = _less(times(2 * by_x, x), y), _less(times(2 * by_y, y), x)
     return {
         (0, 1): 1.0,
         (0, 0): largest(by_x),
@@ -173,7 +158,7 @@ def spread_ends(sums: MomentSums, place: int, mean: Ends) -> Ends:
     total, square = sums.first[place], sums.second[place, place]
     nearest = np.clip(total / np.where(sums.number > 0, sums.number, 1.0), *mean)
     low, *ends = (square - 2 * m * total + m * m * sums.number for m in (nearest, *mean))
-    return low, np.maximum(*ends)
+    return np.stack([low, np.maximum(*ends)])
 
 
 def product_ends(sums: MomentSums, x: Ends, y: Ends) -> Ends:
@@ -189,20 +174,15 @@ def product_ends(sums: MomentSums, x: Ends, y: Ends) -> Ends:
         The ends of the range.
     """
     product, (of_x, of_y) = sums.second[0, 1], sums.first
-    corners = [product - a * of_y - b * of_x + a * b * sums.number for a in x for b in y]
-    return np.minimum.reduce(corners), np.maximum.reduce(corners)
+    return _range([product - a * of_y - b * of_x + a * b * sums.number for a in x for b in y])
 
 
-def _narrowed(
-    sums: MomentSums, limits: tuple[float, float], range_of: Callable[[], Ends], reach: Callable[[Ends], FloatArray]
-) -> Ends:
-    """All q within limits with |a - q N| <= t(q) for an a of a range; t only grows as the range of q does."""
-    seen, (low, high) = sums.number > 0, range_of()
+def _narrowed(sums: MomentSums, limits: tuple[float, float], ends: Ends, reach: Callable[[Ends], FloatArray]) -> Ends:
+    """All q within limits with |a - q N| <= t(q) for an a between the ends; t only grows as the range of q does."""
+    seen, found = sums.number > 0, np.stack([np.full(sums.groups, limit) for limit in limits])
     some = np.where(seen, sums.number, 1.0)
-    found = np.full(sums.groups, limits[0]), np.full(sums.groups, limits[1])
     for _ in range(_ROUNDS):
-        t = reach(found)
-        found = _within(found, ((low - t) / some, (high + t) / some), seen)
+        found = _within(found, (ends + reach(found) * _SIGNS) / some, seen)
     return found
 
 
@@ -211,18 +191,18 @@ def _within(outer: Ends, inner: Ends, known: NDArray[np.bool_]) -> Ends:
     middle = np.clip((inner[0] + inner[1]) / 2, *outer)
     low = np.where(known, np.minimum(np.maximum(inner[0] - _SLACK, outer[0]), middle), outer[0])
     high = np.where(known, np.maximum(np.minimum(inner[1] + _SLACK, outer[1]), middle), outer[1])
-    return low, high
+    return np.stack([low, high])
 
 
 def largest(ends: Ends) -> FloatArray:
     """The largest size of what lies between."""
-    return np.maximum(np.abs(ends[0]), np.abs(ends[1]))
+    return np.asarray(np.max(np.abs(ends), axis=0))
 
 
 def squared(ends: Ends) -> Ends:
     """The range of squares."""
     near = np.where((ends[0] <= 0) & (ends[1] >= 0), 0.0, np.minimum(np.abs(ends[0]), np.abs(ends[1])))
-    return near**2, largest(ends) ** 2
+    return np.square([near, largest(ends)])
 
 
 def times(one: Ends, other: Ends) -> Ends:
@@ -235,12 +215,15 @@ def times(one: Ends, other: Ends) -> Ends:
     Returns:
         The ends of the range.
     """
-    corners = [a * b for a in one for b in other]
-    return np.minimum.reduce(corners), np.maximum.reduce(corners)
+    return _range([a * b for a in one for b in other])
+
+
+def _range(corners: list[FloatArray]) -> Ends:
+    return np.stack([np.min(corners, axis=0), np.max(corners, axis=0)])
 
 
 def _less(one: Ends, other: Ends) -> Ends:
-    return one[0] - other[1], one[1] - other[0]
+    return one - other[::-1]
 
 
 def variance(sums: MomentSums, failure: float) -> Bar:
@@ -299,7 +282,7 @@ def correlation(sums: MomentSums, failure: float) -> Bar:
 
 
 def _scaled(value: FloatArray, ends: Ends, unit: float) -> Bar:
-    return np.clip(value, *ends) * unit, ends[0] * unit, ends[1] * unit
+    return np.clip(value, *ends) * unit, *(ends * unit)
 
 
 def _unit(sums: MomentSums, place: int) -> float:
