@@ -11,6 +11,8 @@ NAMES = [control.name for control in controls(np.random.default_rng(0))]
 LONG = {  # each takes as long as ten others; fresh randomness plays them in `make slow`
     "sparse vector that tells the noisy answer itself",
     "sparse vector whose noise ignores how many it tells",
+    "existing keys told without a threshold that pays for them",
+    "mean as a noisy sum beside the exact count",
 }
 
 

@@ -69,13 +69,13 @@ def gaussian(rng, n, delta):
 
 def ramps(e, q, order, n):
     """By lines where enough copies fall between the atoms, else copy by copy."""
-    stepped = steps.Ramps(e, q, order)
+    stepped, law = steps.Ramps(e, q, order), lines.SampledLaplace(e, q, order)
     smooth = n * float(1 - sum(stepped.atoms)) > 70
 
     def value(eps, fine):
         if smooth:
             try:
-                return lines.delta(lines.SampledLaplace(e, q, order), n, eps, fine)
+                return lines.delta(law, n, eps, fine)
             except ArithmeticError:  # the tilted law is nearer to its atoms
                 pass
         return stepped.delta(n, eps, fine)

@@ -164,10 +164,24 @@ def turns(nodes, lam, step, most):
         re, im = (re * c - im * d) >> BITS, (re * d + im * c) >> BITS
 
 
+@lru_cache(maxsize=8)
+def known_turns(law, fine, reach, lam, step):
+    """The turns that were asked for, and those that were not yet: both ends of an interval ask for the same ones."""
+    return [], turns(law.nodes(float(lam), fine, float(reach)), lam, step, MOST * fine**2)
+
+
+def all_turns(known, further):
+    yield from known
+    for found in further:
+        known.append(found)
+        yield found
+
+
 def delta(law, count, eps, fine, variance=0):
     """`count` copies of a law, and Gaussian losses of mu^2 = `variance` beside them.
 
-    Where the law has atoms a return of theirs must have died: the sum goes on until it has passed the first.
+    Where the law has atoms a return of theirs must have died: the sum goes on until it has passed the first. The tilt has three
+    digits, so that places close together have one.
     """
     with mp.workdps(60):
         eps, variance = mp.mpf(eps), mp.mpf(variance)
@@ -181,7 +195,7 @@ def delta(law, count, eps, fine, variance=0):
                 - math.log(lam * (lam + 1))
             )
 
-        lam = least(exponent, -11, 6)
+        lam = float(f"{least(exponent, -11, 6):.3g}")
         bend = count * _moments(*law.roughly(lam), lam)[1] + gauss
         step = 2 * mp.pi / (fine * (14 * math.sqrt(bend) + 60 / lam))
         reach = min(2 * 9 / math.sqrt(bend), 12 / math.sqrt(gauss) if gauss else math.inf)
@@ -200,7 +214,7 @@ def _along(law, count, eps, variance, line, fine):  # noqa: PLR0917 - a law, a c
     """The sum on one line, or None where it must go beyond the frequency for which its weights are made."""
     lam, step, reach, beyond = (mp.mpf(x) for x in line)
     total, quiet, level = mp.mpf(0), 0, None
-    for j, found in enumerate(turns(law.nodes(float(lam), fine, float(reach)), lam, step, MOST * fine**2), start=-1):
+    for j, found in enumerate(all_turns(*known_turns(law, fine, reach, lam, step)), start=-1):
         if level is None:
             level = found
             continue
