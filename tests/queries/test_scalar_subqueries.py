@@ -58,7 +58,7 @@ def test_a_text_with_a_question_asked_first_is_read_once(visits, monkeypatch):
     assert not any("SELECT" in text for text in read[1:])  # what follows are expressions of one row
 
 
-def test_names_of_with_written_out_within_a_question_asked_first_have_limits(visits):
+def test_names_of_with_written_out_in_a_first_question_have_limits(visits):
     each = " AND ".join(["paid > 1"] * 900)
     text = f"WITH t AS (SELECT who, paid FROM visits WHERE {each}) SELECT COUNT(*) AS n FROM visits WHERE paid > ({{}})"
     inner = "SELECT AVG(paid) FROM t"
