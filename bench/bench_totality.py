@@ -1,7 +1,7 @@
 """Pairs of tables with and without one row of odd values: how many came out alike, and what one pair took.
 
 A release must be answered for both tables of a pair, or both refused before an account can be opened. `tests/engines`
-holds a sample of the same pairs, and the slow tests 2,500 fresh ones.
+holds a sample of the same pairs, and the slow tests 1,800 fresh ones.
 
 On 26 November 2026 the slow tests ran 5,000: 4,400 of files, frames and DuckDB, 560 of PostgreSQL and 40 of Spark. All
 came out alike, and more than nine of ten were answered.

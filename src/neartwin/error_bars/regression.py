@@ -75,9 +75,10 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     turned = np.einsum("gji,gj->gi", vectors, rights) / np.maximum(eigenvalues, max(float(np.linalg.norm(size)), 1e-9))
     values = np.einsum("gij,gj->gi", vectors, turned) @ combinations.T
     bars, equations = np.full(values.shape, np.inf), (matrices[positive], rights[positive])
+    moved = _moved(sums, equations, noises, combinations)
     for place in range(len(combinations)) if len(positive) else ():
         found, widths = _coordinate(sums, equations, noises, combinations, place, failure)
-        widths += _moved(sums, equations, noises, combinations[place])
+        widths += moved[:, place]
         proven = np.isfinite(widths)
         values[positive[proven], place], bars[positive[proven], place] = found[proven], widths[proven]
     return values, bars
@@ -115,21 +116,21 @@ def _coordinate(  # noqa: PLR0917 - of one derivation
 
 
 def _moved(
-    sums: MomentSums, equations: tuple[FloatArray, FloatArray], noises: _Noises, wanted: FloatArray
+    sums: MomentSums, equations: tuple[FloatArray, FloatArray], noises: _Noises, combinations: FloatArray
 ) -> FloatArray:
-    """(groups,) how far lost rows move a combination at most: (L12) of docs/proofs/lost-rows.md."""
+    """(groups, combinations) how far lost rows move each at most: (L12) of docs/proofs/lost-rows.md."""
     matrix, right = equations
     found, root = np.linalg.solve(matrix, right[..., None])[..., 0], np.linalg.inv(np.linalg.cholesky(matrix))
     by_b = noises.of_right - np.einsum("zij,gj->gzi", noises.of_matrix, found)
-    both = np.einsum("gij,zjk,glk->gzil", root, noises.of_matrix, root).reshape(len(root), len(noises.axes), -1)
-    parts = both, np.einsum("gij,gzj->gzi", root, by_b)
+    both = np.einsum("gij,zjk,glk->gzil", root, noises.of_matrix, root)
+    parts = both.reshape(*both.shape[:2], combinations.size), np.einsum("gij,gzj->gzi", root, by_b)
     inside, z = (np.linalg.norm(part * noises.axes[:, None], 2, axis=(1, 2)) for part in parts)
     target, *features = (max(map(abs, sums.limits(place))) for place in sums.noise.sums.operands)
     most, lost = np.array([1.0, *features]), sums.noise.lost[0]
     rest, row = np.maximum(1 - inside, 1e-9), np.linalg.norm(root, axis=1) @ most
     residual = target + np.abs(found) @ most + row * z / rest
-    moved = np.linalg.norm(root @ wanted, axis=1) * residual * np.minimum(np.sqrt(lost / rest), lost * row / rest)
-    return np.where((inside < 1) | (lost == 0), moved, np.inf)
+    length = np.where((inside < 1) | (lost == 0), np.minimum(np.sqrt(lost / rest), lost * row / rest), np.inf)
+    return np.asarray(np.linalg.norm(root @ combinations.T, axis=1) * (residual * length)[:, None])
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,8 @@ class Release(StatisticsTable):
         said = [] if self.loss is None else [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"]
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
         if drowned := [one.name for one, bar in bars if max(map(abs, one.values), default=0) < bar < math.inf]:
-            said.append(f"The bars of {' and '.join(drowned)} exceed the values: ask with a larger budget.")
+            wider = "declare wider bounds, or " * bool((self.loss or {}).get("clipped", {}).get("amount"))
+            said.append(f"The bars of {' and '.join(drowned)} exceed the values: {wider}ask with a larger budget.")
         if unbounded := [one.name for one, bar in bars if bar == math.inf]:
             said.append(f"The bars of {' and '.join(unbounded)} are open: nothing bounds how far off these are.")
         return " ".join(said)

@@ -474,8 +474,9 @@ class Table:
         Raises:
             SchemaError: The column is missing, or has another type.
         """
-        kind, value = self.has(column, "group_by"), column if column.isidentifier() else f"({column})"
+        kind = self.has(column, "group_by")
         if kind not in GROUPABLE:
+            value = column if column.isidentifier() else f"({column})"
             remedies = {
                 ColumnType.OTHER: f"declare it where the table is opened: types={{{column!r}: 'text'}}",
                 ColumnType.NUMBER: f"write CAST(FLOOR({value} / 10) AS BIGINT)",
