@@ -270,23 +270,28 @@ def test_rows_that_limits_took_lengthen_bars_and_move_no_value():
 
 
 def test_lost_rows_move_coefficients_by_no_more_than_is_said():
-    """(L12), by least squares over all rows. A near miss: two fifths of it."""
+    """(L12), by least squares over all rows: it is nearly reached. A near miss: a twentieth less.
+
+    In half of the tables one row is lost, far from a narrow feature and a target that are 0 in many rows.
+    """
     made = plan(
         table_of(people(40)).agg(fit=ASKED["fit"]), spend=nt.pure(10**9), limits=nt.limits(max_rows_per_group=1)
     )
     draw, ratios = np.random.default_rng(4), []
     for _ in range(400):
-        lost = np.repeat([0.0, 1.0], [draw.integers(6, 40), draw.integers(1, 30)])
-        rows = np.clip(
-            draw.normal(draw.uniform(-0.9, 0.9, (3, 1)), draw.uniform(0.02, 0.6, (3, 1)), (3, lost.size)), -1, 1
-        )
-        context = replace(made.context, lost=int(lost.sum()))
+        apart = draw.random() < 0.5
+        lost = np.repeat([0.0, 1.0], [draw.integers(6, 40), 1 if apart else draw.integers(1, 30)])
+        spread = [[0.02], [0.001], [10.0]] if apart else draw.uniform(0.02, 0.6, (3, 1))
+        middle = 0.0 if apart else draw.uniform(-0.9, 0.9, (3, 1))
+        rows = np.clip(draw.normal(middle, spread, (3, lost.size)), -1, 1)
         rows[:, lost > 0] = draw.choice([-1.0, 1.0], (3, 1)) if draw.random() < 0.5 else np.sign(rows[:, lost > 0])
-        fit = kept_of(rows, 1 - lost, ASKED["fit"].noise(context))
+        weights = np.where(lost > 0, 1.0, 10**5 if apart else 1.0)
+        fit = kept_of(rows, weights * (1 - lost), ASKED["fit"].noise(replace(made.context, lost=int(lost.sum()))))
         target, *features = fit.noise.sums.operands
         asked = slopes_of(fit, features)
         values, widths = fitted(fit, asked, 0.05)
         design = np.column_stack([np.ones(lost.size), *(rows[i] for i in features)])
-        exact = asked @ np.linalg.lstsq(design, rows[target], rcond=None)[0]
+        root = np.sqrt(weights)
+        exact = asked @ np.linalg.lstsq(design * root[:, None], rows[target] * root, rcond=None)[0]
         ratios.extend(abs(exact - values[0]) / widths[0])
-    assert 0.4 < max(ratios) <= 1
+    assert 0.95 < max(ratios) <= 1
