@@ -82,7 +82,7 @@ def trees(text: str, dialect: str = "duckdb", table: str = "purchases") -> list[
         if len(text) > _LONGEST or len(tokens) > _MOST_TOKENS:
             line = f"at most {_LONGEST} letters and {_MOST_TOKENS} words are read; write a public table of values, and JOIN it"
             raise QueryError(f"a text of {len(text)} letters is too long: {line}")
-        found = [tree for tree in read.parser().parse(tokens, text) if tree is not None]
+        found = [tree for tree in read.parser().parse(tokens, text) if tree and not isinstance(tree, exp.Semicolon)]
         for tree in found:
             for node in reversed(checked_nodes(tree)):
                 if (meant := _meant(node, dialect)) is not node:
