@@ -272,3 +272,10 @@ def test_a_terminal_refuses_hostile_options_and_keeps_the_budget(unreadable, tmp
     if (tmp_path / "b.db").exists():
         with nt.open_ledger(tmp_path / "b.db") as book:
             assert all(not any(account.spent.values()) for account in book.books.accounts())
+
+
+def test_a_comment_behind_the_last_semicolon_is_no_statement(account):
+    text = "SELECT COUNT(*) FROM visits;"
+    assert series_from_sql(text + " -- later", account.rows) == series_from_sql(text, account.rows)
+    with pytest.raises(QueryError, match="at least one SELECT"):
+        series_from_sql("; -- later", account.rows)
