@@ -1,4 +1,4 @@
-"""Thousands of fresh jobs: all have narrow certified answers, and finer answers lie inside coarser ones."""
+"""A thousand fresh jobs: all have narrow certified answers, and finer answers lie inside coarser ones."""
 
 import operator
 import secrets
@@ -12,15 +12,15 @@ from tests.losses.test_sweep import refined, sweep
 
 
 @pytest.mark.slow
-def test_two_thousand_jobs_are_answered_by_a_certified_line_and_narrowly():
+def test_a_thousand_jobs_are_answered_by_a_certified_line_and_narrowly():
     first = secrets.randbits(32)
-    whole = reduce(operator.add, (sweep(first + part, 500) for part in range(4)))
-    print(f"seeds {first} to {first + 3}: {whole}")
-    assert len(whole.widths) == 2_000
-    assert whole.routes[CLOSED] + whole.routes[LATTICE] + whole.routes[CONTOUR] >= 1_985
+    whole = reduce(operator.add, (sweep(first + part, 500) for part in range(2)))
+    print(f"seeds {first} and {first + 1}: {whole}")
+    assert len(whole.widths) == 1_000
+    assert whole.routes[CLOSED] + whole.routes[LATTICE] + whole.routes[CONTOUR] >= 992
     assert np.mean(np.array(whole.widths) <= 1e-3) >= 0.99
 
 
 @pytest.mark.slow
-def test_finer_answers_of_three_hundred_jobs_lie_inside_coarser_ones():
-    assert refined(secrets.randbits(32), 300) >= 30
+def test_finer_answers_of_two_hundred_jobs_lie_inside_coarser_ones():
+    assert refined(secrets.randbits(32), 200) >= 20

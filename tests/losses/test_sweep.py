@@ -1,6 +1,6 @@
 """Random jobs of every kind: routes overlap, finer answers lie inside coarser, truth is inside; how often each answered.
 
-A seeded few in every check; five hundred fresh ones against the oracles in the slow tests, and thousands in `test_many_jobs`.
+A seeded few in every check; three hundred fresh ones against the oracles in the slow tests, and a thousand in `test_many_jobs`.
 """
 
 import math
@@ -165,9 +165,9 @@ def test_a_few_jobs_of_every_stratum_contain_their_truth():
 
 
 @pytest.mark.slow
-def test_five_hundred_jobs_contain_their_truth():
-    asked, sharp = against_truth(secrets.randbits(32), 32)
-    assert asked >= 500
+def test_three_hundred_jobs_contain_their_truth():
+    asked, sharp = against_truth(secrets.randbits(32), 20)
+    assert asked >= 300
     assert sharp >= 0.95 * asked
 
 
