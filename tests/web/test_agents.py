@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import random
 import re
@@ -28,7 +29,8 @@ from neartwin.web.agents import server
 from neartwin.web.app import service
 from neartwin.web.auth import Caller
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.datasets import Dataset
+from neartwin.web.datasets import Dataset, Rule
+from neartwin.web.middleware import AUDIT
 from neartwin.web.service import Settings
 from tests.docs.snippets import purchases as purchases_of_the_docs
 from tests.web.conftest import registered
@@ -41,6 +43,7 @@ ADA = Caller(name="ada", role="analyst", project="", expires="")
 
 @pytest.fixture
 def running(directory):
+    directory.allot("purchases", "agent:bot", nt.pure("0.5"), by="console")
     with without_processes():
         opened = service(directory, Settings(workers=1, plan_seconds=300))
         yield opened
@@ -120,7 +123,7 @@ def test_an_agent_finds_previews_pays_and_gets_bars_and_loss(running):
         ("explain_risk", {"spend": "epsilon=1"}),
     ]
     (listed, described, preview, answer, again, form, budget, risk), consents = asked(running, AGENT, *calls)
-    assert listed["datasets"][0]["remaining"] == {"epsilon": "1/2"}  # what the policy will give
+    assert listed["datasets"][0]["remaining"] == {"epsilon": "1/2"}  # what the curator gave
     assert described["columns"][1]["keys"] == [1, 2, 3]
     assert preview["affordable"]
     assert [set(row) for row in answer["rows"]] == [{"cds", "n", "n_lower", "n_upper"}] * 2
@@ -129,7 +132,7 @@ def test_an_agent_finds_previews_pays_and_gets_bars_and_loss(running):
     assert answer["price"] == {"epsilon": "1/10"}
     assert again == answer
     assert len(form["rows"]) == 1
-    assert budget["allotments"] == [{"holder": "analyst:bot", "cap": {"epsilon": "1/2"}, "spent": {"epsilon": "1/5"}}]
+    assert budget["allotments"] == [{"holder": "agent:bot", "cap": {"epsilon": "1/2"}, "spent": {"epsilon": "1/5"}}]
     assert budget["remaining"] == {"epsilon": "3/10"}
     assert risk["risks"][0]["at_most"] == pytest.approx(0.7310585786300049)
     assert consents == []
@@ -145,6 +148,11 @@ def test_an_agent_finds_previews_pays_and_gets_bars_and_loss(running):
         ("preview", question("SELECT town, COUNT(*) FROM purchases GROUP BY town"), "QueryError", "discover"),
         ("describe", {"dataset": "secrets"}, "AccessError", "dataset"),
         ("explain_risk", {"spend": "epsilon=-1"}, "ParameterError", "positive"),
+        ("explain_risk", {"spend": 1}, "AccessError", "explain_risk takes spend"),
+        ("ask", question(keys=7), "AccessError", '"name": "keys'),
+        ("ask", question(most_rows=0), "AccessError", "greater than or equal to 1"),
+        ("ask", question(key={"cds": [1]}), "AccessError", "is no argument of the tool"),
+        ("budget", {}, "AccessError", "required"),
     ],
 )
 def test_a_refusal_is_data_with_kind_message_and_way_out(running, tool, arguments, kind, part):
@@ -180,6 +188,65 @@ def test_a_paid_question_is_affordable_when_nothing_is_left(running):
     assert (refused["asked_before"], refused["affordable"]) == (False, False)
 
 
+def test_an_agent_spends_no_allotment_of_a_person_and_none_by_itself(running):
+    """Neither its name nor a rule for everybody gives it one. A rule for it alone does."""
+    directory, namesake = running.directory, replace(AGENT, name="ada")
+    directory.allot("purchases", "analyst:ada", nt.pure("0.5"), by="console")
+    calls = ("budget", {"dataset": "purchases"}), ("preview", question()), ("ask", question())
+    (budget, preview, refused), _ = asked(running, namesake, *calls)
+    assert (budget["allotments"], budget["remaining"], preview["affordable"]) == ([], {"epsilon": "0"}, False)
+    assert "agent:ada" in refused["refused"]["message"]
+    assert spent(running) == 0
+    directory.set_policy("purchases", (Rule(who="agent:ada", allotment=nt.pure("0.1")), Rule()), by="console")
+    (budget, paid), _ = asked(running, namesake, calls[0], calls[2])
+    assert (budget["remaining"], paid["groups"]) == ({"epsilon": "1/10"}, 3)
+    assert directory.books.account("purchases").allotment("analyst:ada").spent == {"epsilon": 0}
+    directory.set_policy("purchases", (Rule(who="analyst:ada"),), by="console")  # a person's rights are not its own
+    ((refused,), _) = asked(running, namesake, ("describe", {"dataset": "purchases"}))
+    assert refused["refused"]["name"] == "dataset"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_consent_is_to_the_plan_that_was_shown_and_to_no_other(running, mode):
+    """The curator changes the public keys while the person reads: what she agreed to is asked anew or refused."""
+    directory, said = running.directory, []
+
+    async def person(_, request):
+        said.append(request.message)
+        standing = directory.dataset("purchases")
+        if len(said) == 1:
+            directory.store.change(replace(standing, keys={"cds": (1, 2)}), "policy", by="console")
+        return ElicitResult(action="accept", content={"spend": True})
+
+    async def run():
+        async with Client(server(running, lambda _: ADA), elicitation_callback=person, mode=mode) as found:
+            return await call(found, "ask", **question())
+
+    answer = asyncio.run(run())
+    if mode == "auto":
+        assert (answer["groups"], len(said)) == (2, 2)
+        assert said[0] != said[1]
+    else:
+        assert "earlier question" in answer["refused"]["rule"]
+        assert (spent(running), len(said)) == (0, 1)
+
+
+def test_the_audit_log_names_tools_data_sets_and_outcomes(running, caplog):
+    caplog.set_level(logging.INFO, AUDIT.name)
+    calls = ("list_datasets", {}), ("ask", question()), ("ask", question(COUNT + " LIMIT 1", "epsilon=9"))
+    asked(running, AGENT, *calls)
+    lines = [json.loads(one.message) for one in caplog.records if one.name == AUDIT.name]
+    for line in lines:
+        assert line.pop("time")
+    bot = {"caller": "bot", "role": "agent"}
+    assert [one for one in lines if "tool" in one] == [
+        bot | {"tool": tool, "dataset": more.get("dataset", "")} for tool, more in calls
+    ]
+    paid = {"release": "purchases", "holder": "agent:bot", "position": 7, "refused": None}
+    refused = paid | {"position": None, "refused": "BudgetError"}
+    assert [one for one in lines if "release" in one] == [paid, refused]
+
+
 def test_other_roles_may_not_ask(running):
     for role in ("curator", "auditor"):
         caller = replace(ADA, role=role)
@@ -201,6 +268,7 @@ def test_the_same_question_at_once_is_paid_once(running):
 @pytest.mark.slow
 def test_the_service_answers_agents_with_a_token_and_nobody_else(directory):
     bot, ada = (directory.mint(name, role, by="console")[1] for name, role in (("bot", "agent"), ("ada", "analyst")))
+    directory.allot("purchases", "agent:bot", nt.pure("0.5"), by="console")
 
     async def run(address):
         for headers in ({}, {"Authorization": "Bearer nt_0_0"}, {"Cookie": "neartwin_session=x"}):
@@ -318,7 +386,7 @@ def towns(folder, games, epsilon):
             pq.write_table(pa.table({"who": who, "town": town, "age": age}), place)
             visits = Dataset(name=f"visits{game}", place=str(place), unit="who", budget=nt.pure(2 * epsilon))
             directory.register(visits, by="console")
-            directory.allot(visits.name, "analyst:bot", nt.pure(epsilon), by="console")
+            directory.allot(visits.name, "agent:bot", nt.pure(epsilon), by="console")
         yield directory, present
         for account in directory.books.accounts():
             assert account.spent["epsilon"] <= epsilon
@@ -379,6 +447,7 @@ def test_the_recorded_session_of_the_docs_is_as_it_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     purchases_of_the_docs()
     with without_processes(), registered(tmp_path / "house", tmp_path / "purchases.parquet") as opened:
+        opened.allot("purchases", "agent:bot", nt.pure("0.5"), by="console")
         running = service(opened, Settings(workers=1, plan_seconds=300))
         answers, _ = asked(running, AGENT, *SESSION)
         running.workers.close()

@@ -157,7 +157,7 @@ def test_guesses_at_unknown_tokens_cost_nothing_and_at_known_ones_are_few(client
 def test_a_key_of_one_request_does_not_answer_another(client, tokens, monkeypatch):
     service = client.app.state.service
     monkeypatch.setattr(service.workers, "submit", lambda *_, **__: Future())  # it never ends
-    task = {"do": "release", "analyst": "ada", "dataset": "purchases", "key": "k", "project": ""} | ASK
+    task = {"do": "release", "holder": "analyst:ada", "dataset": "purchases", "key": "k", "project": ""} | ASK
     first = service.jobs.submit(task)
     assert service.jobs.submit(dict(task)) is first
     other = client.post(
@@ -279,7 +279,7 @@ def test_margins_take_keys_in_every_form(client, tokens):
 
 
 def waiting(owner, do="release", line=""):
-    return _Task({"analyst": owner, "do": do}, 1, line)
+    return _Task({"holder": owner, "do": do}, 1, line)
 
 
 def test_analysts_take_turns_and_one_process_is_left_to_the_others():
@@ -325,7 +325,7 @@ def private_memory(workers):
 @pytest.mark.slow  # processes start
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_worker_without_memory_fails_its_own_question_alone(directory):
-    ask = {"dataset": "purchases", "analyst": "ada", "project": "", "key": "", "limits": {"rows": 1}}
+    ask = {"dataset": "purchases", "holder": "analyst:ada", "project": "", "key": "", "limits": {"rows": 1}}
     ask |= {"spend": {"epsilon": "0.01"}}
     big = {"group_by": ["cds"], "keys": {"cds": list(range(250_000))}, "statistics": {"n": {"ask": "count"}}}
     big["statistics"]["total"] = ASK["question"]["statistics"]["total"]

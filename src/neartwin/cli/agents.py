@@ -28,14 +28,14 @@ def mcp(*, directory: str, ledger: str, name: str, allot: tuple[str, ...]) -> No
     from neartwin.web.auth import Caller
     from neartwin.web.service import Settings
 
+    caller = Caller(name=name, role="agent" if allot else "analyst", project="", expires="")
     with opened_directory(directory, ledger) as opened:
         for text in allot:
             dataset, _, amount = text.rpartition(":")
             if not dataset:
                 raise ParameterError("allot", text, "must name the data set", remedy="write purchases:epsilon=0.2")
-            opened.allot(dataset, f"analyst:{name}", budget_in(amount, "allot"), by=CONSOLE)
+            opened.allot(dataset, caller.holder, budget_in(amount, "allot"), by=CONSOLE)
         running = service(opened, Settings(workers=1))
-        caller = Caller(name=name, role="agent" if allot else "analyst", project="", expires="")
         try:
             server(running, lambda _: caller).run()
         finally:

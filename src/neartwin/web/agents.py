@@ -7,21 +7,22 @@ program asks that person before each release; a program that cannot ask is refus
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from functools import wraps
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, ParamSpec, cast
+from typing import Annotated, Any, Literal, cast
 from weakref import WeakValueDictionary
 
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.resolve import AcceptedElicitation, Elicit, ElicitationResult, Resolve
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import CallToolResult, TextContent
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, Field, ValidationError
 from starlette.applications import Starlette
@@ -38,15 +39,14 @@ from neartwin.errors import AccessError, NeartwinError
 from neartwin.web import schemas
 from neartwin.web.auth import Authenticator, Caller, bearer, unauthenticated
 from neartwin.web.errors import UnexpectedError, as_dict
+from neartwin.web.middleware import audit
 from neartwin.web.routes import datasets as routes
 from neartwin.web.routes.ledger import shown
 from neartwin.web.routes.questions import fits, task_of
 from neartwin.web.service import RefusedError, Service
 
 Json = dict[str, Any]
-P = ParamSpec("P")
 CallerOf = Callable[[Context], Caller]
-_OWNER = "neartwin.owner"
 _SAYS = """Statistics about people, with differential privacy. Answers are noisy; each has error bars and says what its
 limits left out. The budget is finite and never comes back: call `describe`, then `preview`, which are free, and only then `ask`.
 The same question asked again is free and gives the same answer, so asking again does not average the noise away.
@@ -106,7 +106,7 @@ def server(service: Service, caller_of: CallerOf) -> MCPServer:
     async def lifespan(_: MCPServer) -> AsyncIterator[Desk]:
         yield Desk(service, caller_of)
 
-    app = MCPServer(
+    app = _Tools(
         "neartwin",
         version=version("neartwin"),
         instructions=_SAYS,
@@ -124,23 +124,34 @@ def _of(ctx: Context) -> tuple[Desk, Caller]:
     return desk, desk.caller_of(ctx)
 
 
-def _refusals_as_data(tool: Callable[P, Awaitable[Json]]) -> Callable[P, Awaitable[Json]]:
-    """A tool whose refusals are answers. An unexpected failure has one text, because its own may hold a value."""
+class _Tools(MCPServer):
+    """Tools whose refusals are answers. An unexpected failure has one text, because its own may hold a value."""
 
-    @wraps(tool)
-    async def answer(*args: P.args, **arguments: P.kwargs) -> Json:
+    async def call_tool(self, name: str, arguments: Json, context: Context | None = None) -> Any:
+        """The tool's answer, or why there is none."""
+        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name, arguments)
+        caller = _of(cast("Context", context))[1]
+        said = {"tool": name[:100], "dataset": str(arguments.get("dataset", ""))[:100]}
+        audit(caller=caller.name, role=caller.role, **said)
+
+        def wrong(place: str, rule: str) -> NeartwinError:
+            return AccessError(422, place, "", rule, remedy=f"{name} takes {', '.join(known)}")
+
         try:
-            return await tool(*args, **arguments)
-        except NeartwinError as refusal:
-            parts = as_dict(refusal)
-        except Exception:  # noqa: BLE001 - unexpected, and its text may hold a value
-            parts = as_dict(UnexpectedError())
-        return {"refused": {"kind": parts.pop("error")} | {name: part for name, part in parts.items() if part}}
+            if arguments.keys() <= known.keys():
+                return await super().call_tool(name, arguments, context)
+            refusal = wrong(min(arguments.keys() - known), "is no argument of the tool")
+        except UnexpectedToolError as fault:
+            refusal = fault.__cause__ if isinstance(fault.__cause__, NeartwinError) else UnexpectedError()
+        except ToolError as fault:
+            if not isinstance(fault.__cause__, ValidationError):  # there is no such tool
+                raise
+            refusal = wrong(*schemas.first_fault(fault.__cause__.errors()))
+        parts = as_dict(refusal)
+        refused = {"refused": {"kind": parts.pop("error")} | {name: part for name, part in parts.items() if part}}
+        return CallToolResult(content=[TextContent(text=json.dumps(refused))], structured_content=refused)
 
-    return answer
 
-
-@_refusals_as_data
 async def list_datasets(*, ctx: Context) -> Json:
     """List the data sets that you may ask, with what is left of your budget. Free."""
     desk, caller = _of(ctx)
@@ -148,7 +159,6 @@ async def list_datasets(*, ctx: Context) -> Json:
     return {"datasets": [one.model_dump(include={"name", "about", "unit", "remaining", "fault"}) for one in found]}
 
 
-@_refusals_as_data
 async def describe(*, dataset: Dataset, ctx: Context) -> Json:
     """Describe a data set: columns, types, public bounds and keys, tables to join, and what you may do. Free."""
     desk, caller = _of(ctx)
@@ -156,7 +166,6 @@ async def describe(*, dataset: Dataset, ctx: Context) -> Json:
     return found.model_dump(exclude_none=True)
 
 
-@_refusals_as_data
 async def preview(*, dataset: Dataset, question: Question, spend: Spend, ctx: Context, keys: Keys = "declared") -> Json:
     """Show the price, the expected error and the budget after a question. Free: it reads no row."""
     desk, caller = _of(ctx)
@@ -169,20 +178,25 @@ async def preview(*, dataset: Dataset, question: Question, spend: Spend, ctx: Co
     return parts | {"affordable": fits(plan, left), "says": plan["says"]}
 
 
-async def consent(
-    *, dataset: str, question: str | Json, spend: str, keys: Any, ctx: Context
-) -> Elicit[Consent] | Consent:
-    """Ask the person whose budget it is, unless the answer is stored. A person who cannot be asked gives no consent."""
+async def planned(*, dataset: str, question: str | Json, spend: str, keys: Any, ctx: Context) -> Json:
+    """The plan that the person is shown and that is paid, with its task."""
     desk, caller = _of(ctx)
+    caller.require("analyst", "agent")
+    task = _task(caller, dataset, question, spend, keys)
+    return await desk.service.ask(task) | {"task": task}
+
+
+Planned = Annotated[Json, Resolve(planned)]
+
+
+async def consent(*, dataset: str, plan: Planned, ctx: Context) -> Elicit[Consent] | Consent:
+    """Ask the person whose budget it is, unless the answer is stored. A person who cannot be asked gives no consent."""
+    caller = _of(ctx)[1]
     able = ctx.client_capabilities is not None and ctx.client_capabilities.elicitation is not None
-    if caller.role == "agent" or not able:
+    if (
+        caller.role == "agent" or not able or plan["stored"] is not None
+    ):  # `ask` serves what is stored and spends nothing
         return Consent(spend=caller.role == "agent")
-    try:
-        plan = await desk.service.ask(_task(caller, dataset, question, spend, keys))
-    except NeartwinError:
-        return Consent(spend=False)
-    if plan["stored"] is not None:  # `ask` serves it and spends nothing
-        return Consent(spend=False)
     return Elicit(
         f"Spend {budget_of(plan['price'], 'price')} of {caller.name}'s budget of {dataset!r}? It does not come back. "
         f"The question, as plan {plan['digest'][:12]}: {json.dumps(plan['question'])[:1_500]}",
@@ -190,22 +204,20 @@ async def consent(
     )
 
 
-@_refusals_as_data
 async def ask(
     *,
     dataset: Dataset,
     question: Question,
     spend: Spend,
     ctx: Context,
+    plan: Planned,
     agreed: Annotated[ElicitationResult[Consent], Resolve(consent)],
     keys: Keys = "declared",
     most_rows: MostRows = 200,
 ) -> Json:
     """Pay for a question. Its answer has error bars and says what its limits left out. A repeated question is free."""
+    del question, spend, keys  # which the plan has read
     desk, caller = _of(ctx)
-    caller.require("analyst", "agent")
-    task = _task(caller, dataset, question, spend, keys)
-    plan = await desk.service.ask(task)
     if plan["stored"] is not None:
         stored = {"dataset": dataset, "position": plan["stored"], "after": plan["shown_after"]}
         return await run_in_threadpool(_answer, desk.service, stored, most_rows)
@@ -214,7 +226,7 @@ async def ask(
         raise AccessError(403, "consent", "", "was not given by the person whose budget it is", remedy=remedy)
     lock = desk.asked.setdefault((caller.name, dataset, plan["digest"]), asyncio.Lock())
     async with lock:  # the second of two at once finds the answer of the first
-        job = desk.service.jobs.submit(task | {"do": "release", "digest": plan["digest"], "key": ""})
+        job = desk.service.jobs.submit(plan["task"] | {"do": "release", "digest": plan["digest"], "key": ""})
         if job.future is not None:
             await asyncio.wait({asyncio.wrap_future(job.future)})
     if "refused" in job.outcome:
@@ -222,7 +234,6 @@ async def ask(
     return await run_in_threadpool(_answer, desk.service, job.outcome["done"], most_rows)
 
 
-@_refusals_as_data
 async def budget(*, dataset: Dataset, ctx: Context) -> Json:
     """Show what you and everybody may still spend of a data set, and what its whole budget promises. Free."""
     desk, caller = _of(ctx)
@@ -233,7 +244,6 @@ async def budget(*, dataset: Dataset, ctx: Context) -> Json:
     return found.model_dump(include={"remaining", "budget", "spent", "promise", "rule"}) | own_facts
 
 
-@_refusals_as_data
 async def explain_risk(*, spend: Spend) -> Json:
     """Say in plain words what an attacker may learn of one person from releases that cost this much together. Free."""
     promised = Guarantee.of(budget_in(spend, "spend"), unit="person", neighbours="add_remove")
@@ -285,8 +295,9 @@ class _Endpoint:
         shakes_hands = request.headers.get("mcp-protocol-version") in {None, *HANDSHAKE_PROTOCOL_VERSIONS}
         if shakes_hands and "mcp-session-id" not in request.headers:
             self.authenticator.rates.take("records", token.name)  # it begins a session, which stays for half an hour
+        request.state.caller = Caller.of(token)
         owner = AccessToken(token="", client_id=token.id, scopes=[])  # binds a session to the token that began it
-        await self.inner({**scope, _OWNER: token, "user": AuthenticatedUser(owner)}, receive, send)
+        await self.inner({**scope, "user": AuthenticatedUser(owner)}, receive, send)
 
 
 @asynccontextmanager
@@ -299,8 +310,8 @@ async def serving(app: Starlette, service: Service) -> AsyncIterator[None]:
     """
 
     def caller_of(ctx: Context) -> Caller:
-        request = cast("Request", ctx.request_context.request)
-        return Caller.of(request.scope[_OWNER])
+        caller: Caller = cast("Request", ctx.request_context.request).state.caller
+        return caller
 
     tools = server(service, caller_of)
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # no answer without a token

@@ -60,6 +60,11 @@ class Caller:
         return cls(name=token.name, role=token.role, project=token.project, expires=token.expires, csrf=csrf)
 
     @property
+    def holder(self) -> str:
+        """The name of the caller's own allotments. An agent has others than a person of its name."""
+        return f"{'agent' if self.role == 'agent' else 'analyst'}:{self.name}"
+
+    @property
     def sees_all(self) -> bool:
         """Curators and auditors see what every analyst asked."""
         return self.role in {"curator", "auditor"}

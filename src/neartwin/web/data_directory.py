@@ -281,7 +281,7 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
 
         Args:
             name: The data set.
-            holder: "analyst:NAME" or "project:NAME".
+            holder: "analyst:NAME", "agent:NAME" or "project:NAME".
             target: The amount.
             by: The curator who sets it, for the record.
             answers: The position of the request that this approves, or 0.
@@ -312,19 +312,20 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
         return self.books.verify(head or anchors.kept(self.head_file), integrity.faults)
 
 
-def payers_of(name: str, project: str) -> tuple[str, ...]:
-    """The holders of the allotments that an analyst's release is paid from.
+def payers_of(holder: str, project: str) -> tuple[str, ...]:
+    """The holders of the allotments that a caller's release is paid from.
 
-    >>> payers_of("ada", "census")
+    >>> payers_of("analyst:ada", "census")
     ('analyst:ada', 'project:census')
     """
-    return (f"analyst:{name}", *((f"project:{project}",) if project else ()))
+    return (holder, *((f"project:{project}",) if project else ()))
 
 
-def ensure_allotments(account: records.Account, rule: Rule, asker: str) -> None:
-    """Give an analyst without an allotment the rule's allotment, if the rule has one."""
-    if rule.allotment is not None and account.allotment(asker) is None:
-        account.allot(asker, rule.allotment)
+def ensure_allotments(account: records.Account, rule: Rule, holder: str) -> None:
+    """Give a person without an allotment what the rule gives at first. An agent has what a curator gave it."""
+    first = rule.first_allotment(holder)
+    if first is not None and account.allotment(holder) is None:
+        account.allot(holder, first)
 
 
 def _require_readable(rows: Rows) -> None:

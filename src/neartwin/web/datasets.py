@@ -138,14 +138,15 @@ class Rule:
     Keys and bounds are public values, so restricting them is a matter of order and not of privacy.
 
     Attributes:
-        who: "*" for every analyst, "analyst:ada", or "project:census".
+        who: "*" for everybody, "analyst:ada", "agent:bot", or "project:census".
         columns: The usable columns; None for all. Columns of joined tables are written TABLE.column.
         group_columns: The columns to group by; None for all.
         discover: Whether groups may be discovered privately.
         own_keys: Whether keys other than the declared ones may be used.
         own_bounds: Whether bounds other than the declared ones may be used.
         max_spend: The largest price of one release, or None.
-        allotment: The allotment of an analyst without one, at the first release; or None.
+        allotment: The allotment of an analyst without one, at the first release; or None. A rule
+            gives it to an agent only by name.
     """
 
     who: str = "*"
@@ -159,13 +160,17 @@ class Rule:
 
     def __post_init__(self) -> None:
         kind, sign, name = self.who.partition(":")
-        if self.who != "*" and not (kind in {"analyst", "project"} and sign and name.strip()):
-            raise ParameterError("who", self.who, "must be '*', 'analyst:NAME' or 'project:NAME'")
+        if self.who != "*" and not (kind in {"analyst", "agent", "project"} and sign and name.strip()):
+            raise ParameterError("who", self.who, "must be '*', 'analyst:NAME', 'agent:NAME' or 'project:NAME'")
         text(who=self.who, at_least=1, at_most=200)
 
-    def fits(self, analyst: str, project: str) -> bool:
-        """Whether the rule is about this analyst or project."""
-        return self.who in {"*", f"analyst:{analyst}"} | ({f"project:{project}"} if project else set())
+    def fits(self, holder: str, project: str) -> bool:
+        """Whether the rule is about this analyst, agent or project."""
+        return self.who in {"*", holder} | ({f"project:{project}"} if project else set())
+
+    def first_allotment(self, holder: str) -> Budget | None:
+        """The amount of a holder without an allotment, at the first release. An agent needs a rule that names it."""
+        return None if holder.startswith("agent:") and self.who != holder else self.allotment
 
     def as_dict(self) -> dict[str, Any]:
         """As data that `from_dict` reads back."""
@@ -271,9 +276,9 @@ class Dataset:
         found, keys = origins_of(table, tables), {side.name: side.keys for side in self.tables} | {"": self.keys}
         return {column: keys[name][own] for column, (name, own) in found.items() if own in keys[name]}
 
-    def rule_for(self, analyst: str, project: str) -> Rule | None:
-        """The first rule that fits the analyst, or None."""
-        return next((rule for rule in self.policy if rule.fits(analyst, project)), None)
+    def rule_for(self, holder: str, project: str) -> Rule | None:
+        """The first rule that fits the analyst or agent, or None."""
+        return next((rule for rule in self.policy if rule.fits(holder, project)), None)
 
     def to_json(self) -> str:
         """As JSON that `from_json` reads back; holds the place."""

@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 from neartwin.errors import AccessError, NeartwinError
+from neartwin.web.middleware import audit
 from neartwin.web.store import Store
 from neartwin.web.workers import Workers, lost
 
@@ -31,7 +32,7 @@ class Job:
 
     Attributes:
         id: The public name of the job.
-        owner: The analyst who asked.
+        owner: Who asked, as "analyst:NAME" or "agent:NAME".
         state: "queued", "running" or "done".
         outcome: The worker's outcome, once the job is done: a refusal, or the place of the answer in the ledger.
         answer: The answer as JSON, once a worker of this process has sent it; else "".
@@ -74,7 +75,7 @@ class Jobs:
         Raises:
             AccessError: Status 429 where too many tasks wait, 422 where the key is that of another request.
         """
-        owner, key = str(task["analyst"]), str(task["key"])
+        owner, key = str(task["holder"]), str(task["key"])
         asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if key else ""
         place = (owner, str(task["dataset"]), key)
         with self._lock:
@@ -139,7 +140,9 @@ class Jobs:
         return job
 
     def _end(self, job: Job, outcome: Json) -> None:
-        job.answer = outcome.get("done", {}).pop("answer", "")
+        done, refused = outcome.get("done", {}), outcome.get("refused", {})
+        job.answer = done.pop("answer", "")
+        audit(release=job.place[1], holder=job.owner, position=done.get("position"), refused=refused.get("error"))
         job.outcome = outcome
         job.state = "done"
         if job.shared:

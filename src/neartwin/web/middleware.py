@@ -33,6 +33,16 @@ HEADERS = {
 }
 
 
+def audit(**facts: object) -> None:
+    """Write a line of the audit log, where one is wanted.
+
+    Args:
+        facts: The parts of the line, without a question and a value.
+    """
+    if AUDIT.isEnabledFor(logging.INFO):
+        AUDIT.info(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds")} | facts))
+
+
 class Watch:
     """Counts and traces answers, tells browsers what to do with them, and writes the audit log where it is wanted.
 
@@ -69,12 +79,11 @@ class Watch:
                     headers.setdefault(name, value)
                 if not kept:
                     headers["Cache-Control"] = "no-store"
-                if AUDIT.isEnabledFor(logging.INFO) and not kept:
-                    now, address = datetime.now(UTC).isoformat(timespec="seconds"), (scope["client"] or [""])[0]
-                    line = {"time": now, "address": address, "method": method, "status": answered}
+                if not kept:
+                    line = {"address": (scope["client"] or [""])[0], "method": method, "status": answered}
                     if caller := state.get("caller"):  # the path of a stranger is a stranger's own text
                         line |= {"caller": caller.name, "role": caller.role, "path": scope["path"]}
-                    AUDIT.info(json.dumps(line))
+                    audit(**line)
             await send(message)
 
         with span(method) as traced:

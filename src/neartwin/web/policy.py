@@ -18,18 +18,18 @@ from neartwin.tables.table import Join, Table
 from neartwin.web.datasets import Dataset, Rule
 
 
-def rule_for(dataset: Dataset, analyst: str, project: str) -> Rule:
-    """The rule that decides for an analyst.
+def rule_for(dataset: Dataset, holder: str, project: str) -> Rule:
+    """The rule that decides for a caller.
 
     Args:
         dataset: The data set.
-        analyst: The analyst's name.
-        project: The analyst's project, or "".
+        holder: "analyst:NAME" or "agent:NAME".
+        project: The caller's project, or "".
 
     Raises:
         AccessError: No rule fits. The refusal is that of a data set that does not exist.
     """
-    rule = dataset.rule_for(analyst, project)
+    rule = dataset.rule_for(holder, project)
     if rule is None:
         raise unknown(dataset.name)
     return rule

@@ -310,7 +310,7 @@ class Allotment(Model):
     """The amounts that one holder may spend of a data set and has spent.
 
     Attributes:
-        holder: "analyst:NAME" or "project:NAME".
+        holder: "analyst:NAME", "agent:NAME" or "project:NAME".
         cap: The most that the holder may spend, by pool.
         spent: The amount that the holder has spent, by pool.
     """
@@ -428,7 +428,7 @@ class RuleModel(RequestModel):
     """One rule of a policy. The first rule that fits an analyst decides.
 
     Attributes:
-        who: "*", "analyst:NAME" or "project:NAME".
+        who: "*", "analyst:NAME", "agent:NAME" or "project:NAME".
         columns: The usable columns; None for all.
         group_columns: The columns to group by; None for all.
         discover: Whether groups may be discovered privately.

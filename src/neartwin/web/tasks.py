@@ -1,6 +1,6 @@
 """Turns one question from its JSON form into a plan, a preview or a release. This runs in worker processes.
 
-A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ..., "spend": ..., "analyst": ...}` gives
+A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ..., "spend": ..., "holder": ...}` gives
 `{"done": ...}` or `{"refused": ..., "status": ...}`.
 """
 
@@ -92,18 +92,19 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     if "digest" in task and task["digest"] != proposal.plan.digest:
         earlier = "is of an earlier question: it changed since"
         raise ParameterError("preview", task["digest"][:16], earlier, remedy="preview it again")
-    account, analyst, project = proposal.account, task["analyst"], task["project"]
-    payers = payers_of(analyst, project)
-    ensure_allotments(account.book, rule, payers[0])
-    key = f"{analyst}/{task['key']}" if task["key"] else ""
+    account, holder = proposal.account, task["holder"]
+    payers = payers_of(holder, task["project"])
+    ensure_allotments(account.book, rule, holder)
+    kind, _, name = holder.partition(":")
+    key = f"{name}/{task['key']}" if task["key"] else ""
     if isinstance(proposal, SeriesProposal):
         answers = account.release_series(proposal, payers=payers, key=key)
     else:
         answers = (account.release(proposal, payers=payers, key=key),)
     position = answers[0].provenance.position
     stored = account.book.answer(position)
-    if payers[0] not in stored.payers:
-        directory.store.serve(analyst, account.book.name, position)
+    if kind == "analyst" and holder not in stored.payers:  # agents have no history
+        directory.store.serve(name, account.book.name, position)
     answer = {"answer": answer_text(position, stored.document)}
     return answer | {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
 
@@ -120,7 +121,7 @@ _DOERS = {"plan": _planned, "release": _released, "nothing": lambda *_: {}}
 
 def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:
     dataset = directory.dataset(task["dataset"])
-    rule = rule_for(dataset, task["analyst"], task["project"]) if task["analyst"] else Rule()
+    rule = rule_for(dataset, task["holder"], task["project"]) if task["holder"] else Rule()
     account, tables = directory.account(dataset), directory.tables(dataset)
     clip = read_range(task.get("private_range"))
     arguments: Json = {

@@ -36,7 +36,7 @@ class _Task:
 
     @property
     def owner(self) -> str:
-        return str(self.body.get("analyst", ""))
+        return str(self.body.get("holder", ""))
 
 
 class FairQueue:

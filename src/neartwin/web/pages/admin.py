@@ -160,7 +160,9 @@ def _spending(account: books.Account) -> Drawing | None:
     times = [datetime.fromisoformat(entry.time) for entry in paid]
     start, span = times[0], max((times[-1] - times[0]).total_seconds(), 1.0)
     shares = {
-        one.holder: one.spent[pool] / caps[pool] for one in account.allotments() if one.holder.startswith("analyst:")
+        one.holder: one.spent[pool] / caps[pool]
+        for one in account.allotments()
+        if one.holder.startswith(("analyst:", "agent:"))
     }
     shares["the owner"] = account.spent[pool] / caps[pool] - sum(shares.values())
     largest = nlargest(_LINES, shares, key=shares.__getitem__)

@@ -30,13 +30,13 @@ def visible(directory: DataDirectory, name: str, caller: Caller) -> tuple[Datase
         AccessError: Status 404. The caller may not see the data set, or it does not exist.
     """
     dataset = directory.dataset(name)
-    return dataset, None if caller.sees_all else rule_for(dataset, caller.name, caller.project)
+    return dataset, None if caller.sees_all else rule_for(dataset, caller.holder, caller.project)
 
 
 @router.get("/datasets")
 def datasets(caller: Anyone, running: Running) -> list[schemas.DatasetAnswer]:
     """The data sets that the caller may see."""
-    rules = {one.name: one.rule_for(caller.name, caller.project) for one in running.directory.store.datasets()}
+    rules = {one.name: one.rule_for(caller.holder, caller.project) for one in running.directory.store.datasets()}
     names = [name for name, rule in rules.items() if caller.sees_all or rule is not None]
     return [dataset(name, caller, running) for name in names]
 
@@ -82,9 +82,10 @@ def allotments(name: Named, caller: Anyone, running: Running) -> list[books.Allo
 
 @router.put("/datasets/{name}/allotments/{holder}", response_model=schemas.Allotment)
 def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> books.Allotment:
-    """Set the amount that "analyst:NAME" or "project:NAME" may spend. Spent amounts stay spent."""
-    if holder.partition(":")[0] not in {"analyst", "project"} or not holder.partition(":")[2]:
-        raise ParameterError("holder", holder, "must be analyst:NAME or project:NAME", remedy="such as analyst:ada")
+    """Set the amount that "analyst:NAME", "agent:NAME" or "project:NAME" may spend. Spent amounts stay spent."""
+    if holder.partition(":")[0] not in {"analyst", "agent", "project"} or not holder.partition(":")[2]:
+        rule = "must be analyst:NAME, agent:NAME or project:NAME"
+        raise ParameterError("holder", holder, rule, remedy="such as analyst:ada")
     return running.directory.allot(name, holder, budget_of(wish.target, "target"), by=caller.name)
 
 
@@ -98,7 +99,7 @@ def raise_cap(name: Named, wish: schemas.Raise, caller: Curator, running: Runnin
 
 def own_holders(caller: Caller) -> set[str]:
     """The names under which a caller spends."""
-    return set(payers_of(caller.name, caller.project))
+    return set(payers_of(caller.holder, caller.project))
 
 
 def _own_allotments(account: books.Account, caller: Caller) -> dict[str, books.Allotment]:
@@ -115,11 +116,10 @@ def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[
     if caller.sees_all:
         return left
     parts = {name: part.remaining for name, part in _own_allotments(account, caller).items()}
-    rule = dataset.rule_for(caller.name, caller.project)
-    first_allotment = None if rule is None else rule.allotment
-    holder = f"analyst:{caller.name}"
-    if holder not in parts and first_allotment is not None:  # what the first release will give
-        parts[holder] = account.rule.amounts(account.rule.caps(first_allotment))
+    rule = dataset.rule_for(caller.holder, caller.project)
+    first_allotment = None if rule is None else rule.first_allotment(caller.holder)
+    if caller.holder not in parts and first_allotment is not None:  # what the first release will give
+        parts[caller.holder] = account.rule.amounts(account.rule.caps(first_allotment))
     for name in own_holders(caller):
         limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
         left = {pool: min(amount, limit[pool]) for pool, amount in left.items()}

@@ -39,12 +39,12 @@ def request(name: Named, wish: schemas.BudgetWish, caller: Analyst, running: Run
     """Ask for more budget and say why. The next request may follow its answer. The answer lists the caller's requests."""
     directory, target = running.directory, budget_of(wish.target, "in all")
     _, rule = visible(directory, name, caller)
-    account, holder = directory.books.account(name), wish.holder or f"analyst:{caller.name}"
+    account, holder = directory.books.account(name), wish.holder or caller.holder
     if holder not in own_holders(caller):
         raise ParameterError("holder", holder, "must be you or your project")
     asked = account.rule.amounts(account.rule.caps(target))
     if rule is not None:
-        ensure_allotments(account, rule, f"analyst:{caller.name}")  # as the first release would
+        ensure_allotments(account, rule, caller.holder)  # as the first release would
     part = allotment(account, holder)
     if all(amount <= part.caps[pool] for pool, amount in asked.items()):
         raise ParameterError("in all", str(target), "must be more than the present allotment", remedy="ask for more")
