@@ -25,7 +25,7 @@ from scipy.stats import binom
 import neartwin as nt
 from neartwin.audit.claims import claim_pure
 from neartwin.audit.risk import risks
-from neartwin.web.agents import server
+from neartwin.web.agents import Desk
 from neartwin.web.app import service
 from neartwin.web.auth import Caller
 from neartwin.web.data_directory import DataDirectory
@@ -60,7 +60,7 @@ async def client(opened, caller, answer=None, **more):
         return answer
 
     callback = {} if answer is None else {"elicitation_callback": person}
-    async with Client(server(opened, lambda _: caller), **callback, **more) as found:
+    async with Client(Desk(opened, lambda _: caller), **callback, **more) as found:
         found.questions = questions
         yield found
 
@@ -219,7 +219,7 @@ def test_a_consent_is_to_the_plan_that_was_shown_and_to_no_other(running, mode):
         return ElicitResult(action="accept", content={"spend": True})
 
     async def run():
-        async with Client(server(running, lambda _: ADA), elicitation_callback=person, mode=mode) as found:
+        async with Client(Desk(running, lambda _: ADA), elicitation_callback=person, mode=mode) as found:
             return await call(found, "ask", **question())
 
     answer = asyncio.run(run())

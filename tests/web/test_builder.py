@@ -341,7 +341,10 @@ def test_declared_keys_are_no_demand_where_nothing_is_grouped(directory):
 
 def test_release_without_a_preview_is_refused_and_spends_nothing(directory):
     asked = by_fields(directory, AskFields(groups=("town",), amount="0.01"))
-    task = question_task("release", directory.dataset("visits"), CURATOR, asked) | {"holder": "analyst:ada", "key": ""}
+    task = question_task("release", directory.dataset("visits"), CURATOR, asked) | {
+        "holders": ["analyst:ada"],
+        "key": "",
+    }
     directory.set_policy("visits", (Rule(allotment=approx(1, "1e-6")),), by="console")
     account = directory.books.account("visits")
     before = directory.books.head()

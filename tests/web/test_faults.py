@@ -36,11 +36,11 @@ from tests.web.server import serving, without_processes
 def test_a_job_keeps_the_place_of_its_answer_and_not_the_answer(client, tokens):
     headers = bearer(tokens["analyst"])
     jobs, job = client.app.state.service.jobs, client.post("/v1/datasets/purchases/releases", json=ASK, headers=headers)
-    jobs.share(kept := jobs.get(job.json()["job"], "ada"))
+    jobs.share(kept := jobs.get(job.json()["job"], "analyst:ada"))
     done = client.get(f"/v1/jobs/{kept.id}?wait=60", headers=headers).json()
     assert done["release"]["statistics"]
     assert set(kept.outcome["done"]) == {"dataset", "position", "after"}
-    assert kept.future.result() == kept.outcome == jobs.get(kept.id, "ada").outcome
+    assert kept.future.result() == kept.outcome == jobs.get(kept.id, "analyst:ada").outcome
     assert kept.id not in jobs._jobs
     stored = client.get(f"/v1/datasets/purchases/releases/{done['position']}", headers=headers).json()
     assert stored["release"] == done["release"]
@@ -157,7 +157,7 @@ def test_guesses_at_unknown_tokens_cost_nothing_and_at_known_ones_are_few(client
 def test_a_key_of_one_request_does_not_answer_another(client, tokens, monkeypatch):
     service = client.app.state.service
     monkeypatch.setattr(service.workers, "submit", lambda *_, **__: Future())  # it never ends
-    task = {"do": "release", "holder": "analyst:ada", "dataset": "purchases", "key": "k", "project": ""} | ASK
+    task = {"do": "release", "holders": ["analyst:ada"], "dataset": "purchases", "key": "k"} | ASK
     first = service.jobs.submit(task)
     assert service.jobs.submit(dict(task)) is first
     other = client.post(
@@ -279,7 +279,7 @@ def test_margins_take_keys_in_every_form(client, tokens):
 
 
 def waiting(owner, do="release", line=""):
-    return _Task({"holder": owner, "do": do}, 1, line)
+    return _Task({"holders": [owner], "do": do}, 1, line)
 
 
 def test_analysts_take_turns_and_one_process_is_left_to_the_others():
@@ -325,7 +325,7 @@ def private_memory(workers):
 @pytest.mark.slow  # processes start
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_worker_without_memory_fails_its_own_question_alone(directory):
-    ask = {"dataset": "purchases", "holder": "analyst:ada", "project": "", "key": "", "limits": {"rows": 1}}
+    ask = {"dataset": "purchases", "holders": ["analyst:ada"], "key": "", "limits": {"rows": 1}}
     ask |= {"spend": {"epsilon": "0.01"}}
     big = {"group_by": ["cds"], "keys": {"cds": list(range(250_000))}, "statistics": {"n": {"ask": "count"}}}
     big["statistics"]["total"] = ASK["question"]["statistics"]["total"]

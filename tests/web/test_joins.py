@@ -78,7 +78,7 @@ def directory(tmp_path, clinic):
 
 
 def planned(directory, question, **more):
-    task = {"do": "plan", "dataset": "patients", "holder": "analyst:ada", "project": "", "question": question}
+    task = {"do": "plan", "dataset": "patients", "holders": ["analyst:ada"], "question": question}
     return outcome(directory, task | {"spend": {"epsilon": "0.5"}} | LIMITS | more)
 
 

@@ -250,7 +250,7 @@ def test_a_curator_allots_raises_and_sees_who_spent(client, directory, signed):
     allot = {"csrf": csrf, "holder": "analyst:ada", "target": "epsilon=0.75"}
     assert "of 0.75 spent" in text_of(client.post("/data/purchases/allot", data=allot))
     wrong = client.post("/data/purchases/allot", data=allot | {"holder": "everyone"})
-    assert "must be analyst:NAME or project:NAME" in text_of(wrong)
+    assert "must be analyst:NAME, agent:NAME or project:NAME" in text_of(wrong)
     for holder in ("*", "analyst:", "everyone"):  # programs are told the same
         sent = {"json": {"target": {"epsilon": "0.5"}}, "headers": {"X-CSRF-Token": csrf}}
         assert client.put(f"/v1/datasets/purchases/allotments/{holder}", **sent).status_code == 422

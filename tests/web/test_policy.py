@@ -20,7 +20,7 @@ def home(tmp_path_factory, purchases):
 
 def task(question, *, analyst="ada", project="", spend="0.1", do="plan", **more):
     spent = {"epsilon": spend}
-    whose = {"holder": f"analyst:{analyst}", "project": project, "key": ""}
+    whose = {"holders": [f"analyst:{analyst}", *([f"project:{project}"] if project else [])], "key": ""}
     return (
         {"do": do, "dataset": "purchases", "question": question, "spend": spent, "limits": {"max_rows_per_group": 5}}
         | whose

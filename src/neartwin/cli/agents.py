@@ -23,7 +23,7 @@ def mcp(*, directory: str, ledger: str, name: str, allot: tuple[str, ...]) -> No
     Without --allot the agent's program asks you before each release, which your policy's allotment pays.
     """
     needed("mcp", "mcp")
-    from neartwin.web.agents import server
+    from neartwin.web.agents import Desk
     from neartwin.web.app import service
     from neartwin.web.auth import Caller
     from neartwin.web.service import Settings
@@ -34,9 +34,9 @@ def mcp(*, directory: str, ledger: str, name: str, allot: tuple[str, ...]) -> No
             dataset, _, amount = text.rpartition(":")
             if not dataset:
                 raise ParameterError("allot", text, "must name the data set", remedy="write purchases:epsilon=0.2")
-            opened.allot(dataset, caller.holder, budget_in(amount, "allot"), by=CONSOLE)
+            opened.allot(dataset, caller.holders[0], budget_in(amount, "allot"), by=CONSOLE)
         running = service(opened, Settings(workers=1))
         try:
-            server(running, lambda _: caller).run()
+            Desk(running, lambda _: caller).run()
         finally:
             running.workers.close()

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
 from typing import Annotated, Any, Literal, cast
@@ -79,58 +79,28 @@ class Consent(BaseModel):
     spend: bool = Field(description="Spend this much of the budget.")
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """The service of the tools, and its callers.
+class Desk(MCPServer):
+    """The tools of a service. Refusals are answers. An unexpected failure has one text, because its own may hold a value."""
 
-    Attributes:
-        service: The running service.
-        caller_of: The function that gives the caller of a request.
-        asked: A lock for each question under way, by caller, data set and digest.
-    """
+    def __init__(self, service: Service, caller_of: CallerOf) -> None:
+        """Offer the tools.
 
-    service: Service
-    caller_of: CallerOf
-    asked: WeakValueDictionary[tuple[str, str, str], asyncio.Lock] = field(default_factory=WeakValueDictionary)
-
-
-def server(service: Service, caller_of: CallerOf) -> MCPServer:
-    """Make the tools.
-
-    Args:
-        service: The running service.
-        caller_of: The function that gives the caller of a request.
-    """
-
-    @asynccontextmanager
-    async def lifespan(_: MCPServer) -> AsyncIterator[Desk]:
-        yield Desk(service, caller_of)
-
-    app = _Tools(
-        "neartwin",
-        version=version("neartwin"),
-        instructions=_SAYS,
-        lifespan=lifespan,
-        log_level="WARNING",
-        subscriptions=False,
-    )
-    for tool in (list_datasets, describe, preview, ask, budget, explain_risk):
-        app.add_tool(tool)
-    return app
-
-
-def _of(ctx: Context) -> tuple[Desk, Caller]:
-    desk = cast("Desk", ctx.request_context.lifespan_context)
-    return desk, desk.caller_of(ctx)
-
-
-class _Tools(MCPServer):
-    """Tools whose refusals are answers. An unexpected failure has one text, because its own may hold a value."""
+        Args:
+            service: The running service.
+            caller_of: The function that gives the caller of a request.
+        """
+        super().__init__(
+            "neartwin", version=version("neartwin"), instructions=_SAYS, log_level="WARNING", subscriptions=False
+        )
+        self.service, self.caller_of = service, caller_of
+        self.asked: Any = WeakValueDictionary()  # a lock for each question under way, by caller, data set and digest
+        for tool in (list_datasets, describe, preview, ask, budget, explain_risk):
+            self.add_tool(tool)
 
     async def call_tool(self, name: str, arguments: Json, context: Context | None = None) -> Any:
         """The tool's answer, or why there is none."""
         known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name, arguments)
-        caller = _of(cast("Context", context))[1]
+        caller = self.caller_of(cast("Context", context))
         said = {"tool": name[:100], "dataset": str(arguments.get("dataset", ""))[:100]}
         audit(caller=caller.name, role=caller.role, **said)
 
@@ -150,6 +120,11 @@ class _Tools(MCPServer):
         parts = as_dict(refusal)
         refused = {"refused": {"kind": parts.pop("error")} | {name: part for name, part in parts.items() if part}}
         return CallToolResult(content=[TextContent(text=json.dumps(refused))], structured_content=refused)
+
+
+def _of(ctx: Context) -> tuple[Desk, Caller]:
+    desk = cast("Desk", ctx.mcp_server)
+    return desk, desk.caller_of(ctx)
 
 
 async def list_datasets(*, ctx: Context) -> Json:
@@ -224,7 +199,7 @@ async def ask(
     if not (isinstance(agreed, AcceptedElicitation) and agreed.data.spend):
         remedy = "ask the person, or ask the curator for a token of the role agent with an allotment of its own"
         raise AccessError(403, "consent", "", "was not given by the person whose budget it is", remedy=remedy)
-    lock = desk.asked.setdefault((caller.name, dataset, plan["digest"]), asyncio.Lock())
+    lock = desk.asked.setdefault((caller.holders[0], dataset, plan["digest"]), asyncio.Lock())
     async with lock:  # the second of two at once finds the answer of the first
         job = desk.service.jobs.submit(plan["task"] | {"do": "release", "digest": plan["digest"], "key": ""})
         if job.future is not None:
@@ -313,7 +288,7 @@ async def serving(app: Starlette, service: Service) -> AsyncIterator[None]:
         caller: Caller = cast("Request", ctx.request_context.request).state.caller
         return caller
 
-    tools = server(service, caller_of)
+    tools = Desk(service, caller_of)
     security = TransportSecuritySettings(enable_dns_rebinding_protection=False)  # no answer without a token
     tools.streamable_http_app(transport_security=security)
     inner = AuthContextMiddleware(tools.session_manager.handle_request)

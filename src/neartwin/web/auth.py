@@ -60,9 +60,10 @@ class Caller:
         return cls(name=token.name, role=token.role, project=token.project, expires=token.expires, csrf=csrf)
 
     @property
-    def holder(self) -> str:
-        """The name of the caller's own allotments. An agent has others than a person of its name."""
-        return f"{'agent' if self.role == 'agent' else 'analyst'}:{self.name}"
+    def holders(self) -> tuple[str, ...]:
+        """The names under which the caller spends: an own one, and the project's. An agent has none of a person's."""
+        own = f"{'agent' if self.role == 'agent' else 'analyst'}:{self.name}"
+        return (own, f"project:{self.project}") if self.project else (own,)
 
     @property
     def sees_all(self) -> bool:

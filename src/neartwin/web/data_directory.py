@@ -312,15 +312,6 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
         return self.books.verify(head or anchors.kept(self.head_file), integrity.faults)
 
 
-def payers_of(holder: str, project: str) -> tuple[str, ...]:
-    """The holders of the allotments that a caller's release is paid from.
-
-    >>> payers_of("analyst:ada", "census")
-    ('analyst:ada', 'project:census')
-    """
-    return (holder, *((f"project:{project}",) if project else ()))
-
-
 def ensure_allotments(account: records.Account, rule: Rule, holder: str) -> None:
     """Give a person without an allotment what the rule gives at first. An agent has what a curator gave it."""
     first = rule.first_allotment(holder)

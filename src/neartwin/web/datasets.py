@@ -5,7 +5,7 @@ The place of a data set (a path or a database URL) stands here. It is in no requ
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from fractions import Fraction
@@ -164,10 +164,6 @@ class Rule:
             raise ParameterError("who", self.who, "must be '*', 'analyst:NAME', 'agent:NAME' or 'project:NAME'")
         text(who=self.who, at_least=1, at_most=200)
 
-    def fits(self, holder: str, project: str) -> bool:
-        """Whether the rule is about this analyst, agent or project."""
-        return self.who in {"*", holder} | ({f"project:{project}"} if project else set())
-
     def first_allotment(self, holder: str) -> Budget | None:
         """The amount of a holder without an allotment, at the first release. An agent needs a rule that names it."""
         return None if holder.startswith("agent:") and self.who != holder else self.allotment
@@ -276,9 +272,9 @@ class Dataset:
         found, keys = origins_of(table, tables), {side.name: side.keys for side in self.tables} | {"": self.keys}
         return {column: keys[name][own] for column, (name, own) in found.items() if own in keys[name]}
 
-    def rule_for(self, holder: str, project: str) -> Rule | None:
-        """The first rule that fits the analyst or agent, or None."""
-        return next((rule for rule in self.policy if rule.fits(holder, project)), None)
+    def rule_for(self, holders: Sequence[str]) -> Rule | None:
+        """The first rule about everybody or one of the holders, or None."""
+        return next((rule for rule in self.policy if rule.who in {"*", *holders}), None)
 
     def to_json(self) -> str:
         """As JSON that `from_json` reads back; holds the place."""

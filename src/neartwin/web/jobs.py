@@ -75,7 +75,7 @@ class Jobs:
         Raises:
             AccessError: Status 429 where too many tasks wait, 422 where the key is that of another request.
         """
-        owner, key = str(task["holder"]), str(task["key"])
+        owner, key = str(task["holders"][0]), str(task["key"])
         asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if key else ""
         place = (owner, str(task["dataset"]), key)
         with self._lock:

@@ -1,6 +1,6 @@
 """Decides whether an analyst may ask a plan. It reads the plan's stages, so SQL and JSON forms meet one judge."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 
 from neartwin.engines.sql.joins import sources_of
@@ -18,18 +18,17 @@ from neartwin.tables.table import Join, Table
 from neartwin.web.datasets import Dataset, Rule
 
 
-def rule_for(dataset: Dataset, holder: str, project: str) -> Rule:
+def rule_for(dataset: Dataset, holders: Sequence[str]) -> Rule:
     """The rule that decides for a caller.
 
     Args:
         dataset: The data set.
-        holder: "analyst:NAME" or "agent:NAME".
-        project: The caller's project, or "".
+        holders: The names under which the caller spends.
 
     Raises:
         AccessError: No rule fits. The refusal is that of a data set that does not exist.
     """
-    rule = dataset.rule_for(holder, project)
+    rule = dataset.rule_for(holders)
     if rule is None:
         raise unknown(dataset.name)
     return rule

@@ -1,6 +1,6 @@
 """Turns one question from its JSON form into a plan, a preview or a release. This runs in worker processes.
 
-A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ..., "spend": ..., "holder": ...}` gives
+A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ..., "spend": ..., "holders": ...}` gives
 `{"done": ...}` or `{"refused": ..., "status": ...}`.
 """
 
@@ -22,7 +22,7 @@ from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
 from neartwin.releases.documents import answer_text
 from neartwin.statistics.clipping import read_range
-from neartwin.web.data_directory import DataDirectory, ensure_allotments, payers_of
+from neartwin.web.data_directory import DataDirectory, ensure_allotments
 from neartwin.web.datasets import Dataset, Rule, keys_in
 from neartwin.web.errors import UnexpectedError, as_dict, status_of
 from neartwin.web.policy import check, rule_for
@@ -92,18 +92,17 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     if "digest" in task and task["digest"] != proposal.plan.digest:
         earlier = "is of an earlier question: it changed since"
         raise ParameterError("preview", task["digest"][:16], earlier, remedy="preview it again")
-    account, holder = proposal.account, task["holder"]
-    payers = payers_of(holder, task["project"])
-    ensure_allotments(account.book, rule, holder)
-    kind, _, name = holder.partition(":")
+    account, holders = proposal.account, task["holders"]
+    ensure_allotments(account.book, rule, holders[0])
+    kind, _, name = holders[0].partition(":")
     key = f"{name}/{task['key']}" if task["key"] else ""
     if isinstance(proposal, SeriesProposal):
-        answers = account.release_series(proposal, payers=payers, key=key)
+        answers = account.release_series(proposal, payers=holders, key=key)
     else:
-        answers = (account.release(proposal, payers=payers, key=key),)
+        answers = (account.release(proposal, payers=holders, key=key),)
     position = answers[0].provenance.position
     stored = account.book.answer(position)
-    if kind == "analyst" and holder not in stored.payers:  # agents have no history
+    if kind == "analyst" and holders[0] not in stored.payers:  # agents have no history
         directory.store.serve(name, account.book.name, position)
     answer = {"answer": answer_text(position, stored.document)}
     return answer | {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
@@ -121,7 +120,7 @@ _DOERS = {"plan": _planned, "release": _released, "nothing": lambda *_: {}}
 
 def _proposal(directory: DataDirectory, task: Mapping[str, Any]) -> tuple[Proposal | SeriesProposal, Rule]:
     dataset = directory.dataset(task["dataset"])
-    rule = rule_for(dataset, task["holder"], task["project"]) if task["holder"] else Rule()
+    rule = rule_for(dataset, task["holders"]) if task["holders"] else Rule()
     account, tables = directory.account(dataset), directory.tables(dataset)
     clip = read_range(task.get("private_range"))
     arguments: Json = {

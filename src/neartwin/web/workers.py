@@ -36,7 +36,7 @@ class _Task:
 
     @property
     def owner(self) -> str:
-        return str(self.body.get("holder", ""))
+        return next(iter(self.body.get("holders", ())), "")
 
 
 class FairQueue:

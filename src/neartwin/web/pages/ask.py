@@ -118,7 +118,7 @@ def _after_button(form: fields.AskFields, action: str) -> fields.AskFields:
 @router.get("/jobs/{identity}")
 async def job(identity: str, request: Request, caller: Analyst, running: Running) -> Response:
     """A release under way. This waits at most 2 s, then redirects to the answer or shows the state."""
-    pending = await run_in_threadpool(running.jobs.get, identity, caller.name)
+    pending = await run_in_threadpool(running.jobs.get, identity, caller.holders[0])
     pending = await running.jobs.wait(pending, min(2, running.settings.patience))
     if pending.state != "done":
         again = address("jobs", identity)

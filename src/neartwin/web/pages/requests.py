@@ -13,7 +13,7 @@ from neartwin.web.auth import Analyst, Anyone, Curator, Form
 from neartwin.web.pages.budget import Amounts, best_guess
 from neartwin.web.pages.layout import address, curl, first, host, page, short
 from neartwin.web.routes import requests as api
-from neartwin.web.routes.datasets import Named, allotments, own_holders
+from neartwin.web.routes.datasets import Named, allotments
 from neartwin.web.routes.requests import Position, allotment
 from neartwin.web.service import Running
 
@@ -34,7 +34,7 @@ def budget(name: Named, request: Request, caller: Anyone, running: Running) -> R
         name=name,
         own=allotments(name, caller, running),
         kind=str(dataset.budget),
-        holders=sorted(own_holders(caller)),
+        holders=caller.holders,
         unit=dataset.unit,
         promise=account.filter.promise(account.filter.caps),
         waiting=[one | _widening(account, one, allotted) for one in requests if not one["answer"]],

@@ -13,7 +13,7 @@ from neartwin.queries.query import table_of
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Curator, Overseer
-from neartwin.web.data_directory import DataDirectory, payers_of
+from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule, bounds_text
 from neartwin.web.policy import rule_for
 from neartwin.web.service import Running
@@ -30,13 +30,13 @@ def visible(directory: DataDirectory, name: str, caller: Caller) -> tuple[Datase
         AccessError: Status 404. The caller may not see the data set, or it does not exist.
     """
     dataset = directory.dataset(name)
-    return dataset, None if caller.sees_all else rule_for(dataset, caller.holder, caller.project)
+    return dataset, None if caller.sees_all else rule_for(dataset, caller.holders)
 
 
 @router.get("/datasets")
 def datasets(caller: Anyone, running: Running) -> list[schemas.DatasetAnswer]:
     """The data sets that the caller may see."""
-    rules = {one.name: one.rule_for(caller.holder, caller.project) for one in running.directory.store.datasets()}
+    rules = {one.name: one.rule_for(caller.holders) for one in running.directory.store.datasets()}
     names = [name for name, rule in rules.items() if caller.sees_all or rule is not None]
     return [dataset(name, caller, running) for name in names]
 
@@ -97,13 +97,8 @@ def raise_cap(name: Named, wish: schemas.Raise, caller: Curator, running: Runnin
     return _answer(running.directory, registered, caller, None)
 
 
-def own_holders(caller: Caller) -> set[str]:
-    """The names under which a caller spends."""
-    return set(payers_of(caller.holder, caller.project))
-
-
 def _own_allotments(account: books.Account, caller: Caller) -> dict[str, books.Allotment]:
-    return {name: part for name in sorted(own_holders(caller)) if (part := account.allotment(name))}
+    return {name: part for name in sorted(caller.holders) if (part := account.allotment(name))}
 
 
 def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[str, Fraction]:
@@ -116,11 +111,11 @@ def payable(directory: DataDirectory, dataset: Dataset, caller: Caller) -> dict[
     if caller.sees_all:
         return left
     parts = {name: part.remaining for name, part in _own_allotments(account, caller).items()}
-    rule = dataset.rule_for(caller.holder, caller.project)
-    first_allotment = None if rule is None else rule.first_allotment(caller.holder)
-    if caller.holder not in parts and first_allotment is not None:  # what the first release will give
-        parts[caller.holder] = account.rule.amounts(account.rule.caps(first_allotment))
-    for name in own_holders(caller):
+    rule = dataset.rule_for(caller.holders)
+    first_allotment = None if rule is None else rule.first_allotment(caller.holders[0])
+    if first_allotment is not None:  # what the first release will give
+        parts.setdefault(caller.holders[0], account.rule.amounts(account.rule.caps(first_allotment)))
+    for name in caller.holders:
         limit = parts.get(name, dict.fromkeys(left, Fraction(0)))
         left = {pool: min(amount, limit[pool]) for pool, amount in left.items()}
     return left

@@ -18,7 +18,7 @@ from neartwin.releases.release import Release
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Overseer
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.routes.datasets import Named, own_holders, visible
+from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import Running
 
 router = APIRouter(prefix="/v1", tags=["ledger"])
@@ -50,7 +50,7 @@ def records(running: Running, name: str, caller: Caller, before: int | None = No
     """
     registered, _ = visible(running.directory, name, caller)
     account = running.directory.books.account(registered.name)
-    return account.newest(before, None if caller.sees_all else own_holders(caller))
+    return account.newest(before, None if caller.sees_all else set(caller.holders))
 
 
 @router.get("/datasets/{name}/releases/{position}", response_model=schemas.ReleaseAnswer)
@@ -107,7 +107,7 @@ def readable(directory: DataDirectory, name: str, position: int, caller: Caller)
         found = account.answer(position)
     except LedgerError:
         raise gone from None
-    paid = caller.sees_all or own_holders(caller) & set(found.payers)
+    paid = caller.sees_all or set(caller.holders) & set(found.payers)
     if not paid and not directory.store.was_served(caller.name, registered.name, found.reserved):
         raise gone
     return account, found

@@ -53,7 +53,7 @@ async def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from 
 @router.get("/jobs/{identity}", response_model=schemas.JobState)
 async def job(identity: JobId, caller: Analyst, running: Running, wait: Seconds = 0) -> Response:
     """The state of a release: queued, running or done. No more is shown, because speed may be data."""
-    submitted = await run_in_threadpool(running.jobs.get, identity, caller.holder)
+    submitted = await run_in_threadpool(running.jobs.get, identity, caller.holders[0])
     return await _state(submitted, wait, running)
 
 
@@ -70,8 +70,8 @@ def task_of(do: str, dataset: str, caller: Caller, body: dict[str, Any]) -> dict
         caller: The caller.
         body: The question, the spend and the limits.
     """
-    holder = caller.holder if caller.role in {"analyst", "agent"} else ""
-    return {"do": do, "dataset": dataset, "holder": holder, "project": caller.project} | body
+    holders = () if caller.role == "curator" else caller.holders
+    return {"do": do, "dataset": dataset, "holders": holders} | body
 
 
 def owed(plan: Mapping[str, Any]) -> dict[str, Fraction]:

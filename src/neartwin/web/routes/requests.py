@@ -16,7 +16,7 @@ from neartwin.web import schemas
 from neartwin.web.auth import Analyst, Anyone, Curator
 from neartwin.web.data_directory import ensure_allotments
 from neartwin.web.datasets import decimals
-from neartwin.web.routes.datasets import Named, own_holders, visible
+from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import Running
 
 router = APIRouter(prefix="/v1/datasets/{name}/requests", tags=["data sets"])
@@ -30,8 +30,8 @@ def requests(name: Named, caller: Anyone, running: Running) -> list[dict[str, An
     Each has its `position`, `time`, `who`, `holder`, `target`, `reason`, and its `answer` in words, "" while it waits.
     """
     visible(running.directory, name, caller)
-    known, mine = running.directory.store.requests(name), own_holders(caller)
-    return [one for one in known if caller.sees_all or one["holder"] in mine]
+    known = running.directory.store.requests(name)
+    return [one for one in known if caller.sees_all or one["holder"] in caller.holders]
 
 
 @router.post("", status_code=201)
@@ -39,12 +39,12 @@ def request(name: Named, wish: schemas.BudgetWish, caller: Analyst, running: Run
     """Ask for more budget and say why. The next request may follow its answer. The answer lists the caller's requests."""
     directory, target = running.directory, budget_of(wish.target, "in all")
     _, rule = visible(directory, name, caller)
-    account, holder = directory.books.account(name), wish.holder or caller.holder
-    if holder not in own_holders(caller):
+    account, holder = directory.books.account(name), wish.holder or caller.holders[0]
+    if holder not in caller.holders:
         raise ParameterError("holder", holder, "must be you or your project")
     asked = account.rule.amounts(account.rule.caps(target))
     if rule is not None:
-        ensure_allotments(account, rule, caller.holder)  # as the first release would
+        ensure_allotments(account, rule, caller.holders[0])  # as the first release would
     part = allotment(account, holder)
     if all(amount <= part.caps[pool] for pool, amount in asked.items()):
         raise ParameterError("in all", str(target), "must be more than the present allotment", remedy="ask for more")
