@@ -4,6 +4,7 @@
 #   NEARTWIN_LEDGER       a postgresql:// URL; or NEARTWIN_LEDGER_FILE, a file that holds it
 #   NEARTWIN_ANCHOR       where the newest head is kept too
 #   NEARTWIN_PROXY        the address of the proxy whose X-Forwarded-For is believed
+#   NEARTWIN_OIDC         a TOML file that names a server where people sign in
 #   NEARTWIN_HOST, NEARTWIN_PORT, NEARTWIN_WORKERS, NEARTWIN_MEMORY, NEARTWIN_AUDIT_LOG
 set -eu
 umask 077
@@ -17,5 +18,8 @@ set -- serve --data "${NEARTWIN_DATA:-/var/lib/neartwin}" \
     --audit-log "${NEARTWIN_AUDIT_LOG:--}" --https "$@"
 if [ -n "${NEARTWIN_PROXY:-}" ]; then
     set -- "$@" --proxy "$NEARTWIN_PROXY"
+fi
+if [ -n "${NEARTWIN_OIDC:-}" ]; then
+    set -- "$@" --oidc "$NEARTWIN_OIDC"
 fi
 exec neartwin "$@"

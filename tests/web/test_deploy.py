@@ -48,6 +48,27 @@ def test_every_deployment_runs_without_root_on_a_read_only_system():
     assert "ProtectSystem=strict" in unit
 
 
+@pytest.mark.parametrize(
+    ("linter", "file", "right", "wrong"),
+    [
+        (["hadolint"], "Dockerfile", "USER 10001:10001", "USER root"),
+        (["shellcheck"], "entry.sh", '"$NEARTWIN_LEDGER_FILE"', "$NEARTWIN_LEDGER_FILE"),
+        (["kubernetes-validate", "--strict"], "kubernetes.yaml", "replicas: 2", "replica: 2"),
+    ],
+)
+def test_linters_find_nothing_and_a_planted_fault(tmp_path, linter, file, right, wrong):
+    program = Path(sys.executable).with_name(linter[0])
+    for count, text in enumerate(((DEPLOY / file).read_text(), (DEPLOY / file).read_text().replace(right, wrong))):
+        (tmp_path / file).write_text(text)
+        found = subprocess.run([program, *linter[1:], tmp_path / file], check=False, capture_output=True, text=True)
+        assert (found.returncode != 0) == (count == 1), found.stdout + found.stderr
+
+
+def test_the_image_has_every_part_of_a_service():
+    extras = re.search(r"\.\[(.*)\]", (DEPLOY / "Dockerfile").read_text()).group(1).split(",")
+    assert set(extras) == {"web", "postgres", "mcp", "oidc"}
+
+
 @pytest.mark.slow  # a service starts
 @pytest.mark.skipif(shutil.which("sh") is None, reason="needs a shell")
 def test_entry_script_starts_and_ends_a_service_in_a_clean_environment(tmp_path):
