@@ -67,6 +67,16 @@ def test_plan_is_free_and_query_pays_once(purchases):
     assert "0.5 of 1 spent" in out
 
 
+def test_a_ledger_is_named_by_a_variable_too(purchases, monkeypatch):
+    ask = [*ASK, "--spend", "epsilon=0.5", "--budget", "epsilon=1"]
+    assert neartwin("query", *ask, where=purchases)[0] == 0
+    assert neartwin("ledger", "show", where=purchases)[0] == 2
+    monkeypatch.setenv("NEARTWIN_LEDGER", "budget.db")
+    assert neartwin("ledger", "verify", where=purchases)[0] == 0
+    code, out, _ = neartwin("ledger", "show", where=purchases)
+    assert (code, "0.5 of 1 spent" in out) == (0, True)
+
+
 def test_a_later_question_needs_no_budget_and_pays_from_the_open_account(purchases):
     first = [*ASK, "--spend", "epsilon=0.5"]
     assert neartwin("query", *first, "--budget", "epsilon=2", where=purchases)[0] == 0

@@ -20,11 +20,11 @@ def ledger() -> None:
 
 
 @ledger.command()
-@click.argument("path", type=click.Path())
+@click.argument("path", type=click.Path(), envvar="NEARTWIN_LEDGER")
 @json_option
 @report_errors
 def show(*, path: str, as_json: bool) -> None:
-    """Show every account of a ledger with its history."""
+    """Show every account of a ledger with its history. Without PATH it is NEARTWIN_LEDGER, which no list of processes shows."""
     with Book.existing(path) as book:
         accounts = [_summary(account) for account in book.accounts()]
     if as_json:
@@ -48,7 +48,7 @@ def show(*, path: str, as_json: bool) -> None:
 
 
 @ledger.command()
-@click.argument("path", type=click.Path())
+@click.argument("path", type=click.Path(), envvar="NEARTWIN_LEDGER")
 @click.option(
     "--head",
     "heads",
@@ -66,6 +66,8 @@ def show(*, path: str, as_json: bool) -> None:
 @report_errors
 def verify(*, path: str, heads: tuple[str, ...], places: tuple[str, ...], as_json: bool) -> None:
     """Find changed, removed and reordered records; with a head kept elsewhere, a rollback or a restored backup.
+
+    Without PATH it is NEARTWIN_LEDGER, which no list of processes shows.
 
     Where a service keeps its data sets and tokens beside the ledger, they are compared with the curators' recorded acts.
     Exit code 4 when anything is wrong. A certificate's signature is checked by `neartwin certificate verify`.
