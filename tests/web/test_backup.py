@@ -12,6 +12,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
+import sqlalchemy as sa
 from click.testing import CliRunner
 from starlette.testclient import TestClient
 
@@ -24,8 +25,8 @@ from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.service import Settings
-from tests.ledger.conftest import PEOPLE, postgres_place  # noqa: F401 - a fixture
-from tests.web.conftest import ASK, ONE, bearer, released, sign_in
+from tests.ledger.conftest import PEOPLE, place, postgres_place, sqlite_place  # noqa: F401 - fixtures
+from tests.web.conftest import ASK, ONE, bearer, registered, released, sign_in
 from tests.web.server import without_processes
 
 pytestmark = pytest.mark.sweep
@@ -105,31 +106,120 @@ def test_a_backup_that_was_cut_or_changed_makes_no_service(directory, tokens, tm
         assert other.verify().whole
 
 
+def ledger_of(where):
+    """The ledger of a data directory: a URL, or "" for the file in it."""
+    return where if "://" in where else ""
+
+
 @pytest.mark.slow
-def test_a_backup_of_a_running_service_is_of_one_moment(directory, client, tokens, tmp_path):
+def test_a_backup_of_a_running_service_is_of_one_moment(place, purchases, tmp_path):  # noqa: F811
     stop = threading.Event()
+    with registered(tmp_path / "running", purchases, ledger=ledger_of(place)) as directory:
 
-    def ask():
-        number = 0
-        while not stop.is_set():
-            number += 1
-            directory.mint(f"bob{number}", "analyst", by="console")
-            directory.allot("purchases", f"analyst:bob{number}", ONE, by="console")
+        def curate():
+            number = 0
+            while not stop.is_set():
+                number += 1
+                directory.mint(f"bob{number}", "analyst", by="console")
+                directory.allot("purchases", f"analyst:bob{number}", ONE, by="console")
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+        def ask(who):
+            account, number = directory.books.account("purchases"), 0
+            while not stop.is_set():
+                number += 1
+                account.settle(account.reserve(f"plan {who} {number}", "monday", pure("1e-9")), random.randbytes(1000))
+
+        load = [threading.Thread(target=curate), *(threading.Thread(target=ask, args=(who,)) for who in range(2))]
+        for one in load:
+            one.start()
+        try:
+            heads = []
+            while len(set(heads)) < 5:
+                heads.append(directory.backup(tmp_path / f"{len(heads)}.jsonl"))
+        finally:
+            stop.set()
+            for one in load:
+                one.join()
+        for number, head in enumerate(heads):
+            assert directory.verify(head).whole
+            with DataDirectory.restored(tmp_path / f"{number}.jsonl", tmp_path / f"house{number}") as other:
+                assert other.books.head() == head
+                assert other.verify().whole
+
+
+RESTORES = """
+import itertools, os, signal, sys
+import sqlalchemy as sa
+from neartwin.web.data_directory import DataDirectory
+
+for line in sys.stdin:
+    last, archive, place, ledger = line.rstrip("\\n").split("\\t")
+    if not os.fork():
+        steps = itertools.count(1)
+
+        def step(*_):
+            if next(steps) == int(last):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        for event in ("before_cursor_execute", "commit"):
+            sa.event.listen(sa.Engine, event, step)
+        DataDirectory.restored(archive, place, ledger).close()
+        print(next(steps), flush=True)
+        os._exit(0)
+    if os.wait()[1]:
+        print("killed", flush=True)
+"""
+
+
+@contextmanager
+def killed_restores():
+    """A function that restores a backup in a process of its own, which is killed before its nth statement or commit."""
+    words = [sys.executable, "-c", RESTORES]
+    process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def restore(last, *words):
+        print(last, *words, sep="\t", file=process.stdin, flush=True)
+        return process.stdout.readline().strip()
+
     try:
-        heads = []
-        while len(set(heads)) < 3:
-            heads.append(directory.backup(tmp_path / f"{len(heads)}.jsonl"))
+        yield restore
     finally:
-        stop.set()
-        asking.join()
-    for number, head in enumerate(heads):
-        assert directory.verify(head).whole
-        with DataDirectory.restored(tmp_path / f"{number}.jsonl", tmp_path / f"house{number}") as other:
-            assert other.books.head() == head
-            assert other.verify().whole
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def outside(where):
+    """An engine on a database, as no part of ours makes it."""
+    url = sa.make_url(where).set(drivername="postgresql+psycopg") if "://" in where else f"sqlite:///{where}"
+    return sa.create_engine(url, poolclass=sa.NullPool)
+
+
+@pytest.mark.slow  # a process starts, and its children are killed
+def test_a_killed_restore_leaves_nothing_or_all_and_can_be_repeated(directory, tokens, place, tmp_path):  # noqa: F811
+    archive, ledger = tmp_path / "backup.jsonl", ledger_of(place)
+    account = directory.books.account("purchases")
+    for number in range(5):
+        account.settle(account.reserve(f"plan {number}", "monday", pure("1e-6")), random.randbytes(1000))
+    head = directory.backup(archive)
+    nothing = whole = 0
+    with killed_restores() as restore:
+        steps = int(restore(0, archive, tmp_path / "counted", ledger))
+        for last in [*range(1, steps, max(1, steps // 5)), *range(steps - 3, steps)]:
+            house = tmp_path / f"house{last}"
+            if ledger:
+                with outside(ledger).begin() as connection:
+                    connection.exec_driver_sql("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+            assert restore(last, archive, house, ledger) == "killed"
+            there = sa.inspect(outside(ledger or str(house / "budget.db"))).get_table_names()
+            again = command("restore", archive, "--data", house, *(["--ledger", ledger] if ledger else []))
+            assert again.exit_code == (2 if there else 0), again.output
+            nothing, whole = nothing + (not there), whole + bool(there)
+            with DataDirectory(house, ledger) as other:
+                assert other.verify(head).whole
+                assert contents(other) == contents(directory)
+    assert nothing > 3
+    assert whole
 
 
 @pytest.mark.slow  # processes start and are killed
@@ -209,8 +299,8 @@ def anchor(request, tmp_path):
 
 def test_an_older_ledger_is_found_by_the_head_that_is_kept_elsewhere(anchor, tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    place, older = tmp_path / "budget.db", tmp_path / "older.db"
-    with Book(place) as ledger:
+    newer, older = tmp_path / "budget.db", tmp_path / "older.db"
+    with Book(newer) as ledger:
         account = ledger.open(PEOPLE, ONE)
         assert anchors.kept(anchor) is None
         ticket = account.reserve("plan", "monday", ONE)
@@ -220,7 +310,7 @@ def test_an_older_ledger_is_found_by_the_head_that_is_kept_elsewhere(anchor, tmp
         Book.restored(tmp_path / "older.jsonl", older).close()
         account.fail(ticket)
         newest = ledger.anchor(anchor)
-    assert command("ledger", "verify", place, "--anchor", anchor).exit_code == 0
+    assert command("ledger", "verify", newer, "--anchor", anchor).exit_code == 0
     assert command("ledger", "verify", older).exit_code == 0  # whole by itself
     found = command("ledger", "verify", older, "--anchor", anchor)
     assert found.exit_code == 4
@@ -231,7 +321,7 @@ def test_an_older_ledger_is_found_by_the_head_that_is_kept_elsewhere(anchor, tmp
 
 def test_a_copied_ledger_without_its_log_is_found_by_its_own_head(directory, client, tokens, tmp_path):
     head = directory.books.anchor(directory.head_file)
-    place = directory.place / "budget.db"
+    file = directory.place / "budget.db"
     bare = tmp_path / "bare"
     bare.mkdir()
     with Book(
@@ -240,10 +330,10 @@ def test_a_copied_ledger_without_its_log_is_found_by_its_own_head(directory, cli
         ledger.open(PEOPLE, ONE)
     shutil.copy(tmp_path / "first.db", bare / "budget.db")
     assert command("ledger", "verify", bare / "budget.db").exit_code == 0
-    shutil.copy(f"{place}.head", bare / "budget.db.head")
+    shutil.copy(f"{file}.head", bare / "budget.db.head")
     assert command("ledger", "verify", bare / "budget.db").exit_code == 4
-    assert command("ledger", "verify", place).exit_code == 0
-    assert anchors.kept(f"{place}.head") == head
+    assert command("ledger", "verify", file).exit_code == 0
+    assert anchors.kept(f"{file}.head") == head
     served = command("serve", "--data", bare, "--port", "0")
     assert served.exit_code == 2
     assert "rolled back" in served.output

@@ -13,7 +13,7 @@ from neartwin.tables.table import bounds
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.service import Settings
-from tests.web.browser import chromium, faults_on, person, sign_in
+from tests.web.browser import PHONE, SCREENS, chromium, faults_on, faults_on_a_phone, person, sign_in
 from tests.web.server import serving
 
 NAMES = {"curator": "carol", "analyst": "ada", "auditor": "otto"}
@@ -51,17 +51,6 @@ def address(directory):
 def browser():
     with chromium() as opened:
         yield opened
-
-
-@pytest.fixture(scope="module")
-def answer(address, tokens):
-    """The page of an answer that ada paid for."""
-    account = nt.connect(address, tokens["analyst"]).open("purchases")
-    asked = account.rows.group_by("cds", keys=[1, 2]).agg(n=nt.count(), typical=nt.mean("amount"))
-    release = account.release(
-        account.plan(asked, spend=nt.pure("0.1"), limits=nt.limits(max_rows_per_group=2, max_groups=2))
-    )
-    return f"/data/purchases/releases/{release.provenance.position}"
 
 
 def view(page, name):
@@ -391,53 +380,33 @@ def test_everything_can_be_asked_without_scripts(browser, address, directory, to
         expect(page.get_by_label("Your token")).to_be_visible()
 
 
-SCREEN = 844
-PLACES = {
-    "curator": [
-        "/data",
-        "/register",
-        "/data/purchases",
-        "/data/purchases/office",
-        "/data/purchases/policy",
-        "/data/purchases/budget",
-        "/data/purchases/dashboard",
-        "/people",
-        "/ledger",
-    ],
-    "analyst": [
-        "/data/purchases",
-        "/data/purchases/ask",
-        "/data/purchases/history",
-        "/data/purchases/budget",
-        "/data/purchases/dashboard",
-        "ANSWER",
-        "ANSWER/certificate",
-    ],
-}
-
-
-def test_axe_finds_no_serious_fault_on_any_page_in_any_layout(browser, address, tokens, answer):
-    for role, places in PLACES.items():
-        with person(browser, address) as page:
+def test_axe_is_not_blind_to_faults_of_any_weight(browser, address):
+    plants = [
+        ("critical", "label", "document.querySelector('label').remove()"),
+        ("serious", "color-contrast", "document.querySelector('h1').style.color = '#dddddd'"),
+        ("moderate", "heading-order", "document.querySelector('h1').outerHTML = '<h1>One</h1><h4>Four</h4>'"),
+        ("minor", "empty-heading", "document.querySelector('.lead').outerHTML = '<h2></h2>'"),
+    ]
+    with person(browser, address) as page:
+        for weight, rule, plant in plants:
             page.goto("/signin")
             assert faults_on(page) == []
-            sign_in(page, tokens[role])
-            for place in places:
-                page.goto(place.replace("ANSWER", answer))
-                page.set_viewport_size({"width": 390, "height": SCREEN})
-                assert page.evaluate("() => document.documentElement.scrollHeight") <= 3 * SCREEN, place
-                page.evaluate("() => document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-                assert faults_on(page) == [], place
+            page.evaluate(f"() => {{ {plant}; }}")
+            assert any(f" {weight}: {rule}: " in one for one in faults_on(page)), rule
 
 
-def test_axe_is_not_blind(browser, address):
+def test_a_page_of_one_pixel_too_many_is_found(browser, address):
     with person(browser, address) as page:
         page.goto("/signin")
-        page.locator("label").evaluate("label => label.remove()")
-        page.locator("h1").evaluate("h1 => { h1.className = 'soft'; h1.style.color = '#dddddd'; }")
-        found = " ".join(faults_on(page))
-        assert "label" in found
-        assert "color-contrast" in found
+        page.set_viewport_size(PHONE)
+        for high, faults in ((SCREENS * PHONE["height"], 0), (SCREENS * PHONE["height"] + 1, 1)):
+            page.locator("body").evaluate("(body, high) => { body.style.height = `${high}px`; }", high)
+            assert len(faults_on_a_phone(page)) == faults
+        for wide, faults in ((PHONE["width"], 0), (PHONE["width"] + 2, 1)):
+            page.locator(".top").evaluate("(top, wide) => { top.style.width = `${wide}px`; }", wide)
+            assert len([one for one in faults_on(page) if one.startswith("HTML")]) == faults
+        page.locator(".lead").evaluate("lead => { lead.textContent = 'x'.repeat(80); }")
+        assert any(one.startswith("P lead") for one in faults_on(page))
 
 
 def test_the_keyboard_and_the_theme_button_work(browser, address, tokens):

@@ -9,17 +9,15 @@ import sys
 import threading
 from contextlib import contextmanager
 from contextvars import ContextVar
+from urllib.request import Request, urlopen
 
 import pytest
 import sqlalchemy as sa
-import uvicorn
-from starlette.testclient import TestClient
 
-from neartwin.web.app import create_app
 from neartwin.web.middleware import AUDIT
-from neartwin.web.service import Settings
 from neartwin.web.traces import span
 from neartwin.web.workers import Workers
+from tests.docs.snippets import Serving
 from tests.web.conftest import ASK, bearer, released, sign_in
 from tests.web.server import PATIENCE, ThreadWorkers, without_processes
 
@@ -132,17 +130,31 @@ def test_without_an_audit_log_nothing_is_written(client, tokens, caplog):
 
 
 @pytest.mark.parametrize(
-    ("named", "seen"), [("", "testclient"), ("testclient", "10.0.0.7"), ("10.9.9.9", "testclient")]
+    ("proxies", "seen"),
+    [
+        ([], "127.0.0.1"),
+        (["127.0.0.1"], "10.0.0.7"),
+        (["10.9.9.9"], "127.0.0.1"),
+        (["10.9.9.9", "127.0.0.1"], "10.0.0.7"),
+    ],
 )
-def test_only_a_named_proxy_says_where_a_request_is_from(directory, audited, named, seen):
-    config = uvicorn.Config(
-        create_app(directory, Settings(workers=1)), proxy_headers=bool(named), forwarded_allow_ips=named
-    )
+def test_only_a_named_proxy_says_where_a_request_is_from(directory, tmp_path, monkeypatch, proxies, seen):
+    """As `neartwin serve` starts it, over a real socket."""
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # which uvicorn reads where it is told nothing
+    for name, value in {"handlers": [], "propagate": True, "level": AUDIT.level}.items():
+        monkeypatch.setattr(AUDIT, name, value)
+    log = tmp_path / "audit.jsonl"
+    words = ["serve", "--data", str(directory.place), "--audit-log", str(log)]
     with without_processes():
-        config.load()
-        with TestClient(config.loaded_app) as client:
-            client.get("/healthz", headers={"X-Forwarded-For": "10.0.0.7"})
-    assert [one["address"] for one in audited()] == [seen]
+        service = Serving(words + [word for proxy in proxies for word in ("--proxy", proxy)])
+        try:
+            sent = Request(f"{service.address}/healthz", headers={"X-Forwarded-For": "10.0.0.7"})  # noqa: S310 - our own
+            urlopen(sent, timeout=PATIENCE).close()  # noqa: S310
+        finally:
+            service.close()
+            for handler in AUDIT.handlers:
+                handler.close()
+    assert [json.loads(line)["address"] for line in log.read_text().splitlines()] == [seen]
 
 
 @pytest.fixture
