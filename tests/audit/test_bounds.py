@@ -118,5 +118,5 @@ def test_true_claim_is_refuted_as_seldom_as_allowed_over_many_games():
         (lambda rng, runs: normals(rng, runs, 1.0), claim_gdp(1)),
         (lambda rng, runs: normals(rng, runs, 1.0), BelowCurve(claim_gdp(1).floor)),
     ):
-        share = refuted_share(make, claim, games=2_500, runs=800, confidence=0.9, seed=None)
-        assert share <= 0.1 + 6 * math.sqrt(0.09 / 2_500)
+        share = refuted_share(make, claim, games=1_500, runs=800, confidence=0.9, seed=None)
+        assert share <= 0.1 + 6 * math.sqrt(0.09 / 1_500)

@@ -300,7 +300,7 @@ def test_axe_finds_nothing_on_the_pages_of_an_empty_service(browser, empty, role
     assert faults(browser, empty, role, EMPTY[role]) == []
 
 
-@pytest.mark.parametrize("role", ["curator", "analyst", "nobody", pytest.param("auditor", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("role", ["nobody", *(pytest.param(role, marks=pytest.mark.slow) for role in NAMES)])
 def test_axe_finds_nothing_on_any_page_and_a_phone_shows_it_whole(browser, full, role):
     assert faults(browser, full, role, PLACES[role]) == []
 
