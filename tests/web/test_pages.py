@@ -346,10 +346,12 @@ def test_every_refusal_of_a_page_is_a_page_with_navigation(client, signed, monke
             part in answer.text
             for part in ('role="alert"', 'href="/data"', 'ada<span class="role"> · analyst', "Sign out")
         ), path
+        assert "/openapi.json" not in answer.text, path  # which is for programs
     monkeypatch.setattr("neartwin.web.pages.datasets.api.datasets", lambda *_: 1 / 0)
     failed = client.get("/data")
     assert (failed.status_code, "Our fault" in failed.text, "Division" in failed.text) == (500, True, False)
     assert client.get("/v1/nowhere").json()["error"] == "AccessError"  # programs get data
+    assert client.get("/v1/nowhere").json()["remedy"] == "see /openapi.json"
 
 
 def test_history_says_what_was_asked_and_finds_it(client, signed):

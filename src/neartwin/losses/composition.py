@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic
 
 import numpy as np
 
-from neartwin.checks import finite, integer, made_of, one_of, open_probability, positive, several
+from neartwin.checks import finite, in_floats, integer, made_of, one_of, open_probability, positive, several
 from neartwin.errors import ParameterError
 from neartwin.exact import End, FloatArray, Interval, Number, float_above, float_below, floats_around, rational
 from neartwin.losses import directions
@@ -90,6 +90,10 @@ class PureLoss(PrivacyLoss):
     __slots__ = ()
     both_ways: ClassVar[bool] = True
     epsilon: Fraction
+
+    def __init__(self, *, epsilon: Number) -> None:
+        """epsilon: the pure guarantee of one use."""
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def stated_pure(self) -> Fraction:
         """Its parameter."""

@@ -96,14 +96,19 @@ async def _refused(request: Request, error: NeartwinError) -> Response:
 async def _unreadable(request: Request, error: RequestValidationError) -> Response:
     name, rule = first_fault(error.errors())
     value = str(error.errors()[0].get("input", ""))[: errors.SHOWN]
-    fault = AccessError(422, name or "request", value, rule, remedy="see /openapi.json")
+    fault = AccessError(422, name or "request", value, rule, remedy=_way_out(request))
     return await pages.refusal(request, errors.as_dict(fault) | {"code": "NT-100", "error": "ParameterError"}, 422)
 
 
 async def _elsewhere(request: Request, error: HTTPException) -> Response:
     rule = {404: "has an unknown address", 405: "has a refused method"}.get(error.status_code, "is refused")
-    fault = AccessError(error.status_code, "request", "", rule, remedy="see /openapi.json")
+    fault = AccessError(error.status_code, "request", "", rule, remedy=_way_out(request))
     return await pages.refusal(request, errors.as_dict(fault), error.status_code, error.headers)
+
+
+def _way_out(request: Request) -> str:
+    program = request.scope["path"].startswith("/v1/")
+    return "see /openapi.json" if program else "go back to the page before, and try again from there"
 
 
 def _repeat(beat: Callable[[], object], seconds: float, stop: threading.Event) -> None:

@@ -29,8 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neartwin import balls
-from neartwin.checks import in_floats
-from neartwin.exact import FloatArray, Number, float_above, float_below, rational
+from neartwin.exact import FloatArray, float_above, float_below
 from neartwin.losses.composition import PureLoss
 from neartwin.losses.families.randomized_response import three_losses
 from neartwin.losses.summands.atoms import AtomicSum
@@ -343,10 +342,6 @@ class BoundedRange(PureLoss):
     """
 
     epsilon: Fraction
-
-    def __init__(self, *, epsilon: Number) -> None:
-        """epsilon: the range of the loss."""
-        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The dominating pair."""

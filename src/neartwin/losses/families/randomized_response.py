@@ -219,10 +219,6 @@ class Pure(PureLoss):
 
     epsilon: Fraction
 
-    def __init__(self, *, epsilon: Number) -> None:
-        """epsilon: the pure guarantee of one use."""
-        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
-
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
         return ResponsePair(self.epsilon, NONE, 0)
@@ -353,10 +349,6 @@ class SilentResponse(PureLoss):
     """
 
     epsilon: Fraction
-
-    def __init__(self, *, epsilon: Number) -> None:
-        """epsilon: of the response where it speaks."""
-        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair, equal in every direction."""
