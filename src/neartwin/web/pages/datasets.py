@@ -130,7 +130,7 @@ def _row(entry: Any) -> dict[str, Any]:
         "what": _WHAT.get(entry.description if entry.kind == "act" else entry.kind, entry.kind),
         "kind": entry.kind,
         "state": entry.state,
-        "who": entry.who or ", ".join(holder.partition(":")[2] or holder for holder in entry.payers),
+        "who": entry.who or ", ".join(one.removeprefix("analyst:").replace(":", " ") for one in entry.payers),
         "amounts": ", ".join(f"{pool} {short(amount)}" for pool, amount in amounts.items() if Fraction(amount)),
         "description": entry.description,
         "answered": entry.kind == "reserve" and entry.state == "settled",
