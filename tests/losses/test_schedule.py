@@ -166,3 +166,19 @@ def test_more_laws_than_a_ladder_can_keep_are_answered_without_one():
         else:
             with pytest.raises(NoCertificateError):
                 Ladder.of(side.upper, -14.0)
+
+
+@pytest.mark.slow
+def test_a_thousand_noises_at_a_rare_rate_lie_between_fewer_narrowly():
+    def answer(each):
+        steps = {SubsampledGaussian(mu=Fraction(1000 + k, 2000), rate="1e-4"): each for k in every}
+        return compose(steps).epsilon(1e-6)
+
+    every = range(1000)
+    whole = answer(1)
+    assert whole.upper - whole.lower <= 1e-5 * whole.upper
+    # the least and the greatest distance of each group for all of it: few laws, of which each is alone
+    every = range(0, 1000, 50)
+    assert answer(50).upper < whole.lower
+    every = range(49, 1000, 50)
+    assert whole.upper < answer(50).lower < 1.05 * whole.lower

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
@@ -25,8 +25,8 @@ from neartwin.losses.summands.quadrature import Layout, Nodes, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U
 
 SHOWN, SLIGHT = 64, 1e-14  # laws that show the directions of rows; singular values over the greatest that are left out
-ROWS, NUMBERS = 32, 1 << 17  # laws at a time, no more of them than these numbers hold
-MOST_NUMBERS = 1 << 23  # of all weights
+ROWS, NUMBERS = 32, 1 << 17  # laws at a time, and numbers of them that stay near the processor
+MOST_NUMBERS, MOST_TERMS = 1 << 23, 1 << 27  # of all weights: those that a tail keeps, and those that a line passes by
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
 
 
@@ -65,6 +65,7 @@ class NoiseSchedule(QuadratureSum):
         self.narrowest, self.widest = ends
         self.top, self.variation, self.ladder = ends[0].top, ends[0].variation, ends[0].ladder
         self.goal, self.shared = ends[0].goal, ends[1].shared
+        self.blocks = [slice(start, start + ROWS) for start in range(0, self.kinds, ROWS)]
         # densest at both ends, as the nodes of an interpolation
         places = (0.5 - 0.5 * np.cos(np.linspace(0.0, math.pi, SHOWN))) * (len(uses) - 1)
         self.shown = rising[sorted(set(np.rint(places).astype(int).tolist()))]
@@ -107,10 +108,13 @@ class NoiseSchedule(QuadratureSum):
             nodes: The rule.
             logs: Those of all laws, (nodes,).
         """
-        mu = self.mu[some, None]
-        terms: FloatArray = logs - 0.5 * np.square(nodes.at / mu + 0.5 * mu)
+        mu, least = self.mu[some], self.narrowest.mu
+        # -(x + v/2)^2/2v is -x^2/2v - x/2 - v/8, of which the first alone differs within a row by law
+        terms: FloatArray = np.multiply.outer(-0.5 * np.square(least / mu), np.square(nodes.at / least))
+        terms += logs - 0.5 * nodes.at
         top: FloatArray = terms.max(axis=1, keepdims=True)
-        return (top - np.log(mu))[:, 0] - 0.5 * math.log(2 * math.pi), np.exp(np.maximum(terms - top, LEAST))
+        constant = np.square(mu) / 8 + np.log(mu) + 0.5 * math.log(2 * math.pi)
+        return top[:, 0] - constant, np.exp(np.maximum(terms - top, LEAST))
 
     def lost(self, some: Any, nodes: Nodes, tilt: float, terms: FloatArray) -> FloatArray:
         """The most that errors of weights may move the sum of each row of them (S21).
@@ -122,7 +126,7 @@ class NoiseSchedule(QuadratureSum):
             terms: Rows of weights, perhaps times positive numbers.
         """
         law, x, mu = nodes.weighted, nodes.at, self.mu[some]
-        own = law.mass_error + 8 * U * np.abs(law.log_masses) + tilt * (law.loss_error + 4 * U * np.abs(law.losses))
+        own = law.mass_error + 8 * U * np.abs(law.log_masses) + tilt * (law.loss_error + 6 * U * np.abs(law.losses))
         shared, square, whole = (terms @ np.array([own, x * x, np.ones_like(x)]).T).T
         alike = self.drift(law) + 2 * ELEMENTARY + rounding.blocked(len(x)) + 16 * U * mu * mu
         result: FloatArray = 1.01 * (shared + 16 * U * square / (mu * mu) + alike * whole)
@@ -132,32 +136,18 @@ class NoiseSchedule(QuadratureSum):
         """The most that a loss errs by, or an angle, over itself; a loss of 0 is exact."""
         return float((law.loss_error / np.maximum(np.abs(law.losses), SMALLEST)).max()) + 8 * U
 
-    def rows(self, columns: int) -> Iterator[slice]:
-        """Some laws at a time, of so many numbers each."""
-        size = max(1, min(ROWS, NUMBERS // columns))
-        return (slice(start, start + size) for start in range(0, self.kinds, size))
-
-    def weights(self, nodes: Nodes, tilt: float) -> FloatArray:
-        """Those of the tilted laws, rows of sum 1; the last of one tilt are kept, for its line and the looks at its tail.
+    def weights(self, some: Any, nodes: Nodes, tilt: float) -> FloatArray:
+        """Those of the tilted laws, rows of sum 1.
 
         Args:
+            some: Which laws.
             nodes: The rule.
             tilt: At least 0.
-
-        Raises:
-            NoCertificateError: They are too many.
         """
-        last = self._last  # another thread may ask of another tilt meanwhile
-        if last[:2] != (nodes, tilt):
-            if self.kinds * len(nodes.at) > MOST_NUMBERS:
-                raise NoCertificateError
-            logs = nodes.weighted.log_masses + tilt * nodes.weighted.losses
-            terms = np.concatenate([self.terms(some, nodes, logs)[1] for some in self.rows(len(nodes.at))])
-            starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
-            terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
-            self._last = last = nodes, tilt, terms
-        result: FloatArray = last[2]
-        return result
+        terms = self.terms(some, nodes, nodes.weighted.log_masses + tilt * nodes.weighted.losses)[1]
+        starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
+        terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
+        return terms
 
     # -- K -----------------------------------------------------------------------------------------------------------
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
@@ -179,11 +169,10 @@ class NoiseSchedule(QuadratureSum):
         law, fixed = nodes.weighted, rounding.gamma(len(nodes.at)) + 4 * ELEMENTARY * (2 + np.abs(np.log(self.mu)))
         share = -np.expm1(-tilt * np.abs(law.losses))
         signed, k, error = np.sign(law.losses) * share, np.empty(self.kinds), np.empty(self.kinds)
-        for some in self.rows(len(nodes.at)):
+        for some in self.blocks:
             top, terms = self.terms(some, nodes, law.log_masses + np.maximum(tilt * law.losses, 0.0))
             sums, above = terms @ signed, np.exp(-np.maximum(top, -LARGE))
-            near = np.log1p(np.exp(np.minimum(top, LARGE)) * sums)
-            k[some] = np.where(top > LARGE, top + np.log(sums), near)
+            k[some] = np.where(top > LARGE, top + np.log(sums), np.log1p(np.exp(np.minimum(top, LARGE)) * sums))
             terms *= share
             moved = (self.lost(some, nodes, tilt, terms) + fixed[some] * terms.sum(axis=1)) / (above + sums)
             error[some] = -np.log1p(-np.minimum(moved, 1.0)) + 4 * ELEMENTARY * np.abs(k[some]) + 2 * law.outside
@@ -195,49 +184,58 @@ class NoiseSchedule(QuadratureSum):
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """All rows as combinations of a few, with what they lack; laws of one count in one product (S22)."""
         nodes = self._nodes(tilt, float(t.max(initial=0.0)))
-        law, every = nodes.weighted, self.weights(nodes, tilt)
-        shown = every[self.shown]
+        if self.kinds * len(nodes.at) > MOST_TERMS:
+            raise NoCertificateError
+        law, shown = nodes.weighted, self.weights(self.shown, nodes, tilt)
         # rows times |l| + c, c an average |l|: what is lacking of these is slight beside e^{itl} - 1
-        size = np.abs(law.losses)
-        size = size + float((shown @ size).mean())
+        size = np.abs(law.losses) + float((shown @ np.abs(law.losses)).mean())
         _, values, directions = np.linalg.svd(shown * size, full_matrices=False)
         basis = directions[values > SLIGHT * values[0]] / size
         basis /= np.abs(basis).sum(axis=1, keepdims=True) * (1 + 1e-9)
         shaped = basis * size
         sizes, inverse = np.abs(shaped).sum(axis=1) * (1 + 1e-9), (shaped / np.square(shaped).sum(axis=1)[:, None]).T
         parts, own = np.zeros((len(basis), len(t)), dtype=complex), np.zeros((len(basis), len(t)))
-        turns, together = sizes * float(t[-1]) > atoms.FEW_TURNS, max(1, NUMBERS // len(t))
+        turns, together = sizes * float(t[-1]) > atoms.FEW_TURNS, max(1, atoms.BLOCK // len(t))
         for places in map(np.flatnonzero, (turns, ~turns) if len(t) > 1 else ()):
             for alike in np.split(places, range(together, len(places), together)) if len(places) else ():
                 real, imaginary, own[alike] = atoms.transformed(law.losses, basis[alike], sizes[alike, None], t)
                 parts[alike] = real + 1j * imaginary
         rounded = 2 * rounding.blocked(len(law.losses)) + 2 * rounding.gamma(len(basis) + 16)
-        own = own + rounded * np.multiply.outer(sizes, t)
+        own += rounded * np.multiply.outer(sizes, t)
         drift = self.drift(law) + rounded + 16 * U * math.log2(2 * ROWS)
-        value, error, absolute = np.zeros(len(t), dtype=complex), np.zeros(len(t)), np.zeros(len(t))
-        for some in self.rows(max(len(nodes.at), len(t) // ROWS)):
-            rows, n = every[some] * size, self.n[some]
-            own_whole = self.lost(some, nodes, tilt, every[some])
-            whole, shares = rows.sum(axis=1), rows @ inverse
-            moved_rows = self.lost(some, nodes, tilt, rows) + (own_whole + drift) * whole
-            rows -= shares @ shaped
-            lacking = np.abs(rows).sum(axis=1) * (1 + 1e-9) + moved_rows
-            ratios = (shares @ parts.view(float)).view(complex)
-            for first, last in itertools.pairwise([0, *(np.flatnonzero(np.diff(n)) + 1).tolist(), len(n)]):
-                same = slice(first, last)
-                moved = np.abs(shares[same]).sum(axis=0) @ own + 1.01 * float(lacking[same].sum()) * t
-                z = product(ratios[same])
-                log, bound = rounding.log_one_plus(z.real, z.imag, 1.01 * moved + 4 * (last - first) * law.outside)
-                value, error = value + n[first] * log, error + n[first] * bound
-                absolute += n[first] * (np.abs(log.real) + np.abs(log.imag))
-        return value, 1.01 * error + (self.kinds + 4) * U * absolute
+        shares, lacking = np.empty((self.kinds, len(basis))), np.empty(self.kinds)
+        for some in self.blocks:
+            rows = self.weights(some, nodes, tilt)
+            own_whole = self.lost(some, nodes, tilt, rows)
+            rows *= size
+            moved_rows = self.lost(some, nodes, tilt, rows) + (own_whole + drift) * rows.sum(axis=1)
+            shares[some] = rows @ inverse
+            rows -= shares[some] @ shaped
+            lacking[some] = np.abs(rows).sum(axis=1) * (1 + 1e-9) + moved_rows
+        value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
+        ends = sorted({*range(0, self.kinds, ROWS), *(np.flatnonzero(np.diff(self.n)) + 1).tolist(), self.kinds})
+        for start in range(0, len(t), NUMBERS // ROWS):
+            part = slice(start, start + NUMBERS // ROWS)
+            for same in itertools.starmap(slice, itertools.pairwise(ends)):
+                n = self.n[same]
+                moved = np.abs(shares[same]).sum(axis=0) @ own[:, part] + 1.01 * float(lacking[same].sum()) * t[part]
+                z = product((shares[same] @ parts[:, part].view(float)).view(complex))
+                log, bound = rounding.log_one_plus(z.real, z.imag, 1.01 * moved + 4 * len(n) * law.outside)
+                value[part] += n[0] * log
+                error[part] += n[0] * (bound + (self.kinds + 4) * U * (np.abs(log.real) + np.abs(log.imag)))
+        return value, 1.01 * error
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Sum of n times that of one copy (S23)."""
-        nodes, one = self._nodes(tilt, 0.0), self.narrowest
-        weights, own = self.weights(nodes, tilt), replace(nodes, at=nodes.at / one.mu + 0.5 * one.mu)
-        moved = 2 * self.lost(slice(None), nodes, tilt, np.ones_like(weights))
-        return float(one.log_tail(tilt, t, until, Rows(own, self.n, self.mu, weights, moved)))
+        nodes, one, last = self._nodes(tilt, 0.0), self.narrowest, self._last
+        if last[:2] != (nodes, tilt):  # the last of one tilt are kept; another thread may ask of another tilt meanwhile
+            if self.kinds * len(nodes.at) > MOST_NUMBERS:
+                raise NoCertificateError
+            weights = np.concatenate([self.weights(some, nodes, tilt) for some in self.blocks])
+            moved = 2 * self.lost(slice(None), nodes, tilt, np.ones((1, len(nodes.at))))
+            u = nodes.at / one.mu + 0.5 * one.mu
+            self._last = last = nodes, tilt, Rows(replace(nodes, at=u), self.n, self.mu, weights, moved)
+        return float(one.log_tail(tilt, t, until, last[2]))
 
     def zcdp_tail(self, s: float) -> float:
         """As of each law."""
@@ -254,5 +252,4 @@ def product(z: ComplexArray) -> ComplexArray:
         half = len(z) // 2
         a, b = z[:half], z[half : 2 * half]
         z = np.concatenate([a * b + a + b, z[2 * half :]])
-    result: ComplexArray = z[0]
-    return result
+    return z.ravel()
