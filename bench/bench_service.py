@@ -174,7 +174,10 @@ def main():
     print(f"failed: {len(failed)} {sorted(set(failed))[:3]}; memory {before / 2**20:.0f} to {after / 2**20:.0f} MiB")
     after_it, each = library_rate(place, folder, min(seconds, 60), "after.db")
     print(f"library once more: {after_it:.1f} releases a second, each {1000 * each:.1f} ms of processor")
-    print(f"ratio {rate / statistics.mean((before_it, after_it)):.2f}")
+    ratio, preview = rate / statistics.mean((before_it, after_it)), statistics.quantiles(previews, n=20)[-1]
+    print(f"ratio {ratio:.2f}")
+    bars = {"ratio": ratio >= 0.6, "p95": slow <= 2 * middle, "previews": preview <= 0.3, "failed": not failed}
+    sys.exit(", ".join(f"missed: {name}" for name, holds in bars.items() if not holds) or 0)
 
 
 if __name__ == "__main__":
