@@ -45,6 +45,7 @@ def test_the_least_noise_is_the_known_one_on_its_safe_side(spend, target, least)
         assert cost(spend(found.beyond)).epsilon(target.delta).upper > target.epsilon
 
 
+@pytest.mark.slow
 def test_a_mix_and_a_gaussian_price_with_its_pool_are_calibrated_too():
     found = least_noise(
         lambda b: 20 * Laplace(epsilon=1 / b) + 5 * Gaussian(mu=1 / b), approx(2, "1e-6"), tolerance="1e-6"

@@ -75,6 +75,7 @@ def test_theorem_3_20_in_many_digits_and_in_order():
     assert Fraction(found.delta.upper) >= Fraction(11, 10**7)
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 300), st.fractions(Fraction(1, 100), 1, max_denominator=100))
 def test_advanced_composition_covers_the_optimum(count, epsilon):

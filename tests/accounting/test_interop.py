@@ -161,6 +161,7 @@ def test_trees_of_one_epoch_are_the_gaussians_that_one_record_meets(dp):
         assert theirs._rdp[1] == pytest.approx(ours.renyi(8.0).upper, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_events_of_sampling_and_selection_are_what_they_describe(dp):
     fixed = dp.SampledWithoutReplacementDpEvent(1000, 10, dp.GaussianDpEvent(2.0))
     assert cost(from_event(fixed)).cases == cost(SubsampledGaussian(mu=1, rate="0.01")).cases

@@ -33,6 +33,7 @@ def hockey(p, q, eps):
     return np.maximum(p[:, None] - np.exp(eps) * q[:, None], 0).sum(axis=0)
 
 
+@pytest.mark.slow
 def test_together_and_repeated_are_the_product_of_laws():
     one, two = (("0.5", "0.3", "0.2"), ("0.2", "0.5", "0.3")), (("0.7", "0.3"), ("0.4", "0.6"))
     done = sequential(repeated(FinitePair(p=one[0], q=one[1]), 2), FinitePair(p=two[0], q=two[1]))
@@ -43,6 +44,7 @@ def test_together_and_repeated_are_the_product_of_laws():
     assert np.all(found.upper - found.lower < 1e-6)
 
 
+@pytest.mark.slow
 def test_disjoint_parts_cost_the_worst_part_or_two_by_relation():
     parts = [repeated(Laplace(epsilon="0.5"), 2), use(Pure(epsilon="0.3")), use(Gaussian(mu="0.9"))]
     alone, found = cost(parallel(*parts)), {}

@@ -47,6 +47,7 @@ WITHOUT = lambda people, size: map(sum, combinations(people, size))  # noqa: E73
 WITH = lambda people, size: map(sum, product(people, repeat=size))  # noqa: E731
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batches", "replacement"), [(WITHOUT, False), (WITH, True)], ids=["without", "with"])
 def test_a_fixed_batch_costs_the_worst_over_data_sets_of_five(batches, replacement):
     """All batches of two of five records with gradients -1, 0 or 1, and of the four without one of them."""

@@ -52,7 +52,8 @@ def test_exhaustive_attack_errs_in_at_most_four_times_the_error(error):
         assert np.max(np.abs(subsets @ found - answers)) <= error
 
 
-@pytest.mark.parametrize("people", [49, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("people", [49, 100])
 def test_reconstruction_has_its_transition_at_the_root_of_n(people):
     root = math.sqrt(people)
     rows = sweep(
@@ -70,6 +71,7 @@ def test_reconstruction_has_its_transition_at_the_root_of_n(people):
     assert min(huge) > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answerer", "settings"), [(laplace_noise, (0.5, 1, 3)), (gaussian_noise, (0.5, 1, 3))])
 def test_reconstruction_fails_against_private_answers_as_the_theorem_says(answerer, settings):
     floor = {laplace_noise: lambda e: special.expit(-e), gaussian_noise: lambda mu: special.ndtr(-mu / 2)}[answerer]
@@ -81,6 +83,7 @@ def test_reconstruction_fails_against_private_answers_as_the_theorem_says(answer
             assert wrong.mean() >= floor(setting) - 5 * math.sqrt(0.25 / 360)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("spend", "floor"), [(nt.pure, lambda e: special.expit(-e)), (nt.gdp, lambda mu: special.ndtr(-mu / 2))]
 )

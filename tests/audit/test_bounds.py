@@ -97,6 +97,7 @@ def refuted_share(make, claim, *, games, runs, confidence, seed):
     return sum(examine(make(rng, runs), claim, confidence=confidence).refuted for _ in range(games)) / games
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "true", "false"),
     [

@@ -35,6 +35,7 @@ def caught(control, scale=1):
     return finding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LONG])
 def test_fault_is_caught_and_its_correct_twin_is_not(name):
     control = made(name, 20_261_121)

@@ -46,15 +46,18 @@ class Reference:
         return account.release(proposal, engine=MemoryEngine(self.rows)).to_arrow()
 
 
+@pytest.mark.slow
 def test_a_whole_release_withstands_heavy_units_and_odd_rows():
     assert withstands(game(), claim_pure(1), pairs(), runs=1_000)
 
 
+@pytest.mark.slow
 def test_a_whole_release_of_the_reference_withstands_heavy_units():
     reference = Reference()
     assert withstands(game(where=reference.where, take=reference.take), claim_pure(1), pairs()[1:4], runs=400)
 
 
+@pytest.mark.slow
 def test_the_game_on_releases_is_sharp():
     # a count alone, one person in both of two keys: the whole epsilon is in it, and the game finds some of it
     twins = [Twins(CROWD, (*CROWD, ("new", "a", 1.0, 1.0), ("new", "b", 1.0, 1.0)), "a row in each of two keys")]
@@ -62,6 +65,7 @@ def test_the_game_on_releases_is_sharp():
     assert found.refuted, str(found)
 
 
+@pytest.mark.slow
 def test_a_whole_release_with_gaussian_noise_withstands_at_its_mu():
     normal = game(spend=nt.gdp(1))
     assert withstands(normal, claim_gdp(1), pairs()[1:3], runs=1_000)
@@ -83,6 +87,7 @@ def test_discovering_release_withstands_a_key_of_a_single_unit(take):
     assert withstands(unknown, claim_approx(1, "0.01"), [OWN_KEYS], runs=2_000)
 
 
+@pytest.mark.slow
 def test_a_missing_cap_on_groups_is_caught_by_a_heavy_unit(monkeypatch):
     single = game(ask=counts, groups=1, keys=WIDE)  # noise for one group, rows in twelve
     tries = {"twins": [pairs()[0], EVERYWHERE], "runs": 2_000, "search_runs": 400}
@@ -100,6 +105,7 @@ def test_noise_shared_by_two_columns_is_caught():
     assert found.refuted, str(found)
 
 
+@pytest.mark.slow
 def test_single_moving_column_is_hidden_by_noise_on_each_column():
     assert withstands(game(ask=sums), claim_pure(1), [ONE_COLUMN_MOVES], runs=2_000)
 

@@ -54,9 +54,8 @@ def added_up(one):
     return lambda rows, runs: np.asarray(one(rows, runs)).sum(axis=1)
 
 
-@pytest.mark.parametrize(
-    "ask", [counts, *(pytest.param(asked, marks=pytest.mark.slow) for asked in (both_signs, three))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ask", [counts, both_signs, three])
 def test_a_release_withstands_units_as_long_as_the_norm_allows_and_longer(ask):
     assert withstands(game(ask=ask), claim_gdp(1), [*LONG, pairs()[2]], runs=400, search_runs=50)
 
@@ -66,6 +65,7 @@ def test_along_the_direction_of_a_wide_unit_it_withstands_too():
     assert withstands(added_up(wide), claim_gdp(1), [LONG[2]], runs=1_000)
 
 
+@pytest.mark.slow
 def test_the_game_on_a_clipped_unit_is_sharp():
     # all of the norm is in one count, which moves by mu deviations of its noise; and in twelve, along their sum
     for one, twins in ((game(keys=("a",)), LONG[0]), (added_up(game(keys=WIDE)), LONG[2])):

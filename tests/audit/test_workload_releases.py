@@ -50,6 +50,7 @@ def game(ask, spend, *, keys=KEYS, groups=2, last=False):
     return Batched(one)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ask", [totals, spans])
 @pytest.mark.parametrize(("spend", "claim"), PRICES)
 def test_a_workload_withstands_heavy_and_odd_units(ask, spend, claim):

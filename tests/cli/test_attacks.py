@@ -16,6 +16,7 @@ def called(*arguments):
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_reconstruction_works_below_the_root_and_fails_against_releases(tmp_path):
     picture = tmp_path / "transition.svg"
     budgets = ("--epsilon", "0.5", "--epsilon", "1000000", "--mu", "0.5")

@@ -192,6 +192,7 @@ def test_names_that_steer_a_terminal_are_shown_with_marks(tmp_path):
     assert not set("\x1b\x9b\u202e") & set(out + said)
 
 
+@pytest.mark.slow
 def test_a_refused_budget_is_exit_code_3_with_the_numbers(purchases):
     code, out, err = program("query", *ASK, "--spend", "epsilon=2", "--budget", "epsilon=1", where=purchases)
     assert (code, out) == (3, "")

@@ -52,6 +52,7 @@ def test_part_one_witness_is_a_law_below_the_roof_at_the_least_distance(weights,
     assert near.distance.upper == pytest.approx(pair.hockey_stick(epsilon).upper, abs=1e-14)
 
 
+@pytest.mark.slow
 @settings(max_examples=80, deadline=None)
 @given(cells, epsilons)
 def test_part_two_witnesses_are_close_in_both_directions(weights, epsilon):

@@ -98,6 +98,7 @@ def counts(stage, rows):
     return np.array(MemoryEngine(rows).aggregate(stage, salt=SALT).values["units"], dtype=np.int64)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("power", "lost"), [(0, False), (1, False), (2, False), (0, True), (1, True)])
 def test_unit_is_in_exactly_one_cell_at_any_size(power, lost):
     pick = random.Random(4)

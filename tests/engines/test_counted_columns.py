@@ -20,6 +20,7 @@ CAPS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ENGINES)
 def test_counts_of_every_type_are_the_oracles_to_the_last_bit(request, place):
     place = request.getfixturevalue(place)

@@ -96,6 +96,7 @@ def test_a_folder_of_temporary_files_closes_no_other_question(visits, tmp_path, 
     test_threads_ask_at_once(visits)
 
 
+@pytest.mark.slow
 def test_temporary_files_go_with_the_last_question_of_their_instance(tmp_path):
     small = {"memory_limit": "60MB", "threads": 1, "temp_directory": str(tmp_path / "spill")}
     numbers = "CREATE TEMP TABLE t AS SELECT range AS a, md5(range::VARCHAR) AS b FROM range(3000000)"
@@ -108,12 +109,14 @@ def test_temporary_files_go_with_the_last_question_of_their_instance(tmp_path):
     assert not (tmp_path / "spill").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_a_forked_process_asks_and_ends(visits):
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORKED, str(visits)], timeout=120, check=False)
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_database_file_is_open_to_writers_between_questions(tmp_path):
     place = tmp_path / "clinic.duckdb"
     with duckdb.connect(place) as connection:

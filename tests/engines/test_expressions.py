@@ -150,6 +150,7 @@ SOME = 7  # at once: a statement each would take long
 LOTS = [VALUES + logic(CONDITIONS), FUNCTIONS + logic(TESTS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize(
     ("lot", "start"),
@@ -172,6 +173,7 @@ def test_a_value_and_a_condition_are_the_same_everywhere(request, place, lot, st
     assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ENGINES)
 def test_all_values_and_conditions_together_are_the_same_everywhere(request, place):
     place = request.getfixturevalue(place)
@@ -200,6 +202,7 @@ def test_parts_of_times_are_of_utc_wherever_the_machine_is():
     ]  # stays its owner's
 
 
+@pytest.mark.slow
 def test_files_are_read_in_utc_wherever_the_machine_is():
     script = """
 from neartwin.engines.duckdb_connections import memory_connection

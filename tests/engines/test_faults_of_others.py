@@ -159,6 +159,7 @@ def test_quantile_noise_grows_with_a_units_limit_and_not_with_the_ranks():
     assert scales[1, 1] == scales[1, 3]
 
 
+@pytest.mark.slow
 def test_a_noisy_count_is_above_the_true_one_as_often_as_below_it():
     """The count_nonzero of diffprivlib 0.6 is cut at the array's length, which is the count: half of its answers are exact."""
     frame = pa.table({"who": list(range(1000)), "town": [0] * 1000})

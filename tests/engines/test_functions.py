@@ -96,6 +96,7 @@ def differences(asked, place, expressions, texts):
                 yield expression, (text or "")[:60], found, expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "place"), ASKED)
 def test_functions_of_hostile_texts_are_the_same_everywhere(request, asked, place):
     assert not list(differences(asked, request.getfixturevalue(place), FUNCTIONS, TEXTS))

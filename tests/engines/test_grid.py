@@ -29,6 +29,7 @@ def test_values_are_rounded_half_up_to_the_last_bit(low):
         assert total == math.floor(inside + Fraction(1, 2))
 
 
+@pytest.mark.slow
 def test_second_clip_is_omitted_only_if_rounding_stays_in_bounds():
     random, left_out = np.random.default_rng(6), 0
     for _ in range(4000):

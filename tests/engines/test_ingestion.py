@@ -150,7 +150,8 @@ def in_blocks(content, wanted, letters):
             yield from ((number, list(row), "") for number, row in zip(numbers, zip(*values, strict=True), strict=True))
 
 
-@pytest.mark.parametrize("number", [100, pytest.param(4_000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [100, 4_000])
 def test_blocks_of_a_csv_are_read_as_python_reads_each_line(number):
     draw, odd = random.Random(number), 0
     pieces = [

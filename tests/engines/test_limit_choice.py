@@ -87,6 +87,7 @@ def two_ways(search, neighbours):
     return any(min(step) < 0 < max(step) for step in steps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
     "name", ["rows", "norm", "max_groups", "groups of a norm", "rows of a mean", "rows of a variance"]

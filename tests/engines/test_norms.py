@@ -68,6 +68,7 @@ def by_decimals(rows, stage, order):
     return {key: tuple(sums[key][name] for name in sorted(stage.measures)) for key in keys}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ENGINES)
 def test_every_engine_scales_long_vectors_down_as_the_oracles_do(request, place):
     place = request.getfixturevalue(place)
@@ -319,6 +320,7 @@ def heavy_tailed(size=1500, towns=40):
     return {"who": who, "town": draw.zipf(1.5, len(who)) % towns, "paid": draw.uniform(0, 10, len(who)).round(2)}
 
 
+@pytest.mark.slow
 def test_a_norm_can_be_tuned_and_is_nearly_as_good_as_the_best_fixed_one(tmp_path):
     columns = heavy_tailed()
     rows = nt.table(pa.table(columns), unit="who", name="visits")

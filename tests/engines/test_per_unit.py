@@ -252,6 +252,7 @@ def sets_compared(place):
     return dict(zip([key for (key,) in found.keys], found.values["rows"].tolist(), strict=True)), dict(truth)
 
 
+@pytest.mark.slow
 def test_sets_of_public_rows_are_true_false_and_null_as_in_duckdb(duckdb_place):
     found, truth = sets_compared(duckdb_place)
     assert found == truth

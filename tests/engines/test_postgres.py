@@ -90,6 +90,7 @@ def first_come(_unit, _key):
     return 0
 
 
+@pytest.mark.slow
 def test_postgres_arithmetic_equals_the_oracle(postgres_place):
     edges = [0.0, -0.0, 1.0, -1.0, 5e-324, -5e-324, 2.0**-1022, 2.0**-537, 2.0**-538, 2.0**511, 2.0**512, -(2.0**513), 2.0**970,
              2.0**1022, 2.0**1023, 1.7976931348623157e308, -1.7976931348623157e308, math.inf, -math.inf, math.nan, 0.5, 0.9,

@@ -27,6 +27,7 @@ def asked(name, rows):
 JOINED = [pytest.param(name, marks=pytest.mark.slow) for name in ("a norm", "rows in all")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a quantile", *JOINED])
 def test_rows_changed_during_a_read_are_weighed_as_read(name, monkeypatch):
     """A view may draw lots: were its rows read once for the weights and again for the counts, a unit could count for more."""

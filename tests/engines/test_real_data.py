@@ -46,6 +46,7 @@ def in_spark(real_tables, spark):
         frame.unpersist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "number"),
     [pytest.param(data, number, marks=pytest.mark.slow if number else ()) for data, number in CASES],

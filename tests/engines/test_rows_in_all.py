@@ -167,6 +167,7 @@ def test_meaningless_cap_of_rows_is_refused():
             asked()
 
 
+@pytest.mark.slow
 def test_rows_in_all_serve_unknown_groups(tmp_path):
     """No group is dropped: a unit counts for at most 5 rows over all, and helps to discover two."""
     rows = hostile_rows("unknown", 400)

@@ -193,6 +193,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("caps", [(2, 3)], ids=str)
 def test_sums_of_products_agree_to_the_last_bit(request, place, caps):
@@ -280,6 +281,7 @@ RANKED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ENGINES)
 @pytest.mark.parametrize("caps", [(1, 2), (3, 1000)])
 @pytest.mark.parametrize("keys", [None, ["Ulm", None, "nowhere", "o'town"]], ids=["unknown", "public"])

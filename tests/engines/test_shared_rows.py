@@ -56,8 +56,9 @@ def _cells(answer):
     return np.stack([groups, answer.cells.cell, answer.cells.count], axis=1)
 
 
-@pytest.mark.parametrize("many", [2, pytest.param(9, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("place", [ENGINES[0], pytest.param(ENGINES[1], marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("many", [2, 9])
+@pytest.mark.parametrize("place", ENGINES[:2])
 def test_one_reading_gives_every_stage_the_bits_of_its_own(request, place, many):
     place = request.getfixturevalue(place)
     rows = hostile_rows("shared", 50 * many)
@@ -190,6 +191,7 @@ def lots():
     return connection, rows.group_by("town", keys=range(3)).agg(n=nt.count(), y=nt.sum("paid", 0, 5))
 
 
+@pytest.mark.slow
 def test_rows_are_read_once_for_choice_loss_and_answer():
     connection, query = lots()
     made = plan(query, spend=nt.pure(1))

@@ -151,6 +151,7 @@ print(found)
 """
 
 
+@pytest.mark.slow
 def test_no_progress_of_a_private_statement_is_drawn(tmp_path):
     command = [sys.executable, "-c", IN_A_TERMINAL, str(tmp_path / "v.duckdb"), str(tmp_path / "v.parquet")]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
@@ -178,6 +179,7 @@ def test_a_column_with_a_collation_is_grouped_by_its_bytes():
         assert DuckdbEngine().aggregate(made.stage, salt=1).values["units"].tolist() == [expected]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["file", "database", "connection"])
 def test_questions_that_join_databases_do_not_disturb_each_other(tmp_path, first):
     """Asked in four threads at once. Attached to one instance, one question's database was gone when another let it go."""

@@ -187,6 +187,7 @@ def heavy_tailed(size=20_000, towns=24):
     return {"who": who, "town": draw.integers(0, towns, len(who))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", [nt.prefix_sums(), nt.moving_sums(2), nt.range_sums([1, 24])], ids=str)
 def test_the_chosen_norm_is_nearly_as_good_as_the_best_fixed_one(work):
     columns = heavy_tailed()

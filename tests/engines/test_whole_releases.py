@@ -61,6 +61,7 @@ def in_spark(spark):
     return lambda rows: nt.table(spark.createDataFrame(rows), unit="unit", name="replicas"), SparkEngine
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ENGINES, indirect=True)
 def test_planted_faults_are_caught_and_the_sound_path_is_not(where, monkeypatch):
     opened, engine = where

@@ -256,6 +256,7 @@ def test_reservation_takes_as_many_steps_after_hundreds_of_records(tmp_path):
         assert steps[0] > 10 * taken[10]  # what grows with the records is seen to grow
 
 
+@pytest.mark.slow
 def test_query_1000_sends_the_statements_of_query_2(tmp_path):
     """A price that the engine must fit, mu of a zCDP bound, is fitted once in a session."""
     sent, opened = [], []

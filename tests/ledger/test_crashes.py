@@ -14,6 +14,7 @@ from tests.ledger import writers
 from tests.ledger.conftest import PEOPLE
 
 
+@pytest.mark.slow
 def test_kill_between_reserve_and_settle_keeps_the_price_and_no_answer(place):
     with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(1))
@@ -69,6 +70,7 @@ def killed_at_random(place, acknowledged, rounds):
                 assert answer.document == str(entry.position).encode() * 20_000
 
 
+@pytest.mark.slow
 def test_writers_killed_at_random_lose_no_acknowledged_record_and_no_sum(place, tmp_path):
     killed_at_random(place, tmp_path / "acknowledged", rounds=2)
 

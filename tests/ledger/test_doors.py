@@ -123,6 +123,7 @@ def test_a_server_that_does_not_answer_is_named_without_its_password():
     assert "secret" not in message
 
 
+@pytest.mark.slow
 def test_a_server_that_may_forget_is_refused(postgres_url):
     folder = postgres_server.binaries()
     if folder is None:
@@ -160,6 +161,7 @@ def test_commit_syncs_the_disk(ledger):
             assert page._connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
 
 
+@pytest.mark.slow
 def test_the_books_load_no_driver_of_another_database():
     code = (
         "import sys, neartwin.ledger; print([m for m in ('psycopg', 'duckdb', 'pandas', 'scipy') if m in sys.modules])"

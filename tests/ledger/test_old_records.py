@@ -94,6 +94,7 @@ def test_the_old_ledgers_hold_every_kind_of_record(old):
     assert kinds == states | others | {("refuse", "refused")}
 
 
+@pytest.mark.slow
 def test_repeated_question_to_an_old_ledger_is_free_with_its_old_answer(old):
     place, held = old
     with nt.open_ledger(place) as book:
@@ -147,6 +148,7 @@ def test_a_changed_question_or_newer_rows_are_not_free(tmp_path):
                 assert made.plan.digest != held["releases"][name]["provenance"]["plan"]
 
 
+@pytest.mark.slow
 def test_no_rename_of_a_class_or_a_printed_word_changes_a_digest(tmp_path, monkeypatch):
     held = told("records")["sqlite"]
     known = {name: held["releases"][name]["provenance"]["plan"] for name in QUESTIONS}

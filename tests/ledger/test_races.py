@@ -27,6 +27,7 @@ def run_processes(count, work, place):
     return found
 
 
+@pytest.mark.slow
 def test_racing_processes_spend_exactly_the_last_of_a_budget(place):
     with Book(place) as ledger:
         account = ledger.open(PEOPLE, pure(2))
@@ -62,6 +63,7 @@ def test_processes_that_make_the_same_ledger_at_once_make_one(place):
         assert ledger.verify().whole
 
 
+@pytest.mark.slow
 def test_openers_of_a_new_file_wait_for_the_one_that_turns_its_log_on(tmp_path):
     """SQLite does not wait there by itself: without it, six openers fail in one round of five."""
     for count in range(20):

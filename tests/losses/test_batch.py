@@ -99,6 +99,7 @@ def test_a_batch_agrees_with_each_law_by_itself(monkeypatch):
     assert max(batch.lower, apart.lower) <= min(batch.upper, apart.upper)
 
 
+@pytest.mark.slow
 def test_a_period_leaves_out_no_frequency_but_a_quiet_one(monkeypatch):
     sizes, eps = 3 * [STEP * k for k in range(33, 33 + 2 * KINDS, 2)], 2.0
     total = compose([RandomizedResponse(epsilon=size) for size in sizes]).sides(None)[0].upper

@@ -10,6 +10,7 @@ from neartwin.losses import BoundedRange, Gaussian, RandomizedResponse
 from tests.oracles import ranges
 
 
+@pytest.mark.slow
 def test_the_optimal_composition_is_what_a_search_over_all_pairs_finds():
     assert abs(ranges.composed(1, 2, 1) - mp.mpf("0.057005329028488034")) < 1e-15
     for e, count, eps, grid in ((1.0, 1, 0.3, 400), (0.7, 2, 0.4, 60), (1.0, 3, 0.8, 14)):
@@ -54,6 +55,7 @@ def test_adaptive_uses_cost_what_a_search_at_every_step_finds(e, count):
         assert not np.any((found.lower <= truth * near) & (truth * near <= found.upper))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("e", "count", "delta"), [("0.9846", 2, "0.08381"), ("0.3204", 2, "0.06158"), ("0.5", 3, "0.1")]
 )
@@ -71,6 +73,7 @@ def test_a_choice_by_an_earlier_answer_costs_more():
     assert (3 * BoundedRange(epsilon=1)).delta(0.9).lower > 1.05 * fixed
 
 
+@pytest.mark.slow
 def test_the_optimum_is_attained_at_all_sizes_and_joins_others():
     for e, count in (("0.001", 3), ("20", 3), ("60", 2), ("0.5", 10_000)):
         whole = count * BoundedRange(epsilon=e)

@@ -139,6 +139,7 @@ def test_subsampled_gaussian(order, mu, q, count, delta):
     brackets(whole, delta, oracle, direction=order, trust="1e-9")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["remove", "add", "replace"])
 def test_subsampled_laplace_equals_many_atoms(order):
     e, q, n = 0.8, 0.3, 2000
@@ -229,6 +230,7 @@ def test_equal_mechanisms_by_different_names_agree():
     assert (9 * SubsampledGaussian(mu="0.3", rate=1)).delta(1.0) == (9 * Gaussian(mu="0.3")).delta(1.0)
 
 
+@pytest.mark.slow
 def test_sampling_a_finite_pair_follows_both_orders():
     base = FinitePair(p=("0.5", "0.3", "0.2"), q=("0.2", "0.5", "0.3"))
     sampled = SubsampledFinite(base=base, rate="0.1")
@@ -270,6 +272,7 @@ def test_every_view_of_one_sampled_gaussian_is_the_worse_of_its_two_orders(eps):
         assert bound.lower - 1e-9 <= eps <= bound.upper + 1e-9
 
 
+@pytest.mark.slow
 def test_the_worse_direction_is_taken_and_mixing_them_is_not():
     whole = 10_000 * SubsampledGaussian(mu=1, rate="0.01")
     remove, add = (whole.epsilon("1e-5", direction=d) for d in ("remove", "add"))

@@ -109,6 +109,7 @@ def test_smooth_kernels_bound_on_their_sides_and_converge_quadratically(width):
     assert all(0.1 * share < gap / float(exact) < 3 * share for gap in gaps)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [3, 40, 2000])
 def test_a_lattice_line_is_exact_at_and_around_its_points(count):
     total = SumOfLosses([ResponsePair(Fraction(1, 10), Fraction(0), 0).repeated(count)])

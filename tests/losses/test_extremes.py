@@ -60,7 +60,8 @@ def sampled_twice(e, q, order, eps):
     return outer * one(eps - high) + inner * one(eps - low) + mp.quad(ramp, knots)
 
 
-@pytest.mark.parametrize("order", [pytest.param("remove", marks=pytest.mark.slow), "add"])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["remove", "add"])
 def test_two_sampled_laplace_mechanisms_by_quadrature(order):
     whole = 2 * SubsampledLaplace(epsilon="0.5", rate="0.25")
     with mp.workdps(16):
@@ -105,6 +106,7 @@ def test_the_lower_end_rests_on_the_least_that_the_largest_loss_may_be():
     assert sums.enumerated(law, 17, largest.loss + math.log1p(-float(delta) / largest.mass)) < float(delta)
 
 
+@pytest.mark.slow
 def test_losses_that_are_all_negative_unless_all_is_revealed_have_answers():
     """What is not revealed then speaks against P, and its moments fall below every float."""
     whole = 2 * FinitePair(p=("2/3", "1/3"), q=(0, 1)) + 1 * Approx(epsilon="6.65083", delta="0.0000379033")
@@ -142,6 +144,7 @@ def test_a_delta_that_is_all_revealed_is_told_from_one_just_below(more, top):
     assert (3 * whole).epsilon(thrice * (1 - Fraction(1, 10**20))).upper == math.inf
 
 
+@pytest.mark.slow
 def test_a_trade_off_is_bounded_where_every_test_is_best_at_the_edge():
     whole = 2 * FinitePair(p=("1/2", "1/2"), q=(1, 0))
     for alpha in (0.2, 0.3, 0.5, 0.9):
@@ -160,6 +163,7 @@ def test_a_trade_off_of_near_and_far_gaussians_is_close(mu):
     assert (1 * Gaussian(mu=mu)).tradeoff(np.array([0.0, 1.0])).upper.tolist() == [1, 0]
 
 
+@pytest.mark.slow
 def test_a_trade_off_of_any_convex_profile_is_bounded():
     rng = np.random.default_rng(4)
     for _ in range(50):

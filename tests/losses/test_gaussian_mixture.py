@@ -39,6 +39,7 @@ def one_step(law, eps, direction):
     return mp.ncdf(u) - mp.exp(eps) * (1 - mixed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [PAIRS, APART], ids=["with 0", "without"])
 @pytest.mark.parametrize("direction", ["remove", "add"])
 def test_one_step_is_what_the_tails_of_both_laws_say(factor, direction):

@@ -52,6 +52,7 @@ def mgf(order, edges, s, y=0, parts=128):
     return mp.fsum(values) / parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "edges", "lam"), BOTH)
 def test_a_slice_has_the_transform_of_its_share_and_its_tail_is_above_it(order, edges, lam):
     with mp.workdps(30):
@@ -68,6 +69,7 @@ def test_a_slice_has_the_transform_of_its_share_and_its_tail_is_above_it(order, 
         assert part.log_tail(lam, 40 * lam, math.inf) < -0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("order", "edges", "lam"), BOTH)
 def test_off_the_line_the_modulus_is_bounded_as_stated_and_not_by_far_less(order, edges, lam):
     part = sliced(order, edges)
@@ -81,6 +83,7 @@ def test_off_the_line_the_modulus_is_bounded_as_stated_and_not_by_far_less(order
                 assert truth <= bounds[j] <= truth + 2.5
 
 
+@pytest.mark.slow
 def test_the_modulus_far_out_is_bounded_although_it_is_no_float():
     """The turns of a far line lift it by more than e^710; a bound cut off at e^700 gave steps that were too wide."""
     part, lam, t, beyond = sliced("remove", Edges(-math.inf, 11.0)), 10.0, 2e7, 0
@@ -203,6 +206,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mu", "rate", "delta", "order"), PAIRS)
 def test_two_copies_hold_the_truth_narrowly(mu, rate, delta, order):
     found = (2 * SubsampledGaussian(mu=mu, rate=rate)).epsilon(delta, direction=order)
@@ -302,6 +306,7 @@ def test_a_slight_gaussian_beside_it_is_looked_at_too_and_matters():
     assert mixed.lower > 1.01 * alone.upper
 
 
+@pytest.mark.slow
 def test_law_in_two_parts_has_the_answer_of_the_law_and_other_parts_do_not():
     """100 and 83 copies at rates that differ by 1e-10 lie between 183 copies at either."""
     q, nearly = Fraction(763, 50_000_000), 1 + Fraction(1, 10**10)
@@ -336,6 +341,7 @@ def test_a_sum_without_a_sampled_gaussian_has_no_rungs():
     assert rare_participation.by_ladder(rare.sides("remove")[0].upper, 1e-9, 1e-9).upper < 2e-7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("uses", "delta"),
     [
@@ -366,6 +372,7 @@ def test_a_term_without_a_saddle_leaves_the_others_estimate():
     assert lower[2] <= 5.2486e-9 <= upper[0]
 
 
+@pytest.mark.slow
 def test_a_schedule_of_many_noises_is_one_line_within_its_equals():
     noises = [Fraction(k, 10**6) for k in range(700_000, 700_080)]
     total = compose([20 * SubsampledGaussian(mu=mu, rate="0.0005") for mu in noises]).sides("remove")[0].upper

@@ -29,6 +29,7 @@ def log_modulus(rates, counts, lam, t):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [0.0, 0.7, 3.0])
 def test_a_quiet_frequency_is_no_louder_than_its_bound_anywhere_near(width):
     rng = np.random.default_rng(8)

@@ -36,6 +36,7 @@ def exact(w, lam, t):
         return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "many", "step"), [(5, 12, 0.25), (37, 21, 0.5), (236, 50, 2.0), (40, 16, 2.0**-30)])
 def test_turns_are_the_sum_within_its_error(count, many, step):
     w = law(count, count)
@@ -118,6 +119,7 @@ def test_a_direction_that_costs_less_takes_no_answer_of_its_own(monkeypatch):
     assert not few.meets(0.9 * top, 1e-300, 1.0)
 
 
+@pytest.mark.slow
 def test_frequencies_that_leave_gaps_are_summed_one_by_one(monkeypatch):
     w = law(200, 1)
     tilt, t = atoms.Tilted(w, 1.0), 0.5 * np.delete(np.arange(30.0), [4, 9])

@@ -48,6 +48,7 @@ def promises(seed, count):
     return asked, by_oracle
 
 
+@pytest.mark.slow
 def test_a_few_seeded_promises_about_a_class_hold():
     asked, by_oracle = promises(612, 8)
     assert asked == 8

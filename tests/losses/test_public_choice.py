@@ -49,6 +49,7 @@ def test_one_epsilon_asked_alone_has_the_delta_that_it_has_among_others():
         assert getattr(one.delta(eps), end).tolist() == [getattr(one.delta(float(e)), end) for e in eps]
 
 
+@pytest.mark.slow
 def test_a_choice_among_equals_is_no_choice_and_has_their_renyi():
     same = PublicChoice(options=(Gaussian(mu=1), Gaussian(mu=1)), weights=("0.3", "0.7"))
     assert (9 * same).epsilon("1e-6").upper == pytest.approx((9 * Gaussian(mu=1)).epsilon("1e-6").upper, rel=1e-9)

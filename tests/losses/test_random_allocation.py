@@ -136,6 +136,7 @@ def test_allocation_joins_others_and_costs_less_than_poisson_batches():
     assert fresh.upper < more.lower < more.upper < fresh.upper + 0.3
 
 
+@pytest.mark.slow
 def test_an_end_of_epsilon_is_proved_where_it_was_found():
     """Asked again alone, its last digits differ, and the upper end of the first of these was lost."""
     whole = 1 * RandomAllocation(mu=1, steps=100)

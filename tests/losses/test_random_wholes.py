@@ -78,6 +78,7 @@ def test_answers_where_caps_were_wrong_hold_the_truth_and_the_caps_do_not():
         assert fault(asked, *cap), asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [5, 13, 15, 16])
 def test_a_few_seeded_wholes_hold_their_truth(seed):
     found = swept(seed, 8)

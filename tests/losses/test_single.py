@@ -54,6 +54,7 @@ def test_single_step_contains_its_truth_at_every_scale_of_epsilon(mu, q, order):
             assert high - low <= 1e-9 * high + 2e-11 or e > 650 or abs(abs(e) - top) < 1e-6 * top, e
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["remove", "add", "replace"])
 @pytest.mark.parametrize(("e", "q", "delta"), [("1", "0.01", 1e-4), ("100", "1e-9", 1e-10), ("0.001", "0.5", 1e-5)])
 def test_one_sampled_laplace_step_meets_the_integral_of_its_densities(e, q, delta, order):

@@ -21,7 +21,8 @@ def test_residues_and_steps_agree_on_laplace(count, eps):
     assert close(truth, steps.Ramps(one, one, "remove").delta(count, eps, 2), 1e-14)
 
 
-@pytest.mark.parametrize("order", ["remove", "add", pytest.param("replace", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", ["remove", "add", "replace"])
 def test_steps_and_lines_agree_on_sampled_laplace(order):
     e, q = mp.mpf(1), mp.mpf(1) / 10
     stepped = steps.Ramps(e, q, order).delta(150, 2.5, 1)
@@ -29,6 +30,7 @@ def test_steps_and_lines_agree_on_sampled_laplace(order):
     assert not close(stepped, lines.delta(lines.SampledLaplace(e, q, order), 150, 2.5 + 1e-8, 1), 1e-9)
 
 
+@pytest.mark.slow
 def test_steps_keep_draws_whose_probability_is_below_the_least_float():
     e, one, count, eps = mp.mpf("0.00314"), mp.mpf(1), 43_695, 3.3241537508875707  # 0.00157^110 < 1e-308
     stepped = steps.Ramps(e, one, "remove").delta(count, eps, 1)
@@ -36,6 +38,7 @@ def test_steps_keep_draws_whose_probability_is_below_the_least_float():
     assert steps.short(steps.long(mp.mpf("1e-600")) * 2) == pytest.approx(mp.mpf("2e-600"), rel=1e-18, abs=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["remove", "add"])
 def test_steps_and_lines_agree_on_sampled_gaussians(order):
     mu, q = mp.mpf(1), mp.mpf(1) / 5
@@ -54,6 +57,7 @@ FEW_STEPS = (
 BLUNT = 2e-11  # what the power of a transform has lost
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FEW_STEPS)
 def test_steps_err_by_no_more_than_they_say_and_say_little(case):
     *law, eps, least = case
@@ -63,6 +67,7 @@ def test_steps_err_by_no_more_than_they_say_and_say_little(case):
     assert error <= 1e-10 * value
 
 
+@pytest.mark.slow
 def test_panels_too_wide_are_seen_and_told():
     *law, eps, least = FEW_STEPS[0]
     wide = steps.Tails(*law, least)

@@ -30,6 +30,7 @@ def transform(mu, q, order, s, log_shift):
         return mp.fsum(terms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lam", [3e4, 1.9e6])
 def test_few_nodes_give_the_transform_of_a_seldom_sampled_law(lam):
     one = SubsampledGaussianSum(MU, RATE, 1, "add")
@@ -66,6 +67,7 @@ def test_a_turned_power_is_bounded_as_stated_and_by_no_less():
     assert -mp.log(abs(w)) > -(mp.cos(theta) + 1e-3) * mp.log1p(k)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["add", "replace"])
 def test_what_is_hidden_is_bounded_and_the_rules_error_with_it(order):
     strip = Strip(float(MU), float(RATE), order)

@@ -158,6 +158,7 @@ def against_truth(seed, each):
     return asked, sharp
 
 
+@pytest.mark.slow
 def test_a_few_jobs_of_every_stratum_contain_their_truth():
     asked, sharp = against_truth(5, 1)
     assert asked == len(strata.STRATA)
@@ -175,6 +176,7 @@ def test_finer_answers_of_a_few_jobs_lie_inside_coarser_ones():
     assert refined(20, 12) >= 3
 
 
+@pytest.mark.slow
 def test_no_answer_depends_on_what_was_asked_before():
     rng = np.random.default_rng(7)
     for _ in range(6):
@@ -195,6 +197,7 @@ def test_a_coarse_delta_has_no_bound_that_a_finer_one_lacks():
     assert fine != coarse
 
 
+@pytest.mark.slow
 def test_lines_of_two_widths_alone_do_not_nest():
     """So that it is seen to matter that the finer answer goes through the coarser one."""
     law = FinitePair(p=("9/31", "4/31", "4/31", "14/31"), q=("1/6", "1/12", "17/48", "19/48"))

@@ -201,6 +201,7 @@ def test_the_four_published_broken_variants_are_refuted():
     assert loss > 1.5
 
 
+@pytest.mark.slow
 def test_a_session_says_what_its_law_says():
     plan = AboveThreshold.calibrated(epsilon=Fraction(2), sensitivity=1, monotone=False)
     source, answers = noise.ScriptedSource(b"session"), [-3, -2, 0, 2]

@@ -104,6 +104,7 @@ def test_vectors_have_the_losses_of_their_sensitivity(name):
     assert room(mechanism.losses(), P, product(small(mechanism.law, a), small(mechanism.law, b)))[0] < -1e-2
 
 
+@pytest.mark.slow
 def test_large_sensitivities_are_cut_into_legs_on_the_safe_side():
     fine = DiscreteLaplace(scale=Fraction(4000), sensitivity=4000)
     for sensitivity in (4097, 5000, 8191, 10**9 + 7):
@@ -277,6 +278,7 @@ def test_half_silent_reports_compose_to_the_law_of_their_outcomes():
     assert mechanism.losses().pure().upper == pytest.approx(1, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("l2_squared", [1, 2, 5, 16])
 def test_discrete_gaussian_losses_hold_every_change_of_whole_numbers(l2_squared):
     mechanism = DiscreteGaussian(variance=Fraction(3), l2_squared=l2_squared)
@@ -295,6 +297,7 @@ def test_discrete_gaussian_losses_hold_every_change_of_whole_numbers(l2_squared)
         assert nearest < 1e-6
 
 
+@pytest.mark.slow
 def test_losses_that_know_less_or_more_than_epsilon_stay_safe():
     exponential = ExponentialMechanism.calibrated(epsilon=ONE, sensitivity=1, monotone=False)
     assert (10 * exponential.losses()).epsilon(1e-6).upper < 10 * 0.9

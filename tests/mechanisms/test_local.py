@@ -78,6 +78,7 @@ def test_reports_have_the_stated_law_and_no_other():
     assert chisquare(seen, hadamard_law(hadamard, 2) * people).pvalue < 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [RandomizedResponse, HadamardResponse])
 def test_a_survey_is_estimated_without_bias_and_within_its_intervals(kind):
     mechanism, truth = kind(epsilon=Fraction(2), answers=6), survey(2000)

@@ -49,6 +49,7 @@ def spread(release, runs, steps):
     return np.array([release(noise.ScriptedSource(str(i).encode())) for i in range(runs)]).std(axis=0)[:steps]
 
 
+@pytest.mark.slow
 def test_tree_errors_are_the_stated_ones_and_not_those_of_plain_noise():
     tree, zeros = PrefixTree.for_gdp(mu=Fraction(1), steps=8), np.zeros(8, dtype=np.int64)
     seen = spread(lambda source: tree.release(zeros, source=source), 1200, 8)
@@ -83,6 +84,7 @@ def test_a_running_total_cannot_be_copied_forked_or_overrun():
         stream.add(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_matrix_mechanism_is_unbiased_with_the_stated_errors(neighbours):
     workload = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 1, 1, 0], [1, 0, 0, -1]])

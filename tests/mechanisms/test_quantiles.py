@@ -71,6 +71,7 @@ def joint(mechanism, values):
     return whole
 
 
+@pytest.mark.slow
 def test_several_quantiles_are_drawn_from_their_joint_law():
     mechanism = Quantiles.at("1/4", "1/2", "3/4", epsilon=Fraction(9), low=0, high=3, neighbours=Neighbours.ADD_REMOVE)
     values, source = [1, 1, 1, 2], noise.ScriptedSource(b"joint quartiles")

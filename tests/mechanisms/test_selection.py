@@ -49,6 +49,7 @@ def noisy_max_by_quadrature(scores, winner, density, cdf):
     return mpmath.quad(integrand, [-mpmath.inf, *points, points[-1] + 8, mpmath.inf])
 
 
+@pytest.mark.slow
 def test_winning_probabilities_follow_the_definitions():
     scale, b = Fraction(3, 2), mpmath.mpf(3) / 2
     for scores in (np.array([4, 4, -30]), np.array([1, 0])):
@@ -199,6 +200,7 @@ def lead_chance(scores, winner, gap, rate, *, rounded_down):
     return float(after + before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("monotone", [True, False])
 def test_leads_are_private_if_rounded_down_and_not_plain(monotone):
     """Thirty candidates before the winner rise while it and the one after it do not."""
@@ -238,6 +240,7 @@ def test_lead_belongs_to_the_winner():
         mechanism.choose_with_lead(np.array([1]))
 
 
+@pytest.mark.slow
 def test_choice_is_exact_on_its_integer_path_too():
     weights, penalties = [1, 10**30, 5], np.array([0, 60, 2])
     p = np.array([1.0, 1e30 * math.exp(-60), 5 * math.exp(-2)])

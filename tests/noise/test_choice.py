@@ -108,6 +108,7 @@ def test_exponential_coins(x):
     assert not fits(heads, [1 - wrong, wrong])
 
 
+@pytest.mark.slow
 def test_arrays_of_exponents_give_each_its_own_coin():
     gaps = np.repeat([0, 1, 5, 40], 250_000)
     for heads in (
@@ -168,6 +169,7 @@ def test_dice_without_sides_are_refused():
             noise.permutation(wrong)
 
 
+@pytest.mark.slow
 def test_all_orders_are_equally_likely():
     orders = {order: i for i, order in enumerate(itertools.permutations(range(4)))}
     source = script("orders")

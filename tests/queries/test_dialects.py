@@ -378,6 +378,7 @@ LENGTHS += [
 ]
 
 
+@pytest.mark.slow
 def test_buckets_of_time_are_those_of_the_database():
     seen = pa.array(["2023-12-31 23:59:59", None, "1969-05-01 00:07:00"]).cast(pa.timestamp("us"))
     times = pa.table({"who": range(3), "seen": seen})

@@ -143,6 +143,7 @@ def priced(made, found):
     return {name: (declared, np.concatenate(values, axis=1)) for name, (declared, values) in joint.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [oracle, duckdb])
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_no_neighbour_moves_a_measure_by_more_than_is_declared(limits, engine):
@@ -253,6 +254,7 @@ def test_all_measures_are_of_the_same_weighted_rows(limits, engine):
     assert weights_differ(limits, engine) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [CAPS[2], {"norm": 1}], ids=str)
 def test_a_weight_by_the_values_of_a_measure_is_another_one(limits, monkeypatch):
     """The near miss: each measure weighted by the rows that it counts, after CASE and NULL."""

@@ -129,6 +129,7 @@ def test_chosen_bounds_are_whole_steps_within_limits_for_any_answer(low, high, f
             assert (bounds.low, bounds.high) == (low, high)
 
 
+@pytest.mark.slow
 def test_a_release_with_tuned_values_is_far_closer_and_says_what_it_chose(tmp_path):
     columns = people()
     rows, query = asked(columns)

@@ -245,6 +245,7 @@ def test_parts_are_made_to_sum_to_their_wholes_by_least_squares(release):
             nt.make_consistent(*wrong, name="n")
 
 
+@pytest.mark.slow
 def test_consistency_lowers_the_error_of_real_releases(book, visits):
     errors = {"as drawn": 0.0, "made to sum": 0.0}
     account = book.open(visits, nt.pure(100))

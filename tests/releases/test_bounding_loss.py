@@ -140,6 +140,7 @@ def test_few_units_with_most_of_the_rows_are_among_those_left_out():
     assert near > draws / 2  # a near miss: an eighth of what is stated
 
 
+@pytest.mark.slow
 def test_bars_are_longer_where_few_units_are_known_to_lose_nothing():
     _, _, groups = visits(50)
     for rows in (1, 40):
@@ -171,6 +172,7 @@ def test_normal_noise_says_more_of_what_few_units_lose(monkeypatch):
     assert shares[1] < 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spend", [nt.pure("1/2"), nt.gdp("1/8")], ids=["pure", "gdp"])
 def test_bars_are_open_above_where_most_units_may_lose_any_number_of_rows(spend):
     """Of 300 people a tenth have most rows, and noise hides how many these are."""

@@ -163,6 +163,7 @@ def test_decimals_are_rounded_to_their_side_and_no_further(value):
     assert high - low <= Fraction(value) / 10**11
 
 
+@pytest.mark.slow
 def test_no_byte_of_a_certificate_can_change(place, rows):
     with nt.open_ledger(place) as book:
         made = nt.certify(answered(book, rows), book)

@@ -81,6 +81,7 @@ def test_closed_connection_or_altered_table_is_refused(tmp_path):
         assert (account.history(), account.spent) == before
 
 
+@pytest.mark.slow
 def test_altered_dropped_or_closed_server_table_is_refused(tmp_path, postgres_url):
     place = PostgresPlace(postgres_url)
     with place.writing() as connection:

@@ -110,8 +110,9 @@ def raw_tables(greedy):
     return raw.sum(axis=0), left.sum(axis=0), np.histogram(over, [*TAKEN, np.inf])[0]
 
 
-@pytest.mark.parametrize("greedy", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("epsilon", ["1/2", pytest.param("1", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("greedy", [True, False])
+@pytest.mark.parametrize("epsilon", ["1/2", "1"])
 def test_bars_of_two_counts_hold_the_raw_truth_of_lost_rows(release, epsilon, greedy):
     rows = nt.table(pa.table({"who": [1], "town": ["Ulm"]}), unit="who", name="visits")
     asked = rows.group_by("town", keys=TOWNS).agg(n=nt.count())
@@ -137,7 +138,8 @@ def test_bars_of_two_counts_hold_the_raw_truth_of_lost_rows(release, epsilon, gr
         assert held < 0.7 or not greedy
 
 
-@pytest.mark.parametrize("kind", ["difference", "ratio", pytest.param("share", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["difference", "ratio", "share"])
 def test_bars_of_two_sums_hold_what_limits_and_clipping_took(release, kind):
     compared, exact = COMPARISONS[kind]
     law, bounded = DiscreteLaplace.calibrated(epsilon=Fraction(1, 10), sensitivity=1), np.array([4000, 3000, 2500])

@@ -31,6 +31,7 @@ with nt.open_ledger(sys.argv[2]) as book:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("end", "spent"), [("killed", Fraction(1, 4)), ("finished", Fraction(1, 4))])
 def test_a_kill_between_reserve_and_settle_loses_budget_never_privacy(tmp_path, end, spent):
     path, ledger = tmp_path / "visits.parquet", tmp_path / "budget.db"
@@ -52,6 +53,7 @@ def test_a_kill_between_reserve_and_settle_loses_budget_never_privacy(tmp_path, 
         assert account.spent == {"epsilon": spent * 2 if end == "killed" else spent}
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_both_have_the_last_of_a_budget(tmp_path):
     path, ledger = tmp_path / "visits.parquet", tmp_path / "budget.db"
     pq.write_table(pa.table({"who": list(range(100))}), path)

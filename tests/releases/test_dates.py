@@ -37,6 +37,7 @@ def test_a_document_is_json_with_sorted_names_whatever_its_keys_are():
     assert json_object({"keys": days}) != json.dumps({"keys": [["2020-03-01", 1]]})
 
 
+@pytest.mark.slow
 def test_dates_and_texts_come_back_as_they_are(account):
     text = "SELECT town, MIN(day) AS a, MAX(at) AS b, MIN(town) AS c, MEDIAN(day) AS m FROM visits GROUP BY town ORDER BY a DESC"
     release = account.sql(text, spend=nt.pure(10**7), keys=["Bonn", "Ulm"])

@@ -262,6 +262,7 @@ def test_the_questions_use_every_sentence_there_is(uses):
     assert never <= UNSEEN, never - UNSEEN
 
 
+@pytest.mark.slow
 def test_a_fault_in_any_sentence_spends_no_budget(uses, book, monkeypatch):
     first = {}
     for question, (before, _) in uses.items():
@@ -274,6 +275,7 @@ def test_a_fault_in_any_sentence_spends_no_budget(uses, book, monkeypatch):
         assert watch.release is None, place
 
 
+@pytest.mark.slow
 def test_faults_in_all_words_of_chosen_bounds_cost_no_answer(uses, book, monkeypatch):
     assert all(uses[question][1] for question in TUNED)
     for question in sorted(TUNED):

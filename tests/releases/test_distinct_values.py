@@ -61,7 +61,8 @@ def broken(count, reach, values, groups):
     return wrong
 
 
-@pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [1, 2])
 def test_a_unit_moves_the_count_one_way_and_by_its_limit(most):
     stage, reach = stage_of(1, max_rows_per_group=most)
     assert broken(lambda table: counted(stage, table, 1), reach, values=3, groups=1) == 0

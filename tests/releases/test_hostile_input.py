@@ -201,6 +201,7 @@ def asked_or_refused(account, text):
     assert unspent(account) == before
 
 
+@pytest.mark.slow
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(text=st.sampled_from(VALID), moves=MOVES)
 def test_any_sql_is_planned_or_refused_by_our_errors(account, text, moves):
@@ -230,12 +231,14 @@ def taken_or_refused(account, question):
 COLUMNS = st.sampled_from(["town", "day", "open", "who", "paid", "nothing"])
 
 
+@pytest.mark.slow
 @settings(max_examples=100, derandomize=True, deadline=None, database=None)
 @given(keys=VALUES, column=COLUMNS)
 def test_any_keys_are_taken_or_refused_by_our_errors(account, keys, column):
     taken_or_refused(account, lambda rows: rows.group_by(column, keys=keys).agg(a=nt.count()))
 
 
+@pytest.mark.slow
 @settings(max_examples=75, derandomize=True, deadline=None, database=None)
 @given(low=VALUES, high=VALUES, step=VALUES)
 def test_any_bounds_are_taken_or_refused_by_our_errors(account, low, high, step):

@@ -43,6 +43,7 @@ def filled(ends, infinite):
     return np.array([infinite if end is None else end for end in ends])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 @pytest.mark.parametrize("size", [40, 1500, 60_000])
 def test_moment_bars_cover_as_stated_in_small_and_large_groups(spend, size):
@@ -123,6 +124,7 @@ def test_moment_bars_hold_whenever_all_noise_is_within_its_bars(monkeypatch):
                 assert low[0] - 1e-9 <= truth <= high[0] + 1e-9
 
 
+@pytest.mark.slow
 def test_bars_of_coefficients_hold_within_an_ellipsoid_of_noises(monkeypatch):
     """The sets themselves, without their laws: t is the most that noises of the ellipsoid can weigh."""
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
@@ -169,6 +171,7 @@ def kept_of(rows, kept, noise_of):
     return MomentSums(noise_of, kept.sum(keepdims=True), tuple(np.array([(kept * row).sum()]) for row in rows), second)
 
 
+@pytest.mark.slow
 def test_moment_bars_hold_all_rows_while_lost_ones_are_within_their_end(monkeypatch):
     """Without noise and with hardly a bar of it: so a bar misses only if it does not reach around the lost rows."""
     monkeypatch.setattr(moment_noise, "half_widths_of_sums", lambda _, weights, __: abs(weights).sum(axis=0))

@@ -122,12 +122,14 @@ def test_noise_of_normed_sums_covers_every_vector_and_one_attains_it(neighbours,
         assert reached > 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", ["prefixes", "signed", "margins"])
 def test_releases_withstand_units_of_any_length(asked):
     assert stands(Batched(lambda rows, runs: drawn(asked, rows, runs)), claim_gdp(1), TWINS, runs=300, search_runs=50)
 
 
-@pytest.mark.parametrize("asked", ["prefixes", pytest.param("margins", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["prefixes", "margins"])
 def test_near_miss_noise_for_half_the_norm_is_caught(asked, monkeypatch):
     def first(rows, runs):
         answers = drawn(asked, rows, runs)

@@ -43,6 +43,7 @@ def document(book, name, certificate):
     return release_in(stored.document, order.index(name) + 1 if name in order else 1).to_json().encode()
 
 
+@pytest.mark.slow
 def test_old_certificates_fit_their_key_ledger_and_release(held, book):
     assert len(held["certificates"]) >= len(QUESTIONS) + 6  # a series, secret samples, a written table
     for name, certificate in held["certificates"].items():
@@ -95,6 +96,7 @@ def test_new_certificate_of_an_old_release_states_what_the_old_one_did(held, boo
         assert now["ledger"]["settled"] == old["ledger"]["settled"]
 
 
+@pytest.mark.slow
 def test_a_question_asked_of_new_rows_lists_the_mechanisms_that_it_listed(held, book):
     """Classes and modules may have other names now; every mechanism is still there, with its numbers."""
     for name, asked in QUESTIONS.items():

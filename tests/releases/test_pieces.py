@@ -143,6 +143,7 @@ def shops():
     return nt.table(pa.table({"who": [1], "shop": [1], "paid": [1.0]}), unit="who", name="t")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_groups(shops, monkeypatch):
     monkeypatch.setattr(parts, "GROUPS_AT_ONCE", 500)
     monkeypatch.setattr(parts, "CELLS", 101 * 100)

@@ -126,6 +126,7 @@ def test_other_ranks_asked_beside_a_quantile_cut_nothing_off_its_bar():
     assert [max(high, value) for high, value in zip(one.upper, other.values, strict=True)] == list(other.upper)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spend", [nt.approx(1, "1e-6"), nt.gdp(1, "1e-6")], ids=str)
 def test_release_without_a_discovered_group_is_empty(tmp_path, spend):
     rows = nt.table(

@@ -112,6 +112,7 @@ def test_every_certificate_that_releases_write_agrees(held, tmp_path):
     assert laws >= set(LAWS) - {"UnitThreshold"}  # optimal discovery misses fewer groups
 
 
+@pytest.mark.slow
 def test_a_forged_certificate_does_not_agree(held):
     less, more = (lambda text: str(Fraction(text) * 99 / 100)), (lambda text: str(Fraction(text) * 101 / 100))
     cases = (
@@ -142,6 +143,7 @@ def test_a_forged_certificate_does_not_agree(held):
         assert not recompute(changed(held[name], *path, to=to)).agrees, (name, path)
 
 
+@pytest.mark.slow
 def test_bins_of_a_condition_share_one_price_where_their_noise_is_alike(held):
     """The near misses: other noise, no bin of true rows, and two columns."""
     body = changed(held["counts"], "mechanisms", to=lambda old: [*old, copy.deepcopy(old[1])])

@@ -188,6 +188,7 @@ def test_a_histogram_is_drawn_as_bars_and_long_titles_are_cut(tmp_path):
     assert drawn.title.startswith("visits: histogram(paid")
 
 
+@pytest.mark.slow
 def test_a_note_names_the_answers_that_lie_at_a_clip_bound(tmp_path):
     data = pa.table({"who": range(600), "town": ["Ulm", "Bonn"] * 300, "paid": [90.0, 20.0] * 300})
     rows = nt.table(data, unit="who", name="visits")

@@ -127,6 +127,7 @@ def of_all_kinds(rows):
 TUNED = {"limits": nt.limits(rows=nt.private_limit(64, share="1/5"))}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spend", SPENDS, ids=str)
 def test_choices_and_private_limits_stay_within_the_price_of_a_series(rows, tmp_path, spend):
     with nt.open_ledger(tmp_path / "budget.db") as book:

@@ -55,6 +55,7 @@ def released(book, rows, epsilon=1, **limits):
     return account.release(account.plan(question(rows), spend=nt.pure(epsilon), **(limits or LIMITS)))
 
 
+@pytest.mark.slow
 def test_every_kind_of_table_gives_the_same_people_the_same_answer(book, frame, tmp_path):
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     frame.to_parquet(tmp_path / "one.parquet")
@@ -103,6 +104,7 @@ def bounded_truth(made):
 
 # three draws a release and statistic; the fewest that hold the truth lie five and a half deviations below 95 %. Of 300 a bar
 # 20 % too narrow would hold 273, of 60 a bar a third as wide 38
+@pytest.mark.slow
 @pytest.mark.parametrize(("attempts", "fewest"), [(20, 47), pytest.param(100, 264, marks=pytest.mark.slow)])
 def test_bars_cover_the_bounded_truth_as_stated_and_are_not_too_wide(book, frame, attempts, fewest):
     inside = dict.fromkeys(("n", "people", "total", "typical"), 0)

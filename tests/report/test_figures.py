@@ -103,6 +103,7 @@ def test_a_chart_is_saved_with_its_title_and_colours(tmp_path):
         drawing.save(tmp_path / "family.gif")
 
 
+@pytest.mark.slow
 def test_a_chart_is_saved_as_png_and_pdf(tmp_path):
     drawing = figures.error_regions().draw()
     try:

@@ -185,6 +185,7 @@ def test_unlisted_parameter_is_found(tmp_path, monkeypatch, source, names):
     assert unlisted(tmp_path, source, monkeypatch) == [f"add does not list {names} under Args:"]
 
 
+@pytest.mark.slow
 def test_check_exits_with_1_for_an_offender_and_prints_its_place(tmp_path, capsys):
     good, bad = tmp_path / "good.md", tmp_path / "bad.md"
     good.write_text("It holds.\n", encoding="utf-8")

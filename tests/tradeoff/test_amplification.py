@@ -28,6 +28,7 @@ def biconjugate_of_the_minimum(curve, p):
     return np.interp(ALPHA, hull[:, 0], hull[:, 1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("curve", "p"), [(c.gaussian("1.8"), "0.25"), (c.epsilon_delta(1, "0.01"), "0.2"), (c.laplace(2), "0.5")]
 )

@@ -26,6 +26,7 @@ def same(first, second, room=1e-12):
     return bool(np.all(a.lower <= b.upper + room) and np.all(b.lower <= a.upper + room))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(pairs(), pairs(), st.fractions(0, 1, max_denominator=20))
 def test_the_product_of_finite_pairs_is_the_curve_of_the_product_laws(first, second, alpha):

@@ -12,6 +12,7 @@ from neartwin.tradeoff.polygons import polygon_above
 ALPHA = np.linspace(0, 1, 201)
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 3), st.floats(0, 0.5)), min_size=1, max_size=6))
 def test_a_profile_is_the_supremum_of_its_statements(statements):

@@ -52,6 +52,7 @@ def test_every_curve_is_a_tradeoff_function(curve):
     assert np.all(beta.lower[1:-1] <= chord + 1e-13)
 
 
+@pytest.mark.slow
 @named
 def test_beta_and_delta_are_dual(curve):
     """Every line 1 - delta - e^epsilon a lies below the curve, and the best of many lines touches it."""

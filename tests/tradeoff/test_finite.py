@@ -23,6 +23,7 @@ def pairs(draw):
     return [Fraction(x, sum(p)) for x in p], [Fraction(x, sum(q)) for x in q]
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(pairs(), st.fractions(0, 1, max_denominator=40))
 def test_beta_is_the_best_of_all_randomised_tests(pair, alpha):
@@ -42,6 +43,7 @@ def test_delta_holds_where_a_ratio_is_the_rounded_exponential(epsilon):
     assert found.lower <= truth <= found.upper
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None)
 @given(pairs(), st.floats(-3, 3))
 def test_delta_is_the_hockey_stick_of_q_from_p(pair, epsilon):

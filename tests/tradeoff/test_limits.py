@@ -81,6 +81,7 @@ def test_finite_pairs_sum_and_agree_with_closed_forms(holds):
         holds(getattr(found, name), value, 1e-12)
 
 
+@pytest.mark.slow
 def test_unbounded_losses_give_an_infinite_upper_end():
     found = central_limit.quadrature(c.subsampled(c.gaussian(1), "0.5"), 1 << 10)
     assert found.kappa3.upper == np.inf

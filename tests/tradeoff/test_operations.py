@@ -54,6 +54,7 @@ def test_the_group_curve_is_the_iterate(epsilon, delta, k, holds):
         holds(c.group(c.epsilon_delta(epsilon, delta), k).beta(alpha), 1 - x, 1e-11)
 
 
+@pytest.mark.slow
 def test_group_laws():
     assert c.group(c.gaussian("0.4"), 3) == c.gaussian("1.2")
     assert c.group(c.laplace("0.4"), 3) == c.laplace("1.2")
@@ -91,6 +92,7 @@ def test_failure_mass_scales_the_curve_and_joins():
     assert pair.beta(0).upper < 0.1000001
 
 
+@pytest.mark.slow
 def test_domination_is_decided_with_a_witness_or_a_proof():
     assert c.excess(c.gaussian(1), c.gaussian("0.5"), 1024).upper < 1e-5
     assert c.excess(c.gaussian("0.5"), c.gaussian(1), 1024).lower > 0.1

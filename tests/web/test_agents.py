@@ -164,6 +164,7 @@ def test_a_refusal_is_data_with_kind_message_and_way_out(running, tool, argument
     assert spent(running) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_person_consents_before_her_budget_is_spent(running, mode):
     yes, no = (ElicitResult(action="accept", content={"spend": part}) for part in (True, False))

@@ -43,6 +43,7 @@ def contents(directory):
     return directory.store.datasets(), directory.store.tokens(), lines, directory.owner_key.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_service_moves_between_databases_with_all_that_it_remembers(
     directory,
     client,

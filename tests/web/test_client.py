@@ -55,6 +55,7 @@ def notebook(account):
     return proposal, release, refusal.value
 
 
+@pytest.mark.slow
 def test_service_gives_a_notebook_the_values_of_its_own_ledger(served, purchases, tmp_path):
     rows = nt.table(str(purchases), unit="customer_id", columns={"amount": nt.bounds(0, 200)})
     with nt.open_ledger(tmp_path / "own.db") as book:
@@ -91,6 +92,7 @@ def test_served_sql_is_ordered_and_cut_as_it_says(served):
     assert len(account.answer(release.provenance.position)) == 3  # what is stored is whole
 
 
+@pytest.mark.slow
 def test_series_is_served_at_one_price_with_a_certificate_for_each_answer(served):
     account = served.open("purchases")
     by_cds = account.rows.group_by("cds", keys=[1, 2, 3])
@@ -231,12 +233,14 @@ if child:
 """
 
 
+@pytest.mark.slow
 def test_a_forked_process_asks_on_a_connection_of_its_own():
     with listening(threading.Event()) as (address, accepted, heads):
         subprocess.run([sys.executable, "-c", FORKED, address], check=True, timeout=60)
         assert (len(accepted), len(heads)) == (2, 3)
 
 
+@pytest.mark.slow
 def test_a_proxy_gets_the_whole_address_on_a_connection_for_each_request():
     twice = "import sys, neartwin as nt; service = nt.connect('http://far.example', 'nt_0_0'); "
     twice += "assert service.datasets() == service.datasets() == ()"

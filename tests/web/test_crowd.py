@@ -28,6 +28,7 @@ def codes(said):
     return {job["error"]["code"] for _, job in said if "release" not in job or job["release"] is None}
 
 
+@pytest.mark.slow
 def test_fifty_analysts_at_once_spend_what_there_is_and_no_more(team):
     directory, tokens = team
     with serving(directory) as address:

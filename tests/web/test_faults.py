@@ -72,6 +72,7 @@ def test_registering_and_refreshing_check_values_and_are_remembered(directory, t
         directory.refresh("towns", by="console")
 
 
+@pytest.mark.slow
 def test_a_vanished_file_hides_no_other_data_set_and_no_paid_answer(directory, client, tokens, tmp_path):
     gone = tmp_path / "secret-place.parquet"
     duckdb.sql("SELECT i AS who, i % 3 AS kind FROM range(100) t(i)").write_parquet(str(gone))
@@ -102,6 +103,7 @@ def test_a_vanished_file_hides_no_other_data_set_and_no_paid_answer(directory, c
     assert not any("secret-place" in answer.text for answer in [*answers, *pages])
 
 
+@pytest.mark.slow
 def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, tmp_path, monkeypatch):  # noqa: F811
     import psycopg
 
@@ -141,6 +143,7 @@ def test_a_database_is_asked_again_for_nothing_by_every_worker(postgres_place, t
         assert directory.verify().whole
 
 
+@pytest.mark.slow
 def test_guesses_at_unknown_tokens_cost_nothing_and_at_known_ones_are_few(client, tokens):
     start = time.process_time()
     for number in range(200):
@@ -251,6 +254,7 @@ def test_keys_of_too_many_cells_are_refused_before_they_are_listed(client, token
     assert time.process_time() - start < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", [None, "declared", {"a": ["x0", "x1"]}])
 def test_products_of_cases_are_refused_or_discovered_unlisted(client, tokens, keys):
     def asked(branches):
@@ -382,6 +386,7 @@ def test_a_form_of_another_site_signs_nobody_in(client, tokens):
     assert client.post("/signin", **sent).status_code == 303
 
 
+@pytest.mark.slow
 def test_pages_and_answers_stand_budgets_far_above_any_use_and_long_forms(tmp_path, purchases):
     with registered(tmp_path / "house", purchases, budget=pure(5000)) as directory:
         directory.allot("purchases", "analyst:ada", pure(4000), by="console")

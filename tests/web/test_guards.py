@@ -49,6 +49,7 @@ def test_by_https_cookies_are_secure_and_browsers_are_told_to_stay(directory, to
         assert "strict-transport-security" in signed.headers
 
 
+@pytest.mark.slow
 def test_every_refusal_has_the_one_shape(client, tokens):
     ada = bearer(tokens["analyst"])
     answers = [
@@ -113,6 +114,7 @@ def test_guesses_are_refused_by_address_before_a_token_is_looked_up(directory, t
         assert codes == [401, 429]  # a revoked token is a guess
 
 
+@pytest.mark.slow
 def test_strangers_are_slowed_by_address_and_analysts_are_not(directory, tokens):
     app = create_app(directory, Settings(workers=1, burst=5, per_second=0.001))
     with without_processes(), TestClient(app) as client:
@@ -142,6 +144,7 @@ def on_the_wire(address, *parts):
         return wire.recv(65_536)
 
 
+@pytest.mark.slow
 def test_guesses_are_refused_before_they_are_parsed_and_others_are_not(directory, tokens):
     head = b"GET /v1/me HTTP/1.1\r\nHost: x\r\n"
     guess, right = (head + f"Authorization: Bearer {one}\r\n".encode() for one in ("nt_0_0", tokens["analyst"]))
@@ -221,6 +224,7 @@ def fragile(directory, tmp_path):
     return directory
 
 
+@pytest.mark.slow
 def test_failure_after_the_reserve_is_one_uniform_error_and_stays_spent(fragile, tokens):
     ask = {
         "question": {"statistics": {"n": {"ask": "count_distinct_units"}}},

@@ -61,6 +61,7 @@ def test_an_analyst_s_history_reads_no_record_of_others(client, directory, token
         assert [one.kind for one in account.newest(holders={f"analyst:{who}"})][::-1] == kinds
 
 
+@pytest.mark.slow
 def test_pages_of_the_acts_are_all_of_them_once(client, directory, tokens, monkeypatch):
     for number in range(55):
         directory.allot("purchases", f"analyst:{number}", pure("0.1"), by="carol" if number % 2 else "console")

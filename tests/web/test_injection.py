@@ -43,6 +43,7 @@ def plan(client, headers, **question):
 COUNT = {"n": {"ask": "count"}}
 
 
+@pytest.mark.slow
 def test_a_hostile_text_is_no_column_no_condition_and_no_data_set(client, directory, ada):
     for text in HOSTILE:
         answers = [

@@ -255,6 +255,7 @@ def test_a_table_says_whose_rows_it_holds(side, words):
         JoinableTable(**{"name": "x", "place": "x.parquet"} | side)
 
 
+@pytest.mark.slow
 def test_an_analyst_asks_a_join_over_http_and_in_a_notebook_and_pays_once(directory):
     token = directory.mint("ada", "analyst", by="console")[1]
     ask = {"question": {"sql": JOINED, "keys": "declared"}, "spend": {"epsilon": "0.5"}} | LIMITS

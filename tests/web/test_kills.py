@@ -28,6 +28,7 @@ from tests.web.server import PATIENCE, serving
 ANALYSTS = 8
 
 
+@pytest.mark.slow
 def test_killed_worker_costs_its_reserved_budget_and_nothing_else(directory, tokens):
     with serving(directory, Settings(workers=1, plan_seconds=300)) as address:
         plan = load.HttpClient(address, tokens["analyst"], 120)
@@ -175,6 +176,7 @@ def test_random_kills_of_the_service_lose_only_reserved_budget(request, tmp_path
     assert 0 < answered <= asked
 
 
+@pytest.mark.slow
 def test_a_lost_job_is_asked_again_with_its_key_and_is_not_paid_twice(directory, tokens):
     key = {"Idempotency-Key": "one"}
     with serving(directory, Settings(workers=1, plan_seconds=300)) as address:

@@ -94,6 +94,7 @@ def place(path):
     return path.format(name="purchases", position=3, identity="nobody")
 
 
+@pytest.mark.slow
 def test_a_stranger_is_led_to_the_entrance_from_every_page(client):
     client.cookies.clear()
     for (method, path), allowed in PAGES.items():
@@ -270,6 +271,7 @@ def test_a_curator_allots_raises_and_sees_who_spent(client, directory, signed):
     assert "Set the allotment" not in spending
 
 
+@pytest.mark.slow
 def test_the_chart_of_spending_reads_the_newest_releases_alone(tmp_path, purchases, monkeypatch):
     stack = ExitStack()
     directory = stack.enter_context(registered(tmp_path / "house", purchases))
@@ -354,6 +356,7 @@ def test_every_refusal_of_a_page_is_a_page_with_navigation(client, signed, monke
     assert client.get("/v1/nowhere").json()["remedy"] == "see /openapi.json"
 
 
+@pytest.mark.slow
 def test_history_says_what_was_asked_and_finds_it(client, signed):
     csrf = signed("analyst")
     for where in ("amount > 111.5", "amount > 112.5"):
@@ -569,6 +572,7 @@ def test_charts_over_time_have_titles_of_their_own_on_an_answers_page(client, di
     assert titles[:-1] == drawn  # the last is of an attacker's chances
 
 
+@pytest.mark.slow
 def test_a_dashboard_is_shared_within_a_project_and_keeps_to_each_policy(client, directory, signed):
     names = {name: directory.mint(name, "analyst", project=project, by="console")[1] for name, project in
              (("amy", "census"), ("ben", "census"), ("cyd", "tax"))}  # fmt: skip

@@ -11,6 +11,7 @@ ALL = [name_of(page, width, scheme) for page in NAMES for width in WIDTHS for sc
 PAGE = Path(PICTURES.parent / "pages.md")
 
 
+@pytest.mark.slow
 def test_pictures_show_the_pages_as_they_are(tmp_path):
     with scene(tmp_path) as (client, tokens, places):
         found = outlines(client, tokens, places)

@@ -50,6 +50,7 @@ def slow(monkeypatch, seconds):
     monkeypatch.setattr(ThreadWorkers, "submit", later)
 
 
+@pytest.mark.slow
 def test_a_release_that_one_replica_runs_is_followed_at_another(replicas, monkeypatch):
     first, second = replicas
     headers = bearer(first.app.state.service.directory.mint("ada", "analyst", by="console")[1])

@@ -94,6 +94,7 @@ def fuzz(whole, examples):
     return seen
 
 
+@pytest.mark.slow
 def test_requests_made_from_the_document_meet_no_fault_of_ours(whole):
     seen = fuzz(whole, 2)
     assert {200, 422} <= seen

@@ -146,6 +146,7 @@ def test_pages_show_a_wish_and_let_the_other_curator_agree(client, directory, tw
     assert directory.books.wishes() == ()
 
 
+@pytest.mark.slow
 def test_whoever_received_a_curators_token_is_not_a_second_person(client, directory, two):
     carol, carl = two
     assert client.post("/v1/tokens", json=TOKEN, headers=carol).status_code == 428
