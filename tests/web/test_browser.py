@@ -261,6 +261,20 @@ def test_what_changed_since_its_preview_is_not_paid(browser, address, directory,
         assert spent(directory) == before + Fraction("0.5")
 
 
+def test_the_command_of_a_registration_follows_what_is_typed(browser, address, tokens):
+    from playwright.sync_api import expect
+
+    with person(browser, address) as page:
+        sign_in(page, tokens["curator"])
+        page.goto("/register")
+        command = page.locator("#command")
+        expect(command).to_contain_text("neartwin register data/")
+        page.get_by_label("the column that names the person").fill("customer id")
+        expect(command).to_contain_text("--unit 'customer id'")
+        page.get_by_label("of it, each analyst").fill("epsilon=0.25")
+        expect(command).to_contain_text("--each-analyst epsilon=0.25")
+
+
 def test_a_curator_lets_someone_in_allots_and_sees_the_spending(browser, address, directory, tokens):
     from playwright.sync_api import expect
 

@@ -394,7 +394,14 @@ def test_a_data_set_is_registered_by_answers_and_its_command_does_the_same(
     ):
         refused = client.post("/register", data=sent | {part: wrong, "action": "register"})
         assert (refused.status_code, "That did not work" in refused.text) == (422, True), part
+    assert "register data/shop.parquet --data ." in html.unescape(client.get("/register").text)
+    typed = client.post(
+        "/register", data=sent | {"unit": "not yet", "action": "typed"}
+    )  # read as it stands, not checked
+    assert (typed.status_code, "--unit &#39;not yet&#39; --bounds" in typed.text) == (200, True)
+    assert "It fits the file" not in typed.text
     shown = client.post("/register", data=sent | {"action": "command"})
+    assert "It fits the file" in shown.text
     command = html.unescape(re.search(r'id="command">([^<]*)<', shown.text)[1])
     assert directory.store.dataset("shop") is None
     done = client.post("/register", data=sent | {"action": "register"}, follow_redirects=False)

@@ -28,12 +28,13 @@ def blank(request: Request, caller: Curator, running: Running) -> Response:
 
 @router.post("/register")
 def register(request: Request, caller: Curator, running: Running, answers: Form) -> Response:
-    """The command for the answers, or the registration."""
+    """The command for the answers, checked unless they are still typed; or the registration."""
     sent = {name: first(answers, name) for name in _FIELDS}
+    action = first(answers, "action")
     try:
-        dataset = _dataset(running.directory, sent)
-        if first(answers, "action") != "register":
-            return _page(request, caller, running, sent, command=_command(sent))
+        dataset = None if action == "typed" else _dataset(running.directory, sent)
+        if dataset is None or action != "register":
+            return _page(request, caller, running, sent, checked=dataset is not None)
         running.directory.register(dataset, by=caller.name)
     except NeartwinError as refusal:
         return _page(request, caller, running, sent, fault=as_dict(refusal), status=status_of(refusal))
@@ -42,7 +43,8 @@ def register(request: Request, caller: Curator, running: Running, answers: Form)
 
 def _page(request: Request, caller: Caller, running: Running, sent: dict[str, str], **more: Any) -> Response:
     files = sorted(entry.name for entry in running.directory.files.iterdir() if entry.is_file())
-    shown = {"title": "Register a data set", "files": files, "sent": sent, "fault": None, "command": ""} | more
+    command = _command(sent | {"file": sent["file"] or next(iter(files), "FILE")})
+    shown = {"title": "Register a data set", "files": files, "sent": sent, "fault": None, "command": command} | more
     return page(request, "register.html", caller=caller, **shown)
 
 

@@ -119,5 +119,23 @@ if (form) {
   });
 }
 
+// ---- registration: the command follows the answers --------------------------------------------------------------
+const guided = document.querySelector("form[data-command]");
+if (guided) {
+  let newest = 0, timer = 0;
+  guided.addEventListener("input", () => {
+    const mine = ++newest;
+    clearTimeout(timer);
+    timer = setTimeout(async () => {
+      const body = new URLSearchParams(new FormData(guided));
+      body.set("action", "typed");
+      const answer = await fetch("/register", { method: "POST", body, headers: { "X-CSRF-Token": guided.elements.csrf.value } }).catch(() => null);
+      if (!answer || !answer.ok || mine !== newest) return; // the next change tries again
+      const found = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("command");
+      if (found && mine === newest) document.getElementById("command").textContent = found.textContent;
+    }, 200);
+  });
+}
+
 // ---- a release under way -----------------------------------------------------------------------------------------
 if (document.querySelector("[data-wait]")) setTimeout(() => location.reload(), 1000);
