@@ -272,6 +272,7 @@ def test_rows_that_limits_took_lengthen_bars_and_move_no_value():
         assert (grown[1] - width) / (grown[0] - width) == pytest.approx(10, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_lost_rows_move_coefficients_by_no_more_than_is_said():
     """(L12), by least squares over all rows: it is nearly reached. A near miss: a twentieth less.
 

@@ -275,6 +275,7 @@ def test_the_command_of_a_registration_follows_what_is_typed(browser, address, t
         expect(command).to_contain_text("--each-analyst epsilon=0.25")
 
 
+@pytest.mark.slow
 def test_a_curator_lets_someone_in_allots_and_sees_the_spending(browser, address, directory, tokens):
     from playwright.sync_api import expect
 
@@ -310,6 +311,7 @@ def test_a_curator_lets_someone_in_allots_and_sees_the_spending(browser, address
         expect(other.get_by_role("status")).to_contain_text("Your session ended")
 
 
+@pytest.mark.slow
 def test_a_curator_changes_the_policy_after_seeing_what_would_change(browser, address, directory, tokens):
     from playwright.sync_api import expect
 

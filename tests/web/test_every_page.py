@@ -295,12 +295,15 @@ def faults(browser, service, role, places):
     return found
 
 
-@pytest.mark.parametrize("role", EMPTY)
+@pytest.mark.parametrize(
+    "role", [pytest.param(role, marks=() if role == "curator" else pytest.mark.slow) for role in EMPTY]
+)
 def test_axe_finds_nothing_on_the_pages_of_an_empty_service(browser, empty, role):
     assert faults(browser, empty, role, EMPTY[role]) == []
 
 
-@pytest.mark.parametrize("role", ["nobody", *(pytest.param(role, marks=pytest.mark.slow) for role in NAMES)])
+@pytest.mark.slow
+@pytest.mark.parametrize("role", PLACES)
 def test_axe_finds_nothing_on_any_page_and_a_phone_shows_it_whole(browser, full, role):
     assert faults(browser, full, role, PLACES[role]) == []
 
