@@ -24,8 +24,10 @@ from neartwin.accounting.budgets import pure
 from neartwin.cli import main
 from neartwin.errors import AccessError, SchemaError
 from neartwin.web.app import create_app
+from neartwin.web.auth import Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
+from neartwin.web.routes.questions import task_of
 from neartwin.web.service import Settings
 from neartwin.web.workers import FairQueue, Workers, _Task
 from tests.ledger.conftest import postgres_place  # noqa: F401 - a fixture
@@ -306,6 +308,17 @@ def test_analysts_take_turns_and_one_process_is_left_to_the_others():
     assert [line.take().body["do"] for _ in range(2)] == ["plan", "release"]  # nor for one's own
     line.close()
     assert line.take() is None
+
+
+def test_tasks_of_callers_wait_by_whose_they_are():
+    workers = Workers(count=0, place="", ledger="", waiting=8, memory=1)
+    for name, role in (("ada", "analyst"), ("ada", "analyst"), ("ada", "agent"), ("bob", "analyst")):
+        caller = Caller(name=name, role=role, project="census", expires="")
+        workers.submit(task_of("release", "purchases", caller, {"question": {}}), seconds=1)
+    lines = workers._tasks._lines[1]
+    workers.close()
+    assert {owner: len(tasks) for owner, tasks in lines.items()} == {"analyst:ada": 2, "agent:ada": 1, "analyst:bob": 1}
+    assert "question" not in lines["agent:ada"][0].body
 
 
 def test_large_questions_that_wait_are_few_and_of_one_analyst_fewer():

@@ -168,13 +168,12 @@ async def consent(*, dataset: str, plan: Planned, ctx: Context) -> Elicit[Consen
     """Ask the person whose budget it is, unless the answer is stored. A person who cannot be asked gives no consent."""
     caller = _of(ctx)[1]
     able = ctx.client_capabilities is not None and ctx.client_capabilities.elicitation is not None
-    if (
-        caller.role == "agent" or not able or plan["stored"] is not None
-    ):  # `ask` serves what is stored and spends nothing
+    if caller.role == "agent" or not able or plan["stored"] is not None:  # what is stored costs nothing
         return Consent(spend=caller.role == "agent")
+    asked = json.dumps(plan["question"])
     return Elicit(
         f"Spend {budget_of(plan['price'], 'price')} of {caller.name}'s budget of {dataset!r}? It does not come back. "
-        f"The question, as plan {plan['digest'][:12]}: {json.dumps(plan['question'])[:1_500]}",
+        f"The question, as plan {plan['digest'][:12]}: {asked[:1_500]}{' ... and more' if len(asked) > 1_500 else ''}",
         Consent,
     )
 
