@@ -17,7 +17,7 @@ def test_a_thousand_jobs_are_answered_by_a_certified_line_and_narrowly():
     whole = reduce(operator.add, (sweep(first + part, 500) for part in range(2)))
     print(f"seeds {first} and {first + 1}: {whole}")
     assert len(whole.widths) == 1_000
-    assert whole.routes[CLOSED] + whole.routes[LATTICE] + whole.routes[CONTOUR] >= 992
+    assert whole.routes[CLOSED] + whole.routes[LATTICE] + whole.routes[CONTOUR] >= 993
     assert np.mean(np.array(whole.widths) <= 1e-3) >= 0.99
 
 

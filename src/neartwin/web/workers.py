@@ -159,7 +159,7 @@ class Workers:
         Raises:
             AccessError: Status 429 where too many tasks wait.
         """
-        short = {name: part for name, part in task.items() if isinstance(part, str) or name == "holders"}
+        short = {name: part for name, part in task.items() if name != "question"}
         queued = _Task(short, seconds, json.dumps(dict(task)) + "\n", started=started)
         self._tasks.put(queued)
         return queued.future

@@ -44,8 +44,8 @@ def register(request: Request, caller: Curator, running: Running, answers: Form)
 def _page(request: Request, caller: Caller, running: Running, sent: dict[str, str], **more: Any) -> Response:
     files = sorted(entry.name for entry in running.directory.files.iterdir() if entry.is_file())
     command = _command(sent | {"file": sent["file"] or next(iter(files), "FILE")})
-    shown = {"title": "Register a data set", "files": files, "sent": sent, "fault": None, "command": command} | more
-    return page(request, "register.html", caller=caller, **shown)
+    shown = {"files": files, "sent": sent, "fault": None, "command": command, "checked": False} | more
+    return page(request, "register.html", caller=caller, title="Register a data set", **shown)
 
 
 def _dataset(directory: DataDirectory, sent: dict[str, str]) -> Dataset:

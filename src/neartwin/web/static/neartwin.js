@@ -120,7 +120,7 @@ if (form) {
 }
 
 // ---- registration: the command follows the answers --------------------------------------------------------------
-const guided = document.querySelector("form[data-command]");
+const guided = document.getElementById("register");
 if (guided) {
   let newest = 0, timer = 0;
   guided.addEventListener("input", () => {
