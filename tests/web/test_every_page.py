@@ -141,6 +141,8 @@ def full(tmp_path_factory, purchases):
     with DataDirectory(folder / "house") as directory:
         tokens = entered(directory)
         minted = {name: directory.mint(name, role, by="console", project="census") for name, role in OTHERS}
+        for number in range(40):
+            directory.mint(f"guest{number}", "analyst", by="console", project="")
         directory.store.revoke(minted["old"][0].id, by="carol")
         register(directory, purchases)
         with serving(directory, SETTINGS) as address:
@@ -156,16 +158,18 @@ def register(directory, purchases):
         "towns.parquet": "SELECT * FROM (VALUES ('Ulm', 'BW'), ('Bonn', 'NW')) t(town, state)",
         "lost.parquet": "SELECT i AS id, i % 60 AS age FROM range(90) t(i)",
     }
+    place, more = str(directory.files), [f"fresh{i}" for i in range(1, 7)]
+    files |= {f"fresh{i}.parquet": f"SELECT i + {i} AS id, i % 7 AS age FROM range(80) t(i)" for i in range(1, 7)}
     for name, text in files.items():
         shown = duckdb.sql(text)
-        place = str(directory.files / name)
-        shown.write_csv(place) if name.endswith("csv") else shown.write_parquet(place)
+        shown.write_csv(f"{place}/{name}") if name.endswith("csv") else shown.write_parquet(f"{place}/{name}")
     sets = [
         Dataset(
             name="purchases", place=str(purchases), unit="customer_id", bounds={"amount": bounds(0, 200), "cds": bounds(1, 3)},
             keys={"cds": (1, 2, 3), "town": ("Ulm", "Bonn")}, budget=approx(4, "1e-5"),
             about="Purchases of CDs in a shop.",
             policy=(
+                *(Rule(who=f"analyst:guest{i}", columns=("cds",)) for i in range(9)),
                 Rule(who="project:census", max_spend=approx("0.1", "1e-7"), columns=("cds", "amount"), discover=False),
                 Rule(allotment=approx(2, "1e-6")),
             ),
@@ -176,6 +180,7 @@ def register(directory, purchases):
             tables=(JoinableTable(name="towns", place=str(directory.files / "towns.parquet"), kind="public"),),
         ),
         Dataset(name="fresh", place=str(directory.files / "fresh.parquet"), unit="id", budget=pure(1), policy=(Rule(),)),
+        *(Dataset(name=name, place=f"{place}/{name}.parquet", unit="id", budget=pure(1), policy=(Rule(),)) for name in more),
         Dataset(name="lost", place=str(directory.files / "lost.parquet"), unit="id", budget=pure(1), policy=(Rule(),)),
     ]  # fmt: skip
     for one in sets:
@@ -223,7 +228,7 @@ def asked(directory, address, tokens):
     for title, fields in (
         ("Buyers", BUYERS | {"amount": "0.0115", "max_rows_per_group": "2", "max_groups": "2"}),
         ("Orders", {"sql": ORDERS} | AMOUNT),
-        ("Renters", BUYERS | AMOUNT),
+        *((f"Renters of month {month}", BUYERS | AMOUNT) for month in range(1, 10)),
     ):
         sent = {name: [value] for name, value in fields.items()}
         values = {"dataset": "purchases", "owner": "ada", "project": "", "title": title, "fields": json.dumps(sent)}

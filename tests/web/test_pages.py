@@ -365,6 +365,10 @@ def test_history_says_what_was_asked_and_finds_it(client, signed):
         assert "The numbers" in paid.text
     history = client.get("/data/purchases/history")
     assert "mean(amount), count_distinct_units() by cds where amount &gt; 111.5" in history.text
+    sent = FIELDS | {"csrf": csrf, "where": "amount > 113.5", "amount": "90", "key": "refused"}
+    client.post("/data/purchases/ask", data=previewed(client, sent) | {"action": "release"})
+    refused = client.get("/data/purchases/history", params={"q": "refused 113.5"}).text
+    assert "question refused: count_distinct_units(), mean(amount) by cds where amount &gt; 113.5" in refused
     for words, found in (("111.5 cds", 1), ("ada 112.5 mean", 1), ("nothing of the kind", 0)):
         page = client.get("/data/purchases/history", params={"q": words}).text
         assert page.count("releases/") == found, words

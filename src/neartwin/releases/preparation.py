@@ -26,7 +26,6 @@ class PreparedRelease:
         plan: The plan.
         tables: The tables of all its questions.
         digest: The digest of the plan, which identifies a repeated question.
-        price: The price in words, as in the ledger's history.
         group_columns: Names of the release's group columns.
         numbers: The number of keys, values and ends of bars of a release over public groups; 0 if it is unknown.
         after: The steps on the release, at no cost.
@@ -40,7 +39,6 @@ class PreparedRelease:
     plan: Plan
     tables: tuple[Table, ...]
     digest: str
-    price: str
     group_columns: tuple[str, ...]
     numbers: int
     after: PostProcessing
@@ -82,7 +80,9 @@ class PreparedRelease:
             for name, _ in self.description.columns
             for part in (name, f"{name}_lower", f"{name}_upper")
         ]
-        return pa.schema([*groups, *statistics], metadata={"neartwin.plan": self.digest, "neartwin.price": self.price})
+        return pa.schema(
+            [*groups, *statistics], metadata={"neartwin.plan": self.digest, "neartwin.price": str(self.plan.price)}
+        )
 
 
 def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
@@ -102,7 +102,6 @@ def prepare(plan: Plan, *more_notes: str) -> PreparedRelease:
         plan=plan,
         tables=(table, *plan.first_stages[0].tables) if plan.first_stages else (table,),
         digest=plan.digest,
-        price=str(plan.price),
         group_columns=group_columns,
         numbers=plan.public_rows * (len(group_columns) + 3 * len(description.columns)),
         after=plan.after,

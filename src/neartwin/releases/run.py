@@ -24,7 +24,7 @@ from neartwin.planning.stage import Engine, RowCounts
 from neartwin.releases.documents import SERIES_FORMAT, WrittenRelease, is_written, parts_in
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
-from neartwin.releases.provenance import Description
+from neartwin.releases.provenance import Description, in_words
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.tables.snapshot import state_of
@@ -123,7 +123,9 @@ def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, pay
         else:
             account.claim(*places)
     snapshot = snapshot_of(account, tables)
-    return account.reserve(digest, snapshot, parts[0].plan.price, parts[0].price, payers=payer.names, key=payer.key)
+    asked = "; ".join(in_words(part.description.method["question"]) for part in parts)[:4000]
+    words = "".join(letter if letter.isprintable() else " " for letter in asked)
+    return account.reserve(digest, snapshot, parts[0].plan.price, words, payers=payer.names, key=payer.key)
 
 
 def snapshot_of(account: Account, tables: Sequence[Table]) -> str:

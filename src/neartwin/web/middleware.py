@@ -79,7 +79,6 @@ class Watch:
                     headers.setdefault(name, value)
                 if not kept:
                     headers["Cache-Control"] = "no-store"
-                if not kept:
                     line = {"address": (scope["client"] or [""])[0], "method": method, "status": answered}
                     if caller := state.get("caller"):  # the path of a stranger is a stranger's own text
                         line |= {"caller": caller.name, "role": caller.role, "path": scope["path"]}

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 import neartwin.ledger as books
 from neartwin.releases.documents import releases_in
+from neartwin.releases.provenance import in_words
 from neartwin.web.auth import Anyone, Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
@@ -79,14 +80,8 @@ def _with_questions(directory: DataDirectory, name: str, known: Iterable[dict[st
 @lru_cache(maxsize=10_000)
 def _asked(account: books.Account, position: int) -> str:
     """The questions of an answer in words. They are the same for ever."""
-    texts = []
-    for release in releases_in(account.answer(position).document):
-        question = release.provenance.method.get("question", {})
-        text = ", ".join(question.get("statistics", {}).values()) or "most common values"
-        groups, conditions = question.get("group_columns", ()), question.get("conditions", ())
-        text += f" by {', '.join(groups)}" if groups else ""
-        texts.append(text + (f" where {' and '.join(conditions)}" if conditions else ""))
-    return "; ".join(texts)
+    methods = (release.provenance.method for release in releases_in(account.answer(position).document))
+    return "; ".join(in_words(method.get("question", {})) for method in methods)
 
 
 def account_budget(directory: DataDirectory, dataset: Dataset, plan: Amounts | None = None) -> dict[str, Any]:
