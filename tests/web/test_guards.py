@@ -1,5 +1,6 @@
 """Limits, headers, and answers in one shape that tell nothing private."""
 
+import json
 import logging
 import socket
 import subprocess
@@ -165,9 +166,34 @@ def test_guesses_are_refused_before_they_are_parsed_and_others_are_not(directory
         assert on_the_wire(address, head + b"\r\n").startswith(b"HTTP/1.1 401")  # no guess
 
 
+def test_the_answers_of_an_analyst_take_only_so_much_room(directory, client, tokens):
+    rates = client.app.state.service.authenticator.rates
+    rates.limits["kept"] = 0.75, 1e-6, "MiB of answers"  # MiB at once: half a one more is allowed
+    ada, bob = (bearer(token) for token in (tokens["analyst"], directory.mint("bob", "analyst", by="console")[1]))
+
+    def used():
+        return rates.missing("kept analyst:ada") * 1e-6 * 2**20
+
+    size = len(json.dumps(released(client, ASK | {"spend": {"epsilon": "0.01"}}, ada)["release"]))
+    assert used() == pytest.approx(size, rel=0.2)
+    before = used()
+    for _ in range(30):  # an answer that is there already takes nothing
+        assert released(client, ASK | {"spend": {"epsilon": "0.01"}}, ada)["error"] is None
+    assert used() == pytest.approx(before, abs=1)
+    released(client, ASK | {"spend": {"epsilon": "0.9"}}, ada)  # the ledger keeps its refusal
+    assert used() == pytest.approx(before + 4096, abs=1)
+    wide = ASK | {"question": ASK["question"] | {"keys": {"cds": list(range(9_000))}}, "spend": {"epsilon": "0.02"}}
+    position = released(client, wide, ada)["position"]
+    assert used() > 2**18
+    refused = client.post("/v1/datasets/purchases/releases", json=ASK, headers=ada)
+    assert (refused.status_code, "MiB of answers a minute" in refused.json()["rule"]) == (429, True)
+    assert client.get(f"/v1/datasets/purchases/releases/{position}", headers=ada).status_code == 200
+    assert released(client, ASK, bob)["error"] is None
+
+
 def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
     limits = client.app.state.service.authenticator.rates.limits
-    limits["records"] = 3, 0.001
+    limits["records"] = 3, 0.001, "requests"
     ada = bearer(tokens["analyst"])
     wish, statuses = {"target": {"epsilon": "0.9"}, "reason": "more"}, []
     for _ in range(4):  # each a record of the ledger, and so is its withdrawal
@@ -177,7 +203,7 @@ def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
             place = f"/v1/datasets/purchases/requests/{asked.json()[0]['position']}"
             assert client.delete(place, headers=ada).status_code == 204
     assert statuses == [201] * 3 + [429]
-    limits["records"] = 2, 0.001
+    limits["records"] = 2, 0.001, "requests"
     bob = bearer(directory.mint("bob", "agent", by="console")[1])
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}

@@ -364,7 +364,7 @@ def test_history_says_what_was_asked_and_finds_it(client, signed):
         paid = client.post("/data/purchases/ask", data=previewed(client, sent) | {"action": "release"})
         assert "The numbers" in paid.text
     history = client.get("/data/purchases/history")
-    assert "mean(amount), count_distinct_units() by cds where amount &gt; 111.5" in history.text
+    assert "count_distinct_units(), mean(amount) by cds where amount &gt; 111.5" in history.text
     sent = FIELDS | {"csrf": csrf, "where": "amount > 113.5", "amount": "90", "key": "refused"}
     client.post("/data/purchases/ask", data=previewed(client, sent) | {"action": "release"})
     refused = client.get("/data/purchases/history", params={"q": "refused 113.5"}).text

@@ -132,7 +132,7 @@ def service(directory: DataDirectory, settings: Settings) -> Service:
         memory=settings.memory,
     )
     authenticator = Authenticator(directory.store, burst=settings.burst, per_second=settings.per_second)
-    jobs = Jobs(workers, directory.store, seconds=settings.release_seconds)
+    jobs = Jobs(workers, directory.store, authenticator.rates, seconds=settings.release_seconds)
     return Service(directory=directory, settings=settings, authenticator=authenticator, workers=workers, jobs=jobs)
 
 

@@ -93,12 +93,12 @@ class Rates:
     forgotten sends as many from each of thousands of others, and so more than was forgotten.
 
     Attributes:
-        limits: The most requests at once and the requests per second after them, by the limit's name.
+        limits: By the limit's name, the most at once, how many a second after them, and what is counted.
     """
 
-    def __init__(self, store: Store, limits: dict[str, tuple[float, float]]) -> None:
+    def __init__(self, store: Store, limits: dict[str, tuple[float, float, str]]) -> None:
         """All buckets are full. The store is where they are settled."""
-        self.limits, self._store, self._lock = limits, store, threading.Lock()
+        self.limits, self._store, self._lock = limits, store, threading.RLock()
         self._full: dict[str, float] = {}  # in monotonic seconds
         self._delays: Any = Counter()  # in seconds, since the last settlement; to typeshed counts are whole
         self._settling = threading.Lock()  # two at once would tell the same counts twice, and learn older ones last
@@ -113,11 +113,11 @@ class Rates:
         Raises:
             AccessError: Status 429, after too many requests.
         """
-        burst, per_second = self.limits[limit]
+        burst, per_second, counted = self.limits[limit]
         # half a request more than a whole number, because times are rounded
         if self.missing(f"{limit} {who}") * per_second > burst - 0.5:
-            rule = f"must be at most {per_second:g} a second"
-            raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
+            rule = f"must be at most {60 * per_second:g} {counted} a minute, after {burst:g} at once"
+            raise AccessError(429, "rate", "too many", rule, remedy="wait a little")
 
     def take(self, limit: str, who: str) -> None:
         """Count one request.
@@ -125,9 +125,14 @@ class Rates:
         Raises:
             AccessError: Status 429, after too many requests.
         """
-        bucket, seconds = f"{limit} {who}", 1 / self.limits[limit][1]
         with self._lock:
             self.check(limit, who)
+            self.count(limit, who)
+
+    def count(self, limit: str, who: str, many: float = 1.0) -> None:
+        """Count requests, or whatever else the limit is on, whether or not it is reached."""
+        bucket, seconds = f"{limit} {who}", many / self.limits[limit][1]
+        with self._lock:
             self._full[bucket] = time.monotonic() + self.missing(bucket) + seconds
             self._delays[bucket] += seconds
             if len(self._full) > 2 * _MOST_BUCKETS:  # and not one at each request
@@ -156,12 +161,13 @@ class Authenticator:
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
         """Tokens, sessions and rates are in the store."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
-        limits: dict[str, tuple[float, float]] = {
-            "token": (burst, per_second),
-            "address": (2 * burst, per_second),  # of strangers
-            "wrong token": (burst, min(1, per_second)),  # by address
-            "unproved": (10, 1),  # wrong secrets of one token, by token and address
-            "records": (100, 0.1),  # by name: what stays and costs no budget
+        limits: dict[str, tuple[float, float, str]] = {
+            "token": (burst, per_second, "requests"),
+            "address": (2 * burst, per_second, "requests"),  # of strangers
+            "wrong token": (burst, min(1, per_second), "requests"),  # by address
+            "unproved": (10, 1, "requests"),  # wrong secrets of one token, by token and address
+            "records": (100, 0.1, "requests"),  # by name: what stays and costs no budget
+            "kept": (1024, 1 / 60, "MiB of answers"),  # by holder: refusals too, and answers that cost next to nothing
         }
         self.rates = Rates(store, limits)
 

@@ -17,6 +17,7 @@ from hashlib import sha256
 from typing import Any
 
 from neartwin.errors import AccessError, NeartwinError
+from neartwin.web.auth import Rates
 from neartwin.web.middleware import audit
 from neartwin.web.store import Store
 from neartwin.web.workers import Workers, lost
@@ -56,15 +57,16 @@ class Job:
 class Jobs:
     """The jobs that this process runs, and those that are shared. The ledger keeps their answers."""
 
-    def __init__(self, workers: Workers, store: Store, *, seconds: float) -> None:
+    def __init__(self, workers: Workers, store: Store, rates: Rates, *, seconds: float) -> None:
         """Start without jobs.
 
         Args:
             workers: The processes that run releases.
             store: Where jobs are shared.
+            rates: The limits, one of them on what an analyst's answers take.
             seconds: The longest run of a release.
         """
-        self._workers, self._store, self._seconds = workers, store, seconds
+        self._workers, self._store, self._rates, self._seconds = workers, store, rates, seconds
         self._jobs: dict[str, Job] = {}
         self._keyed: dict[tuple[str, str, str], Job] = {}  # those under way, by place
         self._lock = threading.Lock()
@@ -73,9 +75,11 @@ class Jobs:
         """Start a release. A second request under the key of one under way gets that one's job.
 
         Raises:
-            AccessError: Status 429 where too many tasks wait, 422 where the key is that of another request.
+            AccessError: Status 429 where too many tasks wait or the answers take too much room, 422 where the key is that
+                of another request.
         """
         owner, key = str(task["holders"][0]), str(task["key"])
+        self._rates.check("kept", owner)
         asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if key else ""
         place = (owner, str(task["dataset"]), key)
         with self._lock:
@@ -142,6 +146,7 @@ class Jobs:
     def _end(self, job: Job, outcome: Json) -> None:
         done, refused = outcome.get("done", {}), outcome.get("refused", {})
         job.answer = done.pop("answer", "")
+        self._rates.count("kept", job.owner, done.pop("kept", 4096) / 2**20)  # a refusal is a record of 4 KiB
         audit(release=job.place[1], holder=job.owner, position=done.get("position"), refused=refused.get("error"))
         job.outcome = outcome
         job.state = "done"

@@ -96,6 +96,7 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     ensure_allotments(account.book, rule, holders[0])
     kind, _, name = holders[0].partition(":")
     key = f"{name}/{task['key']}" if task["key"] else ""
+    newest = directory.books.head().position
     if isinstance(proposal, SeriesProposal):
         answers = account.release_series(proposal, payers=holders, key=key)
     else:
@@ -104,7 +105,10 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     stored = account.book.answer(position)
     if kind == "analyst" and holders[0] not in stored.payers:  # agents have no history
         directory.store.serve(name, account.book.name, position)
-    answer = {"answer": answer_text(position, stored.document)}
+    answer = {
+        "answer": answer_text(position, stored.document),
+        "kept": len(stored.document) * (stored.position > newest),
+    }
     return answer | {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
 
 

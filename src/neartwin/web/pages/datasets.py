@@ -1,17 +1,13 @@
 """Pages of data sets: their public facts, the meaning of their budget, and their history."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
-from functools import lru_cache
 from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-import neartwin.ledger as books
-from neartwin.releases.documents import releases_in
-from neartwin.releases.provenance import in_words
 from neartwin.web.auth import Anyone, Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
@@ -56,7 +52,7 @@ def dataset(name: Named, request: Request, caller: Anyone, running: Running) -> 
         rule=rule,
         budget=account_budget(running.directory, registered),
         own=api.allotments(name, caller, running),
-        entries=list(_with_questions(running.directory, name, islice(entries(name, caller, running), 8))),
+        entries=list(islice(entries(name, caller, running), 8)),
     )
 
 
@@ -65,23 +61,11 @@ def history(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     name: Named, request: Request, caller: Anyone, running: Running, q: Sought = "", before: Before = None
 ) -> Response:
     """The records that the caller may see, newest first, and those that hold some words."""
-    known, words = _with_questions(running.directory, name, entries(name, caller, running, before)), q.lower().split()
+    known, words = entries(name, caller, running, before), q.lower().split()
     found = (one for one in known if all(word in " ".join(map(str, one.values())).lower() for word in words))
     shown = list(islice(found, _SHOWN + 1))
     more: dict[str, Any] = {"entries": shown[:_SHOWN], "older": len(shown) > _SHOWN, "q": q}
     return page(request, "history.html", caller=caller, title="History", name=name, **more)
-
-
-def _with_questions(directory: DataDirectory, name: str, known: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    account = directory.books.account(name)
-    return (one | ({"asked": _asked(account, one["position"])} if one["answered"] else {}) for one in known)
-
-
-@lru_cache(maxsize=10_000)
-def _asked(account: books.Account, position: int) -> str:
-    """The questions of an answer in words. They are the same for ever."""
-    methods = (release.provenance.method for release in releases_in(account.answer(position).document))
-    return "; ".join(in_words(method.get("question", {})) for method in methods)
 
 
 def account_budget(directory: DataDirectory, dataset: Dataset, plan: Amounts | None = None) -> dict[str, Any]:
