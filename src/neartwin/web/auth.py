@@ -93,7 +93,7 @@ class Rates:
     forgotten sends as many from each of thousands of others, and so more than was forgotten.
 
     Attributes:
-        limits: By the limit's name, the most at once, how many a second after them, and what is counted.
+        limits: The most at once, how many a second after them, and what is counted; by the limit's name.
     """
 
     def __init__(self, store: Store, limits: dict[str, tuple[float, float, str]]) -> None:
