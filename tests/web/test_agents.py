@@ -245,8 +245,8 @@ def test_the_audit_log_names_tools_data_sets_and_outcomes(running, caplog):
     assert [one for one in lines if "tool" in one] == [
         bot | {"tool": tool, "dataset": more.get("dataset", "")} for tool, more in calls
     ]
-    paid = {"release": "purchases", "holder": "agent:bot", "position": 7, "refused": None}
-    refused = paid | {"position": None, "refused": "BudgetError"}
+    paid = {"dataset": "purchases", "holder": "agent:bot", "release": 7, "refused": None}
+    refused = paid | {"release": None, "refused": "BudgetError"}
     assert [one for one in lines if "release" in one] == [paid, refused]
 
 

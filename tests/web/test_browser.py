@@ -188,6 +188,7 @@ def test_an_answer_to_older_fields_does_not_overwrite_what_is_typed(browser, add
         expect(page.locator("[name=edges_0]")).to_have_value("0, 50, 200")
 
 
+@pytest.mark.slow
 def test_the_python_of_a_question_asks_the_same(browser, address, directory, tokens, monkeypatch):
     from playwright.sync_api import expect
 
@@ -228,6 +229,7 @@ def test_a_stranger_gets_a_chart_by_at_most_six_clicks_and_fields(browser, addre
         assert len(steps) <= 6
 
 
+@pytest.mark.slow
 def test_a_question_is_saved_under_its_name(browser, address, tokens):
     from playwright.sync_api import expect
 
@@ -261,6 +263,7 @@ def test_what_changed_since_its_preview_is_not_paid(browser, address, directory,
         assert spent(directory) == before + Fraction("0.5")
 
 
+@pytest.mark.slow
 def test_the_command_of_a_registration_follows_what_is_typed(browser, address, tokens):
     from playwright.sync_api import expect
 
@@ -411,6 +414,7 @@ def test_axe_is_not_blind_to_faults_of_any_weight(browser, address):
             assert any(f" {weight}: {rule}: " in one for one in faults_on(page)), rule
 
 
+@pytest.mark.slow
 def test_a_page_of_one_pixel_too_many_is_found(browser, address):
     with person(browser, address) as page:
         page.goto("/signin")
@@ -425,6 +429,7 @@ def test_a_page_of_one_pixel_too_many_is_found(browser, address):
         assert any(one.startswith("P lead") for one in faults_on(page))
 
 
+@pytest.mark.slow
 def test_the_keyboard_and_the_theme_button_work(browser, address, tokens):
     from playwright.sync_api import expect
 

@@ -107,9 +107,9 @@ def test_the_audit_log_says_who_did_what_and_holds_no_question(client, tokens, a
     (outcome,) = (one for one in audited() if "method" not in one)
     assert outcome.pop("time")
     assert outcome == {
-        "release": "purchases",
+        "dataset": "purchases",
         "holder": "analyst:ada",
-        "position": done["position"],
+        "release": done["position"],
         "refused": None,
     }
     said = [(one.get("caller", ""), one["method"], one.get("path", ""), one["status"]) for one in lines]

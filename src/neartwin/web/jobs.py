@@ -147,7 +147,7 @@ class Jobs:
         done, refused = outcome.get("done", {}), outcome.get("refused", {})
         job.answer = done.pop("answer", "")
         self._rates.count("kept", job.owner, done.pop("kept", 4096) / 2**20)  # a refusal is a record of 4 KiB
-        audit(release=job.place[1], holder=job.owner, position=done.get("position"), refused=refused.get("error"))
+        audit(dataset=job.place[1], holder=job.owner, release=done.get("position"), refused=refused.get("error"))
         job.outcome = outcome
         job.state = "done"
         if job.shared:
