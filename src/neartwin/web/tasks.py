@@ -6,6 +6,7 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import asdict
+from datetime import UTC, datetime
 from math import prod
 from typing import Any
 
@@ -96,7 +97,7 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     ensure_allotments(account.book, rule, holders[0])
     kind, _, name = holders[0].partition(":")
     key = f"{name}/{task['key']}" if task["key"] else ""
-    newest = directory.books.head().position
+    begun = datetime.now(UTC).isoformat(timespec="milliseconds")
     if isinstance(proposal, SeriesProposal):
         answers = account.release_series(proposal, payers=holders, key=key)
     else:
@@ -105,10 +106,7 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     stored = account.book.answer(position)
     if kind == "analyst" and holders[0] not in stored.payers:  # agents have no history
         directory.store.serve(name, account.book.name, position)
-    answer = {
-        "answer": answer_text(position, stored.document),
-        "kept": len(stored.document) * (stored.position > newest),
-    }
+    answer = {"answer": answer_text(position, stored.document), "kept": len(stored.document) * (stored.time > begun)}
     return answer | {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
 
 
