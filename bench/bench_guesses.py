@@ -1,6 +1,6 @@
 """The median of an honest analyst beside 1,000 guesses a second and 1,100 slow connections, over the median alone.
 
-    python bench/bench_guesses.py [SECONDS [GUESSES]]      by default 20 s of 1,000 guesses a second
+    python bench/bench_guesses.py [SECONDS [GUESSES]]      by default 40 s of 1,000 guesses a second
 
 Prints one ratio; its bar is 1.5. Strangers and analyst share the machine with the service, which takes processor time from it:
 the processor time of the server for each guess stands beside the ratio.
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import deque
 from pathlib import Path
 
 import psutil
@@ -21,13 +22,24 @@ import psutil
 from neartwin.web.connections import allow_many_connections
 from neartwin.web.data_directory import DataDirectory
 
+SLOW, PAUSE = 1_100, 5  # connections, and the seconds between two letters of each; a head may take 15 s
 HEAD = b"GET /v1/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer nt_0123456789abcdef_" + b"0" * 64 + b"\r\n"
 
 
 def guesser(port, seconds, rate, counts):
-    """Guess so often a second, each guess on a connection of its own."""
-    start, number, open_ones = time.monotonic(), 0, []
+    """Guess so often a second, each guess on a connection of its own, beside connections that send a letter now and then."""
+    slow = deque((socket.create_connection(("127.0.0.1", port)), 0) for _ in range(SLOW))
+    start, number, letters, open_ones = time.monotonic(), 0, 0, []
     while (now := time.monotonic() - start) < seconds:
+        if letters < SLOW * now / PAUSE:
+            letters += 1
+            one, sent = slow.popleft()
+            try:
+                one.sendall(HEAD[sent : sent + 1])
+            except OSError:  # the service closed it, so that another one begins
+                one, sent = socket.create_connection(("127.0.0.1", port)), -1
+            slow.append((one, sent + 1))
+            continue
         if number > rate * now:
             time.sleep(0.001)
             continue
@@ -56,7 +68,7 @@ def median(port, token, seconds):
 
 def main():
     """Measure alone, then beside strangers."""
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 20
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 40
     guesses = float(sys.argv[2]) if len(sys.argv) > 2 else 1000
     allow_many_connections()
     folder = Path(tempfile.mkdtemp(prefix="neartwin-bench-"))
@@ -76,7 +88,6 @@ def main():
                 time.sleep(0.1)
         median(port, token, 2)
         alone, clock = median(port, token, seconds), psutil.Process(server.pid).cpu_times
-        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(1100)]
         counts = multiprocessing.Queue()
         stranger = multiprocessing.Process(target=guesser, args=(port, seconds + 1, guesses, counts))
         stranger.start()
@@ -85,8 +96,6 @@ def main():
         used = sum(clock()[:2]) - sum(before[:2])
         number = counts.get()
         stranger.join()
-        for one in slow:
-            one.close()
     finally:
         server.terminate()
         server.wait()

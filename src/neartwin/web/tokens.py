@@ -7,13 +7,13 @@ random bits and is hashed. To verify a secret takes milliseconds and megabytes b
 secret and hash, and remembers a right one as a keyed digest.
 """
 
-import hmac
 import secrets
 import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Any
 
 from neartwin.checks import integer, one_of, text
@@ -134,7 +134,7 @@ class VerifiedSecrets:
         self._right.pop(self._digest(secret), None)
 
     def _digest(self, secret: str) -> bytes:
-        return hmac.digest(self._key, secret.encode("utf-8", "surrogatepass"), "sha256")
+        return blake2b(secret.encode("utf-8", "surrogatepass"), key=self._key, digest_size=32).digest()
 
 
 def _hasher() -> Any:
