@@ -48,7 +48,7 @@ from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.joins import OtherTable, is_public
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.table import How, Join, PerUnit, Table
-from neartwin.tables.types import ColumnType
+from neartwin.tables.types import Key, public_keys
 
 _JOIN = {"table", "on", "how", "prefix", "keys", "from"}
 _INSIDE = {"from", "joins", "computed", "where", "by", "columns"}
@@ -317,7 +317,7 @@ def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
     read = statement_of(sql, rows, tables=tables, dialect=dialect)
     if keys is not None and not read.groups:
         raise QueryError("question: keys need group_by; name the group columns, or leave keys out")
-    return read.question(None if keys is None else _keys(keys, tuple(read.groups), read.rows))
+    return read.question(None if keys is None else _keys(keys, tuple(read.groups)))
 
 
 def _from_parts(fields: Form, rows: Rows) -> Query:
@@ -336,9 +336,8 @@ def _from_parts(fields: Form, rows: Rows) -> Query:
     else:
         for column in columns:
             rows, _ = rows.grouped(column)
-        public = None if keys is None else _keys(keys, tuple(columns), rows)
-        groups = rows.group_by(*columns, keys=public)
-        groups = with_workload(fields.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
+        groups = rows.group_by(*columns, keys=None if keys is None else _keys(keys, tuple(columns)))
+        groups = with_workload(fields.get("workload"), groups, lambda key: _key(key, groups))
         if (margins := fields.get("margins")) is not None:
             if not isinstance(margins, list) or not all(_texts(margin) for margin in margins):
                 raise QueryError("question: margins must be a list of lists of group columns")
@@ -362,9 +361,7 @@ def _from_choice(fields: Form, rows: Rows) -> TopK:
         raise QueryError("question: most_common takes no groups, and nothing after")
     column = choice["column"]
     rows.table.groupable(column)
-    return rows.most_common(
-        column, among=[_dated(value, column, rows) for value in _listed(choice["among"])], k=k, counted=counted
-    )
+    return rows.most_common(column, among=_listed(choice["among"]), k=k, counted=counted)
 
 
 def _statistic(name: str, part: object) -> Statistic:
@@ -394,32 +391,18 @@ def _statistic_form(name: str, aggregate: Statistic) -> Form:
     return form
 
 
-def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:
+def _keys(keys: object, columns: tuple[str, ...]) -> object:
     """Keys as `group_by` takes them; a text would be a path, and is refused."""
     if isinstance(keys, Mapping):
-        return {str(name): [_dated(value, str(name), rows) for value in _listed(part)] for name, part in keys.items()}
-    listed = _listed(keys)
-    if len(columns) == 1 and not any(isinstance(key, list) for key in listed):
-        return [_dated(value, columns[0], rows) for value in listed]
-    checked = [_key(_listed(key), columns, rows) for key in listed]
-    return [key[0] for key in checked] if len(columns) == 1 else checked
+        return {str(name): _listed(part) for name, part in keys.items()}
+    if len(columns) > 1:
+        return [_listed(key) for key in _listed(keys)]
+    return [key[0] if isinstance(key, list) and len(key) == 1 else key for key in _listed(keys)]
 
 
-def _key(values: list[Any], columns: tuple[str, ...], rows: Rows) -> tuple[object, ...]:
-    if len(values) != len(columns):
-        raise QueryError(f"question: key {values!r} must have one value for each of {list(columns)}")
-    return tuple(_dated(value, name, rows) for name, value in zip(columns, values, strict=True))
-
-
-def _dated(value: object, column: str, rows: Rows) -> object:
-    if not isinstance(value, str | int | float | None):
-        raise QueryError(f"question: a key of {column!r} must be text, a number, true, false or null")
-    if isinstance(value, str) and rows.table.schema.get(column) is ColumnType.DATE:
-        try:
-            return date.fromisoformat(value)
-        except ValueError:
-            raise QueryError(f"question: key {value!r} of {column!r} is not a date; write 2026-01-31") from None
-    return value
+def _key(values: list[Any], groups: Groups) -> Key:
+    kinds = {name: groups.rows.table.groupable(name) for name in groups.columns}
+    return public_keys(_keys([values], groups.columns), kinds)[0]
 
 
 def _plain(value: object) -> object:
