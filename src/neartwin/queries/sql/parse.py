@@ -306,7 +306,7 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
         return next((name for name, one in query.aggregates.items() if one == asked), None)
 
     def group(node: exp.Expr) -> str | None:
-        return grouped.get(_written(node.unnest())) or inner.get(node.name)
+        return grouped.get(_written(node.unnest())) or (inner.get(node.name) if isinstance(node, exp.Column) else None)
 
     def single(node: exp.Expr) -> str | None:
         if (column := group(node)) is not None:  # of PARTITION BY
