@@ -14,7 +14,8 @@ import duckdb
 
 import neartwin as nt
 from neartwin.errors import NeartwinError
-from neartwin.queries.sql.series import statements
+from neartwin.queries.sql.parse import statement_of
+from neartwin.queries.sql.spelling import trees
 
 
 def main() -> None:
@@ -34,11 +35,11 @@ def main() -> None:
         place = Path(folder) / f"{asked.table}.parquet"
         database.execute(f"COPY {asked.table} TO '{place}' (FORMAT parquet)")
         rows = nt.table(place, unit=asked.unit, columns=bounded)
-        texts = statements(asked.queries.read_text(encoding="utf-8"), asked.dialect)
+        texts = trees(asked.queries.read_text(encoding="utf-8"), asked.dialect)
         read = 0
         for number, text in enumerate(texts, 1):
             try:
-                nt.from_sql(text, rows)
+                statement_of(text, rows).question()
                 read += 1
             except NeartwinError as refused:
                 sys.stdout.write(f"{number:3} {str(refused)[:200]}\n")

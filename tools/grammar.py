@@ -115,6 +115,7 @@ FREE = {
         "SELECT town, COUNT(*) AS n, COUNT(*) > 5 AS many FROM visits GROUP BY town", TOWNS,
     ),
     "ORDER BY ALL": (f"{TOWNS} ORDER BY ALL DESC", TOWNS),
+    "an order by expressions of groups": (f"{TOWNS} ORDER BY CASE town WHEN 'Ulm' THEN 1 ELSE 2 END, LENGTH(town)", TOWNS),
     "an order by names of SELECT": (
         "SELECT town, COUNT(*) AS n, SUM(x) AS s FROM visits GROUP BY town ORDER BY n + s DESC", SUMS,
     ),
@@ -125,6 +126,10 @@ FREE = {
     ),
     "another group: LAG, LEAD": (
         "SELECT k, COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY k) AS more FROM visits GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM visits GROUP BY k",
+    ),
+    "a default of these": (
+        "SELECT k, COUNT(*) AS n, LAG(COUNT(*), 1, 0) OVER (ORDER BY k) AS before FROM visits GROUP BY k",
         "SELECT k, COUNT(*) AS n FROM visits GROUP BY k",
     ),
     "conditions on places: QUALIFY": (f"{TOWNS} QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) <= 2", TOWNS),
@@ -164,6 +169,9 @@ BY_UNIT = {
     "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
     "windows of one person: ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, sums": (
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
+    ),
+    "a default of LAG and LEAD": (
+        f"{ALL_OF} (SELECT LAG(x, 1, 0) OVER (PARTITION BY who ORDER BY at) AS l, x FROM visits) AS t WHERE x > l"
     ),
     "frames of these: ROWS BETWEEN": (
         f"{ALL_OF} (SELECT SUM(x) OVER (PARTITION BY who ORDER BY at ROWS UNBOUNDED PRECEDING) AS s FROM visits) AS t WHERE s > 9"

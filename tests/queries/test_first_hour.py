@@ -35,6 +35,7 @@ JANUARY = (date(2024, 1, 1),)
         ("day", pd.to_datetime(pd.Series(["2024-01-01", None])).unique(), (JANUARY, (None,))),
         ("age", pd.array([4, None], dtype="Int64"), ((4,), (None,))),
         ("age", pa.array([4, 5]), ((4,), (5,))),
+        ("age", pd.Series([4, None]).unique(), ((4,), (None,))),  # in floats, as pandas holds them
         ("town", pd.Series(["Ulm", None]).unique(), (("Ulm",), (None,))),
         ("town", pd.Series(["Ulm", None], dtype="string").unique(), (("Ulm",), (None,))),
     ],

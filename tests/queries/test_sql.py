@@ -258,7 +258,11 @@ def test_a_share_keeps_the_name_that_its_ratio_has(visits):
         ("DELETE FROM visits", "DELETE is refused: neartwin only reads"),
         ("COPY visits TO 'x.csv'", "COPY is refused: neartwin only reads"),
         ("SELECT COUNT(*) INTO x FROM visits", "private question"),
-        ("SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM visits", "one SELECT"),
+        ("SELECT COUNT(*) FROM visits UNION SELECT COUNT(*) FROM visits", "one SELECT.* add the answers up"),
+        (
+            "SELECT COUNT(*) FROM (SELECT who FROM visits INTERSECT SELECT who FROM visits) AS t",
+            r"write WHERE \[NOT\] EXISTS",
+        ),
         ("", "one SELECT"),
         ("SELECT COUNT(* FROM", "is not SQL"),
     ],

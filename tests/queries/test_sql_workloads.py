@@ -159,9 +159,9 @@ def test_a_window_without_what_it_needs_is_refused(rows, text, keys, says):
         ({"ask": "weights", "weights": {"a": {"1": 1}}}, "a list of pairs"),
         ({"ask": "weights", "weights": {"a": [[1, True]]}}, "a list of pairs"),
         ({"ask": "weights", "weights": {"a": [[1, 1], [1, 2]]}}, "two weights for one key"),
-        ({"ask": "weights", "weights": {"a": [[[1, 2], 1]]}}, "one value for each"),
+        ({"ask": "weights", "weights": {"a": [[[1, 2], 1]]}}, "not of the type of 'age'"),
         ({"ask": "weights", "weights": {"a": [[7, 1]]}}, "not among the public keys"),
-        ({"ask": "weights", "weights": {"a": [[{"x": 1}, 1]]}}, "must be text, a number"),
+        ({"ask": "weights", "weights": {"a": [[{"x": 1}, 1]]}}, "not of the type of 'age'"),
     ],
 )
 def test_malformed_json_workload_is_refused_in_words(rows, workload, says):

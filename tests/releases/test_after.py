@@ -4,12 +4,14 @@ import datetime as dt
 import itertools
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import neartwin as nt
 from neartwin.errors import ParameterError, QueryError
+from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.releases.postprocess import _order, having
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable
@@ -83,6 +85,39 @@ def test_having_order_and_limit_agree_in_sql_and_python_at_no_cost(book, visits)
     assert whole.order_by("town").notes == whole.notes  # the order of public keys tells nothing about the values
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "CASE town WHEN 'Trier' THEN 1 WHEN 'Ulm' THEN 2 ELSE 3 END, town",
+        "CASE WHEN town IS NULL THEN 0 ELSE LENGTH(town) END DESC, 1",
+        "town = 'Ulm' DESC, town DESC NULLS LAST",
+        "CASE WHEN town > 'T' THEN town END NULLS FIRST, town",
+    ],
+)
+def test_groups_are_ordered_by_expressions_as_a_database_orders_them(book, visits, key):
+    account = book.open(visits, nt.pure(1))
+    found = account.sql(f"{SELECT} ORDER BY {key}", visits, keys=KEYS, **LIMITS)
+    shown = pa.table({"town": [town for (town,) in found.keys], **{one.name: one.values for one in found.statistics}})
+    with duckdb.connect() as connection:
+        connection.register("shown", shown.take(pa.array(np.random.default_rng(1).permutation(len(shown)))))
+        assert connection.sql(f"SELECT town FROM shown ORDER BY {key}").fetchall() == list(found.keys)
+    assert not any("chosen for being large" in note for note in found.notes)  # public keys tell nothing of the values
+    by_value = found.order_by("CASE WHEN n > 100 THEN town END")
+    assert any("chosen for being large" in note for note in by_value.notes)
+    question = nt.from_sql(f"{SELECT} ORDER BY {key}", visits, keys=KEYS)
+    assert question_of(form_of(question), visits) == question
+    with pytest.raises(QueryError, match=r"'paid' is (not in the table|no column of the SELECT)"):
+        nt.from_sql(f"{SELECT} ORDER BY {key.replace('town', 'paid')}", visits, keys=KEYS)
+
+
+@pytest.mark.parametrize(("key", "towns"), [("t = 'rest' DESC", ["rest", "Ulm"]), ("LENGTH(t), t", ["Ulm", "rest"])])
+def test_order_by_an_expression_reads_names_of_select(book, visits, key, towns):
+    group = "CASE WHEN town = 'Ulm' THEN town ELSE 'rest' END"
+    text = f"SELECT {group} AS t, COUNT(*) AS n FROM visits GROUP BY 1 ORDER BY {key}"
+    found = book.open(visits, nt.pure(1)).sql(text, visits, keys=["Ulm", "rest"], **LIMITS)
+    assert [town for (town,) in found.keys] == towns
+
+
 CONDITIONS = [
     "n > 2", "n >= 2 AND NOT (town = 'Ulm')", "town IS NULL OR big < 0", "big > 9223372036854775807", "N = n",
     "CASE WHEN n > 1 THEN town LIKE 'U%' END", "day >= DATE '2026-01-02' AND open", "isodow(day) IN (4, 5)",
@@ -118,7 +153,8 @@ def test_having_keeps_the_rows_of_the_reference_evaluation(condition):
         ("HAVING 2 / 0 > n", "other than 0"),
         ("ORDER BY paid", "is no column of the SELECT"),
         ("ORDER BY 9", "has 3 columns"),
-        ("ORDER BY paid + 1", "is no column of the SELECT"),
+        ("ORDER BY paid + 1", "not in the table"),
+        ("ORDER BY LENGTH('Ulm')", "is no column of the SELECT"),
         ("LIMIT 10%", "private question|whole number|not SQL"),
         ("LIMIT n", "whole number"),
     ],

@@ -13,7 +13,9 @@ from neartwin.cli import main
 from neartwin.client.http import HttpClient
 from neartwin.client.service import ServedAccount
 from neartwin.errors import AccessError, LedgerError, NeartwinError, ParameterError
+from neartwin.queries.sql import parse
 from neartwin.queries.sql.parse import from_sql, statement_of
+from neartwin.queries.sql.spelling import trees
 from neartwin.tables.table import bounds
 from neartwin.web.app import create_app
 from neartwin.web.builder import options
@@ -86,6 +88,22 @@ def test_what_is_registered_is_read_back_as_it_was(clinic):
     dataset = registered(clinic)
     assert Dataset.from_dict(json.loads(dataset.to_json())) == dataset
     assert "clinic" not in repr(dataset.tables)
+
+
+@pytest.mark.parametrize("keys", ["declared", {"code": ["a", "b"]}])
+def test_a_text_with_keys_by_column_is_read_once(directory, monkeypatch, keys):
+    texts = []
+
+    def noted(text, *given):
+        texts.append(text)
+        return trees(text, *given)
+
+    monkeypatch.setattr(parse, "trees", noted)
+    assert "done" in planned(directory, {"sql": JOINED, "keys": keys})
+    assert texts == [JOINED]
+    choice = {"most_common": {"column": "town", "among": ["Ulm", "Bonn"]}}
+    assert "done" in planned(directory, choice | {"keys": "declared"})
+    assert "takes no groups" in planned(directory, choice | {"keys": {"town": ["Ulm"]}})["refused"]["message"]
 
 
 def test_a_join_in_sql_in_parts_and_local_is_one_plan(directory):

@@ -243,21 +243,21 @@ def typed_rows(of: Join | Table, needed: tuple[str, ...]) -> pa.Table:
     return answer
 
 
-def places_where(condition: Term, columns: Mapping[str, tuple[ColumnType, Sequence[object]]], rows: int) -> list[int]:
-    """The places of the rows in memory that meet a condition. NULL does not meet it.
+def values_of(term: Term, columns: Mapping[str, tuple[ColumnType, Sequence[object]]], rows: int) -> list[Any]:
+    """The value of an expression in each row in memory.
 
     Args:
-        condition: The condition, over these columns.
+        term: The expression, over these columns.
         columns: The columns that it reads, each with its type and (rows,) values; None is NULL.
         rows: The number of rows.
 
     Returns:
-        The places.
+        The values; None is NULL.
     """
     numbered = {name: exp.column(f"c{i}") for i, name in enumerate(columns)}
     literals = {f"c{i}": pa.array(values, _ARROW[kind]) for i, (kind, values) in enumerate(columns.values())}
     literals["place"] = pa.array(range(rows), pa.int64())
-    query = exp.select("place").from_("given").where(translated(condition, numbered, DuckdbDialect())).order_by("place")
+    query = exp.select(translated(term, numbered, DuckdbDialect())).from_("given").order_by("place")
     with memory_connection({}) as connection:
         connection.register("given", pa.table(literals))
-        return [place for (place,) in connection.execute(query.sql(dialect="duckdb")).fetchall()]
+        return [value for (value,) in connection.execute(query.sql(dialect="duckdb")).fetchall()]

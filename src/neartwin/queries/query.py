@@ -40,7 +40,7 @@ class PostProcessing:
         non_negative: Columns that are cut at 0.
         computed: Pairs of a new name and an `Arithmetic` expression over the release's columns.
         having: A condition over the release's columns, or "".
-        order: The keys, the first one first.
+        order: The keys, the first one first: columns, or expressions over them.
         limit: The largest number of groups; None for all.
         offset: Groups skipped before the first.
         shown: Pairs of a group column and the name that the answer gives it.
@@ -75,6 +75,8 @@ class PostProcessing:
             schema[name] = ColumnType.NUMBER
         if self.having and (condition := RowExpression.parse(self.having, schema)).type is not ColumnType.BOOLEAN:
             raise QueryError(f"HAVING {self.having!r} is {condition.type}, and no condition; write COUNT(*) > 100")
+        for name in sorted({name for name, *_ in self.order} - schema.keys()):
+            RowExpression.parse(name, schema)
         return self
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sqlglot import exp
 
 from neartwin.checks import integer
-from neartwin.engines.duckdb import places_where
+from neartwin.engines.duckdb import values_of
 from neartwin.errors import ParameterError, QueryError
 from neartwin.queries.arithmetic import Arithmetic, Estimate
 from neartwin.queries.groups import MARGIN, named
@@ -79,13 +79,19 @@ def having(release: AnyTable, condition: str) -> AnyTable:
     Raises:
         QueryError: The condition is not understood, or is no condition.
     """
-    numbers = {one.name: (one.kind, one.meant(list(map(float, one.values)))) for one in _numbers(release)}
-    columns = {name: (_kind(values := _values(release, name)), values) for name in release.group_columns} | numbers
-    checked = RowExpression.parse(condition, {name: kind for name, (kind, _) in columns.items()})
+    checked, values = _computed_values(release, condition)
     if checked.type is not ColumnType.BOOLEAN:
         raise QueryError(f"having={condition!r} is {checked.type}, and must be a condition, for instance 'n > 100'")
-    places = places_where(checked.term, {name: columns[name] for name in checked.columns}, len(release))
-    return _selected(release, places, (_CHOSEN,) if checked.columns & set(numbers) else ())
+    chosen = checked.columns - set(release.group_columns)
+    return _selected(release, [place for place, value in enumerate(values) if value], (_CHOSEN,) if chosen else ())
+
+
+def _computed_values(release: AnyTable, text: str) -> tuple[RowExpression, list[Any]]:
+    """An expression over the release's columns, checked, and its value in each group."""
+    numbers = {one.name: (one.kind, one.meant(list(map(float, one.values)))) for one in _numbers(release)}
+    columns = {name: (_kind(values := _values(release, name)), values) for name in release.group_columns} | numbers
+    checked = RowExpression.parse(text, {name: kind for name, (kind, _) in columns.items()})
+    return checked, values_of(checked.term, {name: columns[name] for name in checked.columns}, len(release))
 
 
 def order_by(release: AnyTable, *columns: str | SortKey) -> AnyTable:
@@ -93,7 +99,8 @@ def order_by(release: AnyTable, *columns: str | SortKey) -> AnyTable:
 
     Args:
         release: The release.
-        columns: The columns; a pair (name, True) sorts in descending order, and (name, False, True) has NULL first.
+        columns: The columns, or SQL expressions over them; a pair (name, True) sorts in descending order, and (name, False,
+            True) has NULL first.
 
     Returns:
         The new release. A note warns of chosen values if a statistic decides the order.
@@ -102,8 +109,16 @@ def order_by(release: AnyTable, *columns: str | SortKey) -> AnyTable:
         ParameterError: A column is missing.
     """
     keys = [(column, False) if isinstance(column, str) else column for column in columns]
-    places = _order([(_values(release, name), down, first == [True]) for name, down, *first in keys], len(release))
-    chosen = any(name not in release.group_columns for name, *_ in keys)
+    read, values = set[str](), dict[str, Sequence[Any]]()
+    for name, *_ in keys:
+        if name.isidentifier() or name in (*release.group_columns, *(one.name for one in release.statistics)):
+            read.add(name)
+            values[name] = _values(release, name)
+        else:
+            checked, values[name] = _computed_values(release, name)
+            read |= checked.columns
+    places = _order([(values[name], down, first == [True]) for name, down, *first in keys], len(release))
+    chosen = read - set(release.group_columns)
     return _selected(release, places, (_CHOSEN,) if chosen else ())
 
 

@@ -338,6 +338,8 @@ def _python(value: Any, kind: ColumnType) -> object:
     value = getattr(value, "as_py", getattr(value, "item", lambda: value))()
     if type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and isnan(value)):
         return None
+    if kind is ColumnType.INTEGER and isinstance(value, float) and value.is_integer():
+        return int(value)  # as pandas holds whole numbers beside a missing one
     if kind is not ColumnType.DATE:
         return value
     if isinstance(value, str):

@@ -7,6 +7,7 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -17,7 +18,6 @@ from neartwin.planning.pilots import with_private_range
 from neartwin.queries.groups import completed
 from neartwin.queries.query import Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
-from neartwin.queries.sql.parse import statement_of
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
@@ -157,15 +157,14 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
         QueryError: A column has no declared keys, or the form is no question.
     """
     keys = form.get("keys")
-    if keys != DECLARED and not isinstance(keys, Mapping):
+    if keys != DECLARED and (not isinstance(keys, Mapping) or "most_common" in form):
         return question_of(form, rows, tables)
-    if isinstance(form.get("sql"), str):
-        read = statement_of(form["sql"], rows, tables=tables, dialect=form.get("dialect") or "duckdb")
-        grouped, columns = read.rows, list(read.groups)
-    else:
-        probe = question_of({**form, "keys": None, "workload": None, "margins": None}, rows, tables)
-        grouped = probe.rows if isinstance(probe, TopK) else probe.groups.rows
-        columns = [] if isinstance(probe, TopK) else list(probe.groups.columns)
+    chosen = partial(_chosen_keys, dataset, keys, tables)
+    return question_of({**form, "keys": None}, rows, tables, keys=chosen)
+
+
+def _chosen_keys(dataset: Dataset, keys: Any, tables: Others, grouped: Rows, columns: list[str]) -> Json | None:
+    """The keys of these columns of grouped rows: those that a form gives or the data set declares."""
     if isinstance(keys, Mapping):
         kinds = grouped.table.schema
         own = {name: keys_in(one, kinds.get(name)) if isinstance(one, str) else one for name, one in keys.items()}
@@ -179,5 +178,4 @@ def question_from(dataset: Dataset, rows: Rows, form: Mapping[str, Any], tables:
     if (cells := prod(len(values) for values in known.values() if isinstance(values, Sized))) > MOST_CELLS:
         rule = f"must have at most {MOST_CELLS:,} cells"  # before anything lists them
         raise ParameterError("keys", f"{cells:,} cells", rule, remedy="give fewer keys, or group by fewer columns")
-    chosen = own if keys != DECLARED else {column: list(known[column]) for column in columns} or None
-    return question_of({**form, "keys": chosen}, rows, tables)
+    return own if keys != DECLARED else {column: list(known[column]) for column in columns} or None

@@ -169,17 +169,18 @@ def after_of(
         QueryError: A clause names a column that was not selected.
     """
     having, order = select.args.get("having"), select.args.get("order")
-    text = "" if having is None else _having(having.this, named)
+    text = "" if having is None else _over_columns(having.this, named)
     items = [] if order is None else order.expressions
     ordered = tuple(key for item in items for key in _ordered(item, schema, columns, named))
     limit, offset = number_of(select, "limit"), number_of(select, "offset") or 0
     return replace(shaped, having=text, order=ordered, limit=limit, offset=offset)
 
 
-def _having(condition: exp.Expr, named: Named) -> str:
-    root = exp.paren(condition.copy())
-    for node in [*computed(root, named), *(column for column in root.find_all(exp.Column) if named(column))]:
-        node.replace(exp.column(_column(node, named), quoted=True))
+def _over_columns(node: exp.Expr, named: Named) -> str:
+    """An expression over the released columns."""
+    root = exp.paren(node.copy())
+    for one in [*computed(root, named), *(column for column in root.find_all(exp.Column) if named(column))]:
+        one.replace(exp.column(_column(one, named), quoted=True))
     return _written(root.transform(as_column).this)
 
 
@@ -199,7 +200,9 @@ def _ordering(node: exp.Expr, schema: Mapping[str, ColumnType], columns: list[st
         return node.name
     if (name := named(node)) is not None:
         return name
-    raise QueryError(f"ORDER BY {node.sql(dialect='duckdb')!r} is no column of the SELECT; write ORDER BY 1")
+    if isinstance(node, exp.Column) or not (node.find(exp.Column) or statistics_in(node)):
+        raise QueryError(f"ORDER BY {node.sql(dialect='duckdb')!r} is no column of the SELECT; write ORDER BY 1")
+    return _over_columns(node, named)
 
 
 def number_of(select: exp.Select, clause: str) -> int | None:

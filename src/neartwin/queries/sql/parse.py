@@ -306,7 +306,7 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
         return next((name for name, one in query.aggregates.items() if one == asked), None)
 
     def group(node: exp.Expr) -> str | None:
-        return grouped.get(_written(node.unnest())) or inner.get(node.name)
+        return grouped.get(_written(node.unnest())) or (inner.get(node.name) if isinstance(node, exp.Column) else None)
 
     def single(node: exp.Expr) -> str | None:
         if (column := group(node)) is not None:  # of PARTITION BY
@@ -348,7 +348,7 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
     if len(statements) != 1 or not isinstance(select, exp.Select) or union:
         parts = (union.this, union.expression) if union and union is select else ()  # of one inside they are no answers
         shown = "; ".join(one.sql(dialect="duckdb") for one in parts) or line.removeprefix("write ")
-        line = instead("clauses", "union", parts=shown) if union else line
+        line = instead("clauses", union.key, parts=shown) if union else line
         raise QueryError(f"the text must be one SELECT statement without UNION, or several as a series; {line}")
     for clause, value in select.args.items():
         if value and clause not in _CLAUSES:

@@ -264,7 +264,8 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     names = {one.alias for one in tree.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
     _named(tree, set(tables), names)
     for select in tree.find_all(exp.Select):
-        known = {item.alias: item.this for item in select.expressions if isinstance(item, exp.Alias)}
+        aliases = (item for item in select.expressions if isinstance(item, exp.Alias))
+        known = {item.alias: item.this for item in aliases if item.find(exp.AggFunc, exp.Window, exp.Subquery)}
         for one in list(select.args["order"].find_all(exp.Column)) if select.args.get("order") else ():
             if not one.table and one.name in known and not isinstance(one.parent, exp.Ordered):
                 one.replace(exp.paren(known[one.name]))

@@ -48,7 +48,7 @@ from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.joins import OtherTable, is_public
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.table import How, Join, PerUnit, Table
-from neartwin.tables.types import ColumnType
+from neartwin.tables.types import Key, public_keys
 
 _JOIN = {"table", "on", "how", "prefix", "keys", "from"}
 _INSIDE = {"from", "joins", "computed", "where", "by", "columns"}
@@ -233,18 +233,22 @@ def workload_form(workload: Workload, plain: Callable[[object], object]) -> dict
 
 
 Form = dict[str, Any]
+KeysOf = Callable[[Rows, list[str]], object]
 
 _FIELDS = {"computed", "where", "group_by", "keys", "statistics", "most_common", "sql", "after", "joins"}
 _FIELDS |= {"margins", "workload", "from", "dialect", "first"}
 
 
-def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = None) -> Query | TopK:
+def question_of(
+    form: Mapping[str, Any], rows: Rows, tables: Others | None = None, *, keys: KeysOf | None = None
+) -> Query | TopK:
     """The question of a form, checked like a question in Python.
 
     Args:
         form: The JSON form.
         rows: The rows of the table.
         tables: The tables that may be joined, by name.
+        keys: The keys, from the rows that the question groups and the group columns, in place of the form's.
 
     Returns:
         The question.
@@ -263,11 +267,11 @@ def question_of(form: Mapping[str, Any], rows: Rows, tables: Others | None = Non
         raise QueryError(f"question: give one of statistics, most_common or sql; write {line}")
     try:
         if kinds[0] == "sql":
-            return _from_text(fields, rows, tables or {})
+            return _from_text(fields, rows, tables or {}, keys)
         named = {rows.table.name: rows, **(tables or {})}  # a subquery may read the table too
         first = tuple(question_of(one, rows, tables) for one in _listed(fields.get("first", [])))
         chosen = _rows(fields, rows, named, first)
-        return _from_parts(fields, chosen) if kinds[0] == "statistics" else _from_choice(fields, chosen)
+        return _from_parts(fields, chosen, keys) if kinds[0] == "statistics" else _from_choice(fields, chosen)
     except RecursionError:
         raise QueryError("question: it is nested too deeply; write it with fewer parentheses") from None
 
@@ -308,25 +312,28 @@ def form_of(question: Query | TopK, tables: Others | None = None) -> Form:
     return form | _rows_form(question.table, rows.conditions, tables)
 
 
-def _from_text(fields: Form, rows: Rows, tables: Others) -> Query | TopK:
+def _from_text(fields: Form, rows: Rows, tables: Others, keys_of: KeysOf | None) -> Query | TopK:
     if {"where", "group_by", "computed", "after", "joins", "margins", "workload", "from"} & set(fields):
         raise QueryError("question: where, group_by, computed, joins, margins, workload and after stand in the text")
     sql, dialect, keys = fields["sql"], fields.get("dialect", "duckdb"), fields.get("keys")
     if not isinstance(sql, str) or not isinstance(dialect, str):
         raise QueryError("question: sql and dialect must be text")
     read = statement_of(sql, rows, tables=tables, dialect=dialect)
+    keys = keys if keys_of is None else keys_of(read.rows, list(read.groups))
     if keys is not None and not read.groups:
         raise QueryError("question: keys need group_by; name the group columns, or leave keys out")
-    return read.question(None if keys is None else _keys(keys, tuple(read.groups), read.rows))
+    return read.question(None if keys is None else _keys(keys, tuple(read.groups)))
 
 
-def _from_parts(fields: Form, rows: Rows) -> Query:
+def _from_parts(fields: Form, rows: Rows, keys_of: KeysOf | None) -> Query:
     columns, statistics = fields.get("group_by", []), fields["statistics"]
     if not _texts(columns):
         raise QueryError(f"question: group_by must be a list of texts; write {json.dumps([columns], default=str)}")
     if not isinstance(statistics, Mapping):
         raise QueryError("question: statistics must have a statistic for each name, as in {'orders': {'ask': 'count'}}")
     aggregates = {str(name): _statistic(str(name), part) for name, part in statistics.items()}
+    if keys_of is not None:
+        fields["keys"] = keys_of(rows.group_by(*columns).rows if columns else rows, columns)
     keys = fields.get("keys")
     if not columns:
         for name in ("keys", "margins", "workload"):
@@ -334,11 +341,8 @@ def _from_parts(fields: Form, rows: Rows) -> Query:
                 raise QueryError(f"question: {name} need group_by; name the group columns, or leave {name} out")
         query = rows.agg(**aggregates)
     else:
-        for column in columns:
-            rows, _ = rows.grouped(column)
-        public = None if keys is None else _keys(keys, tuple(columns), rows)
-        groups = rows.group_by(*columns, keys=public)
-        groups = with_workload(fields.get("workload"), groups, lambda key: _key(key, tuple(columns), rows))
+        groups = rows.group_by(*columns, keys=None if keys is None else _keys(keys, tuple(columns)))
+        groups = with_workload(fields.get("workload"), groups, lambda key: _key(key, groups))
         if (margins := fields.get("margins")) is not None:
             if not isinstance(margins, list) or not all(_texts(margin) for margin in margins):
                 raise QueryError("question: margins must be a list of lists of group columns")
@@ -362,9 +366,7 @@ def _from_choice(fields: Form, rows: Rows) -> TopK:
         raise QueryError("question: most_common takes no groups, and nothing after")
     column = choice["column"]
     rows.table.groupable(column)
-    return rows.most_common(
-        column, among=[_dated(value, column, rows) for value in _listed(choice["among"])], k=k, counted=counted
-    )
+    return rows.most_common(column, among=_listed(choice["among"]), k=k, counted=counted)
 
 
 def _statistic(name: str, part: object) -> Statistic:
@@ -394,32 +396,18 @@ def _statistic_form(name: str, aggregate: Statistic) -> Form:
     return form
 
 
-def _keys(keys: object, columns: tuple[str, ...], rows: Rows) -> object:
+def _keys(keys: object, columns: tuple[str, ...]) -> object:
     """Keys as `group_by` takes them; a text would be a path, and is refused."""
     if isinstance(keys, Mapping):
-        return {str(name): [_dated(value, str(name), rows) for value in _listed(part)] for name, part in keys.items()}
-    listed = _listed(keys)
-    if len(columns) == 1 and not any(isinstance(key, list) for key in listed):
-        return [_dated(value, columns[0], rows) for value in listed]
-    checked = [_key(_listed(key), columns, rows) for key in listed]
-    return [key[0] for key in checked] if len(columns) == 1 else checked
+        return {str(name): _listed(part) for name, part in keys.items()}
+    if len(columns) > 1:
+        return [_listed(key) for key in _listed(keys)]
+    return [key[0] if isinstance(key, list) and len(key) == 1 else key for key in _listed(keys)]
 
 
-def _key(values: list[Any], columns: tuple[str, ...], rows: Rows) -> tuple[object, ...]:
-    if len(values) != len(columns):
-        raise QueryError(f"question: key {values!r} must have one value for each of {list(columns)}")
-    return tuple(_dated(value, name, rows) for name, value in zip(columns, values, strict=True))
-
-
-def _dated(value: object, column: str, rows: Rows) -> object:
-    if not isinstance(value, str | int | float | None):
-        raise QueryError(f"question: a key of {column!r} must be text, a number, true, false or null")
-    if isinstance(value, str) and rows.table.schema.get(column) is ColumnType.DATE:
-        try:
-            return date.fromisoformat(value)
-        except ValueError:
-            raise QueryError(f"question: key {value!r} of {column!r} is not a date; write 2026-01-31") from None
-    return value
+def _key(values: list[Any], groups: Groups) -> Key:
+    kinds = {name: groups.rows.table.groupable(name) for name in groups.columns}
+    return public_keys(_keys([values], groups.columns), kinds)[0]
 
 
 def _plain(value: object) -> object:
