@@ -244,10 +244,11 @@ def test_bars_of_coefficients_are_at_most_3_times_what_the_errors_warrant(spend,
         assert (off <= widths / 4).mean() < FAIR, one.name
 
 
-def test_moment_without_information_has_no_proven_bar():
+@pytest.mark.parametrize("lost", [0, 7])
+def test_moment_without_information_has_no_proven_bar(lost):
     made = plan(table_of(people(40)).agg(**ASKED), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
     for statistic in (ASKED["r"], ASKED["fit"]):
-        noise_of = statistic.noise(made.context)
+        noise_of = statistic.noise(replace(made.context, lost=lost))
         none, columns = np.array([0.0, -50.0]), len(noise_of.sums.columns)
         sums = MomentSums(noise_of, none, (none,) * columns, dict.fromkeys(noise_of.sums.pairs, none))
         if statistic is ASKED["fit"]:

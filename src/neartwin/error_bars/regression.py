@@ -76,7 +76,7 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     turned = np.einsum("gji,gj->gi", vectors, rights) / np.maximum(eigenvalues, max(float(np.linalg.norm(size)), 1e-9))
     values = np.einsum("gij,gj->gi", vectors, turned) @ combinations.T
     bars, equations, lost = np.full(values.shape, np.inf), (matrices[positive], rights[positive]), sums.noise.lost[0]
-    moved = _moved(sums, equations, noises, failure * _MOVED) if lost else 0.0
+    moved = _moved(sums, equations, noises, failure * _MOVED) if lost and len(positive) else 0.0
     for place in range(len(combinations)) if len(positive) else ():
         weights = _Weights.of(equations, noises, combinations[place], place)
         widths = _half_widths(sums, weights, failure * (1 - _TOGETHER - (2 * _MOVED if lost else 0)))
@@ -98,14 +98,11 @@ def _half_widths(sums: MomentSums, weights: "_Weights", failure: float) -> Float
     left, steps = np.flatnonzero(weights.inside < 1), np.zeros(len(weights.value))
     widths, limits = np.full((2, len(steps)), np.inf)
 
-    def ends(each: FloatArray) -> FloatArray:
-        return _reach(sums, each, failure) / weights.curvature[left]
-
     if left.size:
-        limits[left] = _MOST * ends(weights.start[left])
+        limits[left] = _MOST * _reach(sums, weights.start[left], failure) / weights.curvature[left]
     while left.size:
         each, second = weights.at(steps[left], left)
-        most = ends(each) + second / weights.curvature[left]
+        most = (_reach(sums, each, failure) + second) / weights.curvature[left]
         done = most <= steps[left]
         widths[left[done]] = steps[left[done]]
         steps[left] = np.maximum(most, steps[left]) * _GROWTH
@@ -128,8 +125,7 @@ def _moved(sums: MomentSums, equations: tuple[FloatArray, FloatArray], noises: _
 
 def _norm(parts: FloatArray, noises: _Noises) -> FloatArray:
     """(groups,) the most that all noises together make of their parts (groups, noises, ...)."""
-    flat = parts.reshape(*parts.shape[:2], -1)
-    return np.asarray(np.linalg.norm(flat * noises.axes[:, None], 2, axis=(1, 2)))
+    return np.asarray(np.linalg.norm(parts.reshape(*parts.shape[:2], -1) * noises.axes[:, None], 2, axis=(1, 2)))
 
 
 @dataclass(frozen=True, slots=True)
