@@ -88,9 +88,8 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
 
 def _reach(sums: MomentSums, weights: FloatArray, failure: float) -> FloatArray:
     """(n,) how far noises of these weights (n, noises) go without lost rows, but for this failure."""
-    alone = replace(sums.noise, lost=np.zeros(weights.shape[1]))
-    names: list[object] = ["n", *range(len(sums.first)), *sums.second]
-    return alone.reach({name: weights[:, z] for z, name in enumerate(names)}, len(weights), failure)
+    shares = dict(zip(["n", *range(len(sums.first)), *sums.second], weights.T, strict=True))
+    return replace(sums.noise, lost=np.zeros(weights.shape[1])).reach(shares, len(weights), failure)
 
 
 def _half_widths(sums: MomentSums, weights: "_Weights", failure: float) -> FloatArray:
@@ -184,7 +183,6 @@ class _Weights:
         k_w, k_b = (np.einsum("gij,gzj->gzi", root, part[..., q]) for part in (by_w, by_b))
         both = np.einsum("gij,zjk,glk->gzil", root, of_matrix[:, q[:, None], q], root)
         inside, x, z = (_norm(part, noises) for part in (both, k_w, k_b))
-        both = both.reshape(*both.shape[:2], -1)
         rest = np.maximum(1 - inside, 1e-9)
         return cls(
             value=found[:, place],
@@ -194,7 +192,7 @@ class _Weights:
             slope=np.abs(np.einsum("gi,gzi->gz", w, by_w)),
             of_w=np.linalg.norm(k_w, axis=2),
             of_b=np.linalg.norm(k_b, axis=2),
-            of_both=np.linalg.norm(both, axis=2),
+            of_both=np.linalg.norm(both, axis=(2, 3)),
             x=x / rest,
             z=z / rest,
         )
