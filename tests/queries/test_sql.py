@@ -170,6 +170,9 @@ CASE = "AVG(CASE WHEN paid > 3 THEN 1 ELSE 0 END)"
         ("(COUNT(CASE WHEN paid > 3 THEN 7 END)) / COUNT(1)", CASE),
         ("1 - ROUND(100.0 * COUNT_IF(paid > 3) / COUNT(*), 1)", f"1 - ROUND(100.0 * {CASE}, 1)"),
         ("COUNT_IF(paid > 3) / COUNT(*) AS y, COUNT(*)", f"{CASE} AS y, COUNT(*)"),
+        ("COUNT_IF(paid > -3) / COUNT(paid)", "AVG(paid > -3)"),  # among those that are known
+        ("COUNT(*) FILTER (WHERE paid BETWEEN 1 AND 3) / COUNT(paid)", "AVG(paid BETWEEN 1 AND 3)"),
+        ("COUNT_IF(town IN ('Ulm', 'Bonn')) / COUNT(town)", "AVG(town IN ('Ulm', 'Bonn'))"),
         ("RANK() OVER (ORDER BY COUNT_IF(paid > 3) / COUNT(*))", f"RANK() OVER (ORDER BY {CASE})"),
     ],
 )
@@ -184,7 +187,11 @@ def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, 
 @pytest.mark.parametrize(
     "text",
     [
-        "COUNT_IF(paid > 3) / COUNT(paid)",
+        "COUNT_IF(paid > 3) / COUNT(day)",
+        "COUNT_IF(paid IS NULL) / COUNT(paid)",
+        "COUNT_IF(paid IS NOT DISTINCT FROM 3) / COUNT(paid)",
+        "COUNT_IF(paid > who) / COUNT(paid)",
+        "COUNT_IF(paid > 3 OR open) / COUNT(paid)",
         "COUNT(*) / COUNT_IF(paid > 3)",
         "COUNT(CASE WHEN paid > 3 THEN day END) / COUNT(*)",  # which may be NULL
         "COUNT(CASE WHEN paid > 3 THEN 1 ELSE 2 END) / COUNT(*)",

@@ -32,6 +32,7 @@ from neartwin.exact import FloatArray
 from neartwin.mechanisms.noise_sums import joint_half_axes
 
 _TOGETHER = 0.2  # of what may fail, for the ellipsoid
+_MOVED = 0.1  # of what may fail, for the length of a combination, and as much for residuals, where rows are lost
 _GROWTH = 1.01  # of a half-width in the search for it, beside what its bound asks for
 _MOST = 8  # times the bar of the first term at w' and b', beyond which a bar says nothing
 _SLACK = 1e-9
@@ -74,63 +75,56 @@ def fitted(sums: MomentSums, combinations: FloatArray, failure: float) -> tuple[
     positive = np.flatnonzero(eigenvalues[:, 0] > _SLACK * eigenvalues[:, -1])
     turned = np.einsum("gji,gj->gi", vectors, rights) / np.maximum(eigenvalues, max(float(np.linalg.norm(size)), 1e-9))
     values = np.einsum("gij,gj->gi", vectors, turned) @ combinations.T
-    bars, equations = np.full(values.shape, np.inf), (matrices[positive], rights[positive])
-    moved = _moved(sums, equations, noises, combinations)
+    bars, equations, lost = np.full(values.shape, np.inf), (matrices[positive], rights[positive]), sums.noise.lost[0]
+    moved = _moved(sums, equations, noises, failure * _MOVED) if lost and len(positive) else 0.0
     for place in range(len(combinations)) if len(positive) else ():
-        found, widths = _coordinate(sums, equations, noises, combinations, place, failure)
-        widths += moved[:, place]
+        weights = _Weights.of(equations, noises, combinations[place], place)
+        widths = _half_widths(sums, weights, failure * (1 - _TOGETHER - (2 * _MOVED if lost else 0)))
+        widths += moved * weights.length(sums, failure * _MOVED) if lost else 0.0
         proven = np.isfinite(widths)
-        values[positive[proven], place], bars[positive[proven], place] = found[proven], widths[proven]
+        values[positive[proven], place], bars[positive[proven], place] = weights.value[proven], widths[proven]
     return values, bars
 
 
-def _coordinate(  # noqa: PLR0917 - of one derivation
-    sums: MomentSums,
-    equations: tuple[FloatArray, FloatArray],
-    noises: _Noises,
-    combinations: FloatArray,
-    place: int,
-    failure: float,
-) -> tuple[FloatArray, FloatArray]:
-    """(groups,) t' and the half-width of one combination, for positive definite matrices."""
-    weights = _Weights.of(equations, noises, combinations[place], place)
-    names: list[object] = ["n", *range(len(sums.first)), *sums.second]
-    alone = replace(sums.noise, lost=np.zeros(len(names)))
+def _reach(sums: MomentSums, weights: FloatArray, failure: float) -> FloatArray:
+    """(n,) how far noises of these weights (n, noises) go without lost rows, but for this failure."""
+    shares = dict(zip(["n", *range(len(sums.first)), *sums.second], weights.T, strict=True))
+    return replace(sums.noise, lost=np.zeros(weights.shape[1])).reach(shares, len(weights), failure)
+
+
+def _half_widths(sums: MomentSums, weights: "_Weights", failure: float) -> FloatArray:
+    """(groups,) the half-width of one combination, for positive definite matrices. The ellipsoid's failure adds to it."""
     left, steps = np.flatnonzero(weights.inside < 1), np.zeros(len(weights.value))
     widths, limits = np.full((2, len(steps)), np.inf)
 
-    def ends(each: FloatArray) -> FloatArray:
-        shares = {name: each[:, z] for z, name in enumerate(names)}
-        return alone.reach(shares, left.size, failure * (1 - _TOGETHER)) / weights.curvature[left]
-
     if left.size:
-        limits[left] = _MOST * ends(weights.start[left])
+        limits[left] = _MOST * _reach(sums, weights.start[left], failure) / weights.curvature[left]
     while left.size:
         each, second = weights.at(steps[left], left)
-        most = ends(each) + second / weights.curvature[left]
+        most = (_reach(sums, each, failure) + second) / weights.curvature[left]
         done = most <= steps[left]
         widths[left[done]] = steps[left[done]]
         steps[left] = np.maximum(most, steps[left]) * _GROWTH
         left = left[~done & (steps[left] <= limits[left])]
-    return weights.value, widths * (1 + _SLACK) + _SLACK * np.abs(weights.value)
+    return np.asarray(widths * (1 + _SLACK) + _SLACK * np.abs(weights.value))
 
 
-def _moved(
-    sums: MomentSums, equations: tuple[FloatArray, FloatArray], noises: _Noises, combinations: FloatArray
-) -> FloatArray:
-    """(groups, combinations) how far lost rows move each at most: (L12) of docs/proofs/lost-rows.md."""
-    matrix, right = equations
-    found, root = np.linalg.solve(matrix, right[..., None])[..., 0], np.linalg.inv(np.linalg.cholesky(matrix))
-    by_b = noises.of_right - np.einsum("zij,gj->gzi", noises.of_matrix, found)
-    both = np.einsum("gij,zjk,glk->gzil", root, noises.of_matrix, root)
-    parts = both.reshape(*both.shape[:2], combinations.size), np.einsum("gij,gzj->gzi", root, by_b)
-    inside, z = (np.linalg.norm(part * noises.axes[:, None], 2, axis=(1, 2)) for part in parts)
-    target, *features = (max(map(abs, sums.limits(place))) for place in sums.noise.sums.operands)
+def _moved(sums: MomentSums, equations: tuple[FloatArray, FloatArray], noises: _Noises, failure: float) -> FloatArray:
+    """(groups,) how far lost rows move a combination of length 1 at most: (L12) of docs/proofs/lost-rows.md."""
+    root = np.linalg.inv(np.linalg.cholesky(equations[0]))
+    inside = _norm(np.einsum("gij,zjk,glk->gzil", root, noises.of_matrix, root), noises)
+    residual, *features = (max(map(abs, sums.limits(place))) for place in sums.noise.sums.operands)
     most, lost = np.array([1.0, *features]), sums.noise.lost[0]
-    rest, row = np.maximum(1 - inside, 1e-9), np.linalg.norm(root, axis=1) @ most
-    residual = target + np.abs(found) @ most + row * z / rest
-    length = np.where((inside < 1) | (lost == 0), np.minimum(np.sqrt(lost / rest), lost * row / rest), np.inf)
-    return np.asarray(np.linalg.norm(root @ combinations.T, axis=1) * (residual * length)[:, None])
+    for place, wanted in enumerate(np.eye(most.size)):
+        one = _Weights.of(equations, noises, wanted, place)
+        residual = residual + most[place] * (np.abs(one.value) + _half_widths(sums, one, failure / most.size))
+    s = np.minimum(np.linalg.norm(root, axis=1) @ most * np.sqrt(lost / np.maximum(1 - inside, _SLACK)), 1)
+    return np.asarray(residual * np.sqrt(lost) * s / (1 + s**2))
+
+
+def _norm(parts: FloatArray, noises: _Noises) -> FloatArray:
+    """(groups,) the most that all noises together make of their parts (groups, noises, ...)."""
+    return np.asarray(np.linalg.norm(parts.reshape(*parts.shape[:2], -1) * noises.axes[:, None], 2, axis=(1, 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +182,7 @@ class _Weights:
         by_b = of_right - np.einsum("zij,gj->gzi", of_matrix, found)
         k_w, k_b = (np.einsum("gij,gzj->gzi", root, part[..., q]) for part in (by_w, by_b))
         both = np.einsum("gij,zjk,glk->gzil", root, of_matrix[:, q[:, None], q], root)
-        both = both.reshape(*both.shape[:2], -1)
-        inside, x, z = (np.linalg.norm(part * noises.axes[:, None], 2, axis=(1, 2)) for part in (both, k_w, k_b))
+        inside, x, z = (_norm(part, noises) for part in (both, k_w, k_b))
         rest = np.maximum(1 - inside, 1e-9)
         return cls(
             value=found[:, place],
@@ -199,10 +192,24 @@ class _Weights:
             slope=np.abs(np.einsum("gi,gzi->gz", w, by_w)),
             of_w=np.linalg.norm(k_w, axis=2),
             of_b=np.linalg.norm(k_b, axis=2),
-            of_both=np.linalg.norm(both, axis=2),
+            of_both=np.linalg.norm(both, axis=(2, 3)),
             x=x / rest,
             z=z / rest,
         )
+
+    def length(self, sums: MomentSums, failure: float) -> FloatArray:
+        """(groups,) the length of the combination at most: 1 / root of v for v = w A w, infinite where v may be 0.
+
+        With w' the least of w A' w, v is at least v' - w E w.
+
+        Args:
+            sums: The noisy sums.
+            failure: The probability.
+        """
+        x = self.x[:, None]
+        v = self.curvature - _reach(sums, self.slope + 2 * x * self.of_w + x**2 * self.of_both, failure)
+        some = (self.inside < 1) & (v > 0)
+        return np.where(some, 1 / np.sqrt(np.where(some, v, 1.0)), np.inf)
 
     def at(self, h: FloatArray, groups: NDArray[np.intp]) -> tuple[FloatArray, FloatArray]:
         """The weights (n, noises), and the bound of the second term (n,).

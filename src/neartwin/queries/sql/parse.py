@@ -92,19 +92,30 @@ def _as_case(node: exp.Expr) -> exp.Expr:
 
 
 def _as_share(division: exp.Div, select: exp.Select) -> None:
-    """COUNT_IF(c) / COUNT(*), in place, as the share that it is, whose bar is shorter. A selected COUNT_IF(c) stays a count."""
+    """COUNT_IF(c) / COUNT(*), in place, as the share that it is, whose bar is shorter. A selected COUNT_IF(c) stays a count.
+
+    So is COUNT_IF(x > 3) / COUNT(x), among the rows in which x has a value.
+    """
     top, number = division.this.unnest(), division.expression.unnest()
     factors = [one for one in (top.flatten() if isinstance(top, exp.Mul) else [top]) if not one.is_number]
     match factors, number.this.unnest() if isinstance(number, exp.Nullif) else number:
-        case [exp.Count(this=exp.Case(this=None) as case) as many], exp.Count(this=exp.Star() | exp.Literal()):
+        case [exp.Count(this=exp.Case(this=None) as case) as many], exp.Count(this=counted):
             arm, *more = case.args["ifs"]
+            compared = _compares(arm.this, counted)
             selected = many in [item.unalias() for item in select.expressions]
-            if selected or more or case.args.get("default") or not arm.args["true"].is_number:
+            whole = compared or isinstance(counted, exp.Star | exp.Literal)
+            if selected or more or case.args.get("default") or not (arm.args["true"].is_number and whole):
                 return
             name = division.sql(dialect="duckdb")
-            many.replace(exp.Avg(this=exp.case().when(arm.this, "1").else_("0")))
+            many.replace(exp.Avg(this=arm.this if compared else exp.case().when(arm.this, "1").else_("0")))
             share = division.this.unnest()
             division.replace(exp.alias_(share, name, quoted=True) if division.parent is select else share)
+
+
+def _compares(condition: exp.Expr, value: exp.Expr) -> bool:
+    """Whether it compares the value with constants alone, so that it is NULL where the value is."""
+    constant = (one.is_number or one.is_string for one in condition.iter_expressions() if one is not condition.this)
+    return isinstance(condition, (*COMPARED, exp.Between, exp.In)) and condition.this == value and all(constant)
 
 
 _CLAUSES = {"kind", "expressions", "from_", "from", "joins", "where", "group", "with_", "qualify"} | CLAUSES
