@@ -74,6 +74,12 @@ def test_a_service_moves_between_databases_with_all_that_it_remembers(
     with DataDirectory(tmp_path / "back") as other:
         assert contents(other)[:2] == contents(directory)[:2]
         assert other.verify(Head.parse(written.stdout)).whole
+    position, _, digest = written.stdout.strip().partition(":")
+    late = tmp_path / "late"
+    newer = command("restore", first, "--data", late, "--head", f"{int(position) + 5}:{digest}")
+    assert newer.exit_code == 4  # and nobody serves it unawares
+    with DataDirectory(late) as other:
+        assert not other.verify().whole
     assert "neartwin restore" in command("ledger", "import", first, tmp_path / "x.db").output
 
 

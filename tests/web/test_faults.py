@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future
+from fractions import Fraction
 from pathlib import Path
 
 import duckdb
@@ -83,6 +84,14 @@ def test_a_vanished_file_hides_no_other_data_set_and_no_paid_answer(directory, c
     headers = bearer(tokens["analyst"])
     ask = {"question": {"statistics": {"n": {"ask": "count"}}}, "spend": {"epsilon": "0.5"}, "limits": {"rows": 1}}
     done = released(client, ask, headers, name="lost")
+    other = ask | {"spend": {"epsilon": "0.25"}}
+    for change in (gone.unlink, lambda: gone.write_bytes(b"PAR1garbage")):
+        change()
+        for asked in (ask, other, {**other, "question": [ask["question"]] * 2}):  # of a worker that has the table open
+            refused = released(client, asked, headers, name="lost")["error"]
+            assert (refused["name"], refused["rule"]) == ("dataset", "cannot be read now"), refused
+            assert "secret-place" not in json.dumps(refused)
+    assert directory.books.account("lost").spent == {"epsilon": Fraction(1, 2)}
     gone.unlink()
     directory._tables.clear()  # as after a restart
     answers = [client.get("/v1/datasets", headers=bearer(tokens[role])) for role in tokens]

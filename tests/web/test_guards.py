@@ -168,7 +168,7 @@ def test_guesses_are_refused_before_they_are_parsed_and_others_are_not(directory
 
 def test_the_answers_of_an_analyst_take_only_so_much_room(directory, client, tokens):
     rates = client.app.state.service.authenticator.rates
-    rates.limits["kept"] = 0.75, 1e-6, "MiB of answers"  # MiB at once: half a one more is allowed
+    rates.limits["kept"] = 0.75, 1e-6  # MiB at once: half a one more is allowed
     ada, bob = (bearer(token) for token in (tokens["analyst"], directory.mint("bob", "analyst", by="console")[1]))
 
     def used():
@@ -185,15 +185,18 @@ def test_the_answers_of_an_analyst_take_only_so_much_room(directory, client, tok
     wide = ASK | {"question": ASK["question"] | {"keys": {"cds": list(range(9_000))}}, "spend": {"epsilon": "0.02"}}
     position = released(client, wide, ada)["position"]
     assert used() > 2**18
-    refused = client.post("/v1/datasets/purchases/releases", json=ASK, headers=ada)
-    assert (refused.status_code, "MiB of answers a minute" in refused.json()["rule"]) == (429, True)
+    before = directory.books.account("purchases").spent
+    refused = released(client, ASK, ada)["error"]
+    assert (refused["name"], "1 MiB a minute" in refused["rule"]) == ("answers", True)
+    assert directory.books.account("purchases").spent == before
+    assert released(client, wide, ada)["position"] == position  # which is there already
     assert client.get(f"/v1/datasets/purchases/releases/{position}", headers=ada).status_code == 200
     assert released(client, ASK, bob)["error"] is None
 
 
 def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
     limits = client.app.state.service.authenticator.rates.limits
-    limits["records"] = 3, 0.001, "requests"
+    limits["records"] = 3, 0.001
     ada = bearer(tokens["analyst"])
     wish, statuses = {"target": {"epsilon": "0.9"}, "reason": "more"}, []
     for _ in range(4):  # each a record of the ledger, and so is its withdrawal
@@ -203,7 +206,7 @@ def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
             place = f"/v1/datasets/purchases/requests/{asked.json()[0]['position']}"
             assert client.delete(place, headers=ada).status_code == 204
     assert statuses == [201] * 3 + [429]
-    limits["records"] = 2, 0.001, "requests"
+    limits["records"] = 2, 0.001
     bob = bearer(directory.mint("bob", "agent", by="console")[1])
     begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": begin}

@@ -99,7 +99,7 @@ def test_requests_at_one_replica_count_at_all_of_them(replicas):
     other = bearer(first.app.state.service.directory.mint("bob", "analyst", by="console")[1])
     guess = bearer("nt_0123456789abcdef_0")
     for one in rates:
-        one.limits |= {"token": (5, 0.001, "requests"), "wrong token": (4, 0.001, "requests")}
+        one.limits |= {"token": (5, 0.001), "wrong token": (4, 0.001)}
 
     def settled():
         for one in rates:
@@ -126,7 +126,7 @@ def test_requests_at_one_replica_count_at_all_of_them(replicas):
 
 
 def test_two_settlements_at_one_moment_tell_each_request_once(directory, monkeypatch):
-    rates, both = auth.Rates(directory.store, {"token": (5, 0.001, "requests")}), threading.Barrier(2)
+    rates, both = auth.Rates(directory.store, {"token": (5, 0.001)}), threading.Barrier(2)
     delay = directory.store.delay_rates
 
     def met(*told, **more):
@@ -149,7 +149,7 @@ def test_ever_new_strangers_leave_few_buckets_and_no_stranger_refused(replicas):
     rates, other = (replica.app.state.service.authenticator.rates for replica in replicas)
     store, few = replicas[0].app.state.service.directory.store, auth._MOST_BUCKETS
     for one in (rates, other):
-        one.limits["wrong token"] = (200, 1, "requests")
+        one.limits["wrong token"] = (200, 1)
 
     def in_the_database():
         with store._database.connection(writes=False) as connection:

@@ -237,6 +237,8 @@ def restore(*, path: str, directory: str, ledger: str, head: str) -> None:
 
     with DataDirectory.restored(path, directory, ledger) as opened:
         verdict = opened.verify(Head.parse(head) if head else None)
+        if head and not verdict.whole:
+            Path(opened.head_file).write_text(f"{head}\n", encoding="ascii")  # so that nobody serves it unawares
     show_restored(verdict)
 
 

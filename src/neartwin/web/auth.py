@@ -93,10 +93,10 @@ class Rates:
     forgotten sends as many from each of thousands of others, and so more than was forgotten.
 
     Attributes:
-        limits: The most at once, how many a second after them, and what is counted; by the limit's name.
+        limits: The most requests at once and the requests a second after them, by the limit's name.
     """
 
-    def __init__(self, store: Store, limits: dict[str, tuple[float, float, str]]) -> None:
+    def __init__(self, store: Store, limits: dict[str, tuple[float, float]]) -> None:
         """All buckets are full. The store is where they are settled."""
         self.limits, self._store, self._lock = limits, store, threading.RLock()
         self._full: dict[str, float] = {}  # in monotonic seconds
@@ -107,17 +107,21 @@ class Rates:
         """The seconds until a bucket is full."""
         return max(0.0, self._full.get(bucket, 0.0) - time.monotonic())
 
+    def reached(self, limit: str, who: str) -> bool:
+        """Whether a caller has reached a limit."""
+        burst, per_second = self.limits[limit]
+        # half a request more than a whole number, because times are rounded
+        return self.missing(f"{limit} {who}") * per_second > burst - 0.5
+
     def check(self, limit: str, who: str) -> None:
         """Refuse a caller who is too fast. Nothing is counted.
 
         Raises:
             AccessError: Status 429, after too many requests.
         """
-        burst, per_second, counted = self.limits[limit]
-        # half a request more than a whole number, because times are rounded
-        if self.missing(f"{limit} {who}") * per_second > burst - 0.5:
-            rule = f"must be at most {60 * per_second:g} {counted} a minute, after {burst:g} at once"
-            raise AccessError(429, "rate", "too many", rule, remedy="wait a little")
+        if self.reached(limit, who):
+            rule = f"must be at most {self.limits[limit][1]:g} a second"
+            raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
 
     def take(self, limit: str, who: str) -> None:
         """Count one request.
@@ -161,13 +165,13 @@ class Authenticator:
     def __init__(self, store: Store, *, burst: int, per_second: float) -> None:
         """Tokens, sessions and rates are in the store."""
         self._store, self._memory = store, tokens.VerifiedSecrets()
-        limits: dict[str, tuple[float, float, str]] = {
-            "token": (burst, per_second, "requests"),
-            "address": (2 * burst, per_second, "requests"),  # of strangers
-            "wrong token": (burst, min(1, per_second), "requests"),  # by address
-            "unproved": (10, 1, "requests"),  # wrong secrets of one token, by token and address
-            "records": (100, 0.1, "requests"),  # by name: what stays and costs no budget
-            "kept": (1024, 1 / 60, "MiB of answers"),  # by holder: refusals too, and answers that cost next to nothing
+        limits: dict[str, tuple[float, float]] = {
+            "token": (burst, per_second),
+            "address": (2 * burst, per_second),  # of strangers
+            "wrong token": (burst, min(1, per_second)),  # by address
+            "unproved": (10, 1),  # wrong secrets of one token, by token and address
+            "records": (100, 0.1),  # by name: what stays and costs no budget
+            "kept": (1024, 1 / 60),  # MiB by holder: refusals too, and answers that cost next to nothing
         }
         self.rates = Rates(store, limits)
 

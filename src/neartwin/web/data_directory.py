@@ -179,8 +179,7 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
         try:
             rows, tables = dataset.rows(), dataset.others()
         except Exception:  # noqa: BLE001 - whatever it is, its text may name the place
-            rule, remedy = "cannot be read now", "tell the curator; answers that were paid for stay readable"
-            raise AccessError(503, "dataset", dataset.name, rule, remedy=remedy) from None
+            raise unreadable(dataset.name) from None
         self._tables[dataset.name] = (dataset, rows, tables)
         return rows, tables
 
@@ -310,6 +309,12 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
             head: A head that was kept elsewhere, which finds a rollback; None for the one in `head_file`.
         """
         return self.books.verify(head or anchors.kept(self.head_file), integrity.faults)
+
+
+def unreadable(dataset: str) -> AccessError:
+    """The refusal of questions to a data set that cannot be read. It says no place and no cause."""
+    remedy = "tell the curator; answers that were paid for stay readable"
+    return AccessError(503, "dataset", dataset, "cannot be read now", remedy=remedy)
 
 
 def ensure_allotments(account: records.Account, rule: Rule, holder: str) -> None:

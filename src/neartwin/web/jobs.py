@@ -75,11 +75,9 @@ class Jobs:
         """Start a release. A second request under the key of one under way gets that one's job.
 
         Raises:
-            AccessError: Status 429 where too many tasks wait or the answers take too much room, 422 where the key is that
-                of another request.
+            AccessError: Status 429 where too many tasks wait, 422 where the key is that of another request.
         """
         owner, key = str(task["holders"][0]), str(task["key"])
-        self._rates.check("kept", owner)
         asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if key else ""
         place = (owner, str(task["dataset"]), key)
         with self._lock:
@@ -89,7 +87,8 @@ class Jobs:
                     raise AccessError(422, "Idempotency-Key", key, rule, remedy="send this one under a new key")
                 return known
             job = Job(secrets.token_urlsafe(16), owner, place=place, asked=asked)
-            future = self._workers.submit(task, seconds=self._seconds, started=lambda: setattr(job, "state", "running"))
+            sent = {**task, "full": self._rates.reached("kept", owner)}
+            future = self._workers.submit(sent, seconds=self._seconds, started=lambda: setattr(job, "state", "running"))
             self._jobs[job.id] = self._keyed[place] = job
         future.add_done_callback(lambda finished: self._end(job, finished.result()))
         job.future = future  # after the callback, so that whoever waits for it finds the job done

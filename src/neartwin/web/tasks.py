@@ -5,6 +5,7 @@ A task and its outcome are JSON: `{"do": "plan", "dataset": ..., "question": ...
 """
 
 from collections.abc import Callable, Mapping, Sized
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -12,7 +13,7 @@ from math import prod
 from typing import Any
 
 from neartwin.accounting.budgets import budget_of, parts_of
-from neartwin.errors import NeartwinError, ParameterError, QueryError
+from neartwin.errors import AccessError, NeartwinError, ParameterError, QueryError, SchemaError
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilots import with_private_range
 from neartwin.queries.groups import completed
@@ -23,7 +24,7 @@ from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
 from neartwin.releases.documents import answer_text
 from neartwin.statistics.clipping import read_range
-from neartwin.web.data_directory import DataDirectory, ensure_allotments
+from neartwin.web.data_directory import DataDirectory, ensure_allotments, unreadable
 from neartwin.web.datasets import Dataset, Rule, keys_in
 from neartwin.web.errors import UnexpectedError, as_dict, status_of
 from neartwin.web.policy import check, rule_for
@@ -80,12 +81,9 @@ def _planned(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
 
 def _stored(proposal: Proposal | SeriesProposal) -> int | None:
     """The position of the answer that is served at no cost. A table that cannot be read has none."""
-    if isinstance(proposal, SeriesProposal):
-        return None
-    try:
-        return proposal.account.stored(proposal)
-    except NeartwinError:
-        return None
+    with suppress(NeartwinError):
+        return None if isinstance(proposal, SeriesProposal) else proposal.account.stored(proposal)
+    return None
 
 
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
@@ -93,16 +91,22 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     if "digest" in task and task["digest"] != proposal.plan.digest:
         earlier = "is of an earlier question: it changed since"
         raise ParameterError("preview", task["digest"][:16], earlier, remedy="preview it again")
+    if task["full"] and _stored(proposal) is None:
+        room = "may take 1 GiB at once, and 1 MiB a minute afterwards"
+        raise AccessError(429, "answers", "too many", room, remedy="ask later; what was answered already is free")
     account, holders = proposal.account, task["holders"]
     ensure_allotments(account.book, rule, holders[0])
     kind, _, name = holders[0].partition(":")
     key = f"{name}/{task['key']}" if task["key"] else ""
     begun = datetime.now(UTC).isoformat(timespec="milliseconds")
-    if isinstance(proposal, SeriesProposal):
-        answers = account.release_series(proposal, payers=holders, key=key)
-    else:
-        answers = (account.release(proposal, payers=holders, key=key),)
-    position = answers[0].provenance.position
+    try:
+        if isinstance(proposal, SeriesProposal):
+            release = account.release_series(proposal, payers=holders, key=key)[0]
+        else:
+            release = account.release(proposal, payers=holders, key=key)
+    except SchemaError:  # of a file that vanished or changed since it was opened, whose place is nobody's business
+        raise unreadable(task["dataset"]) from None
+    position = release.provenance.position
     stored = account.book.answer(position)
     if kind == "analyst" and holders[0] not in stored.payers:  # agents have no history
         directory.store.serve(name, account.book.name, position)
