@@ -354,7 +354,7 @@ def test_chosen_limits_are_nearly_as_good_as_the_best_fixed_ones(asked, spend):
 def error_of_mean(made, truth):
     """The root mean square error of a mean over all rows, from bounding and noise."""
     exact = DuckdbEngine().aggregate(made.stage, salt=SALT).values
-    (column, _), (upper, _) = made.stage.grid.values(), made.measures.values()
+    (column,), (upper, _) = made.stage.grid.values(), made.measures.values()
     above, below = (float(exact[name][0]) / made.stage.parts[name] / column.high for name in made.measures)
     rows, size = above + below, 1.25 * upper.mechanism.mean_size / upper.parts
     ratio = above / rows

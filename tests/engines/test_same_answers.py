@@ -223,7 +223,8 @@ def test_totals_beyond_64_bits_are_exact_and_heavy_units_count_by_mean(request, 
     }
     (whole,) = (found for name, found in values.items() if name.startswith("total:year"))
     assert list(whole) == [2000 * 2**53 - 1025 * (2**53 - 1), 0]
-    total, *ends = (values[f"total:paid[0,{name}"][0] for name in ("100,1/100]-0", *_ENDS))
+    measures = ("total:paid[0,100,1/100]-0", f"total:{_BELOW}", f"short:{_BELOW}")
+    total, *ends = (values[name][0] for name in measures)
     assert [total, *ends] == [(2000 + 1025) * steps for steps in (5000, 5000, 3000)]  # 50.00 in steps of 0.01
     # counting 2000 rows and summing all 3000 of them would give a mean above what anybody paid
     rows = [*large, *(row("heavy", year=None) for _ in range(2000))]
@@ -234,7 +235,7 @@ def test_totals_beyond_64_bits_are_exact_and_heavy_units_count_by_mean(request, 
     assert found == expected
 
 
-_ENDS = [f"80,1/100]-0 from {end}" for end in ("below", "above")]
+_BELOW = "paid[0,80,1/100]-0 from below"
 
 
 def row(who, **more):

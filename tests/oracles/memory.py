@@ -265,6 +265,7 @@ class _Cell:
     rows: int = 0
     filled: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     total: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
+    short: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     values: list[int] = field(default_factory=list)
 
 
@@ -507,6 +508,7 @@ def _add(cell: _Cell, row: Row, stage: Stage) -> None:
         if steps is not None:
             cell.filled[name] += 1
             cell.total[name] += steps
+            cell.short[name] += (stage.grid.get(name) or stage.moments[name]).high - steps
             if stage.split is not None:
                 cell.values.append(steps)
 
@@ -524,7 +526,7 @@ def on_grid(value: float | None, column: GridColumn) -> int | None:
     floor = math.floor(steps)
     rounded = floor + (steps - floor >= 0.5)
     inside = max(bounds.low_units, min(bounds.high_units, rounded))
-    return column.centre - inside if column.falling else inside - column.centre
+    return inside - column.centre
 
 
 def _measured(cell: _Cell, measure: str) -> int:
@@ -538,5 +540,7 @@ def _measured(cell: _Cell, measure: str) -> int:
             return cell.filled[name]
         case "empty":
             return cell.rows - cell.filled[name]
+        case "short":
+            return cell.short[name]
         case _:
             return cell.total[name]

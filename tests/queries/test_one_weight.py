@@ -106,7 +106,8 @@ def moved(asked, limits, neighbours, worlds, engine, **wrong):
     in_worlds = {"table": table.table, "group_columns": ("world", "town"), "keys": keys} | wrong
     if made.stage.measures:
         values = answers.aggregate(replace(made.stage, **in_worlds), salt=1).values
-        found = {name: np.array(values[name], dtype=np.int64).reshape(len(worlds), -1) for name in made.stage.measures}
+        asked_for = zip(made.stage.measures, in_worlds.get("measures", made.stage.measures), strict=True)
+        found = {name: np.array(values[one], dtype=np.int64).reshape(len(worlds), -1) for name, one in asked_for}
     for name, split in made.splits.items():
         leaves = split.leaves(keys, answers.aggregate(replace(split.stage, **in_worlds), salt=1))
         levels = [np.asarray(level, dtype=np.int64).reshape(len(worlds), -1) for level in split.tree.nodes(leaves)]
@@ -173,10 +174,11 @@ def test_ends_of_two_grids_are_not_worth_one_price(mean, other, limits):
     """The near miss: distances to the upper bound on a grid of their own, which add up to more than the span."""
     asked, size = {"mean": STATISTICS[mean], "rows": nt.count()}, "l2_squared" if "norm" in limits else "l1"
     made = planned(asked, limits, "add_remove")
-    (above,) = (column for column in made.stage.grid.values() if column.falling)
+    (short,) = (name for name in made.stage.measures if name.startswith("short:"))
     (alone,) = planned({"other": other}, limits, "add_remove").stage.grid.values()
-    grid = {**made.stage.grid, above.name: replace(alone, name=above.name)}
-    for wrong, holds in (({}, True), ({"grid": grid}, False)):
+    grid, parts = {**made.stage.grid, "other": alone}, {**made.stage.parts, "total:other": made.stage.parts[short]}
+    measures = tuple("total:other" if name == short else name for name in made.stage.measures)
+    for wrong, holds in (({}, True), ({"grid": grid, "parts": parts, "measures": measures}, False)):
         _, found = moved(asked, limits, "add_remove", ALONE, oracle, **wrong)
         prices = priced(made, found).values()
         assert any(values.shape[1] == 3 * len(TOWNS) for _, values in prices)  # both ends and rows without a value
@@ -269,7 +271,7 @@ def test_a_weight_by_the_values_of_a_measure_is_another_one(limits, monkeypatch)
             grid = stage.grid.get(column)
             here = [
                 row for row in self._rows
-                if what not in {"filled", "total"} or grid is None or value_of(row, grid) is not None
+                if what not in {"filled", "total", "short"} or grid is None or value_of(row, grid) is not None
             ]  # fmt: skip
             alone = honest(MemoryEngine(here, order=self._order), stage, salt=salt)
             one[name] = alone.values[name]

@@ -63,7 +63,7 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     }  # fmt: skip
     assert scales == {
         "total:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),  # in rows, each shared with the next
-        "total:paid[0,10,1/100]-0 from above": Fraction(20 * 4096, 9 * 1854),
+        "short:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),
         "empty:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),  # of other rows: all three paid once
         "total:paid[0,20,1/100]-0": Fraction(2000 * 20 * 4096, 9 * 1121),
         "what the limits take": 30,

@@ -32,12 +32,12 @@ def asked(spend, groups):
 
 def exact(made, values, groups):
     """The same answers in every group, as an engine would give them."""
-    below, above = made.stage.grid.values()
+    (below,) = made.stage.grid.values()
     leaves = np.bincount(values, minlength=101)
     numbers = {"rows": len(values), "units": len(values) // 2}
     numbers |= {
         f"total:{below.name}": int(values.sum()),
-        f"total:{above.name}": 100 * len(values) - int(values.sum()),
+        f"short:{below.name}": 100 * len(values) - int(values.sum()),
         f"empty:{below.name}": 0,
     }
     keys = tuple((place,) for place in range(groups))

@@ -33,7 +33,8 @@ def covered(spend, groups):
         number = {"empty": 0, "units": 2000}.get(what)
         if number is None:
             grid = made.stage.grid[column]
-            number = abs(int(steps.sum()) - grid.centre * 4000)  # from below or from above
+            number = int(steps.sum()) - grid.centre * 4000
+            number = grid.high * 4000 - number if what == "short" else number
         found[name] = np.full(groups, number * made.stage.parts.get(name, 1), dtype=np.int64)
     answer = made.noised([Aggregates(groups, made.stage.keys, found)], noise.SYSTEM)
     true = {"n": 4000, "people": 2000, "s": values.sum(), "m": values.mean()}

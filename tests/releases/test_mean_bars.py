@@ -21,9 +21,9 @@ class Asked:
         query = empty_table("add_remove").agg(m=nt.mean("paid", 0, 100, 1, fill=fill))
         self.made = plan(query, spend=spend, limits=nt.limits(max_rows_per_group=2))
         statistic = self.made.query.aggregates["m"]
-        self.column, *above = statistic._columns(self.made.context)
+        self.column, *others = statistic._totals(self.made.context)
         self.names, self.read = statistic._read(self.made.context)
-        self.falling = bool(above)
+        self.falling = bool(others)
         assert self.falling is (fill is None)
 
     def drawn(self, n, mean, tag):

@@ -155,9 +155,12 @@ def test_bins_of_a_condition_share_one_price_where_their_noise_is_alike(held):
         ("filled:ill: true", "filled:well: false", False),
         ("filled:count(ill)", "filled:count(well)", False),
         ("filled:paid", "empty:ill", False),
+        ("total:paid from below", "short:paid from below", True),
         ("total:paid from below", "total:paid from above", True),
         ("total:paid from below", "empty:paid from below", True),
         ("total:paid from below", "total:ill from above", False),
+        ("total:paid from below", "short:ill from below", False),
+        ("total:paid", "short:paid", False),
         ("total:paid from above", "total:ill from below", False),
         ("total:paid", "empty:paid", False),
     ):

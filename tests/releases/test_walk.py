@@ -93,8 +93,8 @@ def bounded_truth(made):
     """The statistics without noise, from the engine's exact whole numbers: public here, because this test made the data."""
     values, parts = DuckdbEngine().aggregate(made.plan.stage, salt=1).values, made.plan.stage.parts
     exact = {name: found / parts.get(name, 1) for name, found in values.items()}  # in steps, or rows without a value
-    column, _ = made.plan.stage.grid.values()
-    below, above = (exact[f"total:{one}"] for one in made.plan.stage.grid)
+    (column,) = made.plan.stage.grid.values()
+    below, above = (exact[f"{what}:{column.name}"] for what in ("total", "short"))
     step, span = float(column.bounds.step), column.high
     filled = (below + above) / span
     mean = [(t / n + column.centre) * step if n else None for t, n in zip(below, filled, strict=True)]

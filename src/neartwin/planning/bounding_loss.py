@@ -301,7 +301,7 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]
 
     Columns of an expression are clipped within it.
     """
-    sums = (column for column in stage.grid.values() if total_of(column) in stage.measures and not column.falling)
+    sums = (column for column in stage.grid.values() if total_of(column) in stage.measures)
     factors = (column for moment in stage.moments.values() for column in moment.factors)
     for column in dict.fromkeys((*sums, *factors)):
         term = column.expression.term if column.expression else None

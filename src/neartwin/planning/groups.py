@@ -415,7 +415,7 @@ class GroupPlan(QueryPlan):
             return f"total of {product} in steps" + (f", each less {moment.centre:,}" if moment.centre else "")
         grid = self.stage.grid[column]
         if self.measures[name].row:
-            return f"rows with {grid.column} at its {'lower' if grid.falling else 'upper'} bound, each shared with the other"
+            return f"rows with {grid.column} at its {'lower' if what == 'short' else 'upper'} bound, each shared with the other"
         if what in {"filled", "units"}:
             return f"number of {'values' if what == 'filled' else 'units with a value'} of {grid.column}"
         return f"total of {grid.column} in steps of {float(grid.bounds.step):g}"
@@ -650,7 +650,7 @@ def _finer(draft: _Draft, measures: Mapping[str, Measure], names: Sequence[str])
     whole = {"units", "finders"} if draft.context.reach.units_norm is None else {"finders"}
     if draft.context.reach.rows_per_unit is None and draft.context.reach.norm is None:
         whole.add("rows")
-    steps = {name: (measures[name].row or 1) if name.startswith("total:") else 1 for name in names if name not in whole}
+    steps = {name: 1 if name.startswith("empty:") else measures[name].row or 1 for name in names if name not in whole}
     return {name: measures[name].parts // row for name, row in steps.items()}
 
 

@@ -435,8 +435,6 @@ class QueryPlan(Plan):
 
     def _explain_clips(self) -> Iterator[Explained]:
         for column in self.stage.grid.values():
-            if column.falling:  # as the column that rises
-                continue
             steps = (
                 f"as whole steps, from {column.low} to {column.high} around {column.centre}: sums are exact integers"
             )

@@ -6,7 +6,7 @@ The engine returns, for each group, whole numbers by measure name:
 - "finders": those of these units that have the group among the first `discovery_groups` of their kept ones.
 - "rows": the sum over kept units of the weights of their rows in the group.
 - "filled:NAME": the same for rows whose column value is neither NULL nor NaN; "empty:NAME": for all others.
-- "total:NAME": the sum of weight times grid value.
+- "total:NAME": the sum of weight times grid value; "short:NAME": of weight times the largest value less this one.
 
 NAME is a grid column, or a moment, whose values are products. A stage with a `split` is answered for each group and cell
 instead. The whole numbers are then the weights of the values that are rounded to a grid point.

@@ -17,6 +17,7 @@ from neartwin.statistics.base import (
     NoisyNumbers,
     Statistic,
     constructor,
+    short_of,
     total_of,
 )
 from neartwin.statistics.clipping import PrivateRange
@@ -39,11 +40,11 @@ class _Totalled(OneColumn):
     holds_lost = True
 
     def total_column(self, context: Context) -> GridColumn:
-        """The column that is totalled, or the first of two."""
-        return self._columns(context)[0]
+        """The column that is totalled."""
+        return self._totals(context)[0]
 
-    def _columns(self, context: Context) -> tuple[GridColumn, ...]:
-        """The column that is totalled, or two that share each row between the ends of its bounds.
+    def _totals(self, context: Context) -> tuple[GridColumn, *tuple[str, ...]]:
+        """The column that is totalled, and a second measure of it if both share each row between the ends of its bounds.
 
         A mean is read from two totals, of distances from the lower bound and from the upper one: (W17). A row adds the span of
         the bounds to both together. Where missing values are filled, so that others have their number, a mean is taken around
@@ -60,16 +61,15 @@ class _Totalled(OneColumn):
         low, high = bounds.low_units, bounds.high_units
         if self.fill is not None or low == high:
             return (centred(value, bounds, self.fill, (low + high) // 2),)
-        below, above = (centred(value, bounds, None, end) for end in (low, high))
-        above = replace(above, name=f"{below.name} from above", falling=True)
-        return replace(below, name=f"{below.name} from below"), above
+        below = centred(value, bounds, None, low)
+        below = replace(below, name=f"{below.name} from below")
+        return below, short_of(below)
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
         """The total and, where it has a part in the bar, the number of values."""
-        column, *above = self._columns(context)
-        if above:
-            others = (total_of(above[0]),)
-            yield context.in_bins(total_of(column), weight, column, *above, others=others, row=column.high)
+        column, *others = self._totals(context)
+        if others:
+            yield context.in_bins(total_of(column), weight, column, others=tuple(others), row=column.high)
             return
         of_total, of_number = self._shares(column)
         yield context.summed(column, weight * of_total, column, sure=column.fill is not None)
@@ -86,10 +86,10 @@ class _Totalled(OneColumn):
 
     def _read(self, context: Context) -> tuple[tuple[str, str], TotalAndNumber]:
         """The measures of the total and of the number of values, or of the two ends, and what is read from them."""
-        column, *above = self._columns(context)
-        names = total_of(column), total_of(above[0]) if above else context.number(column)
+        column, *others = self._totals(context)
+        names = total_of(column), others[0] if others else context.number(column)
         first, second = (context.measures[name] for name in names)
-        if above:
+        if others:
             return names, TotalAndNumber.from_ends(first.mechanism.law, first.parts, column.high)
         zero, laws = Fraction(0), (first.mechanism.law, second.mechanism.law)
         total, number = (Fraction(1, first.parts), zero), (zero, Fraction(1, second.parts))
@@ -144,7 +144,7 @@ class Sum(_Totalled):
     def _weights(self, column: GridColumn, context: Context, confidence: float) -> tuple[dict[str, Fraction], Fraction]:
         """The weights of the noisy numbers that it is the sum of, and its bar, in steps."""
         total = context.measures[total_of(column)]
-        if len(self._columns(context)) == 1 and not column.centre:
+        if len(self._totals(context)) == 1 and not column.centre:
             return {total.name: Fraction(1, total.parts)}, total.half_width(confidence)
         names, read = self._read(context)
         return dict(zip(names, read.around(column.centre), strict=True)), read.half_width(column.centre, confidence)

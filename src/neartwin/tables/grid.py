@@ -9,7 +9,7 @@ from neartwin.tables.table import Bounds
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """A column clipped to its bounds and rounded to its grid, in whole steps less `centre`, or `centre` less these.
+    """A column clipped to its bounds and rounded to its grid, in whole steps less `centre`.
 
     Attributes:
         name: The name of the measure.
@@ -18,7 +18,6 @@ class GridColumn:
         centre: Subtracted from each value, in whole steps.
         fill: The value for NULL and NaN, in steps less centre; None leaves such values out.
         expression: The expression that is computed in place of a column, or None.
-        falling: Whether it is the centre less the value.
     """
 
     name: str
@@ -27,7 +26,6 @@ class GridColumn:
     centre: int
     fill: int | None  # stands for NULL and NaN, in steps less centre; None leaves such values out
     expression: RowExpression | None = None
-    falling: bool = False
 
     @property
     def columns(self) -> frozenset[str]:
@@ -42,12 +40,12 @@ class GridColumn:
     @property
     def low(self) -> int:
         """The least value that a row can add, in steps."""
-        return self.centre - self.bounds.high_units if self.falling else self.bounds.low_units - self.centre
+        return self.bounds.low_units - self.centre
 
     @property
     def high(self) -> int:
         """The largest value that a row can add, in steps."""
-        return self.centre - self.bounds.low_units if self.falling else self.bounds.high_units - self.centre
+        return self.bounds.high_units - self.centre
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,9 +194,7 @@ def on_grid(column: GridColumn, place: int, stage: Stage, aliases: Mapping[str, 
     else:
         steps = steps_within(as_double(value.copy()) if kind is ColumnType.INTEGER else value.copy(), column.bounds)
         inside = rounded(steps, column.bounds, dialect)
-    if column.falling:
-        inside = integer(column.centre) - inside
-    elif column.centre:
+    if column.centre:
         inside = inside - integer(column.centre)
     missing: exp.Expr = value.copy().is_(exp.null())
     if kind is ColumnType.NUMBER:

@@ -414,7 +414,7 @@ def _units(stage: Stage, dialect: Dialect, source: str, sized: Sequence[str] = (
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     for name, (value, _) in cells.items():
-        if f"total:{name}" in stage.measures:
+        if {f"total:{name}", f"short:{name}"} & {*stage.measures}:
             of = stage.grid.get(name) or stage.moments[name]
             small = name in sized or max(-of.low, of.high, abs(getattr(of, "fill", 0) or 0)) <= _SMALL
             summed = dialect.summed_in_doubles if small else dialect.summed
@@ -433,10 +433,8 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
         value: exp.Expr = exp.column("n")
         if name:
             cell, number = cells[name]
-            value = exp.column(f"s_{cell}" if what == "total" else f"n_{number}")
-        if what == "empty":
-            value = exp.paren(exp.column("n") - value)
-        elif what == "units":
+            value = _of_column(stage, measure, (value, exp.column(f"n_{number}"), exp.column(f"s_{cell}")), dialect)
+        if what == "units":
             value = least(value, integer(1)) if name else as_bigint(integer(1))
         if what == "units":  # whole, unless a norm bounds its groups
             norm = stage.units_norm
@@ -452,6 +450,15 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
             found = either(exp.column("n") > integer(most), weighted, in_parts(value, parts, dialect))
         columns.append(named(found, entry))
     return selected(source, "u", *group_names(stage), *["place"] * (stage.discovery_groups is not None), *columns)
+
+
+def _of_column(stage: Stage, measure: str, read: tuple[exp.Expr, exp.Expr, exp.Expr], dialect: Dialect) -> exp.Expr:
+    """A measure of a column, from the number of rows and the number and the total of its values."""
+    (what, _, name), (rows, number, total) = measure.partition(":"), read
+    if what == "short":
+        most = stage.grid[name].high
+        return exp.paren((number if most <= _SMALL else dialect.wide(number)) * integer(most) - total)
+    return total if what == "total" else exp.paren(rows - number) if what == "empty" else number
 
 
 def _order(stage: Stage, dialect: Dialect, salt: exp.Expr) -> list[exp.Expr]:
@@ -484,7 +491,8 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
             value = one.copy()
         else:
             cell, number = cells[name]
-            value = dialect.summed(exp.column(cell)) if what == "total" else exp.Count(this=exp.column(number))
-            value = in_parts(one - value, stage.parts.get(measure, 1), dialect) if what == "empty" else value
+            read = one.copy(), exp.Count(this=exp.column(number)), dialect.summed(exp.column(cell))
+            value = _of_column(stage, measure, read, dialect)
+            value = in_parts(value, stage.parts.get(measure, 1), dialect) if what == "empty" else value
         columns.append(named(value, f"m{i}"))
     return columns

@@ -372,7 +372,7 @@ def _payer(one: Mapping[str, Any], places: Sequence[tuple[str, Any]]) -> str:
     between which each row is shared, or all under one norm. Each first stage has measures of its own.
     """
     name, start = one["for"], "(?s)^((?:first stage: )*)"  # a text in a condition may have several lines
-    paired = re.sub(f"{start}(?:empty|total):(.*) from (?:below|above)$", r"\1total:\2 from below", name)
+    paired = re.sub(f"{start}(?:empty|total|short):(.*) from (?:below|above)$", r"\1total:\2 from below", name)
     paired = re.sub(f"{start}(filled:.*): (false|NULL)$", r"\1\2: true", re.sub(f"{start}empty:", r"\1filled:", paired))
     if paired != name and (paired, one["parameters"]) in places:
         return f"paid with {paired!r}: each row is in one of them"
