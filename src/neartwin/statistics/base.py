@@ -272,11 +272,6 @@ def total_of(cell: GridColumn | Moment) -> str:
     return f"total:{cell.name}"
 
 
-def short_of(column: GridColumn) -> str:
-    """The measure that is the total of the distances of a column's values to the largest."""
-    return f"short:{column.name}"
-
-
 def cells_of(column: GridColumn) -> str:
     """The measure that counts a column's values by cell."""
     return f"cells:{column.name}"

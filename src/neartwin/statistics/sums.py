@@ -17,7 +17,6 @@ from neartwin.statistics.base import (
     NoisyNumbers,
     Statistic,
     constructor,
-    short_of,
     total_of,
 )
 from neartwin.statistics.clipping import PrivateRange
@@ -63,7 +62,7 @@ class _Totalled(OneColumn):
             return (centred(value, bounds, self.fill, (low + high) // 2),)
         below = centred(value, bounds, None, low)
         below = replace(below, name=f"{below.name} from below")
-        return below, short_of(below)
+        return below, f"short:{below.name}"
 
     def measurements(self, context: Context, weight: float, power: float) -> Iterator[Measurement]:
         """The total and, where it has a part in the bar, the number of values."""

@@ -313,8 +313,9 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
 
 def unreadable(dataset: str) -> AccessError:
     """The refusal of questions to a data set that cannot be read. It says no place and no cause."""
-    remedy = "tell the curator; answers that were paid for stay readable"
-    return AccessError(503, "dataset", dataset, "cannot be read now", remedy=remedy)
+    return AccessError(
+        503, "dataset", dataset, "cannot be read now", remedy="tell the curator; paid answers stay readable"
+    )
 
 
 def ensure_allotments(account: records.Account, rule: Rule, holder: str) -> None:

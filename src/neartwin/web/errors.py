@@ -24,17 +24,10 @@ _TOKEN = re.compile(r"nt_[0-9a-f]+_\w+")  # pasted into a question, perhaps: ans
 
 def status_of(error: NeartwinError) -> int:
     """The HTTP status of an error."""
-    if isinstance(error, AccessError):
+    if isinstance(error, AccessError | UnexpectedError):
         return error.status
-    kinds: tuple[tuple[type[NeartwinError], int], ...] = (
-        (BudgetError, 402),
-        (UnavailableError, 503),
-        (LedgerError, 409),
-        (PrivacyError, 403),
-        (ExecutionError, 503),
-        (UnexpectedError, 500),
-    )
-    return next((status for kind, status in kinds if isinstance(error, kind)), 422)
+    kinds = {BudgetError: 402, UnavailableError: 503, LedgerError: 409, PrivacyError: 403, ExecutionError: 503}
+    return next((status for kind, status in kinds.items() if isinstance(error, kind)), 422)
 
 
 def as_dict(error: NeartwinError) -> dict[str, str]:
@@ -55,6 +48,7 @@ class UnexpectedError(NeartwinError):
 
     code = "NT-900"
     exit_code = 1
+    status = 500
 
     def __init__(self) -> None:
         """One text for every cause."""

@@ -89,24 +89,23 @@ def _stored(proposal: Proposal | SeriesProposal) -> int | None:
 def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     proposal, rule = _proposal(directory, task)
     if "digest" in task and task["digest"] != proposal.plan.digest:
-        earlier = "is of an earlier question: it changed since"
-        raise ParameterError("preview", task["digest"][:16], earlier, remedy="preview it again")
+        changed = "is of an earlier question: it changed since"
+        raise ParameterError("preview", task["digest"][:16], changed, remedy="preview it again")
     if task["full"] and _stored(proposal) is None:
         room = "may take 1 GiB at once, and 1 MiB a minute afterwards"
         raise AccessError(429, "answers", "too many", room, remedy="ask later; what was answered already is free")
     account, holders = proposal.account, task["holders"]
     ensure_allotments(account.book, rule, holders[0])
     kind, _, name = holders[0].partition(":")
-    key = f"{name}/{task['key']}" if task["key"] else ""
+    payment: Json = {"payers": holders, "key": f"{name}/{task['key']}" if task["key"] else ""}
     begun = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         if isinstance(proposal, SeriesProposal):
-            release = account.release_series(proposal, payers=holders, key=key)[0]
+            position = account.release_series(proposal, **payment)[0].provenance.position
         else:
-            release = account.release(proposal, payers=holders, key=key)
+            position = account.release(proposal, **payment).provenance.position
     except SchemaError:  # of a file that vanished or changed since it was opened, whose place is nobody's business
         raise unreadable(task["dataset"]) from None
-    position = release.provenance.position
     stored = account.book.answer(position)
     if kind == "analyst" and holders[0] not in stored.payers:  # agents have no history
         directory.store.serve(name, account.book.name, position)

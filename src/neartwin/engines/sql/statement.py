@@ -491,8 +491,8 @@ def _sums(stage: Stage, dialect: Dialect, *, by_row: bool) -> list[exp.Expr]:
             value = one.copy()
         else:
             cell, number = cells[name]
-            read = one.copy(), exp.Count(this=exp.column(number)), dialect.summed(exp.column(cell))
-            value = _of_column(stage, measure, read, dialect)
+            counted, summed = exp.Count(this=exp.column(number)), dialect.summed(exp.column(cell))
+            value = _of_column(stage, measure, (one.copy(), counted, summed), dialect)
             value = in_parts(value, stage.parts.get(measure, 1), dialect) if what == "empty" else value
         columns.append(named(value, f"m{i}"))
     return columns
