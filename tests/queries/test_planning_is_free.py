@@ -100,8 +100,8 @@ def test_each_error_bar_is_known_before_and_is_the_one_released(account, unreada
     counts, total, typical = proposal.preview().errors
     measures = proposal.plan.measures
     # discrete Laplace, by hand, in rows
-    ends, (below, above, empty) = proposal.plan.stage.grid.values(), measures.values()
-    assert [column.high for column in ends] == [1000, 1000]
+    (column,), (below, above, empty) = proposal.plan.stage.grid.values(), measures.values()
+    assert (column.low, column.high) == (0, 1000)
     assert below.mechanism == above.mechanism == empty.mechanism
     assert (below.paid, above.paid, empty.paid) == (False, True, True)
     scale = float(below.mechanism.scale / below.parts)

@@ -240,7 +240,7 @@ def test_differences_of_means_hold_far_more_often_than_they_say(size, statistic)
     true = size // 5, size // 2
     if statistic == "mean":
         exact, truth = (
-            {"total": [8 * n - 4 * size for n in true], "filled": [size, size]},
+            {"total": [8 * n for n in true], "short": [9 * size - 8 * n for n in true], "empty": [0, 0]},
             8 * (true[0] - true[1]) / size,
         )
         sums = {name: exact[name.partition(":")[0]] for name in made.measures}

@@ -58,11 +58,7 @@ def test_every_route_opens_to_its_roles_and_to_nobody_else(client, directory, to
         "a revoked token": bearer(revoked[1]),
     } | {role: bearer(token) for role, token in tokens.items()}
     refusals = set()
-    client.app.state.service.authenticator.rates.limits["unproved"] = (
-        10_000,
-        1,
-        "requests",
-    )  # guesses at one token are few
+    client.app.state.service.authenticator.rates.limits["unproved"] = 10_000, 1  # guesses at one token are few
     for (method, path), allowed in ROUTES.items():
         for who, headers in keys.items():
             answer = client.request(method, path.format(**NAMES), json=BODIES.get((method, path)), headers=headers)

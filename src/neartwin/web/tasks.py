@@ -91,7 +91,7 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
     if "digest" in task and task["digest"] != proposal.plan.digest:
         changed = "is of an earlier question: it changed since"
         raise ParameterError("preview", task["digest"][:16], changed, remedy="preview it again")
-    if task["full"] and _stored(proposal) is None:
+    if task.get("full") and _stored(proposal) is None:
         room = "may take 1 GiB at once, and 1 MiB a minute afterwards"
         raise AccessError(429, "answers", "too many", room, remedy="ask later; what was answered already is free")
     account, holders = proposal.account, task["holders"]
