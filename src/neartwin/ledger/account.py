@@ -385,7 +385,8 @@ class Account:
         """What was paid for already, or None when this must be paid; `LedgerError` for a key that cannot be used."""
         row = page.reservation_with_key(self.name, request.key) if request.key else None
         if row is not None:
-            if page.record(row.position)[0].event != request:
+            event = page.record(row.position)[0].event  # whose words may be those of an older neartwin
+            if event != replace(request, description=getattr(event, "description", "")):
                 raise LedgerError(f"key {request.key!r} was used for another request; use a new key for a new request")
             if row.state == "reserved":
                 raise LedgerError(
