@@ -20,7 +20,7 @@ from neartwin.checks import needed
 from neartwin.cli import options
 from neartwin.cli.output import report_errors, show_restored, stderr
 from neartwin.errors import ParameterError
-from neartwin.ledger import Head
+from neartwin.ledger import Head, anchors
 from neartwin.ledger.wishes import CONSOLE
 from neartwin.queries.query import table_of
 from neartwin.tables.table import ROW
@@ -236,9 +236,10 @@ def restore(*, path: str, directory: str, ledger: str, head: str) -> None:
     from neartwin.web.data_directory import DataDirectory
 
     with DataDirectory.restored(path, directory, ledger) as opened:
-        verdict = opened.verify(Head.parse(head) if head else None)
-        if head and not verdict.whole:
-            Path(opened.head_file).write_text(f"{head}\n", encoding="ascii")  # so that nobody serves it unawares
+        known_head = Head.parse(head) if head else None
+        verdict = opened.verify(known_head)
+        if known_head and not verdict.whole:
+            anchors.keep(known_head, opened.head_file)  # so that nobody serves it unawares
     show_restored(verdict)
 
 

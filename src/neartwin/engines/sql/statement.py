@@ -414,7 +414,7 @@ def _units(stage: Stage, dialect: Dialect, source: str, sized: Sequence[str] = (
     numbers = dict.fromkeys(cells[name][1] for what, _, name in asked if name and what != "total")
     columns += [named(exp.Count(this=exp.column(number)), f"n_{number}") for number in numbers]
     for name, (value, _) in cells.items():
-        if {f"total:{name}", f"short:{name}"} & {*stage.measures}:
+        if f"total:{name}" in stage.measures or f"short:{name}" in stage.measures:
             of = stage.grid.get(name) or stage.moments[name]
             small = name in sized or max(-of.low, of.high, abs(getattr(of, "fill", 0) or 0)) <= _SMALL
             summed = dialect.summed_in_doubles if small else dialect.summed
@@ -434,9 +434,8 @@ def _bounded(stage: Stage, dialect: Dialect, source: str, cells: Mapping[str, tu
         if name:
             cell, number = cells[name]
             value = _of_column(stage, measure, (value, exp.column(f"n_{number}"), exp.column(f"s_{cell}")), dialect)
-        if what == "units":
-            value = least(value, integer(1)) if name else as_bigint(integer(1))
         if what == "units":  # whole, unless a norm bounds its groups
+            value = least(value, integer(1)) if name else as_bigint(integer(1))
             norm = stage.units_norm
             found = value if norm is None else weighed_by_norm(value, parts, norm, "kg", dialect)
         elif stage.norm is not None:
