@@ -1,5 +1,7 @@
 """Several questions in one plan: one reservation, shares that minimise all errors, one composed price, all answers or none."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,6 +51,8 @@ def test_series_pays_once_and_its_loss_is_within_its_price(rows, tmp_path, spend
         assert {release.provenance.position for release in releases} == {releases[0].provenance.position}
         assert all(release.guarantee.promise == made.price for release in releases)
         assert account.release_series(account.plan_series(questions(rows, keys), spend=spend, **LIMITS)) == releases
+        document = account.book.answer(releases[0].provenance.position).document  # canonical, as if parsed and written
+        assert document == json.dumps(json.loads(document), sort_keys=True).encode()
         used = account.spent
         with pytest.raises(BudgetError):  # the near miss: nothing is left for the first question alone
             account.release(

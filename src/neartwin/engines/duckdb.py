@@ -161,7 +161,7 @@ class DuckdbEngine:
         with self._opened_places(rows.stage) as (connection, places, _):
             tables = {SHARED: rows.statement(places)} | ({BY_UNIT: rows.by_unit()} if rows.summed else {})
             for name, made in tables.items():
-                text = made.sql(dialect="duckdb", copy=False)
+                text = made.sql(dialect="duckdb", comments=False, copy=False)
                 connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {text}")  # it goes with the connection
             yield replace(self, _shared=(connection, places, rows))
 
@@ -204,7 +204,7 @@ def text_of(stage: Stage, places: list[Place], *, ordered: bool = False, shared:
         The text.
     """
     query = statement(stage, places, _SALT, shared=shared)
-    return (in_order(query, stage) if ordered else query).sql(dialect="duckdb", copy=False)
+    return (in_order(query, stage) if ordered else query).sql(dialect="duckdb", comments=False, copy=False)
 
 
 def _collates(connection: Any, table: Table, rows: exp.Expr) -> bool:

@@ -248,9 +248,8 @@ def kind_of(event: Event) -> str:
     return _WRITTEN_AS[type(event)][0]
 
 
-def canonical(value: object) -> str:
-    """The canonical JSON of a value: sorted keys, no spaces, ASCII."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+# The canonical JSON of a value: sorted keys, no spaces, ASCII. `json.dumps` would make an encoder a call.
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode
 
 
 def digest(content: str | bytes) -> str:

@@ -155,10 +155,8 @@ def _cells(recipe: Recipe, ends: list[int], bits: int) -> tuple[list[int], NDArr
 
 def _thresholds(ends: list[int], after: NDArray[np.int64], bits: int, kept: int) -> U64:
     """T_e <= 2**kept C_e, rising, up to the first that is all ones. No C_e is 1."""
-    found = np.array([end >> (bits - kept) for end in ends], np.uint64) + (
-        after.astype(np.uint64) << np.uint64(kept - CELL_BITS)
-    )
-    found = np.maximum.accumulate(found)
+    sums = np.array([end >> (bits - kept) for end in ends], np.uint64)
+    found = np.maximum.accumulate(sums + (after.astype(np.uint64) << np.uint64(kept - CELL_BITS)))
     return found[: int(np.searchsorted(found, np.uint64((1 << kept) - 1))) + 1]
 
 

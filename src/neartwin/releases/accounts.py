@@ -358,7 +358,7 @@ class Account:
         return books.History(self.book.history())
 
     def _same_population(self, table: Table) -> None:
-        if _population(table) != _population(self.table):
+        if table is not self.table and _population(table) != _population(self.table):
             own, other = (f"{one.name!r} (unit {one.unit_name}, {one.neighbours})" for one in (self.table, table))
             line = f"name={self.table.name!r} in nt.table" if table.name != self.table.name else "ledger.open(rows)"
             raise LedgerError(

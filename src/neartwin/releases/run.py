@@ -297,5 +297,4 @@ def run_series(
 
 
 def _document(releases: Sequence[Release]) -> bytes:
-    body = {"format": SERIES_FORMAT, "releases": [json.loads(release.to_json()) for release in releases]}
-    return json.dumps(body, sort_keys=True).encode()
+    return f'{{"format": "{SERIES_FORMAT}", "releases": [{", ".join(one.to_json() for one in releases)}]}}'.encode()

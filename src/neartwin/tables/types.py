@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import product
 from math import floor, isnan
 from operator import itemgetter
@@ -224,7 +224,7 @@ _PYTHON = {  # the type of a key, and one as a caller writes it
 }
 
 
-_json = partial(json.dumps, sort_keys=True, default=lambda day: {"date": day.isoformat()})
+_json = json.JSONEncoder(sort_keys=True, default=lambda day: {"date": day.isoformat()}).encode  # dumps makes one a call
 
 
 class PublicKeys(tuple[Key, ...]):  # noqa: SLOT001 - it remembers its text
