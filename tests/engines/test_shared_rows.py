@@ -216,6 +216,20 @@ def test_rows_are_read_once_for_choice_loss_and_answer():
         connection.execute("FROM neartwin_units")
 
 
+def test_sums_by_unit_are_read_once_where_several_stages_ask_for_them(duckdb_place):
+    rows = duckdb_place.visits(hostile_rows("sums", 80))
+    query = rows.group_by("town", keys=TOWNS).agg(n=nt.count(), y=nt.sum("paid", 0, 5))
+    caps, length = nt.limits(max_rows_per_group=2, max_groups=2), nt.limits(norm=2)
+    for spend, limits, summed in ((nt.pure(1), caps, False), (nt.pure(1), None, True), (nt.gdp(1), length, True)):
+        made = plan(query, spend=spend, limits=limits)
+        rows_once = SharedRows.of(made.all_stages)
+        with duckdb_place.engine.reading(made.all_stages) as one, one._opened_places(made.stage) as (_, places, _):
+            assert same(one, duckdb_place.engine, made.all_stages) > 2
+            asked = replace(rows_once, summed=True)  # the near miss: a table that one stage reads, or none
+            texts = [text_of(stage, places, shared=asked) for stage in made.all_stages]
+            assert rows_once.summed is summed is (sum("neartwin_by_unit" in text for text in texts) > 1)
+
+
 def test_shared_rows_go_where_a_stage_fails():
     connection, query = lots()
     made = plan(query, spend=nt.pure(1))

@@ -65,10 +65,12 @@ class SharedRows:
     Attributes:
         stage: The stage whose `units` they are. Its grid has the columns by whose totals units are counted too.
         sized: The columns by whose totals units are counted.
+        summed: Whether their sums by unit are read once too, as several of the stages ask for them. See `by_unit`.
     """
 
     stage: Stage
     sized: tuple[str, ...]
+    summed: bool
 
     @classmethod
     def of(cls, stages: Sequence[Stage]) -> Self | None:
@@ -83,7 +85,9 @@ class SharedRows:
         own = min(grouped, key=lambda stage: stage.sizes is not None)
         sized = {name: column for stage in grouped if stage.sizes is not None for name, column in stage.grid.items()}
         measures = (*own.measures, *(f"total:{name}" for name in sized))
-        return cls(replace(own, sizes=None, grid={**own.grid, **sized}, measures=measures), tuple(sized))
+        rows = replace(own, sizes=None, grid={**own.grid, **sized}, measures=measures)
+        several = bool([*group_names(own), *_coarse(own)])  # such rows of a unit
+        return cls(rows, tuple(sized), several and sum(map(_reads_sums, grouped)) > 1)
 
     def serves(self, stage: Stage) -> bool:
         """Whether a stage's answer follows from these rows.
@@ -102,11 +106,6 @@ class SharedRows:
             and _cells(stage).keys() <= _cells(own).keys()
             and all(one in own.measures for one in stage.measures if ":" in one)
         )
-
-    @property
-    def summed(self) -> bool:
-        """Whether a unit may have several of these rows, whose sums are then read once too. See `by_unit`."""
-        return bool([*group_names(self.stage), *_coarse(self.stage)])
 
     def statement(self, places: Sequence[Place]) -> exp.Select:
         """The statement of these rows.
@@ -151,14 +150,14 @@ def statement(
         The statement.
     """
     by_row = not isinstance(stage.table.unit, str)
-    groups, dialect = group_names(stage), places[0].dialect
+    groups, dialect, summed = group_names(stage), places[0].dialect, shared is not None and shared.summed
     parts = _row_parts(stage, places, keys) if shared is None else {"units": selected(SHARED)}
     if stage.by_unit:
         return units_of_cells(parts, stage, groups)
     if stage.split is not None:
         return cells_of(parts, stage, groups, dialect, [] if by_row else _order(stage, dialect, salt))
     if stage.sizes is not None:
-        by = _sized_by(stage, stage.sizes, shared)
+        by = _sized_by(stage, stage.sizes, summed=summed)
         parts["counted"] = _counted(stage, stage.sizes, by, next(reversed(parts)), shared)
         return contribution_sizes(parts, stage, stage.sizes, by, dialect)
     if not by_row:
@@ -167,7 +166,7 @@ def statement(
         if salted(stage):  # before rows are weighed, so that what is sorted is narrow
             parts |= placed(stage, _order(stage, dialect, salt), "units", exp.RowNumber())
         if stage.norm is not None:
-            parts = _lengths(parts, stage, stage.norm, dialect, known=shared is not None and shared.summed)
+            parts = _lengths(parts, stage, stage.norm, dialect, known=summed)
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
         if stage.rows_per_unit is not None:
@@ -239,10 +238,17 @@ def _coarse(stage: Stage) -> list[str]:
     return [f"k{i}" for i in stage.length_by or ()]
 
 
-def _sized_by(stage: Stage, sizes: ContributionSizes, shared: SharedRows | None) -> list[str]:
+def _reads_sums(stage: Stage) -> bool:
+    """Whether its statement reads the sums of a unit's rows over groups, where they are known."""
+    if stage.sizes is None:
+        return stage.norm is not None and stage.length_by is None
+    return not _sized_by(stage, stage.sizes, summed=True)
+
+
+def _sized_by(stage: Stage, sizes: ContributionSizes, *, summed: bool) -> list[str]:
     """The columns by which a unit's rows are counted for its size; none for its rows in all groups, or sums that are known."""
     in_all = stage.norm is None and not stage.capped and stage.groups_per_unit is None  # the limits are of all rows
-    known = shared is not None and shared.summed and stage.length_by is None and not (sizes.lost and stage.norm is None)
+    known = summed and stage.length_by is None and not (sizes.lost and stage.norm is None)
     if known or (sizes.power == 1 and (in_all or not sizes.lost)):
         return []
     return group_names(stage) if stage.length_by is None else _coarse(stage)
