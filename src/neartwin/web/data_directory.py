@@ -286,7 +286,10 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
             answers: The position of the request that this approves, or 0.
 
         Raises:
+            ParameterError: The holder is none of these.
             AccessError: Status 409. The request was answered meanwhile.
+        if holder.partition(":")[0] not in {"analyst", "agent", "project"} or not holder.partition(":")[2]:
+            raise ParameterError("holder", holder, "must be analyst:NAME, agent:NAME or project:NAME")
         """
         known = self.dataset(name).name
         check = partial(requests_in, dataset=known, position=answers) if answers else None

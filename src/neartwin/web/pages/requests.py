@@ -46,7 +46,9 @@ def budget(name: Named, request: Request, caller: Anyone, running: Running) -> R
 def request(name: Named, caller: Analyst, running: Running, sent: Form) -> Response:
     """Record a request."""
     target = parts_of(budget_in(first(sent, "target"), "in all"))
-    wish = schemas.BudgetWish(target=dict(target), reason=first(sent, "reason"), holder=first(sent, "holder"))
+    wish = schemas.BudgetWish.model_construct(
+        target=dict(target), reason=first(sent, "reason"), holder=first(sent, "holder")
+    )
     api.request(name, wish, caller, running)
     return RedirectResponse(address("data", name, "budget"), 303)
 
