@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from neartwin.errors import AccessError, LedgerError
+from neartwin.errors import AccessError, LedgerError, ParameterError
 from neartwin.ledger import records, wishes
 from neartwin.ledger.store import Database, Writing
 from neartwin.ledger.store.schema import version
@@ -339,6 +339,8 @@ def _registered(body: str) -> Dataset:
 
 
 def _curators(page: Writing) -> list[Token]:
+    if token.name == wishes.CONSOLE:
+        raise ParameterError("name", token.name, "is that of the machine's terminal", remedy="give another")
     """The curators who have a live token."""
     rows = page.connection.execute(sa.select(schema.token).where(schema.token.c.role == "curator"))
     return [token for row in rows if (token := _token(row)).live(datetime.now(UTC))]
