@@ -194,7 +194,7 @@ async def ask(
     desk, caller = _of(ctx)
     if plan["stored"] is not None:
         stored = {"dataset": dataset, "position": plan["stored"], "after": plan["shown_after"]}
-        return await run_in_threadpool(_answer, desk.service, stored, most_rows)
+        return await run_in_threadpool(_answer, desk.service, stored, most_rows, caller.holders[0])
     if not (isinstance(agreed, AcceptedElicitation) and agreed.data.spend):
         remedy = "ask the person, or ask the curator for a token of the role agent with an allotment of its own"
         raise AccessError(403, "consent", "", "was not given by the person whose budget it is", remedy=remedy)
@@ -205,7 +205,7 @@ async def ask(
             await asyncio.wait({asyncio.wrap_future(job.future)})
     if "refused" in job.outcome:
         raise RefusedError(job.outcome)
-    return await run_in_threadpool(_answer, desk.service, job.outcome["done"], most_rows)
+    return await run_in_threadpool(_answer, desk.service, job.outcome["done"], most_rows, caller.holders[0])
 
 
 async def budget(*, dataset: Dataset, ctx: Context) -> Json:
@@ -237,9 +237,9 @@ def _task(caller: Caller, dataset: str, question: str | Json, spend: str, keys: 
     return task_of("plan", dataset, caller, wish.model_dump(exclude_none=True))
 
 
-def _answer(service: Service, done: Json, most: int) -> Json:
+def _answer(service: Service, done: Json, most: int, reader: str) -> Json:
     """A settled release: each value with its bar, what limits left out, the guarantee and what is left."""
-    stored = service.directory.books.account(done["dataset"]).answer(done["position"])
+    stored = service.answer(done["dataset"], done["position"], reader)
     release = shown(stored.document, 1, done["after"])
     rows = release.to_arrow().slice(0, most).to_pylist()
     return {

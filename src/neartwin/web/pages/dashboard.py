@@ -78,8 +78,8 @@ async def _card(running: Service, caller: Caller, dataset: Dataset, row: dict[st
 def _stored(running: Service, caller: Caller, name: str, plan: dict[str, Any], identity: str) -> dict[str, Any]:
     """The charts of a stored answer and the address of its page, or the price of one that is not stored."""
     if plan["stored"] is None:
-        return {"price": price_of(plan)}
-    document = running.directory.books.account(name).answer(plan["stored"]).document
+        return {"price": amounts(owed(plan))}
+    document = running.answer(name, plan["stored"], caller.holders[0]).document
     answer = shown(document, 1, plan["shown_after"])
     drawn = charts(answer, name=f"chart-{identity}")
     place = stored_place(running, caller, name, plan)
