@@ -640,3 +640,29 @@ def test_a_dashboard_is_shared_within_a_project_and_keeps_to_each_policy(client,
     assert "project tax has no allotment yet: a curator gives one, and without it you cannot spend." in budget
     signed("auditor")
     assert "Ours alone" in client.get("/data/purchases/dashboard").text
+
+
+def test_the_button_is_off_while_an_analysts_answers_take_all_their_room(client, directory, monkeypatch):
+    fields = FIELDS | {"amount": "0.01", "where": "amount > 1.25"}
+    client.cookies.clear()
+    client.get("/signin")
+    client.post("/signin", data={"token": directory.mint("zora", "analyst", by="console")[1]})
+    fields["csrf"] = client.get("/v1/me").json()["csrf"]
+    sent, head = previewed(client, fields | {"action": "release"}), directory.books.head()
+    on = '<button class="main big" name="action" value="release">'
+    rates = client.app.state.service.authenticator.rates
+    with monkeypatch.context() as full:
+        full.setitem(rates.limits, "kept", (0.0, 1.0))
+        for one in (fields, sent):  # and whoever presses it all the same
+            page = client.post("/data/purchases/ask", data=one)
+            assert (on in page.text, 'value="release" disabled' in page.text) == (False, True)
+            assert "1 MiB a minute afterwards" in text_of(page)
+            assert "more than you have left" not in text_of(page)
+            assert "The budget does not suffice" not in page.text
+        assert directory.books.head() == head
+    assert on in client.post("/data/purchases/ask", data=fields).text
+    client.post("/data/purchases/ask", data=previewed(client, fields | {"action": "release", "key": "roomy"}))
+    monkeypatch.setitem(rates.limits, "kept", (0.0, 1.0))
+    again = client.post("/data/purchases/ask", data=fields)
+    assert "Show the answer: it is free" in text_of(again)
+    assert "1 MiB a minute" not in again.text

@@ -40,10 +40,11 @@ def replicas(place, purchases, tmp_path):  # noqa: F811 - a fixture
 def slow(monkeypatch, seconds):
     submit = ThreadWorkers.submit
 
-    def later(self, task, *, started=lambda: None, **more):
+    def later(self, task, *, started=dict, **more):
         def begin():
-            started()
+            more = started()
             time.sleep(seconds)
+            return more
 
         return submit(self, task, started=begin, **more)
 

@@ -29,6 +29,7 @@ from neartwin.web.routes.datasets import Named, payable, usable, visible
 from neartwin.web.routes.questions import fits, owed, task_of
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
+from neartwin.web.tasks import no_room
 
 router = APIRouter()
 Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupable, numeric and dated
@@ -201,6 +202,8 @@ async def _page(
     affordable = plan is not None and fits(plan, left)
     if price is not None and not affordable:
         refusal = refusal or as_dict(_short_of(price, left))
+    elif price and any(price.values()) and running.authenticator.rates.reached("kept", caller.holders[0]):
+        affordable, refusal = False, refusal or as_dict(no_room())
     return page(
         request,
         "ask.html",
