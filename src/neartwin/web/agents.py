@@ -99,22 +99,24 @@ class Desk(MCPServer):
 
     async def call_tool(self, name: str, arguments: Json, context: Context | None = None) -> Any:
         """The tool's answer, or why there is none."""
-        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name, arguments)
+        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
         caller = self.caller_of(cast("Context", context))
-        said = {"tool": name[:100], "dataset": str(arguments.get("dataset", ""))[:100]}
-        audit(caller=caller.name, role=caller.role, **said)
+        audit(caller=caller.name, role=caller.role, tool=name[:100], dataset=str(arguments.get("dataset", ""))[:100])
 
         def wrong(place: str, rule: str) -> NeartwinError:
-            return AccessError(422, place, "", rule, remedy=f"{name} takes {', '.join(known)}")
+            return AccessError(422, place, "", rule, remedy=f"{name} takes {', '.join(known[name])}")
 
         try:
-            if arguments.keys() <= known.keys():
+            if name not in known:
+                refusal: NeartwinError = AccessError(404, "tool", name, "is unknown", remedy=f"call {', '.join(known)}")
+            elif arguments.keys() <= known[name].keys():
                 return await super().call_tool(name, arguments, context)
-            refusal = wrong(min(arguments.keys() - known), "is no argument of the tool")
+            else:
+                refusal = wrong(min(arguments.keys() - known[name]), "is no argument of the tool")
         except UnexpectedToolError as fault:
             refusal = fault.__cause__ if isinstance(fault.__cause__, NeartwinError) else UnexpectedError()
         except ToolError as fault:
-            if not isinstance(fault.__cause__, ValidationError):  # there is no such tool
+            if not isinstance(fault.__cause__, ValidationError):  # of the program's answer to a request for consent
                 raise
             refusal = wrong(*schemas.first_fault(fault.__cause__.errors()))
         parts = as_dict(refusal)
