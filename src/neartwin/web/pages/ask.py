@@ -26,7 +26,7 @@ from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, host, page, short
 from neartwin.web.routes.datasets import Named, payable, usable, visible
-from neartwin.web.routes.questions import fits, owed, task_of
+from neartwin.web.routes.questions import JobId, fits, owed, task_of
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
 from neartwin.web.tasks import no_room
@@ -117,7 +117,7 @@ def _after_button(form: fields.AskFields, action: str) -> fields.AskFields:
 
 
 @router.get("/jobs/{identity}")
-async def job(identity: str, request: Request, caller: Analyst, running: Running) -> Response:
+async def job(identity: JobId, request: Request, caller: Analyst, running: Running) -> Response:
     """A release under way. This waits at most 2 s, then redirects to the answer or shows the state."""
     pending = await run_in_threadpool(running.jobs.get, identity, caller.holders[0])
     pending = await running.jobs.wait(pending, min(2, running.settings.patience))

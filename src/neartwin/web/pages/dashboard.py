@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from neartwin.checks import text
 from neartwin.errors import AccessError, NeartwinError, ParameterError
 from neartwin.report.page import charts
 from neartwin.web.auth import Anyone, Asker, Caller, Form
@@ -55,7 +56,7 @@ async def change(name: Named, caller: Asker, running: Running, sent: Form) -> Re
         raise ParameterError("dashboard", name, rule, remedy="remove one, or ask a shorter one")
     form = written(read(json.loads(fields)), dataset)
     await running.ask(question_task("plan", dataset, caller, form))  # which refuses what cannot be asked
-    title = first(sent, "title")[:100] or ", ".join(form.names) or "A question"
+    title = text(title=(first(sent, "title") or ", ".join(form.names) or "A question")[:100], at_least=1, at_most=100)
     values = {"dataset": name, "owner": caller.name, "project": project, "title": title, "fields": fields}
     await run_in_threadpool(running.directory.store.save, values)
     return RedirectResponse(address("data", name, "dashboard"), 303)

@@ -26,7 +26,7 @@ Key = Annotated[
     ),
 ]
 Seconds = Annotated[float, Query(ge=0, le=60, description="How long to wait for the release before answering.")]
-JobId = Annotated[str, Path(max_length=100)]
+JobId = Annotated[str, Path(max_length=100, pattern=r"^[\w-]*$")]
 
 
 def _sees(request: Request, caller: Caller) -> None:
