@@ -85,6 +85,18 @@ def test_a_release_whose_replica_is_silent_is_lost_and_no_other(replicas, monkey
     assert second.get(f"{where}?wait=20", headers=headers).json()["release"]
 
 
+def test_a_release_is_alive_to_a_host_whose_clock_is_wrong(replicas, monkeypatch):
+    first, second = (one.app.state.service.directory.store for one in replicas)
+    first.put_job("a release", "analyst:ada")
+    right = time.time
+    for minutes in (-60, 60):
+        monkeypatch.setattr(time, "time", lambda minutes=minutes: right() + 60 * minutes)
+        owner, outcome, silent = second.job("a release")
+        assert (owner, outcome, -1 < silent < 30) == ("analyst:ada", "", True)
+        second.touch_jobs(["another"])  # which forgets those of long ago
+        assert second.job("a release")
+
+
 def test_a_session_of_one_replica_is_one_of_all(replicas):
     first, second = replicas
     token = first.app.state.service.directory.mint("ada", "analyst", by="console")[1]
