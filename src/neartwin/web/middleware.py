@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import AccessError
 from neartwin.web.connections import address_of
-from neartwin.web.errors import UnexpectedError
+from neartwin.web.errors import TOKEN, UnexpectedError
 from neartwin.web.traces import span
 
 _LOG = logging.getLogger("neartwin.web")
@@ -40,7 +40,7 @@ def audit(**facts: object) -> None:
         facts: The parts of the line, without a question and a value.
     """
     if AUDIT.isEnabledFor(logging.INFO):
-        AUDIT.info(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds")} | facts))
+        AUDIT.info(TOKEN.sub("nt_...", json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds")} | facts)))
 
 
 class Watch:
