@@ -31,7 +31,8 @@ def datasets(request: Request, caller: Anyone, running: Running) -> Response:
         {
             "one": one,
             "share": max(shares(one.budget, one.spent).values()),
-            "waiting": sum(not asked["answer"] for asked in running.directory.store.requests(one.name)),
+            "waiting": caller.sees_all
+            and sum(not part["answer"] for part in running.directory.store.requests(one.name)),
         }
         for one in api.datasets(caller, running)
     ]
