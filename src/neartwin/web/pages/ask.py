@@ -24,7 +24,7 @@ from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
-from neartwin.web.pages.layout import address, first, host, page, short
+from neartwin.web.pages.layout import address, amounts, first, host, page, short
 from neartwin.web.routes.datasets import Named, payable, usable, visible
 from neartwin.web.routes.questions import JobId, fits, owed, task_of
 from neartwin.web.service import RefusedError, Running, Service
@@ -215,7 +215,7 @@ async def _page(
         released=[*form.names, *(name for name, _ in named(form))],
         fields=fields,
         plan=plan,
-        price="" if plan is None else price_of(plan),
+        price=amounts(price or {}),
         budget=budget,
         own=[
             {"name": pool, "left": amount, "after": amount - price[pool] if price is not None and affordable else None}
@@ -226,11 +226,6 @@ async def _page(
         affordable=affordable,
         refusal=None if refusal is None else _ways_out(refusal, left),
     )
-
-
-def price_of(plan: dict[str, Any]) -> str:
-    """The price of a plan in words, or "" where it costs nothing."""
-    return ", ".join(f"{pool} {short(amount)}" for pool, amount in owed(plan).items() if amount)
 
 
 def _short_of(price: dict[str, Fraction], left: dict[str, Fraction]) -> BudgetError:

@@ -18,10 +18,11 @@ from neartwin.web.auth import Anyone, Asker, Caller, Form
 from neartwin.web.builder.fields import read
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
-from neartwin.web.pages.ask import price_of, question_task, saved_for, stored_place, written
-from neartwin.web.pages.layout import address, first, page
+from neartwin.web.pages.ask import question_task, saved_for, stored_place, written
+from neartwin.web.pages.layout import address, amounts, first, page
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.routes.ledger import shown
+from neartwin.web.routes.questions import owed
 from neartwin.web.service import Running, Service
 
 router = APIRouter()
