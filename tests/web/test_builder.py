@@ -345,7 +345,7 @@ def test_the_wire_json_in_place_of_sql_asks_what_sql_has_no_words_for(directory)
         'SELECT COUNT(*) AS n FROM visits -- """, None); print(open("/etc/passwd").read()); nt.from_sql("""',
     ],
 )
-def test_the_python_of_a_question_holds_its_sql_as_it_is_and_runs_no_part(directory, text):
+def test_python_of_a_question_holds_its_sql_and_runs_no_part(directory, text):
     code = options.code(AskFields(sql=text), directory.dataset("visits"), "http://house", ())["python"]
     tree = ast.parse(code)
     asked = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and "from_sql" in ast.unparse(node.func)]

@@ -217,7 +217,7 @@ def test_whoever_reads_large_answers_again_and_again_waits(directory, client, to
     assert released(client, wide, ada)["position"] == places[0]  # a worker reads it, one at a time
 
 
-def test_answers_that_wait_for_their_turn_have_room_only_when_it_comes(directory, client, tokens):
+def test_waiting_answers_have_room_only_when_their_turn_comes(directory, client, tokens):
     rates, ada = client.app.state.service.authenticator.rates, bearer(tokens["analyst"])
     rates.limits["kept"] = 0.6, 1e-6  # MiB at once: half a one more is allowed, and so one of these
     wide = ASK | {"question": ASK["question"] | {"keys": {"cds": list(range(9_000))}}}
@@ -237,7 +237,7 @@ def wire(connections, unread):
     return one
 
 
-def test_the_largest_answer_that_nobody_reads_is_dropped_where_all_take_too_much(monkeypatch):
+def test_largest_unread_answer_is_dropped_where_all_take_too_much(monkeypatch):
     monkeypatch.setattr("neartwin.web.connections.MOST_UNREAD", 500)
     connections = set()
     large, small, newest = (wire(connections, unread) for unread in (300, 200, 400))

@@ -62,7 +62,7 @@ def test_an_analyst_s_history_reads_no_record_of_others(client, directory, token
         assert [one.kind for one in account.newest(holders={f"analyst:{who}"})][::-1] == kinds
 
 
-def test_the_list_of_data_sets_counts_requests_for_those_alone_who_see_them(client, directory, tokens, monkeypatch):
+def test_list_of_data_sets_counts_requests_for_overseers_alone(client, directory, tokens, monkeypatch):
     asked, requests = [], Store.requests
     monkeypatch.setattr(Store, "requests", lambda store, *at: asked.append(at) or requests(store, *at))
     for role, times in (("analyst", 0), ("curator", 1)):

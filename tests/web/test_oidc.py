@@ -199,7 +199,7 @@ def test_a_file_that_names_no_sign_in_server_is_refused(tmp_path, change):
     ("said", "comes_in"),
     [(True, True), ("true", True), (None, True), (False, False), ("false", False), ("False", False)],
 )
-def test_an_address_is_unverified_in_whatever_letters_a_server_says_so(monkeypatch, said, comes_in):
+def test_address_is_unverified_in_whatever_letters_that_is_said(monkeypatch, said, comes_in):
     async def claims(*_):
         told = {} if said is None else {"email_verified": said}
         return told | {"sub": "1", "email": "eve@example.org", "groups": ["staff"]}

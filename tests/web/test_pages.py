@@ -573,7 +573,7 @@ def test_a_dashboard_has_no_title_that_a_database_would_not_store(client, direct
     directory.store.forget(new["id"])
 
 
-def test_what_a_curator_or_analyst_types_too_long_is_refused_in_words(client, directory, signed):
+def test_texts_too_long_for_a_schema_are_refused_in_words(client, directory, signed):
     """The pages call what the routes call, and not their schemas, whose refusals are no page's."""
     long, account = "9" * 40, directory.books.account("purchases")
     caps, csrf = account.caps, signed("curator")
@@ -642,7 +642,7 @@ def test_a_dashboard_is_shared_within_a_project_and_keeps_to_each_policy(client,
     assert "Ours alone" in client.get("/data/purchases/dashboard").text
 
 
-def test_the_button_is_off_while_an_analysts_answers_take_all_their_room(client, directory, monkeypatch):
+def test_release_button_is_off_while_answers_take_all_their_room(client, directory, monkeypatch):
     fields = FIELDS | {"amount": "0.01", "where": "amount > 1.25"}
     client.cookies.clear()
     client.get("/signin")

@@ -165,7 +165,7 @@ def test_whoever_received_a_curators_token_is_not_a_second_person(client, direct
     assert [raised(client, carol, fresh), cap(directory)] == [200, Fraction(5, 2)]
 
 
-def test_whoever_made_the_token_of_a_maker_is_one_person_with_what_that_one_makes(directory, two):
+def test_who_received_a_token_is_one_person_with_whom_it_makes(directory, two):
     def made(name, first, second):
         with pytest.raises(AccessError, match="second person"):
             directory.mint(name, "curator", by=first)
