@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from neartwin.accounting.budgets import approx, pure
-from neartwin.errors import BudgetError, LedgerError
+from neartwin.errors import BudgetError, LedgerError, ParameterError
 from neartwin.ledger import Book, Head, Population
 from neartwin.ledger.records import digest
 from tests.ledger.conftest import PEOPLE
@@ -196,6 +196,12 @@ def test_rewritten_history_verifies_alone_and_fails_against_a_kept_head(sqlite_p
         assert ledger.verify(early).whole  # the part up to it is as it was
         (fault,) = ledger.verify(late).faults
         assert (fault.kind, fault.position) == ("rollback", 11)
+
+
+@pytest.mark.parametrize("position", ["", "x", "-1", "0", "²", "9" * 5_000])
+def test_what_is_no_position_makes_no_head(position):
+    with pytest.raises(ParameterError):
+        Head.parse(f"{position}:{'ab' * 32}")
 
 
 def test_a_forged_overspend_breaks_a_rule_even_when_all_hashes_are_right(sqlite_place):

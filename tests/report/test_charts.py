@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from html import escape
 from itertools import pairwise
 
@@ -54,6 +54,19 @@ def test_many_groups_stay_in_their_own_order(release):
     assert len(shown) == 30
     assert shown == sorted(shown)
     assert {place for place in range(50) if many[place] >= 3} <= set(shown)
+
+
+def test_charts_over_time_draw_at_most_so_many_values_together(release):
+    (one,), days = release.statistics, [(date(2000, 1, 1) + timedelta(place),) for place in range(5_001)]
+
+    def marks(many, statistics):
+        drawn = replace(one, values=(1,) * many, lower=(0,) * many, upper=(2,) * many)
+        asked = tuple(replace(drawn, name=f"n{place}") for place in range(statistics))
+        changed = replace(release, group_columns=("day",), keys=tuple(days[:many]), statistics=asked)
+        return "".join(part for chart in charts(changed) for part in chart.parts).count('class="dot"')
+
+    assert [marks(5_000, 1), marks(2_500, 2)] == [5_000, 5_000]
+    assert [marks(5_001, 1), marks(2_501, 2)] == [30, 60]  # the largest groups, as of any other column
 
 
 def test_a_plot_names_the_question_and_no_two_titles_meet(release):

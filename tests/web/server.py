@@ -28,10 +28,9 @@ class ThreadWorkers:
     def __init__(self, *, place, ledger, **_):
         self._directory, self._pool = DataDirectory(place, ledger), ThreadPoolExecutor(1)
 
-    def submit(self, task, *, seconds, started=lambda: None):
+    def submit(self, task, *, seconds, started=dict):
         def run():
-            started()
-            return json.loads(json.dumps(outcome(self._directory, json.loads(json.dumps(task)))))
+            return json.loads(json.dumps(outcome(self._directory, json.loads(json.dumps({**task, **started()})))))
 
         return self._pool.submit(run)
 

@@ -155,6 +155,7 @@ def test_an_agent_finds_previews_pays_and_gets_bars_and_loss(running):
         ("ask", question(most_rows=0), "AccessError", "greater than or equal to 1"),
         ("ask", question(key={"cds": [1]}), "AccessError", "is no argument of the tool"),
         ("budget", {}, "AccessError", "required"),
+        ("pay", {"dataset": "purchases"}, "AccessError", "call list_datasets, describe"),
     ],
 )
 def test_a_refusal_is_data_with_kind_message_and_way_out(running, tool, arguments, kind, part):

@@ -1,5 +1,6 @@
 """The fields write one SQL text, and that text asks the question that the wire JSON asks."""
 
+import ast
 import re
 from dataclasses import fields, replace
 from inspect import signature
@@ -333,6 +334,23 @@ def test_the_wire_json_in_place_of_sql_asks_what_sql_has_no_words_for(directory)
     assert told["question"]["most_common"]["counted"] is True
     with pytest.raises(NeartwinError, match="JSON object"):
         options.question(AskFields(sql="{1}"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) AS n FROM visits",
+        'SELECT "Town", COUNT(*) AS n FROM visits GROUP BY "Town"',
+        "SELECT COUNT(*) AS n FROM visits WHERE town LIKE 'a\\n\\d'",
+        'SELECT COUNT(*) AS n FROM visits -- """, None); print(open("/etc/passwd").read()); nt.from_sql("""',
+    ],
+)
+def test_python_of_a_question_holds_its_sql_and_runs_no_part(directory, text):
+    code = options.code(AskFields(sql=text), directory.dataset("visits"), "http://house", ())["python"]
+    tree = ast.parse(code)
+    asked = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and "from_sql" in ast.unparse(node.func)]
+    assert [node.args[0].value for node in asked] == [text]
+    assert len(tree.body) == 7
 
 
 def test_declared_keys_are_no_demand_where_nothing_is_grouped(directory):

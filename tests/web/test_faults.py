@@ -168,19 +168,22 @@ def test_guesses_at_unknown_tokens_cost_nothing_and_at_known_ones_are_few(client
     assert client.get("/v1/me", headers=bearer(tokens["curator"])).status_code == 200
 
 
-def test_a_key_of_one_request_does_not_answer_another(client, tokens, monkeypatch):
-    service = client.app.state.service
-    monkeypatch.setattr(service.workers, "submit", lambda *_, **__: Future())  # it never ends
+def test_a_key_of_one_request_does_not_answer_another(directory, client, tokens, monkeypatch):
+    service, headers = client.app.state.service, bearer(tokens["analyst"]) | {"Idempotency-Key": "k"}
     task = {"do": "release", "holders": ["analyst:ada"], "dataset": "purchases", "key": "k"} | ASK
-    first = service.jobs.submit(task)
-    assert service.jobs.submit(dict(task)) is first
-    other = client.post(
-        "/v1/datasets/purchases/releases",
-        json=ASK | {"spend": {"epsilon": "0.01"}},
-        headers=bearer(tokens["analyst"]) | {"Idempotency-Key": "k"},
-    )
-    assert other.status_code == 422
-    assert other.json()["name"] == "Idempotency-Key"
+    other = ASK | {"spend": {"epsilon": "0.01"}}
+    with monkeypatch.context() as patched:
+        patched.setattr(service.workers, "submit", lambda *_, **__: Future())  # it never ends
+        first = service.jobs.submit(task)
+        assert service.jobs.submit(dict(task)) is first
+        job = client.post("/v1/datasets/purchases/releases", json=other, headers=headers).json()
+        assert (job["state"], job["job"] == first.id) == ("queued", False)
+        service.jobs._keyed.clear()
+    assert released(client, ASK, headers)["release"]
+    spent = directory.books.account("purchases").spent
+    refused = released(client, other, headers)["error"]
+    assert "was used for another request" in refused["message"]
+    assert directory.books.account("purchases").spent == spent
 
 
 ODD = [

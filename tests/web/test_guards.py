@@ -1,5 +1,6 @@
 """Limits, headers, and answers in one shape that tell nothing private."""
 
+import contextlib
 import json
 import logging
 import socket
@@ -10,19 +11,24 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from hashlib import sha256
+from unittest.mock import Mock
 
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from starlette.testclient import TestClient
+from uvicorn.protocols.http.flow_control import FlowControl
 
 from neartwin.accounting.budgets import pure
 from neartwin.web import tokens as made
 from neartwin.web.app import create_app
+from neartwin.web.connections import HeadLimit
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.errors import UnexpectedError
+from neartwin.web.oidc import Provider
 from neartwin.web.service import Settings
 from neartwin.web.workers import Workers, lost
 from tests.web.conftest import ASK, bearer, released, sign_in
@@ -194,6 +200,57 @@ def test_the_answers_of_an_analyst_take_only_so_much_room(directory, client, tok
     assert released(client, ASK, bob)["error"] is None
 
 
+def test_whoever_reads_large_answers_again_and_again_waits(directory, client, tokens):
+    """As objects an answer takes many times its size, and forty are read at once."""
+    ada, otto = bearer(tokens["analyst"]), bearer(tokens["auditor"])
+    wide = ASK | {"question": ASK["question"] | {"keys": {"cds": list(range(9_000))}}, "spend": {"epsilon": "0.02"}}
+    places = [released(client, ask, ada)["position"] for ask in (wide, ASK)]
+    client.app.state.service.authenticator.rates.limits["read"] = 0.75, 1e-6  # MiB: half a one more is allowed
+    api, page = (f"{start}/purchases/releases/" for start in ("/v1/datasets", "/data"))
+    for _ in range(5):
+        assert client.get(f"{api}{places[1]}", headers=ada).status_code == 200  # a small one takes next to nothing
+    assert client.get(f"{page}{places[0]}", headers=ada).status_code == 200
+    reads = [f"{api}{places[0]}", f"{api}{places[0]}/certificate", *(f"{page}{places[0]}{x}" for x in ("", "/csv"))]
+    assert [client.get(read, headers=ada).status_code for read in reads] == [429] * 4
+    assert client.get("/data/purchases", headers=ada).status_code == 200
+    assert client.get(reads[0], headers=otto).status_code == 200
+    assert released(client, wide, ada)["position"] == places[0]  # a worker reads it, one at a time
+
+
+def test_waiting_answers_have_room_only_when_their_turn_comes(directory, client, tokens):
+    rates, ada = client.app.state.service.authenticator.rates, bearer(tokens["analyst"])
+    rates.limits["kept"] = 0.6, 1e-6  # MiB at once: half a one more is allowed, and so one of these
+    wide = ASK | {"question": ASK["question"] | {"keys": {"cds": list(range(9_000))}}}
+    asks = [wide | {"spend": {"epsilon": spend}} for spend in ("0.021", "0.022", "0.023")]
+    jobs = [client.post("/v1/datasets/purchases/releases", json=ask, headers=ada).json()["job"] for ask in asks]
+    done = [client.get(f"/v1/jobs/{job}?wait=60", headers=ada).json() for job in jobs]
+    assert [(one["error"] or {}).get("name") for one in done] == [None, "answers", "answers"]
+    assert directory.books.account("purchases").spent == {"epsilon": Fraction("0.021")}
+
+
+def wire(connections, unread):
+    """A connection whose other end left so many bytes unread."""
+    one = HeadLimit.__new__(HeadLimit)
+    one.transport = Mock(get_write_buffer_size=lambda: unread)
+    one.flow, one.connections = FlowControl(one.transport), connections
+    connections.add(one)
+    return one
+
+
+def test_largest_unread_answer_is_dropped_where_all_take_too_much(monkeypatch):
+    monkeypatch.setattr("neartwin.web.connections.MOST_UNREAD", 500)
+    connections = set()
+    large, small, newest = (wire(connections, unread) for unread in (300, 200, 400))
+    newest.pause_writing()
+    assert [one.transport.abort.called for one in (large, small, newest)] == [
+        False
+    ] * 3  # the others have just their room
+    another = wire(connections, 1)
+    another.pause_writing()
+    assert [one.transport.abort.called for one in (large, small, newest, another)] == [False, False, True, False]
+    assert another.flow.write_paused
+
+
 def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
     limits = client.app.state.service.authenticator.rates.limits
     limits["records"] = 3, 0.001
@@ -216,6 +273,19 @@ def test_what_stays_and_costs_no_budget_is_slow(directory, client, tokens):
     session = {"mcp-session-id": answers[0].headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
     pinged = client.post("/mcp", json={"jsonrpc": "2.0", "id": 2, "method": "ping"}, headers=more | session)
     assert pinged.status_code == 200
+
+
+def test_sign_ins_at_a_server_are_as_slow_as_others(directory, monkeypatch):
+    async def person(*_):
+        return replace(made.new_token("emma", "analyst")[0], id="e" * 32)
+
+    monkeypatch.setattr(Provider, "person", person)
+    provider = Provider(issuer="https://login.example", client_id="neartwin", groups=(("staff", "analyst", ""),))
+    with without_processes(), TestClient(create_app(directory, Settings(workers=1, oidc=provider))) as client:
+        client.app.state.service.authenticator.rates.limits["records"] = 3, 0.001
+        assert [client.get("/signin/back").status_code for _ in range(5)] == [200] * 3 + [429] * 2
+    acts = [act.what for act in directory.books.acts() if act.who == "emma"]
+    assert acts == ["token", "sign in"] * 3
 
 
 def test_a_sessions_cookie_is_no_secret_of_a_token_without_a_hash(client, directory, tokens):
@@ -323,6 +393,53 @@ def test_a_body_that_does_not_come_ends_its_request(directory):
             answer += more
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"NT-600" in answer
+
+
+def test_a_body_that_comes_letter_by_letter_ends_its_request_too(directory):
+    settings = Settings(workers=1, body_seconds=0.5)
+    head = b"POST /v1/tokens HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    answers = []
+    with serving(directory, settings) as address:
+        for letters in (2, 12):
+            with socket.create_connection(address[7:].split(":")) as wire:
+                wire.settimeout(60)
+                wire.sendall(head % letters)
+                sending = threading.Thread(target=letter_by_letter, args=(wire, letters))
+                sending.start()
+                answers.append(wire.recv(65_536)[9:12])
+                sending.join()
+    assert answers == [b"422", b"408"]
+
+
+def letter_by_letter(wire, letters):
+    with contextlib.suppress(OSError):  # the other end has had enough
+        for _ in range(letters):
+            wire.sendall(b"{")
+            time.sleep(0.1)
+
+
+def test_large_bodies_of_strangers_are_few(directory, tokens):
+    """They wait in memory, before anybody knows whose they are."""
+    app = create_app(directory, Settings(workers=1, burst=5, per_second=0.001))
+    with without_processes(), TestClient(app) as client:
+        assert client.get("/v1/me", headers=bearer(tokens["analyst"])).status_code == 200
+        large = {"data": {"token": "x" * 70_000}, "headers": {"Sec-Fetch-Site": "same-origin"}}
+        assert [client.post("/signin", **large).status_code for _ in range(3)] == [401, 401, 429]
+        unsaid = {"content": iter([b"x"]), "headers": {"Content-Type": "application/json"}}
+        other = TestClient(app, client=("10.0.0.2", 1))
+        assert [other.post("/v1/tokens", **unsaid).status_code for _ in range(2)] == [
+            422,
+            429,
+        ]  # no size is the largest
+        ask = ASK | {"question": ASK["question"] | {"where": ["amount > 1"] * 40 + ["amount > " + "1" * 1_900] * 9}}
+        mine = [
+            client.post("/v1/datasets/purchases/plan", json=ask, headers=bearer(tokens["analyst"])) for _ in range(3)
+        ]
+        assert {one.status_code for one in mine} <= {200, 422}
+        said = {"content": b"", "headers": {"Content-Length": "9" * 30}}
+        third = TestClient(app, client=("10.0.0.3", 1))
+        assert third.post("/v1/tokens", **said).status_code == 413
+        assert app.state.service.authenticator.rates.missing("address 10.0.0.3") < 100_000  # not for ever
 
 
 @pytest.mark.slow  # eighty hashes

@@ -7,6 +7,7 @@ import pytest
 from neartwin.accounting.budgets import pure
 from neartwin.client import connect
 from neartwin.ledger.store import Reading
+from neartwin.web.store import Store
 from tests.web.conftest import bearer, sign_in
 from tests.web.server import serving, without_processes
 
@@ -59,6 +60,15 @@ def test_an_analyst_s_history_reads_no_record_of_others(client, directory, token
         ("bob", ["allot", "reserve", "settle", *["allot"] * 20]),
     ):
         assert [one.kind for one in account.newest(holders={f"analyst:{who}"})][::-1] == kinds
+
+
+def test_list_of_data_sets_counts_requests_for_overseers_alone(client, directory, tokens, monkeypatch):
+    asked, requests = [], Store.requests
+    monkeypatch.setattr(Store, "requests", lambda store, *at: asked.append(at) or requests(store, *at))
+    for role, times in (("analyst", 0), ("curator", 1)):
+        sign_in(client, tokens[role])
+        assert client.get("/data").status_code == 200
+        assert len(asked) == times  # each reads all acts of a data set
 
 
 @pytest.mark.slow

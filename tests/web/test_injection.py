@@ -2,16 +2,22 @@
 
 import json
 import tomllib
+from urllib.parse import quote
 
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
+from starlette.testclient import TestClient
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
-from neartwin.errors import NeartwinError
+from neartwin.errors import AccessError, NeartwinError
+from neartwin.web.app import create_app
 from neartwin.web.datasets import Rule
-from tests.web.conftest import ASK, bearer, released
+from neartwin.web.service import Settings
+from tests.ledger.conftest import place, postgres_place, sqlite_place  # noqa: F401 - fixtures
+from tests.web.conftest import ASK, bearer, registered, released
+from tests.web.server import without_processes
 
 HOSTILE = [
     "'; DROP TABLE neartwin_record; --",
@@ -164,3 +170,27 @@ def test_a_rule_survives_its_own_toml_and_json(tmp_path):
     assert Rule.from_dict(json.loads(json.dumps(rule.as_dict()))) == rule
     with pytest.raises(NeartwinError):
         Rule.from_dict({"who": "everyone"})
+
+
+@pytest.mark.parametrize("name", ["\x00", "a\x00b", "\ud800"])
+def test_what_no_database_stores_is_the_name_of_nothing(place, purchases, tmp_path, name):  # noqa: F811 - a fixture
+    with registered(tmp_path / "house", purchases, ledger=place) as directory, without_processes():
+        carol, ada = (directory.mint(who, role, by="console")[1] for who, role in (("c", "curator"), ("a", "analyst")))
+        with pytest.raises(AccessError, match="is not one that you may ask"):
+            directory.dataset(name)
+        if name.isascii():
+            quoted = quote(name)
+            with TestClient(create_app(directory, Settings(workers=1))) as client:
+                client.get("/signin")
+                answers = [
+                    client.post("/signin", data={"token": f"nt_{name}_x"}),  # of a stranger
+                    client.get(f"/v1/datasets/{quoted}", headers=bearer(ada)),
+                    client.get(f"/v1/jobs/{quoted}", headers=bearer(ada)),
+                    client.delete(f"/v1/tokens/{quoted}", headers=bearer(carol)),
+                    client.put(
+                        f"/v1/datasets/purchases/allotments/analyst:{quoted}",
+                        json={"target": {"epsilon": "0.1"}},
+                        headers=bearer(carol),
+                    ),
+                ]
+            assert [answer.status_code for answer in answers if not 400 <= answer.status_code < 500] == []

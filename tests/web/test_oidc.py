@@ -193,3 +193,22 @@ def test_a_file_that_names_no_sign_in_server_is_refused(tmp_path, change):
     (tmp_path / "oidc.toml").write_text(FILE.format("https://login.example").replace(*change, 1))
     with pytest.raises(ParameterError, match="oidc"):
         Provider.read(tmp_path / "oidc.toml")
+
+
+@pytest.mark.parametrize(
+    ("said", "comes_in"),
+    [(True, True), ("true", True), (None, True), (False, False), ("false", False), ("False", False)],
+)
+def test_address_is_unverified_in_whatever_letters_that_is_said(monkeypatch, said, comes_in):
+    async def claims(*_):
+        told = {} if said is None else {"email_verified": said}
+        return told | {"sub": "1", "email": "eve@example.org", "groups": ["staff"]}
+
+    monkeypatch.setattr(Provider, "_claims", claims)
+    provider = Provider(issuer="https://login.example", client_id="neartwin", groups=(("staff", "analyst", ""),))
+    person = provider.person({"state": _part("secret", "state"), "code": "x"}, "secret", "https://house")
+    if comes_in:
+        assert asyncio.run(person).name == "eve@example.org"
+    else:
+        with pytest.raises(AccessError, match="verified"):
+            asyncio.run(person)

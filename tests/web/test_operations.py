@@ -103,6 +103,7 @@ def test_the_audit_log_says_who_did_what_and_holds_no_question(client, tokens, a
     client.get(f"/v1/datasets/purchases/releases/{done['position']}?note=private", headers=headers)
     client.get("/v1/tokens", headers=headers)
     client.get("/v1/nt_of_a_stranger")
+    client.get(f"/v1/jobs/{tokens['analyst']}", headers=headers)  # a token in the place of something else
     lines = [one for one in audited() if "method" in one]
     (outcome,) = (one for one in audited() if "method" not in one)
     assert outcome.pop("time")
@@ -118,6 +119,7 @@ def test_the_audit_log_says_who_did_what_and_holds_no_question(client, tokens, a
     assert asked in ({202}, {200})  # under way, or done before it was answered
     assert ("ada", "GET", f"/v1/datasets/purchases/releases/{done['position']}", 200) in said
     assert ("ada", "GET", "/v1/tokens", 403) in said
+    assert ("ada", "GET", "/v1/jobs/nt_...", 404) in said
     assert {name for one in lines for name in one} == {"time", "address", "method", "status", "caller", "role", "path"}
     text = json.dumps(audited())
     assert not any(word in text for word in ("private", "secret", "stranger", "amount", tokens["analyst"]))

@@ -563,6 +563,36 @@ def test_a_dashboard_shows_stored_answers_and_prices_and_pays_nothing(client, di
     assert "Nothing is saved yet" in client.post(dashboard, data={"csrf": csrf, "remove": identity}).text
 
 
+def test_a_dashboard_has_no_title_that_a_database_would_not_store(client, directory, signed):
+    sent = FIELDS | {"csrf": signed("analyst"), "amount": "0.05"}
+    before = directory.store.saved("purchases")
+    titles = [client.post("/data/purchases/dashboard", data=sent | {"title": title}) for title in ("a\x00b", "a b")]
+    assert [answer.status_code for answer in titles] == [422, 200]
+    (new,) = [row for row in directory.store.saved("purchases") if row not in before]
+    assert new["title"] == "a b"
+    directory.store.forget(new["id"])
+
+
+def test_texts_too_long_for_a_schema_are_refused_in_words(client, directory, signed):
+    """The pages call what the routes call, and not their schemas, whose refusals are no page's."""
+    long, account = "9" * 40, directory.books.account("purchases")
+    caps, csrf = account.caps, signed("curator")
+    pages = [
+        ("cap", {"target": "epsilon=2", "reason": "x" * 5_000}, 422),
+        ("cap", {"target": f"epsilon=0.{long}", "reason": "why"}, 409),  # it would lower the cap
+        ("allot", {"holder": "analyst:" + "x" * 300, "target": "epsilon=0.1"}, 422),
+        ("allot", {"holder": "ada", "target": "epsilon=0.1"}, 422),
+        ("allot", {"holder": "analyst:zed", "target": f"epsilon=0.{long}"}, 200),
+    ]
+    for page, sent, status in pages:
+        assert client.post(f"/data/purchases/{page}", data=sent | {"csrf": csrf}).status_code == status, sent
+    assert account.caps == caps
+    sent = {"csrf": signed("analyst"), "holder": "analyst:ada", "reason": "more", "target": f"epsilon=77.{long}"}
+    assert client.post("/data/purchases/budget", data=sent).status_code == 200
+    (asked,) = [one for one in directory.store.requests("purchases") if not one["answer"] and one["who"] == "ada"]
+    directory.store.request("ada", "withdraw", {"dataset": "purchases", "holder": "analyst:ada"}, asked["position"])
+
+
 def test_charts_over_time_have_titles_of_their_own_on_an_answers_page(client, directory, tokens, signed):
     days = [date(2024, 1 + place % 4, 1) for place in range(240)]
     towns = ["Ulm", "Bonn", "Trier"]
@@ -610,3 +640,29 @@ def test_a_dashboard_is_shared_within_a_project_and_keeps_to_each_policy(client,
     assert "project tax has no allotment yet: a curator gives one, and without it you cannot spend." in budget
     signed("auditor")
     assert "Ours alone" in client.get("/data/purchases/dashboard").text
+
+
+def test_release_button_is_off_while_answers_take_all_their_room(client, directory, monkeypatch):
+    fields = FIELDS | {"amount": "0.01", "where": "amount > 1.25"}
+    client.cookies.clear()
+    client.get("/signin")
+    client.post("/signin", data={"token": directory.mint("zora", "analyst", by="console")[1]})
+    fields["csrf"] = client.get("/v1/me").json()["csrf"]
+    sent, head = previewed(client, fields | {"action": "release"}), directory.books.head()
+    on = '<button class="main big" name="action" value="release">'
+    rates = client.app.state.service.authenticator.rates
+    with monkeypatch.context() as full:
+        full.setitem(rates.limits, "kept", (0.0, 1.0))
+        for one in (fields, sent):  # and whoever presses it all the same
+            page = client.post("/data/purchases/ask", data=one)
+            assert (on in page.text, 'value="release" disabled' in page.text) == (False, True)
+            assert "1 MiB a minute afterwards" in text_of(page)
+            assert "more than you have left" not in text_of(page)
+            assert "The budget does not suffice" not in page.text
+        assert directory.books.head() == head
+    assert on in client.post("/data/purchases/ask", data=fields).text
+    client.post("/data/purchases/ask", data=previewed(client, fields | {"action": "release", "key": "roomy"}))
+    monkeypatch.setitem(rates.limits, "kept", (0.0, 1.0))
+    again = client.post("/data/purchases/ask", data=fields)
+    assert "Show the answer: it is free" in text_of(again)
+    assert "1 MiB a minute" not in again.text

@@ -40,10 +40,11 @@ def replicas(place, purchases, tmp_path):  # noqa: F811 - a fixture
 def slow(monkeypatch, seconds):
     submit = ThreadWorkers.submit
 
-    def later(self, task, *, started=lambda: None, **more):
+    def later(self, task, *, started=dict, **more):
         def begin():
-            started()
+            more = started()
             time.sleep(seconds)
+            return more
 
         return submit(self, task, started=begin, **more)
 
@@ -82,6 +83,18 @@ def test_a_release_whose_replica_is_silent_is_lost_and_no_other(replicas, monkey
         assert answer["state"] == ("queued" if alive else "done")
         assert (answer["error"] or {}).get("code") == (None if alive else "NT-500")
     assert second.get(f"{where}?wait=20", headers=headers).json()["release"]
+
+
+def test_a_release_is_alive_to_a_host_whose_clock_is_wrong(replicas, monkeypatch):
+    first, second = (one.app.state.service.directory.store for one in replicas)
+    first.put_job("a release", "analyst:ada")
+    right = time.time
+    for minutes in (-60, 60):
+        monkeypatch.setattr(time, "time", lambda minutes=minutes: right() + 60 * minutes)
+        owner, outcome, silent = second.job("a release")
+        assert (owner, outcome, -1 < silent < 30) == ("analyst:ada", "", True)
+        second.touch_jobs(["another"])  # which forgets those of long ago
+        assert second.job("a release")
 
 
 def test_a_session_of_one_replica_is_one_of_all(replicas):

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
-from neartwin.errors import AccessError, NeartwinError
+from neartwin.errors import AccessError, NeartwinError, ParameterError
 from neartwin.ledger import records, wishes
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.errors import status_of
@@ -163,6 +163,36 @@ def test_whoever_received_a_curators_token_is_not_a_second_person(client, direct
         1,
     ]  # both are carl's
     assert [raised(client, carol, fresh), cap(directory)] == [200, Fraction(5, 2)]
+
+
+def test_who_received_a_token_is_one_person_with_whom_it_makes(directory, two):
+    def made(name, first, second):
+        with pytest.raises(AccessError, match="second person"):
+            directory.mint(name, "curator", by=first)
+        directory.mint(name, "curator", by=second)
+
+    made("dora", "carol", "carl")  # carl has read dora's token
+    made("emil", "carol", "dora")  # and so, as dora, emil's
+    raise_cap = partial(directory.books.raise_cap, "purchases", pure(2), "the board")
+    for who in ("carl", "emil", "dora", "carl"):
+        with pytest.raises(AccessError, match="second person"):
+            raise_cap(by=who)
+    raise_cap(by="carol")
+    assert cap(directory) == 2
+    assert directory.verify().whole
+
+
+def test_nobody_has_the_name_of_the_terminal(client, directory, two):
+    before = directory.store.tokens()
+    for role in ("curator", "analyst"):
+        body = {"name": "console", "role": role, "days": 30}
+        answers = [client.post("/v1/tokens", json=body, headers=one) for one in two]
+        assert answers[-1].status_code == 422
+        assert "terminal" in answers[-1].json()["rule"]
+    with pytest.raises(ParameterError, match="terminal"):
+        directory.store.admit(replace(new_token("console", "analyst")[0], id="c" * 32))
+    assert directory.store.tokens() == before
+    directory.mint("consoles", "analyst", by="console")
 
 
 def test_a_curator_whose_own_token_was_revoked_meanwhile_makes_no_other(directory, two):

@@ -126,11 +126,9 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
     parsed = series_from_sql(arguments["sql"], rows, tables=tables, **asked)
     clip = read_range(arguments["private_range"] or None)
     queries = [with_private_range(one, clip) for one in parsed]
-    return (
-        account.plan_series(queries, **plan_arguments)
-        if len(queries) > 1
-        else account.plan(queries[0], **plan_arguments)
-    )
+    if len(queries) > 1:
+        return account.plan_series(queries, **plan_arguments)
+    return account.plan(queries[0], **plan_arguments)
 
 
 def _read(path: Path) -> dict[str, Any]:

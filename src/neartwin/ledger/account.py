@@ -98,8 +98,7 @@ class Account:
         return self._left(self._row())
 
     def _left(self, row: AccountRow) -> dict[str, Fraction]:
-        caps, spent = self.rule.amounts(row.caps), self.rule.amounts(row.spent)
-        return {pool: cap - spent[pool] for pool, cap in caps.items()}
+        return self._allotment("", row).remaining
 
     def claim(self, *places: str) -> None:
         """Register more places of this population's rows.

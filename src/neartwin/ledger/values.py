@@ -94,8 +94,8 @@ class Head:
             ParameterError: The text is no head.
         """
         position, _, digest = written.strip().partition(":")
-        if not (position.isascii() and position.isdigit()):
-            raise ParameterError("head", written, "must be position:hash", remedy="copy the whole head")
+        if not (position.isascii() and position.isdigit() and len(position) < 20):
+            raise ParameterError("head", written[:100], "must be position:hash", remedy="copy the whole head")
         return cls(int(position), digest)
 
 

@@ -38,7 +38,7 @@ class Standing:
     Attributes:
         needed: Whether two people are needed.
         waiting: The acts that wait for the second, oldest first.
-        makers: Who made, and so has read, the tokens of each curator. A terminal is left out.
+        makers: Who made, and so has read, the tokens of each curator, and who had made theirs. A terminal is left out.
     """
 
     needed: bool
@@ -69,7 +69,7 @@ def standing(page: Reading) -> Standing:
             needed = True
         elif act.what == "token" and act.who != CONSOLE:
             token = json.loads(act.body)
-            makers[token["name"]].update([act.who] * (token["role"] == "curator"))
+            makers[token["name"]].update([act.who, *makers[act.who]] * (token["role"] == "curator"))
     return Standing(needed, tuple(waiting.values()), makers)
 
 

@@ -43,8 +43,8 @@ def plot(release: Release) -> Drawing:
     """The charts of a release as one. A notebook shows it, and `save` writes .svg, .png or .pdf.
 
     There is one chart a statistic, and one row a group with its error bar, in the order of the release. Days are an axis
-    of time, with one chart for each group of the other columns. With more than 30 groups other charts show the 30
-    largest by the first statistic. The released values alone decide which those are.
+    of time, with one chart for each group of the other columns and at most 5,000 values. With more than 30 groups other
+    charts show the 30 largest by the first statistic. The released values alone decide which those are.
 
     Args:
         release: The release.
@@ -111,6 +111,8 @@ def _label(key: Key, without: int | None = None) -> str:
 
 def _time(release: Release) -> int | None:
     """The group column of days or times that a chart has as its axis."""
+    if len(release.keys) * len(release.statistics) > 5_000:  # which would make a page of many megabytes
+        return None
     for place in range(len(release.group_columns)):
         days = {key[place] for key in release.keys}
         others = {_label(key, without=place) for key in release.keys}

@@ -99,22 +99,24 @@ class Desk(MCPServer):
 
     async def call_tool(self, name: str, arguments: Json, context: Context | None = None) -> Any:
         """The tool's answer, or why there is none."""
-        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name, arguments)
+        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}
         caller = self.caller_of(cast("Context", context))
-        said = {"tool": name[:100], "dataset": str(arguments.get("dataset", ""))[:100]}
-        audit(caller=caller.name, role=caller.role, **said)
+        audit(caller=caller.name, role=caller.role, tool=name[:100], dataset=str(arguments.get("dataset", ""))[:100])
 
         def wrong(place: str, rule: str) -> NeartwinError:
-            return AccessError(422, place, "", rule, remedy=f"{name} takes {', '.join(known)}")
+            return AccessError(422, place, "", rule, remedy=f"{name} takes {', '.join(known[name])}")
 
         try:
-            if arguments.keys() <= known.keys():
+            if name not in known:
+                refusal: NeartwinError = AccessError(404, "tool", name, "is unknown", remedy=f"call {', '.join(known)}")
+            elif arguments.keys() <= known[name].keys():
                 return await super().call_tool(name, arguments, context)
-            refusal = wrong(min(arguments.keys() - known), "is no argument of the tool")
+            else:
+                refusal = wrong(min(arguments.keys() - known[name]), "is no argument of the tool")
         except UnexpectedToolError as fault:
             refusal = fault.__cause__ if isinstance(fault.__cause__, NeartwinError) else UnexpectedError()
         except ToolError as fault:
-            if not isinstance(fault.__cause__, ValidationError):  # there is no such tool
+            if not isinstance(fault.__cause__, ValidationError):  # of the program's answer to a request for consent
                 raise
             refusal = wrong(*schemas.first_fault(fault.__cause__.errors()))
         parts = as_dict(refusal)
@@ -194,7 +196,7 @@ async def ask(
     desk, caller = _of(ctx)
     if plan["stored"] is not None:
         stored = {"dataset": dataset, "position": plan["stored"], "after": plan["shown_after"]}
-        return await run_in_threadpool(_answer, desk.service, stored, most_rows)
+        return await run_in_threadpool(_answer, desk.service, stored, most_rows, caller.holders[0])
     if not (isinstance(agreed, AcceptedElicitation) and agreed.data.spend):
         remedy = "ask the person, or ask the curator for a token of the role agent with an allotment of its own"
         raise AccessError(403, "consent", "", "was not given by the person whose budget it is", remedy=remedy)
@@ -205,7 +207,7 @@ async def ask(
             await asyncio.wait({asyncio.wrap_future(job.future)})
     if "refused" in job.outcome:
         raise RefusedError(job.outcome)
-    return await run_in_threadpool(_answer, desk.service, job.outcome["done"], most_rows)
+    return await run_in_threadpool(_answer, desk.service, job.outcome["done"], most_rows, caller.holders[0])
 
 
 async def budget(*, dataset: Dataset, ctx: Context) -> Json:
@@ -237,9 +239,9 @@ def _task(caller: Caller, dataset: str, question: str | Json, spend: str, keys: 
     return task_of("plan", dataset, caller, wish.model_dump(exclude_none=True))
 
 
-def _answer(service: Service, done: Json, most: int) -> Json:
+def _answer(service: Service, done: Json, most: int, reader: str) -> Json:
     """A settled release: each value with its bar, what limits left out, the guarantee and what is left."""
-    stored = service.directory.books.account(done["dataset"]).answer(done["position"])
+    stored = service.answer(done["dataset"], done["position"], reader)
     release = shown(stored.document, 1, done["after"])
     rows = release.to_arrow().slice(0, most).to_pylist()
     return {

@@ -123,15 +123,15 @@ class Rates:
             rule = f"must be at most {self.limits[limit][1]:g} a second"
             raise AccessError(429, "rate", "too many", rule, remedy="wait a second")
 
-    def take(self, limit: str, who: str) -> None:
-        """Count one request.
+    def take(self, limit: str, who: str, many: float = 1.0) -> None:
+        """Count one request, or whatever else the limit is on.
 
         Raises:
             AccessError: Status 429, after too many requests.
         """
         with self._lock:
             self.check(limit, who)
-            self.count(limit, who)
+            self.count(limit, who, many)
 
     def count(self, limit: str, who: str, many: float = 1.0) -> None:
         """Count requests, or whatever else the limit is on, whether or not it is reached."""
@@ -172,6 +172,7 @@ class Authenticator:
             "unproved": (10, 1),  # wrong secrets of one token, by token and address
             "records": (100, 0.1),  # by name: what stays and costs no budget
             "kept": (1024, 1 / 60),  # MiB by holder: refusals too, and answers that cost next to nothing
+            "read": (64, 4),  # MiB of stored answers by reader: one of any size, or many small ones
         }
         self.rates = Rates(store, limits)
 

@@ -18,6 +18,7 @@ _REFUSAL = (
     b"Connection: close\r\nContent-Length: %d\r\n\r\n%b"
 )
 _SENT = re.compile(rb"\r\n(authorization|cookie):[ \t]*([^\r\n]*)", re.IGNORECASE)
+MOST_UNREAD = 2**29  # bytes of answers that wait in memory for their readers
 HEAD_SECONDS = 15.0  # from the first byte, or the connection, to the end of a request's head
 
 
@@ -63,6 +64,13 @@ class HeadLimit(H11Protocol):
             self._expect()
         else:
             self._expect_no_more()
+
+    def pause_writing(self) -> None:
+        """Write no more before this answer is read. Where others leave too much unread, drop the largest answer of theirs."""
+        super().pause_writing()
+        unread = {one: one.transport.get_write_buffer_size() for one in self.connections if one is not self}
+        if sum(unread.values()) > MOST_UNREAD:
+            max(unread, key=unread.__getitem__).transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing."""

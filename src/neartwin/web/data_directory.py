@@ -28,7 +28,6 @@ from neartwin.web.store import Store, backup, integrity
 from neartwin.web.store.requests import requests_in
 
 Tables = Mapping[str, Rows | OtherTable]
-CURATOR = "curator"
 
 
 class DataDirectory(AbstractContextManager["DataDirectory"]):
@@ -129,8 +128,8 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
 
     def first_token(self) -> str:
         """The text of a first curator's token, to be shown once. It is "" if there was a curator already."""
-        there = any(one.role == CURATOR for one in self.store.tokens())
-        return "" if there else self.mint(CURATOR, CURATOR, by=CONSOLE)[1]
+        there = any(one.role == "curator" for one in self.store.tokens())
+        return "" if there else self.mint("curator", "curator", by=CONSOLE)[1]
 
     def mint(self, name: str, role: str, *, by: str, project: str = "", days: int = 90) -> tuple[tokens.Token, str]:
         """Make a token and store its hash.
@@ -155,7 +154,7 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
         Raises:
             AccessError: Status 404 for a name that is not registered.
         """
-        registered = self.store.dataset(name)
+        registered = self.store.dataset(name) if name.isprintable() else None  # a database stores no other
         if registered is None:
             raise unknown(name)
         return registered
@@ -287,7 +286,10 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
 
         Raises:
             AccessError: Status 409. The request was answered meanwhile.
+            ParameterError: The holder is none of these.
         """
+        if holder.partition(":")[0] not in {"analyst", "agent", "project"} or not holder.partition(":")[2]:
+            raise ParameterError("holder", holder, "must be analyst:NAME, agent:NAME or project:NAME")
         known = self.dataset(name).name
         check = partial(requests_in, dataset=known, position=answers) if answers else None
         return self.books.account(known).allot(holder, target, by=by, check=check)

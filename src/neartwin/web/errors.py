@@ -19,7 +19,7 @@ TITLES = {
     503: "Not now",
 }
 SHOWN = 200  # characters of a caller's own value that are sent back
-_TOKEN = re.compile(r"nt_[0-9a-f]+_\w+")  # pasted into a question, perhaps: answers are kept where tokens are not
+TOKEN = re.compile(r"nt_[0-9a-f]+_\w+")  # pasted into a question, perhaps: answers are kept where tokens are not
 
 
 def status_of(error: NeartwinError) -> int:
@@ -38,7 +38,7 @@ def as_dict(error: NeartwinError) -> dict[str, str]:
     if isinstance(error, UnavailableError):
         remedy = "ask again in a moment, or tell the curator"
         error = AccessError(503, "ledger", "", "cannot be used now", remedy=remedy)
-    parts = {name: _TOKEN.sub("nt_...", part) for name, part in error.as_dict().items()}
+    parts = {name: TOKEN.sub("nt_...", part) for name, part in error.as_dict().items()}
     parts = {name: part.encode("utf-8", "replace").decode() for name, part in parts.items()}
     return {name: part if len(part) <= 10 * SHOWN else part[: 10 * SHOWN] + "..." for name, part in parts.items()}
 

@@ -34,24 +34,27 @@ class Job:
     Attributes:
         id: The public name of the job.
         owner: Who asked, as "analyst:NAME" or "agent:NAME".
-        state: "queued", "running" or "done".
         outcome: The worker's outcome, once the job is done: a refusal, or the place of the answer in the ledger.
         answer: The answer as JSON, once a worker of this process has sent it; else "".
         future: The worker's future, or None for a job of another process.
-        place: The owner, the data set and the request's key.
-        asked: The digest of the request, or "" without a key.
+        dataset: The data set.
+        asked: The digest of the request with its key, or "" without a key.
         shared: Whether other processes know it.
     """
 
     id: str
     owner: str
-    state: str = "queued"
     outcome: Json = field(default_factory=dict)
     answer: str = ""
     future: "Future[Json] | None" = None
-    place: tuple[str, str, str] = ("", "", "")
+    dataset: str = ""
     asked: str = ""
     shared: bool = False
+
+    @property
+    def state(self) -> str:
+        """One of "queued", "running" or "done"."""
+        return "done" if self.outcome else "running" if self.future is not None and self.future.running() else "queued"
 
 
 class Jobs:
@@ -68,28 +71,27 @@ class Jobs:
         """
         self._workers, self._store, self._rates, self._seconds = workers, store, rates, seconds
         self._jobs: dict[str, Job] = {}
-        self._keyed: dict[tuple[str, str, str], Job] = {}  # those under way, by place
+        self._keyed: dict[str, Job] = {}  # those under way that have a key, by the digest of their request
         self._lock = threading.Lock()
 
     def submit(self, task: Mapping[str, Any]) -> Job:
-        """Start a release. A second request under the key of one under way gets that one's job.
+        """Start a release. A request that is sent again under its key, while it is under way, gets the job that it has.
+
+        Another request under that key has a job of its own, which the ledger refuses.
 
         Raises:
-            AccessError: Status 429 where too many tasks wait, 422 where the key is that of another request.
+            AccessError: Status 429 where too many tasks wait.
         """
-        owner, key = str(task["holders"][0]), str(task["key"])
-        asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if key else ""
-        place = (owner, str(task["dataset"]), key)
+        owner, dataset = str(task["holders"][0]), str(task["dataset"])
+        asked = sha256(json.dumps(task, sort_keys=True).encode()).hexdigest() if task["key"] else ""
         with self._lock:
-            if key and (known := self._keyed.get(place)) is not None:
-                if known.asked != asked:
-                    rule = "belongs to another request that is under way"
-                    raise AccessError(422, "Idempotency-Key", key, rule, remedy="send this one under a new key")
+            if asked and (known := self._keyed.get(asked)) is not None:
                 return known
-            job = Job(secrets.token_urlsafe(16), owner, place=place, asked=asked)
-            sent = {**task, "full": self._rates.reached("kept", owner)}
-            future = self._workers.submit(sent, seconds=self._seconds, started=lambda: setattr(job, "state", "running"))
-            self._jobs[job.id] = self._keyed[place] = job
+            job = Job(secrets.token_urlsafe(16), owner, dataset=dataset, asked=asked)
+            future = self._workers.submit(
+                task, seconds=self._seconds, started=lambda: {"full": self._rates.reached("kept", owner)}
+            )
+            self._jobs[job.id] = self._keyed[asked] = job
         future.add_done_callback(lambda finished: self._end(job, finished.result()))
         job.future = future  # after the callback, so that whoever waits for it finds the job done
         return job
@@ -106,7 +108,7 @@ class Jobs:
         if row is not None:
             silent = not row[1] and row[2] > _SILENT_SECONDS
             outcome = lost({"do": "release"}) if silent else json.loads(row[1] or "{}")
-            job = Job(identity, row[0], "done" if outcome else "queued", outcome, shared=True)
+            job = Job(identity, row[0], outcome, shared=True)
         if job is None or job.owner != owner:
             remedy = "ask the question again: an answer that was paid for costs nothing"
             rule = "is none of your jobs under way, and none that was followed in the last hour"
@@ -146,12 +148,11 @@ class Jobs:
         done, refused = outcome.get("done", {}), outcome.get("refused", {})
         job.answer = done.pop("answer", "")
         self._rates.count("kept", job.owner, done.pop("kept", 4096) / 2**20)  # a refusal is a record of 4 KiB
-        audit(dataset=job.place[1], holder=job.owner, release=done.get("position"), refused=refused.get("error"))
+        audit(dataset=job.dataset, holder=job.owner, release=done.get("position"), refused=refused.get("error"))
         job.outcome = outcome
-        job.state = "done"
         if job.shared:
             with contextlib.suppress(NeartwinError):  # the ledger keeps the answer all the same
                 self._store.end_job(job.id, json.dumps(outcome))
         with self._lock:
-            self._keyed.pop(job.place, None)
+            self._keyed.pop(job.asked, None)
             del self._jobs[job.id]

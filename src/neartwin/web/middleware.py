@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from neartwin.errors import AccessError
 from neartwin.web.connections import address_of
-from neartwin.web.errors import UnexpectedError
+from neartwin.web.errors import TOKEN, UnexpectedError
 from neartwin.web.traces import span
 
 _LOG = logging.getLogger("neartwin.web")
@@ -40,7 +40,7 @@ def audit(**facts: object) -> None:
         facts: The parts of the line, without a question and a value.
     """
     if AUDIT.isEnabledFor(logging.INFO):
-        AUDIT.info(json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds")} | facts))
+        AUDIT.info(TOKEN.sub("nt_...", json.dumps({"time": datetime.now(UTC).isoformat(timespec="seconds")} | facts)))
 
 
 class Watch:
@@ -106,7 +106,7 @@ class Guard:
         Args:
             app: The application.
             most: The largest body, in bytes.
-            seconds: The longest wait for the next part of a body.
+            seconds: The longest time in which a body may arrive.
         """
         self._app, self._most, self._seconds = app, most, seconds
 
@@ -128,9 +128,11 @@ class Guard:
 
         try:
             authenticator, address = state.service.authenticator, address_of(scope["client"])
+            size = self._size(dict(scope["headers"]))
             if authenticator.check(address, scope["method"], Request(scope).headers):
-                authenticator.rates.take("address", address)
-            if (body := await self._body(scope, receive)) is not None:
+                # the bodies of strangers wait in memory: each 16 KiB are one more request
+                authenticator.rates.take("address", address, 1 + min(size, self._most) / 2**14)
+            if (body := await self._body(size, receive)) is not None:
                 waiting.append({"type": "http.request", "body": body, "more_body": False})
                 await self._app(scope, again, watched)
         except AccessError as fault:
@@ -143,23 +145,25 @@ class Guard:
         if not started:
             await answer(scope, receive, send)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes | None:
+    def _size(self, headers: dict[bytes, bytes]) -> int:
+        """The size that a body may have, as its request says."""
+        said = headers.get(b"content-length", str(self._most * (b"transfer-encoding" in headers)).encode())
+        return int(said[:20]) if said.isdigit() else self._most + 1
+
+    async def _body(self, size: int, receive: Receive) -> bytes | None:
         """The body, or None where the sender went away."""
-        large = AccessError(413, "body", "", f"must have at most {self._most} bytes", remedy="ask smaller questions")
-        content_length = dict(scope["headers"]).get(b"content-length", b"0")
-        body, more = bytearray(), content_length.isdigit() and int(content_length[:20]) <= self._most
-        if not more:
-            raise large
-        while more:
-            try:
-                message = await asyncio.wait_for(receive(), self._seconds)
-            except TimeoutError:
-                rule = f"must arrive within {self._seconds:g} seconds"
-                raise AccessError(408, "body", "", rule, remedy="send it again") from None
-            if message["type"] != "http.request":
-                return None
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            if len(body) > self._most:
-                raise large
+        body, more = bytearray(), True
+        try:
+            async with asyncio.timeout(self._seconds):
+                while more and max(size, len(body)) <= self._most:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        return None
+                    body += message.get("body", b"")
+                    more = message.get("more_body", False)
+        except TimeoutError:
+            rule = f"must arrive within {self._seconds:g} seconds"
+            raise AccessError(408, "body", "", rule, remedy="send it again") from None
+        if max(size, len(body)) > self._most:
+            raise AccessError(413, "body", "", f"must have at most {self._most} bytes", remedy="ask smaller questions")
         return bytes(body)

@@ -96,7 +96,7 @@ class Provider:
             held = claims.get(self.groups_claim, ())
             held = [held] if isinstance(held, str) else held
             role, project = next(((role, project) for name, role, project in self.groups if name in held), ("", ""))
-            if not role or (self.name_claim == "email" and claims.get("email_verified") is False):
+            if not role or (self.name_claim == "email" and str(claims.get("email_verified")).lower() == "false"):
                 rule = "must have a verified address and be in a group that may use this service"
                 raise AccessError(403, "person", "", rule, remedy="ask the curator which groups may")
             now = datetime.now(UTC)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from neartwin.errors import AccessError
+from neartwin.ledger import Stored
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
@@ -22,7 +23,7 @@ class Settings:
         release_seconds: The longest run of a release.
         plan_seconds: The longest run of a plan or preview.
         body_bytes: The largest body of a request.
-        body_seconds: The longest wait for the next part of a body.
+        body_seconds: The longest time in which a body may arrive.
         burst: The most requests of one token at once.
         per_second: The requests of one token per second.
         waiting: The most tasks that may wait for a process.
@@ -37,7 +38,7 @@ class Settings:
     release_seconds: float = 600
     plan_seconds: float = 30
     body_bytes: int = 2**20
-    body_seconds: float = 30
+    body_seconds: float = 60
     burst: int = 200
     per_second: float = 50
     waiting: int = 1000
@@ -65,6 +66,22 @@ class Service:
     authenticator: Authenticator
     workers: Workers
     jobs: Jobs
+
+    def answer(self, dataset: str, position: int, reader: str) -> Stored:
+        """A stored answer. Whoever reads many large ones waits, because each takes many times its size while it is read.
+
+        Args:
+            dataset: The data set.
+            position: As for `Account.answer`.
+            reader: The reader, as "analyst:NAME".
+
+        Raises:
+            AccessError: Status 429. The reader read too much.
+            LedgerError: There is no answer.
+        """
+        stored = self.directory.books.account(dataset).answer(position)
+        self.authenticator.rates.take("read", reader, len(stored.document) / 2**20)
+        return stored
 
     async def ask(self, task: dict[str, Any]) -> dict[str, Any]:
         """Have a worker make a plan or a preview.

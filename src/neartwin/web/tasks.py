@@ -92,8 +92,7 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
         changed = "is of an earlier question: it changed since"
         raise ParameterError("preview", task["digest"][:16], changed, remedy="preview it again")
     if task.get("full") and _stored(proposal) is None:
-        room = "may take 1 GiB at once, and 1 MiB a minute afterwards"
-        raise AccessError(429, "answers", "too many", room, remedy="ask later; what was answered already is free")
+        raise no_room()
     account, holders = proposal.account, task["holders"]
     ensure_allotments(account.book, rule, holders[0])
     kind, _, name = holders[0].partition(":")
@@ -111,6 +110,12 @@ def _released(directory: DataDirectory, task: Mapping[str, Any]) -> Json:
         directory.store.serve(name, account.book.name, position)
     answer = {"answer": answer_text(position, stored.document), "kept": len(stored.document) * (stored.time > begun)}
     return answer | {"dataset": task["dataset"], "position": position, "after": _after(proposal)}
+
+
+def no_room() -> AccessError:
+    """The refusal of a new answer to an analyst whose answers take all the room that there is for one analyst."""
+    rule = "may take 1 GiB at once, and 1 MiB a minute afterwards"
+    return AccessError(429, "answers", "too many", rule, remedy="ask later; what was answered already is free")
 
 
 def _after(proposal: Proposal | SeriesProposal) -> Json:

@@ -7,6 +7,7 @@ random bits and is hashed. To verify a secret takes milliseconds and megabytes b
 secret and hash, and remembers a right one as a keyed digest.
 """
 
+import re
 import secrets
 import threading
 from collections import OrderedDict
@@ -89,10 +90,8 @@ def new_token(name: str, role: str, *, project: str = "", days: int = 90) -> tup
 
 def parts(token_text: str) -> tuple[str, str]:
     """The ID and the secret of a token's text. Both are empty where the text is no token."""
-    words = token_text.split("_")
-    if len(words) != 3 or words[0] != "nt" or not 0 < len(words[1]) <= 64 or not 0 < len(words[2]) <= 256:
-        return "", ""
-    return words[1], words[2]
+    found = re.fullmatch(r"nt_([^\W_]{1,64})_([^\W_]{1,256})", token_text)
+    return (found[1], found[2]) if found else ("", "")
 
 
 class VerifiedSecrets:

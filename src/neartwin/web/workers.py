@@ -31,7 +31,7 @@ class _Task:
     seconds: float
     line: str = ""
     future: "Future[Json]" = field(default_factory=Future)
-    started: Callable[[], None] = lambda: None
+    started: Callable[[], Json] = lambda: {"full": False}
     context: Context = field(default_factory=copy_context)  # with the span of its request
 
     @property
@@ -144,14 +144,14 @@ class Workers:
         return len(self._tasks)
 
     def submit(
-        self, task: Mapping[str, Any], *, seconds: float, started: Callable[[], None] = lambda: None
+        self, task: Mapping[str, Any], *, seconds: float, started: Callable[[], Json] = lambda: {"full": False}
     ) -> "Future[Json]":
         """Queue a task.
 
         Args:
             task: The task, as JSON data.
             seconds: The longest time that it may run.
-            started: A function that is called when a process takes the task.
+            started: A function that is called when a process takes the task. It gives what holds only then, as more parts.
 
         Returns:
             A future of the outcome. It never holds an exception.
@@ -182,8 +182,8 @@ class Workers:
                 _end(process)
                 process = None
             process = process or self._start(number)
-            task.started()
-            answer = None if process is None else task.context.run(self._answer, process, task)
+            line = f"{task.line[:-2]}, {json.dumps(task.started())[1:]}\n"
+            answer = None if process is None else task.context.run(self._answer, process, task, line)
             if not isinstance(answer, dict):
                 _end(process)
                 process, answer = None, lost(task.body)
@@ -217,9 +217,9 @@ class Workers:
                 if time.monotonic() > until:
                     process.kill()
 
-    def _answer(self, process: "subprocess.Popen[str]", task: _Task) -> object:
+    def _answer(self, process: "subprocess.Popen[str]", task: _Task, line: str) -> object:
         with span(f"task {task.body['do']}", dataset=str(task.body.get("dataset", ""))):
-            return self._exchange(process, task.line, task.seconds)
+            return self._exchange(process, line, task.seconds)
 
     def _exchange(self, process: "subprocess.Popen[str]", line: str, seconds: float) -> object:
         """Send a line and read one; None when the process died or was killed for taking too long."""

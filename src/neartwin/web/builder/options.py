@@ -59,11 +59,12 @@ def code(form: AskFields, dataset: Dataset, host: str, grouped: Sequence[str]) -
     given = ", ".join(f"{name}={value!r}" for name, value in body.get("limits", {}).items())
     declared = ", ".join(f"{name!r}: account.keys[{name!r}]" for name in grouped if name in dataset.keys)
     keys = f", keys={{{declared}}}" if form.keys == "declared" and declared else ""
+    text = form.sql.replace("\\", "\\\\").replace('"', '\\"')  # a saved question may be another's
     shown["python"] = f'''import os
 import neartwin as nt
 
 account = nt.connect("{host}", os.environ["NEARTWIN_TOKEN"]).open({dataset.name!r})
-question = nt.from_sql("""{form.sql}""", account.rows{keys}, tables=account.tables)
+question = nt.from_sql("""{text}""", account.rows{keys}, tables=account.tables)
 plan = account.plan(question, spend=nt.{budget}({amounts}){f", limits=nt.limits({given})" if given else ""})
 print(plan.preview())  # free
 release = account.release(plan)  # pays'''

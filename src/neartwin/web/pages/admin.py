@@ -12,17 +12,16 @@ from fastapi import APIRouter, Request
 from starlette.responses import RedirectResponse, Response
 
 import neartwin.ledger as books
-from neartwin.accounting.budgets import budget_in, parts_of
+from neartwin.accounting.budgets import budget_in
+from neartwin.checks import text
 from neartwin.errors import ParameterError
 from neartwin.ledger import Head
 from neartwin.report.svg import Drawing, Figure, Line
 from neartwin.web.auth import Caller, Curator, Form, Overseer
 from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, page
-from neartwin.web.routes import datasets as routes
 from neartwin.web.routes.datasets import Named
 from neartwin.web.routes.ledger import Before
-from neartwin.web.schemas import Raise, Target
 from neartwin.web.service import Running
 
 router = APIRouter()
@@ -52,19 +51,15 @@ def admin(name: Named, request: Request, caller: Overseer, running: Running) -> 
 @router.post("/data/{name}/allot")
 def allot(name: Named, caller: Curator, running: Running, sent: Form) -> Response:
     """Set the amount that an analyst or a project may spend."""
-    amount = parts_of(budget_in(first(sent, "target"), "amount"))
-    routes.allot(name, first(sent, "holder"), Target(target=dict(amount)), caller, running)
+    running.directory.allot(name, first(sent, "holder"), budget_in(first(sent, "target"), "amount"), by=caller.name)
     return RedirectResponse(address("data", name, "office"), 303)
 
 
 @router.post("/data/{name}/cap")
 def cap(name: Named, caller: Curator, running: Running, sent: Form) -> Response:
     """Raise the budget of a data set."""
-    target, reason = first(sent, "target"), first(sent, "reason")
-    if not reason:
-        raise ParameterError("reason", reason, "must be given", remedy="write why; the ledger keeps the reason")
-    wish = Raise(target=dict(parts_of(budget_in(target, "budget"))), reason=reason)
-    routes.raise_cap(name, wish, caller, running)
+    reason = text(reason=first(sent, "reason"), at_least=1, at_most=1_000)
+    running.directory.books.raise_cap(name, budget_in(first(sent, "target"), "budget"), reason, by=caller.name)
     return RedirectResponse(address("data", name, "office"), 303)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from neartwin.releases.documents import releases_in
+from neartwin.releases.documents import parts_in
 from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS, facts
 from neartwin.web.auth import Anyone
@@ -29,7 +29,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     part: Part = 1,
 ) -> Response:
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
-    _, stored = readable(running.directory, name, position, caller)
+    _, stored = readable(running, name, position, caller)
     answer = shown(stored.document, part, json_object(after or "{}", "after"))
     return page(
         request,
@@ -41,9 +41,9 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
         after=after,
         part=part,
         of_part=f"?part={part}" if part > 1 else "",
-        parts=len(releases_in(stored.document)),
+        parts=len(parts_in(stored.document)),
         price={pool: str(amount) for pool, amount in stored.price.items() if amount},
-        **facts(answer) | {"body": answer.lines()[1 : MOST_ROWS + 1]},  # in their order, which may have been asked for
+        **facts(answer) | {"body": answer.lines(MOST_ROWS)[1:]},  # in their order, which may have been asked for
     )
 
 
@@ -52,7 +52,7 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     name: Named, position: Position, caller: Anyone, running: Running, after: AfterJson = "", part: Part = 1
 ) -> Response:
     """The released table as CSV."""
-    _, stored = readable(running.directory, name, position, caller)
+    _, stored = readable(running, name, position, caller)
     text = shown(stored.document, part, json_object(after or "{}", "after")).to_csv()
     headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
@@ -63,7 +63,7 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     name: Named, position: Position, request: Request, caller: Anyone, running: Running, part: Part = 1
 ) -> Response:
     """The certificate of a release, with the hazards checklist."""
-    account, _ = readable(running.directory, name, position, caller)
+    account, _ = readable(running, name, position, caller)
     issued = running.directory.certificate(account, position, part)
     title = f"Certificate of answer {issued.body['ledger']['reserved']}"
     shown: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}

@@ -24,11 +24,12 @@ from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
-from neartwin.web.pages.layout import address, first, host, page, short
+from neartwin.web.pages.layout import address, amounts, first, host, page, short
 from neartwin.web.routes.datasets import Named, payable, usable, visible
-from neartwin.web.routes.questions import fits, owed, task_of
+from neartwin.web.routes.questions import JobId, fits, owed, task_of
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
+from neartwin.web.tasks import no_room
 
 router = APIRouter()
 Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupable, numeric and dated
@@ -116,7 +117,7 @@ def _after_button(form: fields.AskFields, action: str) -> fields.AskFields:
 
 
 @router.get("/jobs/{identity}")
-async def job(identity: str, request: Request, caller: Analyst, running: Running) -> Response:
+async def job(identity: JobId, request: Request, caller: Analyst, running: Running) -> Response:
     """A release under way. This waits at most 2 s, then redirects to the answer or shows the state."""
     pending = await run_in_threadpool(running.jobs.get, identity, caller.holders[0])
     pending = await running.jobs.wait(pending, min(2, running.settings.patience))
@@ -201,6 +202,8 @@ async def _page(
     affordable = plan is not None and fits(plan, left)
     if price is not None and not affordable:
         refusal = refusal or as_dict(_short_of(price, left))
+    elif price and any(price.values()) and running.authenticator.rates.reached("kept", caller.holders[0]):
+        affordable, refusal = False, refusal or as_dict(no_room())
     return page(
         request,
         "ask.html",
@@ -212,7 +215,7 @@ async def _page(
         released=[*form.names, *(name for name, _ in named(form))],
         fields=fields,
         plan=plan,
-        price="" if plan is None else price_of(plan),
+        price=amounts(price or {}),
         budget=budget,
         own=[
             {"name": pool, "left": amount, "after": amount - price[pool] if price is not None and affordable else None}
@@ -223,11 +226,6 @@ async def _page(
         affordable=affordable,
         refusal=None if refusal is None else _ways_out(refusal, left),
     )
-
-
-def price_of(plan: dict[str, Any]) -> str:
-    """The price of a plan in words, or "" where it costs nothing."""
-    return ", ".join(f"{pool} {short(amount)}" for pool, amount in owed(plan).items() if amount)
 
 
 def _short_of(price: dict[str, Fraction], left: dict[str, Fraction]) -> BudgetError:

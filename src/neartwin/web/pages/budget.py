@@ -89,18 +89,15 @@ def _views(promised: Budget, delta: Fraction) -> tuple[str, str, str]:
         known = [Fraction(guarantee.whole().epsilon(delta).upper)] if guarantee.delta < delta else []
         known += [promised.epsilon] if isinstance(promised, Approx) and promised.delta <= delta else []
         epsilon = above(min(known)) if known else NONE
-    mu = priced(promised, prices.by_mu, "mu_squared", "mu")["mu"] if any(_amounts(promised)) else "0"
-    return digits_up(epsilon), digits_up(mu), percent_up(guarantee.best_guess) if any(_amounts(promised)) else "50 %"
-
-
-def _amounts(promised: Budget) -> list[Any]:
-    return [getattr(promised, name, 0) for name in ("epsilon", "rho", "mu", "delta")]
+    some = any(promised.parts.values())
+    mu = priced(promised, prices.by_mu, "mu_squared", "mu")["mu"] if some else "0"
+    return digits_up(epsilon), digits_up(mu), percent_up(guarantee.best_guess) if some else "50 %"
 
 
 @lru_cache(maxsize=128)
 def _curve(promised: Budget) -> tuple[FloatArray, FloatArray]:
     """The curve's false positive rates and least false negative rates."""
-    if not any(_amounts(promised)):
+    if not any(promised.parts.values()):
         return BLIND.x, BLIND.y
     points = curve(Guarantee.of(promised, unit="unit", neighbours="add_remove"))
     return np.array([float(point["alpha"]) for point in points]), np.array([float(point["beta"]) for point in points])

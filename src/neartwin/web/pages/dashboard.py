@@ -11,16 +11,18 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
+from neartwin.checks import text
 from neartwin.errors import AccessError, NeartwinError, ParameterError
 from neartwin.report.page import charts
 from neartwin.web.auth import Anyone, Asker, Caller, Form
 from neartwin.web.builder.fields import read
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
-from neartwin.web.pages.ask import price_of, question_task, saved_for, stored_place, written
-from neartwin.web.pages.layout import address, first, page
+from neartwin.web.pages.ask import question_task, saved_for, stored_place, written
+from neartwin.web.pages.layout import address, amounts, first, page
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.routes.ledger import shown
+from neartwin.web.routes.questions import owed
 from neartwin.web.service import Running, Service
 
 router = APIRouter()
@@ -55,7 +57,7 @@ async def change(name: Named, caller: Asker, running: Running, sent: Form) -> Re
         raise ParameterError("dashboard", name, rule, remedy="remove one, or ask a shorter one")
     form = written(read(json.loads(fields)), dataset)
     await running.ask(question_task("plan", dataset, caller, form))  # which refuses what cannot be asked
-    title = first(sent, "title")[:100] or ", ".join(form.names) or "A question"
+    title = text(title=(first(sent, "title") or ", ".join(form.names) or "A question")[:100], at_least=1, at_most=100)
     values = {"dataset": name, "owner": caller.name, "project": project, "title": title, "fields": fields}
     await run_in_threadpool(running.directory.store.save, values)
     return RedirectResponse(address("data", name, "dashboard"), 303)
@@ -78,8 +80,8 @@ async def _card(running: Service, caller: Caller, dataset: Dataset, row: dict[st
 def _stored(running: Service, caller: Caller, name: str, plan: dict[str, Any], identity: str) -> dict[str, Any]:
     """The charts of a stored answer and the address of its page, or the price of one that is not stored."""
     if plan["stored"] is None:
-        return {"price": price_of(plan)}
-    document = running.directory.books.account(name).answer(plan["stored"]).document
+        return {"price": amounts(owed(plan))}
+    document = running.answer(name, plan["stored"], caller.holders[0]).document
     answer = shown(document, 1, plan["shown_after"])
     drawn = charts(answer, name=f"chart-{identity}")
     place = stored_place(running, caller, name, plan)

@@ -1,7 +1,6 @@
 """Pages of data sets: their public facts, the meaning of their budget, and their history."""
 
 from collections.abc import Iterator
-from fractions import Fraction
 from itertools import islice
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ from neartwin.web.auth import Anyone, Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset
 from neartwin.web.pages.budget import Amounts, budget, shares
-from neartwin.web.pages.layout import page, short
+from neartwin.web.pages.layout import amounts, page
 from neartwin.web.routes import datasets as api
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.routes.ledger import Before, records
@@ -31,7 +30,8 @@ def datasets(request: Request, caller: Anyone, running: Running) -> Response:
         {
             "one": one,
             "share": max(shares(one.budget, one.spent).values()),
-            "waiting": sum(not asked["answer"] for asked in running.directory.store.requests(one.name)),
+            "waiting": caller.sees_all
+            and sum(not part["answer"] for part in running.directory.store.requests(one.name)),
         }
         for one in api.datasets(caller, running)
     ]
@@ -102,7 +102,6 @@ _WHAT = {
 
 
 def _row(entry: Any) -> dict[str, Any]:
-    amounts = entry.price or entry.caps
     return {
         "position": entry.position,
         "time": entry.time[:16].replace("T", " "),
@@ -110,7 +109,7 @@ def _row(entry: Any) -> dict[str, Any]:
         "kind": entry.kind,
         "state": entry.state,
         "who": entry.who or ", ".join(one.removeprefix("analyst:").replace(":", " ") for one in entry.payers),
-        "amounts": ", ".join(f"{pool} {short(amount)}" for pool, amount in amounts.items() if Fraction(amount)),
+        "amounts": amounts(entry.price or entry.caps),
         "description": entry.description,
         "answered": entry.kind == "reserve" and entry.state == "settled",
     }

@@ -142,6 +142,15 @@ def short(amount: object) -> str:
     return f"{float(value):.6g}"
 
 
+def amounts(by_pool: Mapping[str, Fraction]) -> str:
+    """Amounts by pool in words, or "" for nothing.
+
+    >>> amounts({"epsilon": Fraction(1, 3), "delta": Fraction(0)})
+    'epsilon 0.333333'
+    """
+    return ", ".join(f"{pool} {short(amount)}" for pool, amount in by_pool.items() if amount)
+
+
 def percent_up(share: float) -> str:
     """An upper bound of a share as a percentage, rounded up to a hundredth, as `Guarantee.describe` has it.
 

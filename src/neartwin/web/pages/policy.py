@@ -124,10 +124,6 @@ def _form(
 
 
 def _command(server: str, dataset: Dataset, rules: tuple[Rule, ...]) -> str:
-    """The request that sets a policy. It leaves out what a rule allows by default."""
-    defaults = Rule().as_dict()
-    plain = [
-        {name: value for name, value in rule.as_dict().items() if name == "who" or value != defaults[name]}
-        for rule in rules
-    ]
-    return curl("PUT", server + address("v1", "datasets", dataset.name, "policy"), {"rules": plain})
+    """The request that sets a policy."""
+    body = {"rules": [rule.as_dict() for rule in rules]}
+    return curl("PUT", server + address("v1", "datasets", dataset.name, "policy"), body)

@@ -10,8 +10,8 @@ import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_in, parts_of
 from neartwin.web import schemas
 from neartwin.web.auth import Analyst, Anyone, Curator, Form
-from neartwin.web.pages.budget import Amounts, best_guess
-from neartwin.web.pages.layout import address, curl, first, host, page, short
+from neartwin.web.pages.budget import best_guess
+from neartwin.web.pages.layout import address, amounts, curl, first, host, page
 from neartwin.web.routes import requests as api
 from neartwin.web.routes.datasets import Named, allotments
 from neartwin.web.routes.requests import Position, allotment
@@ -46,7 +46,9 @@ def budget(name: Named, request: Request, caller: Anyone, running: Running) -> R
 def request(name: Named, caller: Analyst, running: Running, sent: Form) -> Response:
     """Record a request."""
     target = parts_of(budget_in(first(sent, "target"), "in all"))
-    wish = schemas.BudgetWish(target=dict(target), reason=first(sent, "reason"), holder=first(sent, "holder"))
+    wish = schemas.BudgetWish.model_construct(
+        target=dict(target), reason=first(sent, "reason"), holder=first(sent, "holder")
+    )
     api.request(name, wish, caller, running)
     return RedirectResponse(address("data", name, "budget"), 303)
 
@@ -73,14 +75,10 @@ def _widening(account: books.Account, one: dict[str, Any], allotted: str) -> dic
     asked = account.rule.amounts(account.rule.caps(target))
     over = any(amount - part.spent[pool] > left[pool] for pool, amount in asked.items())
     return {
-        "more": _amounts({pool: amount - part.caps[pool] for pool, amount in asked.items()}),
-        "spent": _amounts(part.spent),
+        "more": amounts({pool: amount - part.caps[pool] for pool, amount in asked.items()}) or "nothing",
+        "spent": amounts(part.spent) or "nothing",
         "guess": best_guess(now, asked),
         "guess_now": best_guess(now, part.caps),
-        "left": _amounts(left) if over else "",
+        "left": (amounts(left) or "nothing") if over else "",
         "command": curl("PUT", f"{allotted}/{quote(one['holder'])}", {"target": parts_of(target)}),
     }
-
-
-def _amounts(amounts: Amounts) -> str:
-    return ", ".join(f"{pool} {short(amount)}" for pool, amount in amounts.items() if amount) or "nothing"

@@ -64,6 +64,7 @@ async def back(request: Request, running: Running) -> Response:
     """Start a session of the person whom the sign-in server sent back."""
     provider, here = _provider(request, running)
     named = await provider.person(request.query_params, request.cookies.get(_BEGUN, ""), here)
+    running.authenticator.rates.take("records", named.id)  # the token of each sign-in is a record
     token = await run_in_threadpool(running.directory.store.admit, named)
     answer = page(request, "signed_in.html", title="Signed in")
     answer.headers["Refresh"] = "0; url=/data"  # a redirection from another site would not carry the strict cookie

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 
 import neartwin.ledger as books
 from neartwin.accounting.budgets import budget_of
-from neartwin.errors import AccessError, ParameterError
+from neartwin.errors import AccessError
 from neartwin.queries.query import table_of
 from neartwin.tables.types import GROUPABLE, ColumnType
 from neartwin.web import schemas
@@ -83,9 +83,6 @@ def allotments(name: Named, caller: Anyone, running: Running) -> list[books.Allo
 @router.put("/datasets/{name}/allotments/{holder}", response_model=schemas.Allotment)
 def allot(name: Named, holder: Holder, wish: schemas.Target, caller: Curator, running: Running) -> books.Allotment:
     """Set the amount that "analyst:NAME", "agent:NAME" or "project:NAME" may spend. Spent amounts stay spent."""
-    if holder.partition(":")[0] not in {"analyst", "agent", "project"} or not holder.partition(":")[2]:
-        rule = "must be analyst:NAME, agent:NAME or project:NAME"
-        raise ParameterError("holder", holder, rule, remedy="such as analyst:ada")
     return running.directory.allot(name, holder, budget_of(wish.target, "target"), by=caller.name)
 
 

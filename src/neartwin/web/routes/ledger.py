@@ -17,9 +17,8 @@ from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
 from neartwin.web import schemas
 from neartwin.web.auth import Anyone, Caller, Overseer
-from neartwin.web.data_directory import DataDirectory
 from neartwin.web.routes.datasets import Named, visible
-from neartwin.web.service import Running
+from neartwin.web.service import Running, Service
 
 router = APIRouter(prefix="/v1", tags=["ledger"])
 Position = Annotated[int, Path(ge=1, le=2**53)]
@@ -56,7 +55,7 @@ def records(running: Running, name: str, caller: Caller, before: int | None = No
 @router.get("/datasets/{name}/releases/{position}", response_model=schemas.ReleaseAnswer)
 def stored(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """A stored release, at no cost. `position` is that of its reservation, or of the record that settled it."""
-    _, found = readable(running.directory, name, position, caller)
+    _, found = readable(running, name, position, caller)
     parts = parts_in(found.document)
     body = {"position": found.reserved, "release": one_of_parts(parts, part), "parts": len(parts)}
     return Response(json.dumps(body), media_type="application/json")
@@ -68,7 +67,7 @@ def stored(name: Named, position: Position, caller: Anyone, running: Running, pa
 )
 def certificate(name: Named, position: Position, caller: Anyone, running: Running, part: Part = 1) -> Response:
     """The certificate of a release: its question, its price, its guarantee, and its place in the ledger."""
-    account, _ = readable(running.directory, name, position, caller)
+    account, _ = readable(running, name, position, caller)
     issued = running.directory.certificate(account, position, part)
     return Response(issued.to_json(), media_type="application/json")  # as it is: every byte is signed
 
@@ -92,23 +91,23 @@ def acts(_: Overseer, running: Running, before: Before = None, limit: Most = 1_0
     return running.directory.books.acts(before=before, most=limit)
 
 
-def readable(directory: DataDirectory, name: str, position: int, caller: Caller) -> tuple[books.Account, books.Stored]:
+def readable(running: Service, name: str, position: int, caller: Caller) -> tuple[books.Account, books.Stored]:
     """A release that the caller may read, with its account.
 
     An analyst may read releases that the analyst or the project paid for, and those that the analyst was served.
 
     Raises:
-        AccessError: Status 404 for any other release.
+        AccessError: Status 404 for any other release, 429 for a reader who read too much.
     """
-    registered, _ = visible(directory, name, caller)
-    account = directory.books.account(registered.name)
+    registered, _ = visible(running.directory, name, caller)
+    account = running.directory.books.account(registered.name)
     gone = AccessError(404, "release", str(position), "is not one of yours", remedy="your history lists them")
     try:
-        found = account.answer(position)
+        found = running.answer(account.name, position, caller.holders[0])
     except LedgerError:
         raise gone from None
     paid = caller.sees_all or set(caller.holders) & set(found.payers)
-    if not paid and not directory.store.was_served(caller.name, registered.name, found.reserved):
+    if not paid and not running.directory.store.was_served(caller.name, registered.name, found.reserved):
         raise gone
     return account, found
 

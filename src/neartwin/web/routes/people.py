@@ -12,7 +12,7 @@ from neartwin.web.service import Running
 from neartwin.web.tokens import Token
 
 router = APIRouter(prefix="/v1")
-TokenId = Annotated[str, Path(max_length=100)]
+TokenId = Annotated[str, Path(max_length=100, pattern=r"^[\w-]*$")]
 
 
 @router.get("/me", tags=["people"])

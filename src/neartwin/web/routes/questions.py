@@ -26,7 +26,7 @@ Key = Annotated[
     ),
 ]
 Seconds = Annotated[float, Query(ge=0, le=60, description="How long to wait for the release before answering.")]
-JobId = Annotated[str, Path(max_length=100)]
+JobId = Annotated[str, Path(max_length=100, pattern=r"^[\w-]*$")]
 
 
 def _sees(request: Request, caller: Caller) -> None:
@@ -94,11 +94,11 @@ async def _state(job: Job, wait: float, running: Running) -> Response:
     job = await running.jobs.wait(job, min(wait, running.settings.patience))
     state, refused, answer = job.state, None, answer_text()
     if state == "done" and (refused := job.outcome.get("refused")) is None:
-        answer = job.answer or await run_in_threadpool(_stored, running, job.outcome["done"])
+        answer = job.answer or await run_in_threadpool(_stored, running, job.outcome["done"], job.owner)
     text = json.dumps({"job": job.id, "state": state, "error": refused})[:-1] + ", " + answer[1:]
     return Response(text, 200 if state == "done" else 202, media_type="application/json")
 
 
-def _stored(running: Running, done: dict[str, Any]) -> str:
-    stored = running.directory.books.account(done["dataset"]).answer(done["position"])
+def _stored(running: Running, done: dict[str, Any], reader: str) -> str:
+    stored = running.answer(done["dataset"], done["position"], reader)
     return answer_text(done["position"], stored.document)

@@ -78,9 +78,7 @@ rate = sa.Table(
     "neartwin_rate",
     tables,
     sa.Column("caller", sa.Text, primary_key=True),  # after the name of a limit
-    sa.Column(
-        "full_at", sa.Double, nullable=False
-    ),  # when the caller's bucket is full, in the database's seconds since 1970
+    sa.Column("full_at", sa.Double, nullable=False),  # when the bucket is full, in the database's seconds since 1970
 )
 
 

@@ -6,7 +6,6 @@ The transaction of a curator's act also chains the act into the ledger's records
 
 import json
 import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from neartwin.errors import AccessError, LedgerError
+from neartwin.errors import AccessError, LedgerError, ParameterError
 from neartwin.ledger import records, wishes
 from neartwin.ledger.store import Database, Writing
 from neartwin.ledger.store.schema import version
@@ -47,6 +46,7 @@ class Store:
         """Open the database, and make the tables that are missing."""
         self._database = Database(where, start=None)
         with self._database.connection(writes=False) as connection:
+            self._now = sa.literal_column(_NOW[connection.dialect.name], sa.Double)
             standing = version(connection, schema.VERSIONS)
         if standing != schema.HEAD:
             with self._database.write() as page:  # holds the ledger, so that one process alone does it
@@ -86,11 +86,7 @@ class Store:
             LedgerError: The name is taken.
         """
         with self._database.write() as page:
-            connection = page.connection
-            taken = connection.execute(sa.select(schema.dataset.c.name).where(schema.dataset.c.name == dataset.name))
-            if taken.scalar_one_or_none() is not None:
-                raise LedgerError(f"data set {dataset.name!r} is registered already; change its policy, or give a name")
-            connection.execute(sa.insert(schema.dataset).values(name=dataset.name, body=dataset.to_json()))
+            page.connection.execute(sa.insert(schema.dataset).values(name=dataset.name, body=dataset.to_json()))
             _note(page, by, "register", _registration(dataset))
 
     def change(self, dataset: Dataset, what: str, *, by: str, instead_of: Dataset | None = None) -> None:
@@ -115,9 +111,8 @@ class Store:
 
     def tokens(self) -> tuple[Token, ...]:
         """All tokens, oldest first."""
-        return tuple(
-            map(_token, self._rows(sa.select(schema.token).order_by(schema.token.c.created, schema.token.c.id)))
-        )
+        rows = self._rows(sa.select(schema.token).order_by(schema.token.c.created, schema.token.c.id))
+        return tuple(map(_token, rows))
 
     def token(self, identity: str) -> tuple[Token, str] | None:
         """A token with its hash, or None."""
@@ -230,25 +225,26 @@ class Store:
 
     def put_job(self, identity: str, owner: str) -> None:
         """Let every process of the service know of a job under way. It costs no wait for the disk: the ledger keeps answers."""
-        values = {"id": identity, "owner": owner, "outcome": "", "seen": time.time()}
+        values = {"id": identity, "owner": owner, "outcome": "", "seen": self._now}
         self._run(sa.insert(schema.job).values(values), durable=False)
 
     def end_job(self, identity: str, outcome: str) -> None:
         """Let every process of the service know the outcome of a job, as JSON."""
         here = sa.update(schema.job).where(schema.job.c.id == identity)
-        self._run(here.values(outcome=outcome, seen=time.time()), durable=False)
+        self._run(here.values(outcome=outcome, seen=self._now), durable=False)
 
     def touch_jobs(self, identities: Sequence[str]) -> None:
         """Say that jobs under way are alive, and forget those of long ago."""
-        table, now = schema.job, time.time()
+        table, now = schema.job, self._now
         with self._database.connection(writes=True, durable=False) as connection:
             connection.execute(sa.update(table).where(table.c.id.in_(identities)).values(seen=now))
             connection.execute(sa.delete(table).where(table.c.seen < now - _JOB_SECONDS))
 
     def job(self, identity: str) -> tuple[str, str, float] | None:
         """A job's owner, its outcome, and how many seconds ago its process was alive; or None."""
-        rows = self._rows(sa.select(schema.job).where(schema.job.c.id == identity))
-        return (rows[0].owner, rows[0].outcome, time.time() - rows[0].seen) if rows else None
+        here = schema.job.c
+        rows = self._rows(sa.select(here.owner, here.outcome, self._now - here.seen).where(here.id == identity))
+        return tuple(rows[0]) if rows else None
 
     def delay_rates(self, delays: Mapping[str, float], *, most: int) -> dict[str, Any]:
         """Put off the times at which buckets of requests are full.
@@ -262,17 +258,15 @@ class Store:
         """
         table = schema.rate
         with self._database.connection(writes=bool(delays), durable=False) as connection:
-            now = _NOW[connection.dialect.name]
-            clock: sa.ColumnElement[float] = sa.literal_column(now, sa.Double)
             if delays:
                 if connection.dialect.name == "postgresql":  # where two at once could wait for each other's rows
                     connection.exec_driver_sql("LOCK TABLE neartwin_rate IN EXCLUSIVE MODE")
-                connection.execute(sa.delete(table).where(table.c.full_at <= clock))
+                connection.execute(sa.delete(table).where(table.c.full_at <= self._now))
                 rows = [{"caller": who, "seconds": seconds} for who, seconds in delays.items()]
-                connection.execute(sa.text(_DELAY.format(now=now)), rows)
+                connection.execute(sa.text(_DELAY.format(now=self._now)), rows)
                 last = sa.select(table.c.caller).order_by(table.c.full_at.desc(), table.c.caller)
                 connection.execute(sa.delete(table).where(table.c.caller.in_(last.offset(most))))
-            left = sa.select(table.c.caller, table.c.full_at - clock).where(table.c.full_at > clock)
+            left = sa.select(table.c.caller, table.c.full_at - self._now).where(table.c.full_at > self._now)
             return {who: float(seconds) for who, seconds in connection.execute(left)}
 
     def serve(self, analyst: str, account: str, position: int) -> None:
@@ -345,6 +339,8 @@ def _curators(page: Writing) -> list[Token]:
 
 
 def _put_token(page: Writing, token: Token, token_hash: str, by: str) -> None:
+    if token.name == wishes.CONSOLE:
+        raise ParameterError("name", token.name, "is that of the machine's terminal", remedy="give another")
     page.connection.execute(sa.insert(schema.token).values(**asdict(token), hash=token_hash))
     body: dict[str, object] = {name: getattr(token, name) for name in ("id", "name", "role", "project", "expires")}
     _note(page, by, "token", body | {"digest": integrity.token_digest(asdict(token), token_hash)})
