@@ -315,11 +315,22 @@ def test_analysts_take_turns_and_one_process_is_left_to_the_others():
     line.put(waiting("eve"))
     line.put(waiting("zoe", do="plan"))
     assert [line.take().owner for _ in range(2)] == ["zoe", "eve"]  # a preview does not wait for releases
-    line.put(waiting("kim"))
-    line.put(waiting("kim", do="plan"))
-    assert [line.take().body["do"] for _ in range(2)] == ["plan", "release"]  # nor for one's own
     line.close()
     assert line.take() is None
+
+
+def test_plans_go_before_releases_and_keep_none_waiting():
+    line, taken = FairQueue(most=100, processes=3), []
+    line.put(waiting("kim"))
+    line.put(waiting("kim", do="plan"))
+    for _ in range(12):
+        for owner in ("ada", "bob"):
+            line.put(waiting(owner, do="plan"))
+        task = line.take()
+        taken.append(task.body["do"])
+        line.done(task)
+    assert taken[0] == "plan"  # not even one's own release comes first
+    assert taken[:9].count("release") == taken.count("release") == 1
 
 
 def test_tasks_of_callers_wait_by_whose_they_are():

@@ -102,8 +102,7 @@ def _columns(rule: Rule, stage: Stage, known: Mapping[Source, str]) -> None:
     table = stage.table
     names = {**known, table.source: ""}
     grouped = [name for column in stage.group_columns for name in _behind(table, column, names)]
-    said = [column for one in stage.grid.values() for column in sorted(one.columns)]
-    said += [column for one in stage.conditions for column in sorted(one.columns)]
+    said = [column for one in (*stage.grid.values(), *stage.conditions) for column in sorted(one.columns)]
     used = [name for column in said for name in _behind(table, column, names)]
     free = table.period.columns if table.period is not None else frozenset()
     for source, columns, _, unit in sources_of(table, tuple(column_aliases(stage))):  # what the engine will read

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
+from itertools import cycle
 from typing import Any
 
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
@@ -40,7 +41,9 @@ class _Task:
 
 
 class FairQueue:
-    """Waiting tasks. Analysts take turns, plans before releases; one of several processes is always left to the others.
+    """Waiting tasks. Analysts take turns, and plans come before releases, but every ninth time.
+
+    One of several processes is always left to the others.
 
     Attributes:
         closed: Whether it gives out no more tasks.
@@ -56,6 +59,7 @@ class FairQueue:
         self._most, self._share = most, max(1, processes - 1)
         # Of plans and of all others: an analyst's own tasks in turn, and the analysts in the order of their turns.
         self._lines: tuple[OrderedDict[str, deque[_Task]], ...] = (OrderedDict(), OrderedDict())
+        self._turns = cycle([self._lines] * 8 + [self._lines[::-1]])  # so that plans keep no release waiting
         self._running: Counter[str] = Counter()
         self._letters: Counter[str] = Counter()  # of each analyst's waiting tasks
         self._changed = threading.Condition()
@@ -85,7 +89,7 @@ class FairQueue:
         """The next task of the analyst whose turn it is, or None once the queue is closed."""
         with self._changed:
             while not self.closed:
-                free = ((line, one) for line in self._lines for one in line if self._running[one] < self._share)
+                free = ((line, one) for line in next(self._turns) for one in line if self._running[one] < self._share)
                 line, owner = next(free, (None, ""))
                 if line is not None:
                     own = line.pop(owner)
