@@ -405,7 +405,8 @@ def test_units_are_equated_unsaid_only_where_they_have_one_name_and_type():
     for wrong, refused, says in (
         (lambda: people.join(other, on="town"), QueryError, "one population under two names"),
         (lambda: people.join(other), QueryError, "one population under two names"),
-        (lambda: nt.from_sql(text.format(""), people, tables=told), QueryError, "in SQL ON who = person"),
+        (lambda: nt.from_sql(text.format(""), people, tables=told), QueryError, "write this.who = other.person"),
+        (lambda: nt.from_sql(text.format(""), people, tables={"other": alike}), QueryError, "two people would meet"),
         (lambda: people.join(numbered, on="town"), SchemaError, "declare one type"),
         (lambda: people.join(numbered, on="who"), SchemaError, "'who' is TEXT|'who' is"),
         (lambda: people.join(named("who", pa.string(), "others"), on="town"), QueryError, "is not the population"),

@@ -152,6 +152,9 @@ MEANT = [
     ("postgres", "(d - DATE '2024-01-01') / 30", "(d - DATE '2024-01-01') // 30"),
     ("postgres", "CAST(w AS DOUBLE PRECISION) / 2 + (w * 3 - 1) / 4", "w / 2 + (w * 3 - 1) // 4"),
     ("postgres", "d + 7", "d + 7"),
+    ("postgres", "d > a", "d > a"),
+    ("mysql", "a < FROM_UNIXTIME(1704106799)", "a < TIMESTAMP '2024-01-01 10:59:59'"),
+    ("duckdb", "a BETWEEN d AND b", "a BETWEEN d AND b"),
     ("duckdb", "d - w", "d - w::INT"),
     ("postgres", "(a AT TIME ZONE 'UTC')::date", "a::DATE"),
     ("postgres", "to_char(a, 'HH12 AM')", "strftime(a, '%I %p')"),
@@ -264,6 +267,7 @@ def test_refusals_name_what_they_refuse(text, says):
         ("bigquery", "APPROX_QUANTILES(w, 100)[OFFSET(25)]", "QUANTILE_CONT(w, 0.25)"),
         ("spark", "percentile_approx(w, 0.9)", "QUANTILE_CONT(w, 0.9)"),
         ("trino", "approx_distinct(who)", "COUNT(DISTINCT who)"),
+        ("spark", "mean(w)", "AVG(w)"),
     ],
 )
 def test_statistics_of_a_dialect_are_the_same_question(dialect, written, meant):

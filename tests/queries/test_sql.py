@@ -228,10 +228,10 @@ def test_a_share_keeps_the_name_that_its_ratio_has(visits):
         ("SELECT COUNT(*) FROM visits TABLESAMPLE 10%", "a sample of rows is no safer"),
         ("SELECT COUNT(*) FROM visits, visits v2", "no join condition"),
         (
-            "SELECT COUNT(*) FROM visits, visits v2 WHERE visits.who = v2.who",
-            "with others of it, which multiplies; write JOIN \\(SELECT who",
+            "SELECT COUNT(*) FROM visits, visits v2 WHERE visits.town = v2.town",
+            "rows of two people would meet; write this.who = other.who",
         ),
-        ("SELECT COUNT(*) FROM visits JOIN visits v2 USING (who)", "with others of it"),
+        ("SELECT COUNT(*) FROM visits JOIN visits v2 USING (town)", "rows of two people would meet"),
         ("SELECT DISTINCT COUNT(*) FROM visits", "leave it out"),
         ("SELECT town, COUNT(*) FROM visits GROUP BY town WITH TOTALS", "not SQL|GROUP BY takes"),
         ("SELECT town, COUNT(*) FROM visits GROUP BY GROUPING SETS (town, ())", "need public keys"),

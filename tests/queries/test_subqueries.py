@@ -265,6 +265,9 @@ FROM visits v JOIN towns t ON v.town = t.name AND t.state = 'BW' AND v.age > 3
 FROM visits v LEFT JOIN doses d ON v.who = d.who AND d.drug = 'a' AND d.dose > 2 WHERE d.drug IS NULL
 FROM doses WHERE drug = 'a'
 FROM doses d, visits v WHERE d.who = v.who AND v.age > d.dose
+FROM visits v, visits w WHERE v.who = w.who AND w.day > v.day
+FROM visits v JOIN visits w ON v.who = w.who AND v.town = w.town AND w.age < v.age
+FROM visits v LEFT JOIN visits w ON v.who = w.who AND w.town = 'Ulm' WHERE w.age IS NULL OR w.age > v.age
 FROM bills WHERE price > 2
 FROM bills b, towns t WHERE b.place = t.name AND t.state = 'BW'
 FROM bills JOIN doses ON dose_no = no WHERE drug = 'a'

@@ -597,14 +597,15 @@ def _dated(node: exp.Expr, kind: ColumnType) -> Term:
 
 
 def _one_type(node: exp.Expr, terms: list[Term]) -> tuple[Term, ...]:
-    """Terms of one type, as `common_kind` says; NULLs take the type of the others."""
+    """Terms of one type, as `common_kind` says; NULLs take the type of the others, and days beside times are midnights."""
     if any(term.kind is _BOOLEAN for term in terms) and common_kind(terms) is None:
         terms = list(map(as_number, terms))
+    if {term.kind for term in terms if not term.is_null} == _DATED and common_kind(terms) is None:
+        terms = [written("CAST(x AS TIMESTAMP)", term) if term.kind in _DATED else term for term in terms]
     kind = common_kind(terms)
     if kind is None:
         words = " and ".join(sorted({term.kind for term in terms if not term.is_null})) or "nothing but NULL"
         remedy = "dates as DATE '2026-01-31'" if "date" in words or "time" in words else "values of one type: 1, 'one'"
-        remedy = "CAST(t AS DATE)" if words == "date and timestamp" else remedy
         texts = [term.value for term in terms if term.operation == "column" and term.kind is ColumnType.TEXT]
         if texts:
             other = next(term.kind for term in terms if term.kind is not ColumnType.TEXT and not term.is_null)

@@ -314,7 +314,7 @@ def joined_by(select: exp.Select, rows: Rows, others: Others) -> Rows:
     first, own = _base(select, rows.table), own_columns(rows.table) | set(rows.table.computed)
     scope: _Scope = {first: {name: name for name in own}}
     columns = {name: frozenset(table_of(one).schema) for name, one in others.items()}
-    joins = chained(select.args.pop("joins", None) or [], first, {rows.table.name: own, **columns})
+    joins = chained(select.args.pop("joins", None) or [], first, columns)
     for number, join in enumerate(joins, start=1):
         later = (column for one in (select, *joins[number:]) for column in one.find_all(exp.Column))
         rows = _join(join, rows, others, scope, {one.name for one in later if one.table == join.this.alias_or_name})
@@ -350,8 +350,6 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
     table = join.this
     if not _is_plain(table) or table.name not in others:
         known = ", ".join(map(repr, others)) or "none"
-        if table.name == rows.table.name:
-            raise not_understood(table, instead("clauses", "itself", unit=rows.table.unit_name, table=table.name))
         line = instead("clauses", "other" if table.name else "lists", table=table.name or rows.table.name)
         raise QueryError(f"JOIN must name one of the tables given beside it, which are: {known}; {line}")
     alias = table.alias_or_name
@@ -365,6 +363,8 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
         on = [
             (str(rows.table.unit) if left in mine and right == other.table.unit else left, right) for left, right in on
         ]
+        if not is_public(other_table) and (rows.table.unit, other.table.unit) not in on:
+            raise not_understood(join, instead("clauses", "two", mine=str(rows.table.unit), its=str(other.table.unit)))
     pairs = dict(on)
     if len(pairs) != len(set(on)):
         raise QueryError("ON equates one column with two others; move one of the conditions to WHERE")

@@ -75,8 +75,7 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[exp.
         source.this.set("alias", exp.TableAlias(this=exp.to_identifier(source.this.alias_or_name)))
         source.this.set("this", exp.to_identifier(made.table.name))
         rows = made
-    joinable = {name: one for name, one in given.items() if one is not rows or name in others}
-    return flat, replace(joined_by(flat, rows, joinable), first=first)
+    return flat, replace(joined_by(flat, rows, given), first=first)
 
 
 def _asked_first(select: exp.Select, given: Others, read: Callable[[exp.Expr], Any]) -> tuple[Any, ...]:
@@ -293,7 +292,7 @@ def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | Oth
         raise not_understood(select, f"{table.name!r} has no people of its own; JOIN it to the table of theirs")
     table.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias_or_name)))
     table.set("this", exp.to_identifier(start.table.name))
-    rows = joined_by(select, start, {name: one for name, one in given.items() if one is not start})
+    rows = joined_by(select, start, given)
     if select.args.get("where") is not None:
         rows = rows.where(select.args["where"].this.sql(dialect="duckdb"))
     items = [item for item in select.expressions if not item.is_star]
