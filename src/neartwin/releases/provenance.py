@@ -95,14 +95,6 @@ def method_of(plan: Plan) -> dict[str, Any]:
     }
 
 
-def in_words(question: Mapping[str, Any]) -> str:
-    """A question of a method in words."""
-    text = ", ".join(question.get("statistics", {}).values()) or "most common values"
-    groups, conditions = question.get("group_columns", ()), question.get("conditions", ())
-    text += f" by {', '.join(groups)}" if groups else ""
-    return text + (f" where {' and '.join(conditions)}" if conditions else "")
-
-
 @lru_cache(maxsize=1)
 def library_version() -> str:
     """The installed version, looked up once: the look-up reads the package's files."""

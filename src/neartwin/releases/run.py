@@ -24,7 +24,7 @@ from neartwin.planning.stage import Engine, RowCounts
 from neartwin.releases.documents import SERIES_FORMAT, WrittenRelease, is_written, parts_in
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
-from neartwin.releases.provenance import Description, in_words
+from neartwin.releases.provenance import Description
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.tables.snapshot import state_of
@@ -123,7 +123,7 @@ def reserve(account: Account, parts: Sequence[PreparedRelease], digest: str, pay
         else:
             account.claim(*places)
     snapshot = snapshot_of(account, tables)
-    asked = "; ".join(in_words(part.description.method["question"]) for part in parts)[:4000]
+    asked = "; ".join(_in_words(part.description.method["question"]) for part in parts)[:4000]
     words = "".join(letter if letter.isprintable() else " " for letter in asked)
     return account.reserve(digest, snapshot, parts[0].plan.price, words, payers=payer.names, key=payer.key)
 
@@ -298,3 +298,11 @@ def run_series(
 
 def _document(releases: Sequence[Release]) -> bytes:
     return f'{{"format": "{SERIES_FORMAT}", "releases": [{", ".join(one.to_json() for one in releases)}]}}'.encode()
+
+
+def _in_words(question: Mapping[str, Any]) -> str:
+    """A question of a method in words."""
+    text = ", ".join(question.get("statistics", {}).values()) or "most common values"
+    groups, conditions = question.get("group_columns", ()), question.get("conditions", ())
+    text += f" by {', '.join(groups)}" if groups else ""
+    return text + (f" where {' and '.join(conditions)}" if conditions else "")

@@ -60,14 +60,14 @@ def check(
     Raises:
         AccessError: Status 403, for the first part that the rule does not allow.
     """
-    known = {table_of(other).source: name for name, other in (tables or {}).items()}
     for stage in stages_of(plan):
+        names = {table_of(other).source: name for name, other in (tables or {}).items()} | {stage.table.source: ""}
         for source, _, join, _ in sources_of(stage.table, ()):
-            if source not in known and source != stage.table.source:
+            if source not in names:
                 rule_of_joins = f"is not a table registered with {dataset.name!r}"
                 raise _refused("join", join.name if join else "", rule_of_joins, "join those that are")
         named = origins_of(stage.table, tables or {})
-        _columns(rule, stage, known)
+        _columns(rule, stage, names)
         _keys(dataset, rule, stage, named)
         if not rule.own_bounds:
             for column in stage.grid.values():
@@ -98,11 +98,11 @@ def stages_of(part: object) -> tuple[Stage, ...]:
     return tuple(stage for one in inner for stage in stages_of(one))
 
 
-def _columns(rule: Rule, stage: Stage, known: Mapping[Source, str]) -> None:
+def _columns(rule: Rule, stage: Stage, names: Mapping[Source, str]) -> None:
     table = stage.table
-    names = {**known, table.source: ""}
     grouped = [name for column in stage.group_columns for name in _behind(table, column, names)]
-    said = [column for one in (*stage.grid.values(), *stage.conditions) for column in sorted(one.columns)]
+    said = [column for one in stage.grid.values() for column in sorted(one.columns)]
+    said += [column for one in stage.conditions for column in sorted(one.columns)]
     used = [name for column in said for name in _behind(table, column, names)]
     free = table.period.columns if table.period is not None else frozenset()
     for source, columns, _, unit in sources_of(table, tuple(column_aliases(stage))):  # what the engine will read
