@@ -276,7 +276,7 @@ def test_joins_order_and_explain_work_from_the_terminal(purchases):
     assert [line.split()[0] for line in out.splitlines()] == ["region", "south", "north"]
     code, _, err = neartwin("query", *ask, text.replace("regions USING", "elsewhere USING"), where=purchases)
     assert code == 2
-    assert "which are: 'regions'" in err
+    assert "which are: 'purchases', 'regions'" in err
 
 
 def test_a_cap_on_all_rows_of_a_unit_is_asked_in_a_terminal(purchases):

@@ -355,7 +355,7 @@ def test_sql_joins_say_the_same_as_python(visits):
         ("JOIN (SELECT * FROM streets) t ON town = name", "must name one of the tables given"),
         ("JOIN read_csv('/etc/passwd') t ON town = name", "must name one of the tables given"),
         ("JOIN towns visits ON town = name", "names two tables"),
-        ("JOIN people ON visits.town = people.town WHERE town = 'Ulm'", None),
+        ("JOIN people ON visits.town = people.town WHERE town = 'Ulm'", "rows of two people would meet"),
         ("JOIN people USING (who) WHERE town = 'Ulm'", "several tables"),
         ("JOIN people USING (who) WHERE people.nothing = 'Ulm'", "not a column of the tables"),
         ("JOIN towns ON town = towns.name WHERE name = 'Ulm'", None),
