@@ -4,7 +4,7 @@ import io
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from html import escape
@@ -297,19 +297,19 @@ class Release(StatisticsTable):
                 raise ParameterError("path", str(path), "is a page", remedy=f"write nt.save(release, {str(path)!r})")
         return target
 
-    def lines(self, most: int | None = None) -> list[list[str]]:
+    def lines(self, places: Iterable[int] | None = None) -> list[list[str]]:
         """Header and rows as text, `value ± half-width`, for terminals and pages.
 
         Args:
-            most: The largest number of groups; None for all.
+            places: The places of the groups, from 0; None for all.
 
         Returns:
             The cells of each line.
         """
         header = [*self.group_columns, *(statistic.name for statistic in self.statistics)]
         body = [
-            [*("(none)" if value is None else str(value) for value in key), *(shown(s, i) for s in self.statistics)]
-            for i, key in enumerate(self.keys[:most])
+            [*("(none)" if one is None else str(one) for one in self.keys[i]), *(shown(s, i) for s in self.statistics)]
+            for i in (range(len(self)) if places is None else places)
         ]
         return [header, *body]
 
@@ -319,13 +319,13 @@ class Release(StatisticsTable):
         return f"<Release of {self.provenance.population!r}: {len(self)} groups{by}, {names}; {self.guarantee}>"
 
     def __str__(self) -> str:
-        text = aligned(self.lines(MOST_LINES), len(self.group_columns))
+        text = aligned(self.lines(range(len(self))[:MOST_LINES]), len(self.group_columns))
         more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
         top = [self.headline] if self.headline else []
         return "\n".join([*top, *text, *more, str(self.guarantee), *self.notes])
 
     def _repr_html_(self) -> str:
-        table = html_table(self.lines(100), len(self.group_columns))
+        table = html_table(self.lines(range(len(self))[:100]), len(self.group_columns))
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)

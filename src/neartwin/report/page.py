@@ -155,15 +155,15 @@ def page(release: Release, *, title: str = "") -> str:
 
 def facts(release: Release) -> dict[str, Any]:
     """The contents of the page."""
-    header, *body = release.lines()
-    places = shown_groups(release) if len(body) > MOST_ROWS else range(len(body))
+    groups, drawn = len(release), shown_groups(release)
+    header, *body = release.lines(drawn if groups > MOST_ROWS else None)
     return {
         "release": release,
         "charts": charts(release),
-        "drawn": len(shown_groups(release)),
+        "drawn": len(drawn),
         "header": header,
-        "body": [body[place] for place in places],
-        "groups": len(body),
+        "body": body,
+        "groups": groups,
         "budget": budget(release),
         "risk": risk_facts(release.guarantee),
         "best_guess": min(100.0, math.ceil(release.guarantee.best_guess * 10_000) / 100),  # upward: it is a bound

@@ -43,7 +43,8 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
         of_part=f"?part={part}" if part > 1 else "",
         parts=len(parts_in(stored.document)),
         price={pool: str(amount) for pool, amount in stored.price.items() if amount},
-        **facts(answer) | {"body": answer.lines(MOST_ROWS)[1:]},  # in their order, which may have been asked for
+        # in their order, which may have been asked for
+        **facts(answer) | {"body": answer.lines(range(len(answer))[:MOST_ROWS])[1:]},
     )
 
 

@@ -82,7 +82,6 @@ def _stored(running: Service, caller: Caller, name: str, plan: dict[str, Any], i
     if plan["stored"] is None:
         return {"price": amounts(owed(plan))}
     document = running.answer(name, plan["stored"], caller.holders[0]).document
-    answer = shown(document, 1, plan["shown_after"])
-    drawn = charts(answer, name=f"chart-{identity}")
-    place = stored_place(running, caller, name, plan)
-    return {"charts": drawn, "headline": answer.headline, "lines": answer.lines()[:6], "place": place}
+    answer, place = shown(document, 1, plan["shown_after"]), stored_place(running, caller, name, plan)
+    drawn, lines = charts(answer, name=f"chart-{identity}"), answer.lines(range(len(answer))[:5])
+    return {"charts": drawn, "headline": answer.headline, "lines": lines, "place": place}
