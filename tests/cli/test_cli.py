@@ -126,7 +126,7 @@ SERIES = (
 )
 
 
-def test_several_statements_on_a_command_line_or_in_a_file_are_one_series(purchases):
+def test_several_statements_on_a_command_line_are_one_series(purchases):
     asked = (ASK[0], SERIES, *ASK[2:], "--spend", "epsilon=1", "--budget", "epsilon=1")
     code, out, err = neartwin("plan", *asked, where=purchases)
     assert code == 0, err
@@ -137,13 +137,6 @@ def test_several_statements_on_a_command_line_or_in_a_file_are_one_series(purcha
     made = json.loads(out)["releases"]
     assert [len(one["keys"]) for one in made] == [1, 5, 2]
     assert (purchases / "answer-2.csv").read_text().startswith('"cds","total"')
-    quoted = SERIES.replace('"', "'")
-    (purchases / "series.toml").write_text(
-        f'ledger = "budget.db"\ndata = "purchases.parquet"\nunit = "customer"\nspend = "epsilon=1"\nsql = "{quoted}"\n'
-        'max_rows_per_group = 5\nmax_groups = "5"\n[bounds]\namount = "0:200"\n[keys]\ncds = "1:5"\n'
-    )
-    code, out, err = neartwin("release", "series.toml", "--json", where=purchases)
-    assert (code, json.loads(out)["releases"]) == (0, made), err  # the stored answers, for nothing
     code, out, _ = neartwin(
         "query", *asked[:1], "SELECT COUNT(*) FROM purchases; SELECT 1", *asked[2:], where=purchases
     )
@@ -221,31 +214,6 @@ def test_a_wrong_call_is_exit_code_2_and_spends_nothing(purchases, change, says)
     code, out, err = neartwin("query", *ASK, "--budget", "epsilon=1", *change, where=purchases)
     assert (code, out) == (2, "")
     assert says in err
-
-
-def test_release_runs_a_toml_file_and_writes_a_page(purchases):
-    (purchases / "orders.toml").write_text(
-        """
-        ledger = "budget.db"
-        data = "purchases.parquet"
-        unit = "customer"
-        sql = "SELECT cds, COUNT(*) FROM purchases GROUP BY cds"
-        spend = "epsilon=0.5"
-        budget = "epsilon=1"
-        max_rows_per_group = 5
-        max_groups = 5
-        [keys]
-        cds = "1:5"
-        """
-    )
-    code, out, err = neartwin("release", "orders.toml", "--json", "--out", "orders.html", where=purchases)
-    assert code == 0, err
-    assert len(json.loads(out)["keys"]) == 5
-    assert "<svg" in (purchases / "orders.html").read_text()
-    (purchases / "wrong.toml").write_text('ledger = "budget.db"\ncolour = "red"\n')
-    code, _, err = neartwin("release", "wrong.toml", where=purchases)
-    assert code == 2
-    assert "key='colour' is unknown" in err
 
 
 def test_completion_scripts_name_the_program():

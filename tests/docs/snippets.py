@@ -4,7 +4,7 @@
     sh       every line is a command that must end well; `neartwin serve` serves until the page ends
     console  lines after "$ " are commands, what follows is what they print, with ... for what varies; decimals to eight digits
     json     is read; a question, a policy or a request is checked as the service checks it
-    toml     is read; rules are read as `neartwin register --policy` reads them, a question as `neartwin release` does
+    toml     is read; rules are read as `neartwin register --policy` reads them
     sql      is read as a question to the page's own table of that name
 
 The address of a service in a page stands for the one that the page's own `neartwin serve` got.

@@ -18,7 +18,6 @@ import neartwin
 _MODULES = {  # of the commands; a command imports its own alone, which saves a third of a second or more
     "query": "query",
     "plan": "query",
-    "release": "query",
     "import": "tables",
     "check": "tables",
     "ledger": "ledger",

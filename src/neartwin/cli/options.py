@@ -122,7 +122,7 @@ spend_options = together(
 
 
 def arguments_of_plan(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of `account.plan`, from the values of `spend_options` or of a TOML file."""
+    """The keyword arguments of `account.plan`, from the values of `spend_options`."""
     return {
         "spend": budget_in(given["spend"], "spend"),
         "limits": limits(dict(given)),
@@ -185,13 +185,12 @@ def limits(given: dict[str, Any]) -> Limits:
     """Read limits from single options and from `limits`.
 
     Args:
-        given: The options by name. Limits are removed from it. `limits` is one text, or a table of TOML.
+        given: The options by name. Limits are removed from it. `limits` is one text.
 
     >>> print(limits({"rows": 20, "limits": "max-groups=3", "spend": "epsilon=1"}))
     nt.limits(max_groups=3, rows=20)
     """
-    text = given.pop("limits", None) or {}
-    found = Limits.parse(text) if isinstance(text, str) else Limits.from_dict(text)
+    found = Limits.parse(given.pop("limits", None) or "")
     single = {name: given.pop(name) for name in known_names() if given.get(name) is not None}
     return replace(found, **Limits.from_dict(single).given)
 

@@ -1,9 +1,7 @@
-"""`neartwin query`, `plan` and `release`: questions in SQL, on the command line or in a TOML file."""
+"""`neartwin query` and `plan`: questions in SQL, on the command line."""
 
 import json
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -91,20 +89,6 @@ def plan(*, as_json: bool, **arguments: Any) -> None:
     click.echo(visible(f"{explained}\n\n{preview}"))
 
 
-@click.command()
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
-@options.out_option
-@options.json_option
-@click.pass_context
-@report_errors
-def release(context: click.Context, *, file: str, as_json: bool, out: str | None) -> None:
-    """Run the questions of a TOML file.
-
-    Its SQL may hold several statements with semicolons between them. Its paths are relative to the file.
-    """
-    context.invoke(query, as_json=as_json, out=out, **_read(Path(file)))
-
-
 def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
     names = [name for kind in KINDS for name in pairs(arguments[kind], kind)]
     if arguments["data"].lower().startswith("select"):
@@ -129,33 +113,3 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
     if len(queries) > 1:
         return account.plan_series(queries, **plan_arguments)
     return account.plan(queries[0], **plan_arguments)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """The arguments of `query` from a TOML file: options by their names, repeated ones as tables."""
-    try:
-        body = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        raise QueryError(f"{path.name} is not TOML: {error}") from None
-    known = {one.name: one for one in query.params if one.name not in {"as_json", "out", "table_out"}}
-    given: dict[str, Any] = {}
-    for name, value in body.items():
-        if name not in known:
-            raise ParameterError(
-                "key", name, f"is unknown in {path.name}", remedy=f"known are {', '.join(map(str, known))}"
-            )
-        table = isinstance(value, dict) and name != "limits"
-        given[name] = tuple(f"{k}={v}" for k, v in value.items()) if table else value
-    for name, one in known.items():
-        if one.required and name not in given:
-            raise ParameterError("key", name, f"is missing in {path.name}")
-    for name in {"ledger", "data", "into"} & set(given):
-        given[name] = _beside(path, str(given[name]))
-    for name in KINDS:
-        tables = pairs(given.get(name, ()), name).items()
-        given[name] = tuple(f"{table}={_beside(path, place)}" for table, place in tables)
-    return given
-
-
-def _beside(path: Path, place: str) -> str:
-    return place if "://" in place else str(path.parent / place)

@@ -1,4 +1,4 @@
-"""Limits on one unit's contribution: one value in Python, SQL, JSON, TOML and on the terminal."""
+"""Limits on one unit's contribution: one value in Python, SQL, JSON and on the terminal."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
