@@ -240,7 +240,9 @@ def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) 
     return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * size)
 
 
-def transformed(losses: FloatArray, weights: FloatArray, size: FloatArray | float, t: FloatArray) -> Parts:
+def transformed(
+    losses: FloatArray, weights: FloatArray, size: FloatArray | float, t: FloatArray, few_turns: float = FEW_TURNS
+) -> Parts:
     """Both parts at t = 0, d, 2d, ..., by a fast transform: of the sums themselves, or of their differences (K14).
 
     Args:
@@ -248,9 +250,10 @@ def transformed(losses: FloatArray, weights: FloatArray, size: FloatArray | floa
         weights: As of `turned`, or rows of such, (..., atoms).
         size: As of `turned`, (..., 1) for rows; the first decides for all.
         t: Frequencies 0, d, 2d, ...
+        few_turns: A mean turn of the last up to which differences are taken.
     """
     step, last = float(t[1]), len(t) - 1
-    if float(t[-1]) * np.ravel(size)[0] > FEW_TURNS:
+    if float(t[-1]) * np.ravel(size)[0] > few_turns:
         result, slack = transform(losses, weights, step, last)
         return result.real - result[..., :1].real, result.imag - result[..., :1].imag, 2 * slack + np.zeros(len(t))
     rises = 2 * np.sin((0.5 * step) * losses) * weights
