@@ -324,5 +324,9 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         high_target: Delta at the upper end is at most this.
     """
     at = saddle.for_delta(total, high_target)
+    if any(
+        part.kinds > 1 for part in total.summands
+    ):  # K soon rises steeply beyond the saddle: aliases would fall slowly
+        at = at._replace(tilt=NEARER[1] * at.tilt)
     line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
     return invert(line, at, low_target, high_target)[0]
