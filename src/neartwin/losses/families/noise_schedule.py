@@ -11,14 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, floats_around
 from neartwin.losses.summands import atoms, rounding
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Summand
@@ -29,9 +29,10 @@ SHOWN = 64  # laws that bound K of more
 ROWS, NUMBERS = 32, 1 << 17  # laws at a time, and numbers of them that stay near the processor
 MOST_NUMBERS = 1 << 23  # of all weights
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
-RULES, DEGREES = (16, 24, 32, 40, 48, 64), 192  # laws of a rule, and degrees of which it is known what it misses
+RULES, DEGREES = (8, 16, 24, 32, 48), 128  # laws of a rule, and degrees of which it is known what it misses
 ELLIPSES = np.geomspace(0.02, 0.95, 16)  # about the variances, as shares of the one that reaches 0
 STEP = 0.25  # of a tilt, between which a mean loss is bounded
+SLIGHT = 1e-3  # of errors of first order, and of what is left of 1
 CLOSE, APART, FADED = 1e-11, 1e-7, -10.0  # what a rule may miss near the saddle and beyond it; log of what may vanish
 
 
@@ -73,7 +74,7 @@ class NoiseSchedule(QuadratureSum):
         self.blocks = [slice(start, start + ROWS) for start in range(0, self.kinds, ROWS)]
         low, high = (one.mu**2 for one in ends)
         self.middle, self.half = (low + high) / 2, (high - low) / 2 + 1e-12 * high  # variances lie so far around
-        self._rules: dict[int, tuple[NoiseSchedule, FloatArray]] = {}
+        self.rate, self.rule = floats_around(self.uses[0][0].rate)[1], cache(self._rule)
 
     @property
     def laws(self) -> list[Summand]:
@@ -149,6 +150,8 @@ class NoiseSchedule(QuadratureSum):
             nodes: The rule.
             tilt: At least 0.
         """
+        if self.kinds * len(nodes.at) > MOST_NUMBERS:
+            raise NoCertificateError
         terms = self.terms(some, nodes, nodes.weighted.log_masses + tilt * nodes.weighted.losses)[1]
         starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
         terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
@@ -199,10 +202,9 @@ class NoiseSchedule(QuadratureSum):
     @np.errstate(all="ignore")
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """The smallest rule that misses little stands for all laws (S24), else each for itself."""
-        counts = [count for count in RULES if 2 * count < self.kinds]
+        counts = [count for count in RULES if 4 * count < self.kinds and not self._short(tilt, t)]
         largest, kernel = self._largest(tilt, t) if counts else np.empty(0), 1 / (tilt * tilt + t * t)
-        for count in counts:
-            few, missed = self._rule(count)
+        for few, missed in map(self.rule, counts):
             error = (largest * missed[:, None]).min(axis=0)  # it rises in t
             near = int((error <= APART).sum())
             tail = self.log_tail(tilt, float(t[near]), math.inf) if near < len(t) else -LARGE
@@ -217,21 +219,14 @@ class NoiseSchedule(QuadratureSum):
     def _largest(self, tilt: float, t: FloatArray) -> FloatArray:
         """The greatest |log M_v(tilt + it)/M_v(tilt)| for v in each ellipse, or infinity, (ellipses, frequencies)."""
         _, grown, outer = self._ellipses
-        q = self.narrowest.q
-        far = np.square(outer.mu)
-        variation = q * np.minimum(outer.mu / math.sqrt(2 * math.pi), 1.0) * (1 + 1e-9)
-        if self.narrowest.direction == "add":
-            slope = beside = 2 * variation * math.exp(-(1 + tilt) * math.log1p(-q))
-            still = tilt * slope
-        else:
-            here, there = (np.expm1(np.add(*outer.each(at))) for at in (tilt, tilt + STEP))
-            still = here + 2 * tilt * variation
-            slope = np.minimum(there / STEP, 1 / SMALLEST) + 2 * variation
-            beside = np.log1p(q * q * np.expm1(far)) + 2 * variation
-        moved = np.minimum(np.multiply.outer(slope, t), np.multiply.outer(beside, t) + 2 * still[:, None])
-        moved *= grown[:, None]
-        left = 1 - (grown * still)[:, None] - moved
-        return np.where(left > 0, moved / left * (1 + 1e-6), np.inf)
+        one, here, there = (np.add(*outer.each(at)) for at in (1.0, tilt, tilt + STEP))
+        # twice the total variation
+        apart = 2 * self.rate * np.minimum(outer.mu / math.sqrt(2 * math.pi), 1.0)
+        still = np.expm1(here) + tilt * apart
+        slope = np.minimum(np.expm1(there) / STEP + apart, 1 / SMALLEST)
+        moved = np.minimum(np.multiply.outer(slope, t), np.multiply.outer(one + apart, t) + 2 * still[:, None])
+        left = 1 - grown[:, None] * (still[:, None] + moved)
+        return np.where(left > SLIGHT, grown[:, None] * moved / left * (1 + 1e-6), np.inf)
 
     @cached_property
     def _ellipses(self) -> tuple[FloatArray, FloatArray, NoiseSchedule]:
@@ -264,20 +259,22 @@ class NoiseSchedule(QuadratureSum):
         Args:
             count: The number of laws that stand for all.
         """
-        if count not in self._rules:
-            sums, product = self._moments
-            at, turned = np.linalg.eigh(product[:count, :count])
-            mu = np.clip(np.sqrt(np.maximum(self.middle + self.half * at, 0.0)), self.narrowest.mu, self.widest.mu)
-            few = self._alike(mu, float(self.n.sum()) * np.square(turned[0]))
-            rho, copies, degrees = self._ellipses[0], float(self.n.sum() + few.n.sum()), np.arange(float(DEGREES))
-            unit, wide = float(np.finfo(np.longdouble).eps), self.widest.mu**2 / self.half
-            missed = np.abs(sums - few.n @ self._polynomials(few.mu)).astype(float)
-            missed += copies * unit * (self.kinds + 8 + (4 + 8 * wide) * degrees * degrees)
-            powers = np.power(rho[:, None], -degrees)
-            every = 2 * powers @ missed + 2 * copies * powers[:, -1] / (rho - 1)
-            moved = 3 * U * wide * copies / ((rho + 1 / rho) / 2 - 1)  # a distance is known but for its last digit
-            self._rules[count] = few, (every + moved) * (1 + 1e-9)
-        return self._rules[count]
+        sums, product = self._moments
+        at, turned = np.linalg.eigh(product[:count, :count])
+        mu = np.clip(np.sqrt(np.maximum(self.middle + self.half * at, 0.0)), self.narrowest.mu, self.widest.mu)
+        few = self._alike(mu, float(self.n.sum()) * np.square(turned[0]))
+        rho, copies, degrees = self._ellipses[0], float(self.n.sum() + few.n.sum()), np.arange(float(DEGREES))
+        unit, wide = float(np.finfo(np.longdouble).eps), self.widest.mu**2 / self.half
+        missed = np.abs(sums - few.n @ self._polynomials(few.mu)).astype(float)
+        missed += copies * unit * (self.kinds + 8 + (4 + 8 * wide) * degrees * degrees)
+        powers = np.power(rho[:, None], -degrees)
+        every = 2 * powers @ missed + 2 * copies * powers[:, -1] / (rho - 1)
+        moved = 3 * U * wide * copies / ((rho + 1 / rho) / 2 - 1)  # by the rounding of distances and counts
+        return few, (every + moved) * (1 + 1e-9)
+
+    def _short(self, tilt: float, t: FloatArray) -> bool:
+        """Whether the turns of all nodes at all frequencies stay near the processor."""
+        return len(self._nodes(tilt, float(t.max(initial=0.0))).at) * len(t) <= NUMBERS
 
     @np.errstate(all="ignore")
     def by_rows(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
@@ -289,19 +286,23 @@ class NoiseSchedule(QuadratureSum):
         """
         nodes = self._nodes(tilt, float(t.max(initial=0.0)))
         value, error, losses = np.zeros(len(t), dtype=complex), np.zeros(len(t)), nodes.weighted.losses
-        if self.kinds * len(losses) > MOST_NUMBERS:
-            raise NoCertificateError
-        together = max(1, NUMBERS // len(t))
+        together, short = max(1, NUMBERS // max(len(t), len(losses))), self._short(tilt, t)
+        half = np.multiply.outer(losses, 0.5 * t) if short else np.empty(0)
+        turns = 2 * np.sin(half) * [-np.sin(half), np.cos(half)]
         for some in [slice(first, first + together) for first in range(0, self.kinds, together)] if len(t) > 1 else ():
             rows = self.weights(some, nodes, tilt)
             turned = rows * np.abs(losses)
             sizes, n = turned.sum(axis=1), self.n[some]
             moved = self.lost(some, nodes, tilt, turned)
             moved += (self.lost(some, nodes, tilt, rows) + self.drift(nodes.weighted)) * sizes
-            # differences, however often the last frequency turns: the first weigh more
-            real, imaginary, own = atoms.transformed(losses, rows, sizes[:, None], t, few_turns=math.inf)
+            if short:
+                real, imaginary = rows @ turns
+                own = np.multiply.outer(sizes, t) * (3 * ELEMENTARY + rounding.gamma(len(losses)))
+            else:
+                real, imaginary, own = atoms.transformed(losses, rows, sizes[:, None], t)
             off = own + 1.01 * np.multiply.outer(moved, t) + 4 * nodes.weighted.outside
             log, bound = rounding.log_one_plus(real, imaginary, off)
+            bound[(n % 1 > 0)[:, None] & (bound > SLIGHT)] = np.inf  # of whole copies alone every power errs so
             value += n @ log
             error += n @ (bound + (self.kinds + 4) * U * (np.abs(log.real) + np.abs(log.imag)))
         return value, 1.01 * error
@@ -310,8 +311,6 @@ class NoiseSchedule(QuadratureSum):
         """Sum of n times that of one copy (S23)."""
         nodes, one, last = self._nodes(tilt, 0.0), self.narrowest, self._last
         if last[:2] != (nodes, tilt):  # the last of one tilt are kept; another thread may ask of another tilt meanwhile
-            if self.kinds * len(nodes.at) > MOST_NUMBERS:
-                raise NoCertificateError
             weights = np.concatenate([self.weights(some, nodes, tilt) for some in self.blocks])
             moved = 2 * self.lost(slice(None), nodes, tilt, np.ones((1, len(nodes.at))))
             u = nodes.at / one.mu + 0.5 * one.mu

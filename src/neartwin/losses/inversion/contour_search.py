@@ -324,8 +324,6 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         high_target: Delta at the upper end is at most this.
     """
     at = saddle.for_delta(total, high_target)
-    # many of a kind: K soon rises steeply beyond the saddle, and aliases fall slowly
-    if total.laws > len(total.summands):
-        at = at._replace(tilt=NEARER[1] * at.tilt)
+    at = at._replace(tilt=total.nearer * at.tilt)
     line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
     return invert(line, at, low_target, high_target)[0]

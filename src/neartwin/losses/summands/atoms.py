@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +136,7 @@ HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
 ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
 GROUP = 64  # atoms of one place that are summed one after the other
+FEW_ROWS = 4  # that are summed one after the other
 
 
 def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, FloatArray]:
@@ -157,10 +159,13 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
     starts = np.flatnonzero((np.arange(len(y)) % GROUP == 0) | np.append(True, base[1:] != base[:-1]))
     spread = offsets - (y - base)[:, None]
     np.exp(-SHARPNESS * np.square(spread, out=spread), out=spread)
-    rows = (np.add.reduceat(spread * row[:, None], starts) for row in weights.reshape(-1, len(losses)))
+    rows, ends = weights.reshape(-1, len(losses)), np.append(starts, len(y)).tolist()
+    sums: Any = [np.add.reduceat(spread * row[:, None], starts).ravel() for row in rows[:FEW_ROWS]]
+    if len(rows) > FEW_ROWS:
+        sums = np.array([spread[a:b].T @ rows.T[a:b] for a, b in pairwise(ends)]).reshape(-1, len(rows)).T
     near = ((base[starts].astype(np.int64)[:, None] + offsets) % size).ravel()
-    grids = (np.bincount(near, weights=row.ravel(), minlength=size) for row in rows)
-    result = np.conj([np.fft.rfft(grid)[: count + 1] for grid in grids]).reshape(*weights.shape[:-1], count + 1)
+    grids = [np.bincount(near, weights=row, minlength=size) for row in sums]
+    result = np.conj(np.fft.rfft(grids)[:, : count + 1]).reshape(*weights.shape[:-1], count + 1)
     ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
     result *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
     rounding = (6 * math.log2(size) + float(np.bincount(near).max()) + GROUP + 20 + 24) * U + 2 * ELEMENTARY
@@ -240,9 +245,7 @@ def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) 
     return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * size)
 
 
-def transformed(
-    losses: FloatArray, weights: FloatArray, size: FloatArray | float, t: FloatArray, few_turns: float = FEW_TURNS
-) -> Parts:
+def transformed(losses: FloatArray, weights: FloatArray, size: FloatArray | float, t: FloatArray) -> Parts:
     """Both parts at t = 0, d, 2d, ..., by a fast transform: of the sums themselves, or of their differences (K14).
 
     Args:
@@ -250,10 +253,9 @@ def transformed(
         weights: As of `turned`, or rows of such, (..., atoms).
         size: As of `turned`, (..., 1) for rows; the first decides for all.
         t: Frequencies 0, d, 2d, ...
-        few_turns: A mean turn of the last up to which differences are taken.
     """
     step, last = float(t[1]), len(t) - 1
-    if float(t[-1]) * np.ravel(size)[0] > few_turns:
+    if float(t[-1]) * np.ravel(size)[0] > FEW_TURNS:
         result, slack = transform(losses, weights, step, last)
         return result.real - result[..., :1].real, result.imag - result[..., :1].imag, 2 * slack + np.zeros(len(t))
     rises = 2 * np.sin((0.5 * step) * losses) * weights
