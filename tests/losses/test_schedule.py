@@ -311,15 +311,26 @@ def test_more_laws_than_a_ladder_can_keep_are_answered_without_one():
 
 @pytest.mark.slow
 def test_a_thousand_noises_at_a_rare_rate_lie_between_fewer_narrowly():
+    def steps(each):
+        return compose({SubsampledGaussian(mu=Fraction(1000 + k, 2000), rate="1e-4"): each for k in every})
+
     def answer(each):
-        steps = {SubsampledGaussian(mu=Fraction(1000 + k, 2000), rate="1e-4"): each for k in every}
-        return compose(steps).epsilon(1e-6)
+        return steps(each).epsilon(1e-6)
 
     every = range(1000)
     whole = answer(1)
     assert whole.upper - whole.lower <= 1e-5 * whole.upper
+    delta = steps(1).delta(whole.lower)
+    assert 0 <= delta.upper - delta.lower <= 1e-5 * delta.upper
+    assert delta.upper >= 1e-6
     # the least and the greatest distance of each group for all of it: few laws, of which each is alone
     every = range(0, 1000, 50)
     assert answer(50).upper < whole.lower
     every = range(49, 1000, 50)
     assert whole.upper < answer(50).lower < 1.05 * whole.lower
+
+
+def test_no_rule_serves_a_tilt_that_is_too_great():
+    group = group_of([Fraction(1), Fraction(2)], [1, 1], Fraction("1e-4"), "remove")
+    assert group.cumulants(1e9) == (math.inf, math.inf, math.inf)
+    assert all(map(math.isfinite, group.cumulants(4.0)))

@@ -162,7 +162,10 @@ class NoiseSchedule(QuadratureSum):
         """Those of fewer laws."""
         if self.coarser is not None:
             return self.coarser.cumulants(tilt)
-        nodes = self._nodes(max(8.0, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0)
+        try:
+            nodes = self._nodes(max(8.0, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0)
+        except NoCertificateError:  # the tilt is too great
+            return math.inf, math.inf, math.inf
         losses = nodes.weighted.losses
         top, terms = self.terms(slice(None), nodes, nodes.weighted.log_masses + tilt * losses)
         whole, first, second = (terms @ np.array([np.ones_like(losses), losses, losses * losses]).T).T
