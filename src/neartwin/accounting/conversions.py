@@ -141,12 +141,8 @@ def _read(composition: Composition | PrivacyLoss) -> Composition:
 
 def _gaussian(composition: Composition) -> Fraction | None:
     """The exact mu squared of a composition that is Gaussian throughout."""
-    total = Fraction(0)
-    for factor, count in composition.uses.items():
-        if not isinstance(factor, Gaussian):
-            return None
-        total += count * factor.mu**2
-    return total
+    rho = composition.stated_rho()
+    return 2 * rho if rho is not None and all(isinstance(one, Gaussian) for one in composition.uses) else None
 
 
 def _finite(value: float, currency: str, remedy: str) -> Fraction:

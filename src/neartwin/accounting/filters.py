@@ -263,11 +263,8 @@ class Odometer:
     @property
     def rung(self) -> int:
         """How often the first caps are doubled to cover what was spent."""
-        most = 0
-        for cap, used in zip(self.first.caps, self.used, strict=True):
-            if used > cap:  # and cap > 0: `add` refuses a pool without a rung
-                most = max(most, ((used + cap - 1) // cap - 1).bit_length())
-        return most
+        pairs = zip(self.first.caps, self.used, strict=True)  # above a cap of 0 is none: `add` refuses it
+        return max((((used + cap - 1) // cap - 1).bit_length() for cap, used in pairs if used > cap), default=0)
 
     @property
     def promise(self) -> Budget:

@@ -41,12 +41,10 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc] # Opacus has no ty
             noise_multiplier: The noise's standard deviation over the norm that gradients are clipped to.
             sample_rate: The probability with which each record is in the batch.
         """
-        last = self.history[-1] if self.history else (None, None, 0)
-        if last[:2] == (noise_multiplier, sample_rate):
-            self.history.pop()
-            self.history.append((noise_multiplier, sample_rate, last[2] + 1))
-        else:
-            self.history.append((noise_multiplier, sample_rate, 1))
+        steps = 0
+        if self.history and self.history[-1][:2] == (noise_multiplier, sample_rate):
+            steps = self.history.pop()[2]
+        self.history.append((noise_multiplier, sample_rate, steps + 1))
 
     def get_epsilon(self, delta: float, *_: Any, **__: Any) -> float:
         """The guarantee so far: the upper end of `interval`.

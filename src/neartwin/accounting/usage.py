@@ -25,6 +25,7 @@ from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import End, FloatArray, Interval, Number, rational, root_above
 from neartwin.losses import Composition, compose
 from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.summands.base import Direction
 from neartwin.tradeoff.amplification import amplified_epsilon
 
 MOST_CASES = 256
@@ -95,9 +96,7 @@ class Cost:
         """
         if self.neighbours == "replace_one":
             for factor in (factor for case in self.cases for factor in case.uses):
-                if factor.dominating_pair("remove") != factor.dominating_pair("replace") or factor.dominating_pair(
-                    "add"
-                ) != factor.dominating_pair("replace_back"):
+                if not (_alike(factor, "remove", "replace") and _alike(factor, "add", "replace_back")):
                     raise PrivacyError(
                         f"{factor!r} has other losses when a unit is replaced, and this question is answered for add/remove only"
                     )
@@ -321,15 +320,17 @@ def _parallel_cases(parts: list[tuple[Composition, ...]], neighbours: str) -> tu
     if neighbours == "add_remove" or len(parts) == 1:
         return _worst(case for cases in parts for case in cases)
     for factor in (factor for cases in parts for case in cases for factor in case.uses):
-        if factor.dominating_pair("remove") != factor.dominating_pair("add") or factor.dominating_pair(
-            "remove"
-        ) != factor.dominating_pair("replace"):
+        if not _alike(factor, "remove", "add", "replace"):
             raise PrivacyError(
                 f"under replace-one a unit leaves one part and enters another, and {factor!r} has different losses for the "
                 "two; account parallel parts under add/remove, or as `sequential`"
             )
     _require_few(len(parts))
     return _worst(compose(pair) for first, second in combinations(parts, 2) for pair in product(first, second))
+
+
+def _alike(factor: PrivacyLoss, *directions: Direction) -> bool:
+    return len({factor.dominating_pair(one) for one in directions}) == 1
 
 
 def _worst(cases: Iterable[Composition]) -> tuple[Composition, ...]:

@@ -159,7 +159,7 @@ class LaplaceSum(Batch):
         if self.residues is None:
             return None
         guess = saddle.for_delta(SumOfLosses([self]), high_delta, 1e-9).eps
-        return *self.residues.epsilon(low_delta, high_delta, guess), {}
+        return self.residues.epsilon(low_delta, high_delta, guess)
 
 
 @dataclass(frozen=True, slots=True)

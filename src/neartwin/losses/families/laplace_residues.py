@@ -27,6 +27,7 @@ import numpy as np
 
 from neartwin import balls
 from neartwin.exact import FloatArray
+from neartwin.losses.summands.half_line import Bracket, half_line_delta, half_line_epsilon
 
 MOST_USES, MOST_KINKS = 200, 256  # beyond, the contour is faster
 CLOSE = 0.01  # how far off a guess of eps is expected to be
@@ -104,10 +105,9 @@ class ResidueSum:
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Bounds on delta at each eps, (n,) floats that are neighbours."""
-        result = np.array(balls.all_bounds(lambda: [self._ball(one) for one in eps.tolist()])).reshape(-1, 2)
-        return np.clip(result[:, 0], 0.0, 1.0), np.clip(result[:, 1], 0.0, 1.0)
+        return half_line_delta(self._ball, eps)
 
-    def epsilon(self, low_delta: float, high_delta: float, guess: float) -> tuple[float, float]:
+    def epsilon(self, low_delta: float, high_delta: float, guess: float) -> Bracket | None:
         """Bounds on the eps >= 0 at which delta lies between two floats.
 
         Args:
@@ -116,19 +116,11 @@ class ResidueSum:
             guess: About the answer; a poor one costs time alone.
 
         Returns:
-            (lower, upper).
+            (lower, upper, errors).
         """
-
-        def excess(eps: float, target: float) -> Any:
-            ratio = balls.ball(self._ball(eps)) / balls.ball(target)
-            return ratio.log() if ratio > 0 else ratio - 1  # finite while the sign is open, so that more bits are tried
-
         low, high = 0.0, math.nextafter(float(self.top), math.inf)
         ends = np.clip(guess + CLOSE * abs(guess) * np.array([-1.0, 1.0]), low, high)
         delta_low, delta_high = self.delta(ends)
         low = float(ends[0]) if delta_low[0] > high_delta else low
         high = float(ends[1]) if delta_high[1] < low_delta else high
-        lower, upper = balls.root(lambda eps: excess(eps, high_delta), low, high)
-        if low_delta < high_delta:
-            upper = balls.root(lambda eps: excess(eps, low_delta), low, high, upper)[1]
-        return lower, upper
+        return half_line_epsilon(self._ball, low_delta, high_delta, high, low)

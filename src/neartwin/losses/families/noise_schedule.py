@@ -1,33 +1,39 @@
 """Many noises at one rate: with x = mu u - mu^2/2 the ratio r(x) = 1 - q + q e^x is that of every law under remove and add.
 
-So all laws share the nodes x, their losses and the turns of these. A law is a row of weights on them. The rows span few
-directions: the transform of those few gives all others, and what a row lacks of them is measured.
-Equations (S21) to (S23): docs/proofs/losses-sampled.md.
+So all laws share the nodes x and their losses. A law is a row of weights on them. Gauss's rule over the variances lets some
+fifty laws of its own choice stand for more on a line.
+Equations (S21) to (S24): docs/proofs/losses-sampled.md.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from fractions import Fraction
+from functools import cache, cached_property
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial.chebyshev import chebvander
 
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, floats_around
 from neartwin.losses.summands import atoms, rounding
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Summand
 from neartwin.losses.summands.quadrature import Layout, Nodes, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U
 
-SHOWN, SLIGHT = 64, 1e-14  # laws that show the directions of rows; singular values over the greatest that are left out
+SHOWN = 64  # laws that bound K of more
 ROWS, NUMBERS = 32, 1 << 17  # laws at a time, and numbers of them that stay near the processor
-MOST_NUMBERS, MOST_TERMS = 1 << 23, 1 << 27  # of all weights: those that a tail keeps, and those that a line passes by
+MOST_NUMBERS = 1 << 23  # of all weights
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
+RULES, DEGREES = (8, 16, 24, 32, 48), 128  # laws of a rule, and degrees of which it is known what it misses
+ELLIPSES = np.geomspace(0.02, 0.95, 16)  # about the variances, as shares of the one that reaches 0
+STEP = 0.25  # of a tilt, between which a mean loss is bounded
+SLIGHT = 1e-3  # of errors of first order, and of what is left of 1
+CLOSE, APART, FADED = 1e-11, 1e-7, -10.0  # what a rule may miss near the saddle and beyond it; log of what may vanish
 
 
 class Rows(NamedTuple):
@@ -59,16 +65,16 @@ class NoiseSchedule(QuadratureSum):
         self.uses, self.kinds = sorted(uses, key=itemgetter(1)), len(uses)
         self.n = np.array([count for _, count in self.uses], dtype=float)
         self.mu = np.array([float(pair.mu) for pair, _ in self.uses])
-        self.count, rising = sum([count for _, count in uses]), np.argsort(self.mu)
+        self.count = sum([count for _, count in uses])
         # as many copies as all have together: what is proved of one of theirs holds for one of each law
-        ends: list[Any] = [self.uses[i][0].repeated(self.count) for i in rising[[0, -1]].tolist()]
+        ends: list[Any] = [self.uses[i][0].repeated(self.count) for i in (self.mu.argmin(), self.mu.argmax())]
         self.narrowest, self.widest = ends
         self.top, self.variation, self.ladder = ends[0].top, ends[0].variation, ends[0].ladder
         self.goal, self.shared = ends[0].goal, ends[1].shared
         self.blocks = [slice(start, start + ROWS) for start in range(0, self.kinds, ROWS)]
-        # densest at both ends, as the nodes of an interpolation
-        places = (0.5 - 0.5 * np.cos(np.linspace(0.0, math.pi, SHOWN))) * (len(uses) - 1)
-        self.shown = rising[sorted(set(np.rint(places).astype(int).tolist()))]
+        low, high = (one.mu**2 for one in ends)
+        self.middle, self.half = (low + high) / 2, (high - low) / 2 + 1e-12 * high  # variances lie so far around
+        self.rate, self.rule = floats_around(self.uses[0][0].rate)[1], cache(self._rule)
 
     @property
     def laws(self) -> list[Summand]:
@@ -144,6 +150,8 @@ class NoiseSchedule(QuadratureSum):
             nodes: The rule.
             tilt: At least 0.
         """
+        if self.kinds * len(nodes.at) > MOST_NUMBERS:
+            raise NoCertificateError
         terms = self.terms(some, nodes, nodes.weighted.log_masses + tilt * nodes.weighted.losses)[1]
         starts = np.arange(0, len(nodes.at), rounding.block(len(nodes.at)))
         terms /= np.add.reduceat(terms, starts, axis=1).sum(axis=1, keepdims=True)
@@ -154,7 +162,10 @@ class NoiseSchedule(QuadratureSum):
         """Those of fewer laws."""
         if self.coarser is not None:
             return self.coarser.cumulants(tilt)
-        nodes = self._nodes(max(8.0, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0)
+        try:
+            nodes = self._nodes(max(8.0, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0)
+        except NoCertificateError:  # the tilt is too great
+            return math.inf, math.inf, math.inf
         losses = nodes.weighted.losses
         top, terms = self.terms(slice(None), nodes, nodes.weighted.log_masses + tilt * losses)
         whole, first, second = (terms @ np.array([np.ones_like(losses), losses, losses * losses]).T).T
@@ -163,8 +174,14 @@ class NoiseSchedule(QuadratureSum):
         return k, mean, variance
 
     @np.errstate(all="ignore")  # the logarithm of a great sum alone is taken
-    def log_mgf(self, tilt: float) -> tuple[float, float]:
-        """Sum of n log(1 + sum p (e^{tilt l} - 1)); the last is e^{max(tilt l, 0)} sign(l) (1 - e^{-tilt |l|})."""
+    def each(self, tilt: float) -> tuple[FloatArray, FloatArray]:
+        """K and its error of one copy of each law: log(1 + sum p (e^{tilt l} - 1)).
+
+        The last is e^{max(tilt l, 0)} sign(l) (1 - e^{-tilt |l|}).
+
+        Args:
+            tilt: At least 0.
+        """
         nodes = self._nodes(tilt, 0.0)
         law, fixed = nodes.weighted, rounding.gamma(len(nodes.at)) + 4 * ELEMENTARY * (2 + np.abs(np.log(self.mu)))
         share = -np.expm1(-tilt * np.abs(law.losses))
@@ -176,61 +193,127 @@ class NoiseSchedule(QuadratureSum):
             terms *= share
             moved = (self.lost(some, nodes, tilt, terms) + fixed[some] * terms.sum(axis=1)) / (above + sums)
             error[some] = -np.log1p(-np.minimum(moved, 1.0)) + 4 * ELEMENTARY * np.abs(k[some]) + 2 * law.outside
+        return k, error
+
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """Sum of n times that of each."""
+        k, error = self.each(tilt)
         rounded = (self.kinds + 4) * U * float(self.n @ np.abs(k))
         return float(self.n @ k), 1.01 * float(self.n @ error) + rounded
 
     # -- the line ----------------------------------------------------------------------------------------------------
     @np.errstate(all="ignore")
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """All rows as combinations of a few, with what they lack; laws of one count in one product (S22)."""
+        """The smallest rule that misses little stands for all laws (S24), else each for itself."""
+        counts = [count for count in RULES if 4 * count < self.kinds and not self._short(tilt, t)]
+        largest, kernel = self._largest(tilt, t) if counts else np.empty(0), 1 / (tilt * tilt + t * t)
+        for few, missed in map(self.rule, counts):
+            error = (largest * missed[:, None]).min(axis=0)  # it rises in t
+            near = int((error <= APART).sum())
+            tail = self.log_tail(tilt, float(t[near]), math.inf) if near < len(t) else -LARGE
+            if tail <= FADED and error[:near] @ kernel[:near] <= CLOSE * kernel.sum():
+                # beyond, no modulus is above e^tail, so that no value differs from it by more than twice itself
+                value = np.full(len(t), tail, dtype=complex)
+                value[:near], own = few.by_rows(tilt, t[:near])
+                error[:near], error[near:] = error[:near] + own, 1.1
+                return value, error
+        return self.by_rows(tilt, t)
+
+    def _largest(self, tilt: float, t: FloatArray) -> FloatArray:
+        """The greatest |log M_v(tilt + it)/M_v(tilt)| for v in each ellipse, or infinity, (ellipses, frequencies)."""
+        _, grown, outer = self._ellipses
+        one, here, there = (np.add(*outer.each(at)) for at in (1.0, tilt, tilt + STEP))
+        # twice the total variation
+        apart = 2 * self.rate * np.minimum(outer.mu / math.sqrt(2 * math.pi), 1.0)
+        still = np.expm1(here) + tilt * apart
+        slope = np.minimum(np.expm1(there) / STEP + apart, 1 / SMALLEST)
+        moved = np.minimum(np.multiply.outer(slope, t), np.multiply.outer(one + apart, t) + 2 * still[:, None])
+        left = 1 - grown[:, None] * (still[:, None] + moved)
+        return np.where(left > SLIGHT, grown[:, None] * moved / left * (1 + 1e-6), np.inf)
+
+    @cached_property
+    def _ellipses(self) -> tuple[FloatArray, FloatArray, NoiseSchedule]:
+        """Rho of each, the most of |N_v| over N of a real variance there, and a law of the greatest such variance of each."""
+        far = self.middle / self.half
+        rho = 1 + ELLIPSES * (far + math.sqrt(far * far - 1) - 1)
+        x, y = (rho + 1 / rho) / 2, (rho - 1 / rho) / 2
+        turn = y / np.sqrt(far * far - x * x)
+        grown = (1 + turn * turn) ** 0.25 * np.exp(self.half * y * turn / 8) * (1 + 1e-9)
+        return rho, grown, self._alike(np.sqrt(self.middle + self.half * x) * (1 + 1e-9), np.ones(len(rho)))
+
+    def _alike(self, mu: FloatArray, n: FloatArray) -> NoiseSchedule:
+        pair = self.uses[0][0]
+        return NoiseSchedule([(replace(pair, mu=Fraction(one)), k) for one, k in np.array([mu, n]).T.tolist()])
+
+    def _polynomials(self, mu: FloatArray) -> Any:
+        """Chebyshev's at the variances of these distances, (laws, degrees)."""
+        return chebvander((np.square(mu.astype(np.longdouble)) - self.middle) / self.half, DEGREES - 1)
+
+    @cached_property
+    def _moments(self) -> tuple[Any, FloatArray]:
+        """Sums of those over all copies, and the product by x in an orthonormal basis of the first."""
+        every = self._polynomials(self.mu)
+        basis = np.linalg.qr(every[:, : RULES[-1]].astype(float) * np.sqrt(self.n)[:, None])[0]
+        return self.n @ every, basis.T @ (every[:, 1, None].astype(float) * basis)
+
+    def _rule(self, count: int) -> tuple[NoiseSchedule, FloatArray]:
+        """Gauss's rule for all variances, and the most that it misses of a function of modulus 1 in each ellipse (S24).
+
+        Args:
+            count: The number of laws that stand for all.
+        """
+        sums, product = self._moments
+        at, turned = np.linalg.eigh(product[:count, :count])
+        mu = np.clip(np.sqrt(np.maximum(self.middle + self.half * at, 0.0)), self.narrowest.mu, self.widest.mu)
+        few = self._alike(mu, float(self.n.sum()) * np.square(turned[0]))
+        rho, copies, degrees = self._ellipses[0], float(self.n.sum() + few.n.sum()), np.arange(float(DEGREES))
+        unit, wide = float(np.finfo(np.longdouble).eps), self.widest.mu**2 / self.half
+        missed = np.abs(sums - few.n @ self._polynomials(few.mu)).astype(float)
+        missed += copies * unit * (self.kinds + 8 + (4 + 8 * wide) * degrees * degrees)
+        powers = np.power(rho[:, None], -degrees)
+        every = 2 * powers @ missed + 2 * copies * powers[:, -1] / (rho - 1)
+        moved = 3 * U * wide * copies / ((rho + 1 / rho) / 2 - 1)  # by the rounding of distances and counts
+        return few, (every + moved) * (1 + 1e-9)
+
+    def _short(self, tilt: float, t: FloatArray) -> bool:
+        """Whether the turns of all nodes at all frequencies stay near the processor."""
+        return len(self._nodes(tilt, float(t.max(initial=0.0))).at) * len(t) <= NUMBERS
+
+    @np.errstate(all="ignore")
+    def by_rows(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Law by law (S22).
+
+        Args:
+            tilt: As of `log_mgf_ratio`.
+            t: As there.
+        """
         nodes = self._nodes(tilt, float(t.max(initial=0.0)))
-        if self.kinds * len(nodes.at) > MOST_TERMS:
-            raise NoCertificateError
-        law, shown = nodes.weighted, self.weights(self.shown, nodes, tilt)
-        # rows times |l| + c, c an average |l|: what is lacking of these is slight beside e^{itl} - 1
-        size = np.abs(law.losses) + float((shown @ np.abs(law.losses)).mean())
-        _, values, directions = np.linalg.svd(shown * size, full_matrices=False)
-        basis = directions[values > SLIGHT * values[0]] / size
-        basis /= np.abs(basis).sum(axis=1, keepdims=True) * (1 + 1e-9)
-        shaped = basis * size
-        sizes, inverse = np.abs(shaped).sum(axis=1) * (1 + 1e-9), (shaped / np.square(shaped).sum(axis=1)[:, None]).T
-        parts, own = np.zeros((len(basis), len(t)), dtype=complex), np.zeros((len(basis), len(t)))
-        turns, together = sizes * float(t[-1]) > atoms.FEW_TURNS, max(1, atoms.BLOCK // len(t))
-        for places in map(np.flatnonzero, (turns, ~turns) if len(t) > 1 else ()):
-            for alike in np.split(places, range(together, len(places), together)) if len(places) else ():
-                real, imaginary, own[alike] = atoms.transformed(law.losses, basis[alike], sizes[alike, None], t)
-                parts[alike] = real + 1j * imaginary
-        rounded = 2 * rounding.blocked(len(law.losses)) + 2 * rounding.gamma(len(basis) + 16)
-        own += rounded * np.multiply.outer(sizes, t)
-        drift = self.drift(law) + rounded + 16 * U * math.log2(2 * ROWS)
-        shares, lacking = np.empty((self.kinds, len(basis))), np.empty(self.kinds)
-        for some in self.blocks:
+        value, error, losses = np.zeros(len(t), dtype=complex), np.zeros(len(t)), nodes.weighted.losses
+        together, short = max(1, NUMBERS // max(len(t), len(losses))), self._short(tilt, t)
+        half = np.multiply.outer(losses, 0.5 * t) if short else np.empty(0)
+        turns = 2 * np.sin(half) * [-np.sin(half), np.cos(half)]
+        for some in [slice(first, first + together) for first in range(0, self.kinds, together)] if len(t) > 1 else ():
             rows = self.weights(some, nodes, tilt)
-            own_whole = self.lost(some, nodes, tilt, rows)
-            rows *= size
-            moved_rows = self.lost(some, nodes, tilt, rows) + (own_whole + drift) * rows.sum(axis=1)
-            shares[some] = rows @ inverse
-            rows -= shares[some] @ shaped
-            lacking[some] = np.abs(rows).sum(axis=1) * (1 + 1e-9) + moved_rows
-        value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
-        ends = sorted({*range(0, self.kinds, ROWS), *(np.flatnonzero(np.diff(self.n)) + 1).tolist(), self.kinds})
-        for start in range(0, len(t), NUMBERS // ROWS):
-            part = slice(start, start + NUMBERS // ROWS)
-            for same in itertools.starmap(slice, itertools.pairwise(ends)):
-                n = self.n[same]
-                moved = np.abs(shares[same]).sum(axis=0) @ own[:, part] + 1.01 * float(lacking[same].sum()) * t[part]
-                z = product((shares[same] @ parts[:, part].view(float)).view(complex))
-                log, bound = rounding.log_one_plus(z.real, z.imag, 1.01 * moved + 4 * len(n) * law.outside)
-                value[part] += n[0] * log
-                error[part] += n[0] * (bound + (self.kinds + 4) * U * (np.abs(log.real) + np.abs(log.imag)))
+            turned = rows * np.abs(losses)
+            sizes, n = turned.sum(axis=1), self.n[some]
+            moved = self.lost(some, nodes, tilt, turned)
+            moved += (self.lost(some, nodes, tilt, rows) + self.drift(nodes.weighted)) * sizes
+            if short:
+                real, imaginary = rows @ turns
+                own = np.multiply.outer(sizes, t) * (3 * ELEMENTARY + rounding.gamma(len(losses)))
+            else:
+                real, imaginary, own = atoms.transformed(losses, rows, sizes[:, None], t)
+            off = own + 1.01 * np.multiply.outer(moved, t) + 4 * nodes.weighted.outside
+            log, bound = rounding.log_one_plus(real, imaginary, off)
+            bound[(n % 1 > 0)[:, None] & (bound > SLIGHT)] = np.inf  # of whole copies alone every power errs so
+            value += n @ log
+            error += n @ (bound + (self.kinds + 4) * U * (np.abs(log.real) + np.abs(log.imag)))
         return value, 1.01 * error
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Sum of n times that of one copy (S23)."""
         nodes, one, last = self._nodes(tilt, 0.0), self.narrowest, self._last
         if last[:2] != (nodes, tilt):  # the last of one tilt are kept; another thread may ask of another tilt meanwhile
-            if self.kinds * len(nodes.at) > MOST_NUMBERS:
-                raise NoCertificateError
             weights = np.concatenate([self.weights(some, nodes, tilt) for some in self.blocks])
             moved = 2 * self.lost(slice(None), nodes, tilt, np.ones((1, len(nodes.at))))
             u = nodes.at / one.mu + 0.5 * one.mu
@@ -240,16 +323,3 @@ class NoiseSchedule(QuadratureSum):
     def zcdp_tail(self, s: float) -> float:
         """As of each law."""
         return min(0.5 * float(self.n @ self.mu**2) * (1 + (self.kinds + 16) * U), super().zcdp_tail(s))
-
-
-def product(z: ComplexArray) -> ComplexArray:
-    """The product of all 1 + z, less 1, (frequencies,): (1 + a)(1 + b) = 1 + a + b + ab, by pairs.
-
-    Args:
-        z: One row for each law, (laws, frequencies).
-    """
-    while len(z) > 1:
-        half = len(z) // 2
-        a, b = z[:half], z[half : 2 * half]
-        z = np.concatenate([a * b + a + b, z[2 * half :]])
-    return z.ravel()

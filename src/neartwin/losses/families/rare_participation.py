@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neartwin.exact import FloatArray
+from neartwin.exact import FloatArray, halved
 from neartwin.losses.families.rare_slices import (
     Edges,
     Panels,
@@ -423,11 +423,8 @@ class Ladder:
 
     def guess(self) -> float:
         """About where delta is met."""
-        low, high = 0.0, 2 * sum(float(np.fmax.reduce(eps, initial=0.0)) for eps, _, _ in self.curves)
-        for _ in range(GUESSES):
-            eps = 0.5 * (low + high)
-            low, high = (eps, high) if self.log_delta_at(eps) > self.log_delta else (low, eps)
-        return 0.5 * (low + high)
+        most = 2 * sum(float(np.fmax.reduce(eps, initial=0.0)) for eps, _, _ in self.curves)
+        return halved(lambda eps: self.log_delta_at(eps) > self.log_delta, 0.0, most, GUESSES)[1]
 
     def first(self, eps: float) -> int:
         """The highest rung below which no far hump is seen."""

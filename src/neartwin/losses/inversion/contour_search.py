@@ -324,5 +324,6 @@ def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> 
         high_target: Delta at the upper end is at most this.
     """
     at = saddle.for_delta(total, high_target)
+    at = at._replace(tilt=total.nearer * at.tilt)
     line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
     return invert(line, at, low_target, high_target)[0]

@@ -101,6 +101,7 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
 
 def _short_line(total: SumOfLosses, width: float, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
     at = saddle.for_eps(total, eps)
+    at = at._replace(tilt=total.nearer * at.tilt)
     line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
     low, high = line.delta(np.array([at.eps]))
     if not high[0] - low[0] <= width * high[0]:

@@ -48,6 +48,8 @@ class SumOfLosses:
         self.top = MaximumLoss(loss + slack, mass * (1 - 64 * U), least - slack if slack < math.inf else least)
         # the more of them a method would take apart, the longer a line that is tried before it
         self.laws = sum(min(part.kinds, MOST_LAWS) for part in self.summands)
+        # of the saddle's tilt for such a line: of many laws of a kind K soon rises steeply beyond, and aliases fall slowly
+        self.nearer = 0.6 if self.laws > len(self.summands) else 1.0
         self.lattice_error = sum([part.lattice_error for part in self.summands])
         # the special method of the first summand that knows one for this sum
         alone = len(self.summands) == 1

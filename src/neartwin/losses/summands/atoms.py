@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +136,7 @@ HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
 ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
 GROUP = 64  # atoms of one place that are summed one after the other
+FEW_ROWS = 4  # that are summed one after the other
 
 
 def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, FloatArray]:
@@ -157,10 +159,13 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
     starts = np.flatnonzero((np.arange(len(y)) % GROUP == 0) | np.append(True, base[1:] != base[:-1]))
     spread = offsets - (y - base)[:, None]
     np.exp(-SHARPNESS * np.square(spread, out=spread), out=spread)
-    rows = (np.add.reduceat(spread * row[:, None], starts) for row in weights.reshape(-1, len(losses)))
+    rows, ends = weights.reshape(-1, len(losses)), np.append(starts, len(y)).tolist()
+    sums: Any = [np.add.reduceat(spread * row[:, None], starts).ravel() for row in rows[:FEW_ROWS]]
+    if len(rows) > FEW_ROWS:
+        sums = np.array([spread[a:b].T @ rows.T[a:b] for a, b in pairwise(ends)]).reshape(-1, len(rows)).T
     near = ((base[starts].astype(np.int64)[:, None] + offsets) % size).ravel()
-    grids = (np.bincount(near, weights=row.ravel(), minlength=size) for row in rows)
-    result = np.conj([np.fft.rfft(grid)[: count + 1] for grid in grids]).reshape(*weights.shape[:-1], count + 1)
+    grids = [np.bincount(near, weights=row, minlength=size) for row in sums]
+    result = np.conj(np.fft.rfft(grids)[:, : count + 1]).reshape(*weights.shape[:-1], count + 1)
     ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
     result *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
     rounding = (6 * math.log2(size) + float(np.bincount(near).max()) + GROUP + 20 + 24) * U + 2 * ELEMENTARY

@@ -1,6 +1,7 @@
 """One step of a mechanism whose loss is monotone in one real answer u: the hockey-stick by its half-line.
 
 {L > eps} is a half-line, so delta(eps) = P(half-line) - e^eps Q(half-line), a formula in balls with exact parameters.
+Whatever else has its delta as a ball is inverted alike.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from neartwin import balls
 from neartwin.exact import FloatArray
 
 Step = Callable[[float], Any]  # delta at one eps, a ball, or an exact 0
+Bracket = tuple[float, float, dict[str, float]]  # lower, upper, errors
 
 
 def half_line_delta(step: Step, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -28,16 +30,15 @@ def half_line_delta(step: Step, eps: FloatArray) -> tuple[FloatArray, FloatArray
     return np.clip(result[:, 0], 0.0, 1.0), np.clip(result[:, 1], 0.0, 1.0)
 
 
-def half_line_epsilon(
-    step: Step, low_delta: float, high_delta: float, most: float
-) -> tuple[float, float, dict[str, float]] | None:
-    """Bounds on the eps >= 0 at which delta lies between two floats, and no errors.
+def half_line_epsilon(step: Step, low_delta: float, high_delta: float, most: float, least: float = 0) -> Bracket | None:
+    """Bounds on the eps from `least` on at which delta lies between two floats, and no errors.
 
     Args:
         step: Delta at one eps.
         low_delta: Least value of the wanted delta.
         high_delta: Largest value of the wanted delta.
         most: An eps that is known to be no less; infinite where none is a float, and nothing is returned.
+        least: An eps that is known to be no greater.
 
     Returns:
         (lower, upper, errors).
@@ -49,7 +50,7 @@ def half_line_epsilon(
         ratio = balls.ball(step(eps)) / balls.ball(target)
         return ratio.log() if ratio > 0 else ratio - 1  # finite while the sign is open, so that more bits are tried
 
-    lower, upper = balls.root(lambda eps: excess(eps, high_delta), 0.0, most)
+    lower, upper = balls.root(lambda eps: excess(eps, high_delta), least, most)
     if low_delta < high_delta:
-        upper = balls.root(lambda eps: excess(eps, low_delta), 0.0, most, upper)[1]
+        upper = balls.root(lambda eps: excess(eps, low_delta), least, most, upper)[1]
     return lower, upper, {}
