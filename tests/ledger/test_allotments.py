@@ -50,6 +50,14 @@ def test_holder_without_allotment_spends_nothing_and_gets_stored_answers(account
     assert isinstance(account.reserve("plan", "1", pure("0.1"), payers=["analyst:eve"]), Stored)
 
 
+def test_a_first_allotment_leaves_the_one_that_stands(account):
+    assert account.allot("ada", pure("0.5"), first=True).caps == {"epsilon": Fraction(1, 2)}
+    records = len(account.history())
+    assert account.allot("ada", pure("0.1"), first=True).caps == {"epsilon": Fraction(1, 2)}
+    assert len(account.history()) == records
+    assert account.allot("ada", pure("0.1")).caps == {"epsilon": Fraction(1, 10)}
+
+
 def test_an_allotment_is_changed_on_record_but_not_below_what_was_spent(account):
     account.allot("analyst:ada", pure("0.5"))
     account.reserve("plan", "1", pure("0.25"), payers=["analyst:ada"])

@@ -52,6 +52,7 @@ def entry(record: Record, hash_: str, state: str | None, rule: Rule) -> Entry:
     return Entry(position=record.position, hash=hash_, kind=kind, time=record.time, account=account, **shown)
 
 
+Check = Callable[[Reading], object]
 DOCUMENT_BYTES = 64 * 2**20  # a larger release belongs in a table of the engine, with its digest in the document
 
 
@@ -310,7 +311,7 @@ class Account:
         return None if row is None else row.position
 
     def allot(
-        self, holder: str, target: Budget, *, by: str = "", check: Callable[[Reading], object] | None = None
+        self, holder: str, target: Budget, *, by: str = "", check: Check = lambda _: None, first: bool = False
     ) -> Allotment:
         """Set the most that one holder may spend of this account. A new amount replaces the old; the amount spent stays.
 
@@ -318,7 +319,8 @@ class Account:
             holder: The name of the holder.
             target: The limit, of the account's own kind. The amount spent so far stops a holder.
             by: The curator, for a record of the act, or "".
-            check: Called first, in the same transaction, or None. Its error changes nothing.
+            check: Called first, in the same transaction. Its error changes nothing.
+            first: Whether an allotment that stands already stays as it is.
 
         Returns:
             The allotment.
@@ -329,9 +331,10 @@ class Account:
         text(holder=holder, at_least=1, at_most=200)
         caps = self.rule.caps(target)
         with self.database.write() as page:
-            if check is not None:
-                check(page)
+            check(page)
             row = page.allotment(self.name, holder)
+            if first and row is not None:
+                return self._allotment(holder, row)
             if row is not None and any(cap < used for (_, cap), (_, used) in zip(caps, row.spent, strict=True)):
                 used_up = self.rule.written(row.spent)
                 raise LedgerError(

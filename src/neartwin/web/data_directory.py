@@ -291,7 +291,7 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
         if holder.partition(":")[0] not in {"analyst", "agent", "project"} or not holder.partition(":")[2]:
             raise ParameterError("holder", holder, "must be analyst:NAME, agent:NAME or project:NAME")
         known = self.dataset(name).name
-        check = partial(requests_in, dataset=known, position=answers) if answers else None
+        check = partial(requests_in, dataset=known, position=answers)
         return self.books.account(known).allot(holder, target, by=by, check=check)
 
     def certificate(self, account: records.Account, position: int, part: int = 1) -> Certificate:
@@ -324,7 +324,7 @@ def ensure_allotments(account: records.Account, rule: Rule, holder: str) -> None
     """Give a person without an allotment what the rule gives at first. An agent has what a curator gave it."""
     first = rule.first_allotment(holder)
     if first is not None and account.allotment(holder) is None:
-        account.allot(holder, first)
+        account.allot(holder, first, first=True)  # a curator may have set another one meanwhile
 
 
 def _require_readable(rows: Rows) -> None:
