@@ -300,9 +300,8 @@ def faults(browser, service, role, places):
     return found
 
 
-@pytest.mark.parametrize(
-    "role", [pytest.param(role, marks=() if role == "curator" else pytest.mark.slow) for role in EMPTY]
-)
+@pytest.mark.slow  # each opens every page in a browser
+@pytest.mark.parametrize("role", EMPTY)
 def test_axe_finds_nothing_on_the_pages_of_an_empty_service(browser, empty, role):
     assert faults(browser, empty, role, EMPTY[role]) == []
 
