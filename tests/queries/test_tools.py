@@ -98,6 +98,12 @@ EQUAL = [
     ('SELECT "main"."purchases"."city" AS c, COUNT(*) FROM main.purchases GROUP BY 1',
      "SELECT city AS c, COUNT(*) FROM purchases GROUP BY c"),
     ("select CITY, Count(1) from PURCHASES group by all -- comment", "SELECT city, COUNT(*) FROM purchases GROUP BY city"),
+    ("SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY amount DESC) FROM purchases",
+     "SELECT QUANTILE_CONT(amount, 0.1) FROM purchases"),
+    ('SELECT "CITY" AS "CITY", COUNT(*) AS n FROM purchases WHERE "CDS" > 2 GROUP BY 1 ORDER BY n',
+     'SELECT city AS "CITY", COUNT(*) AS n FROM purchases WHERE cds > 2 GROUP BY city ORDER BY n'),
+    ("SELECT city, SUM(one) AS n FROM (SELECT city, 1 AS one FROM purchases WHERE cds > 2) AS s GROUP BY city",
+     "SELECT city, COUNT(*) AS n FROM purchases WHERE cds > 2 GROUP BY city"),
     (f"SELECT SUM(1) {FROM} 1 = 1 AND cds > 2", f"SELECT COUNT(*) {FROM} cds > 2"),
     (f"SELECT COUNT(*) {FROM} amount BETWEEN 0.06 - 0.01 AND 0.06 + 0.01",
      f"SELECT COUNT(*) {FROM} amount BETWEEN 0.05 AND 0.07"),
@@ -130,6 +136,15 @@ def test_spellings_of_one_question_are_one_plan_with_one_digest(account, written
     digests = [account.plan(one, spend=nt.pure(1), limits=limits).plan.digest for one in (found, wanted)]
     assert digests[0] == digests[1]
     assert question_of({"sql": written, "dialect": "duckdb"} | ({"keys": keys} if keys else {}), account.rows) == found
+
+
+def test_a_name_that_a_subquery_gives_is_not_the_column_that_it_hides(account):
+    inner = 'SELECT customer_id, MAX(cds) AS "CDS" FROM purchases GROUP BY 1'
+    for table in ("s", "purchases"):
+        text = f'SELECT {table}."CDS", COUNT(*) AS n FROM ({inner}) AS {table} GROUP BY 1'
+        asked = nt.from_sql(text, account.rows)
+        assert asked.table.per_unit is not None
+        assert repr(asked) == "<Query of 'purchases' by CDS: n = count()>"
 
 
 def test_an_interval_on_a_day_is_a_day_and_on_a_time_a_time():

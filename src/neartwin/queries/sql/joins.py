@@ -359,12 +359,10 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
     other_table = table_of(other)
     on = [] if is_true(join.args.get("on")) else _on(join, alias, frozenset(other_table.schema), scope)
     if isinstance(other, Rows):  # the unit under another name is the unit
-        mine = units_of(rows.table)
-        on = [
-            (str(rows.table.unit) if left in mine and right == other.table.unit else left, right) for left, right in on
-        ]
-        if not is_public(other_table) and (rows.table.unit, other.table.unit) not in on:
-            raise not_understood(join, instead("clauses", "two", mine=str(rows.table.unit), its=str(other.table.unit)))
+        names, mine, its = units_of(rows.table), str(rows.table.unit), str(other.table.unit)
+        on = [(mine if left in names and right == its else left, right) for left, right in on]
+        if not is_public(other_table) and (mine, its) not in on:
+            raise not_understood(join, instead("clauses", "two", mine=mine, its=its))
     pairs = dict(on)
     if len(pairs) != len(set(on)):
         raise QueryError("ON equates one column with two others; move one of the conditions to WHERE")

@@ -30,7 +30,7 @@ from neartwin.queries.groups import completed
 from neartwin.queries.query import PostProcessing, Query, Rows, TopK, table_of
 from neartwin.queries.sql.derived import CLAUSES, after_of, derived, number_of, statistics_in, text_of, without_derived
 from neartwin.queries.sql.joins import Others
-from neartwin.queries.sql.spelling import plain, trees
+from neartwin.queries.sql.spelling import plain, shortened, trees
 from neartwin.queries.sql.subqueries import rows_of
 from neartwin.queries.sql.windows import Asked, without_workload
 from neartwin.statistics.base import Statistic
@@ -241,11 +241,8 @@ def _qualify(select: exp.Select) -> None:
     if qualify is None:
         return
     read = {one.name or one for one in qualify.find_all(exp.Column, exp.Window)}
-    spare = [
-        one
-        for one in select.expressions
-        if one.find(exp.Window) and read.isdisjoint({one.alias, *one.find_all(exp.Window)})
-    ]
+    windows = [one for one in select.expressions if one.find(exp.Window)]
+    spare = [one for one in windows if read.isdisjoint({one.alias, *one.find_all(exp.Window)})]
     if spare or select.args.get("having"):
         raise not_understood(qualify, "it stands beside HAVING, or windows that it does not read; ask them apart")
     select.set("having", exp.Having(this=qualify.this))
@@ -317,7 +314,8 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
         return next((name for name, one in query.aggregates.items() if one == asked), None)
 
     def group(node: exp.Expr) -> str | None:
-        return grouped.get(_written(node.unnest())) or (inner.get(node.name) if isinstance(node, exp.Column) else None)
+        found = grouped.get(_written(node)) or grouped.get(_written(node.unnest()))
+        return found or (inner.get(node.name) if isinstance(node, exp.Column) else None)
 
     def single(node: exp.Expr) -> str | None:
         if (column := group(node)) is not None:  # of PARTITION BY
@@ -375,6 +373,8 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
     columns = {name: table_of(one).schema for name, one in {**tables, rows.table.name: rows}.items()}
     simple = cast("exp.Select", plain(select, columns).transform(_as_case, copy=False))
     flat, joined = rows_of(simple, rows, tables, partial(statement_of, rows=rows, tables=tables))
+    for added in list(flat.find_all(exp.Sum, exp.Count)):  # up constants, to which subqueries gave names
+        added.replace(shortened(added))
     for one in reversed(list(flat.find_all(exp.Anonymous))):  # noisy statistics are divided as real numbers
         if one.name == "QUOTIENT" and one.find(exp.AggFunc):
             one.replace(one.expressions[0] / one.expressions[1])
@@ -420,13 +420,12 @@ def _aggregates(select: exp.Select, groups: Mapping[str, str], table: Table) -> 
     for item in select.expressions:
         if not _is_statistic(item, groups):
             continue
-        inner = item.this if isinstance(item, exp.Alias) else item
-        name, aggregate = _aggregate(inner, table)
+        name, aggregate = _aggregate(item.unalias(), table)
         name = item.alias if isinstance(item, exp.Alias) else name
         if not isinstance(item, exp.Alias) and statistics.get(name, aggregate) != aggregate:
             name += "_"  # the name is that of another column
         if name in statistics:
-            raise QueryError(f"{name!r} names two statistics; write {inner.sql(dialect='duckdb')} AS {name}_2")
+            raise QueryError(f"{name!r} names two statistics; write {item.unalias().sql(dialect='duckdb')} AS {name}_2")
         statistics[name] = aggregate
     return statistics
 

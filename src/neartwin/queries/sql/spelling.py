@@ -139,7 +139,10 @@ def _meant(node: exp.Expr, dialect: str) -> exp.Expr:
         case exp.WithinGroup(
             this=exp.PercentileCont() | exp.PercentileDisc() as of, expression=exp.Order(expressions=[by])
         ):
-            return node if by.args.get("desc") else type(of)(this=by.this, expression=of.this)
+            if by.args.get("desc") and isinstance(of, exp.PercentileDisc):  # which is another row from the other end
+                return node
+            share = exp.paren(exp.Literal.number(1) - of.this) if by.args.get("desc") else of.this
+            return type(of)(this=by.this, expression=share)
         case exp.National():
             return exp.Literal.string(node.name)
     name, parts = _called(node)
@@ -255,14 +258,13 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     _fold(tree)
     for node in reversed(list(tree.walk())):
         node.pop_comments()
-        changed = _shortened(node)
+        changed = shortened(node)
         if changed is not node and node.parent is not None:
             node.replace(changed)
     for one in [one.parent for one in tree.find_all(exp.Distinct) if one.args.get("on")]:
         if isinstance(one, exp.Select) and one.parent:
             one.replace(eliminate_distinct_on(one.copy()))
-    names = {one.alias for one in tree.find_all(exp.Alias)} | {one for columns in tables.values() for one in columns}
-    _named(tree, set(tables), names)
+    _named(tree, set(tables), {one for columns in tables.values() for one in columns})
     for select in tree.find_all(exp.Select):
         aliases = (item for item in select.expressions if isinstance(item, exp.Alias))
         known = {item.alias: item.this for item in aliases if item.find(exp.AggFunc, exp.Window, exp.Subquery)}
@@ -282,12 +284,18 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
 
 
 def _named(tree: exp.Expr, tables: set[str], columns: set[str]) -> None:
-    """Names without schemas, in the case of the tables."""
-    qualifiers = {one.name for one in tree.find_all(exp.TableAlias)} | tables
+    """Names without schemas, in the case of the tables. A name that SELECT gives is none of a column that it reads."""
+    qualifiers, aliases = ({one.alias_or_name for one in tree.find_all(kind)} for kind in (exp.TableAlias, exp.Alias))
+    qualifiers |= tables
+    hidden, lower = {one.alias.lower() for one in tree.find_all(exp.Subquery, exp.CTE)}, {one.lower() for one in tables}
+    given = {one.alias_or_name.lower() for one in tree.find_all(exp.Table) if one.name.lower() in lower} - hidden
     for node in list(tree.find_all(exp.Table, exp.Column)):
         whole, known = (node.this, tables) if isinstance(node, exp.Table) else (node.args.get("table"), qualifiers)
         if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
-            _spell(node.this, columns)
+            scope = node.find_ancestor(exp.Select, exp.Order, exp.Having, exp.Group, exp.Qualify)
+            source = scope.args.get("from_") if scope and not scope.args.get("joins") else None
+            of = node.table or (source.this.alias_or_name if source else "")
+            _spell(node.this, columns if of.lower() in given else columns | aliases)
         if isinstance(whole, exp.Identifier) and _spell(whole, known):
             node.set("db", None)
             node.set("catalog", None)
@@ -295,9 +303,7 @@ def _named(tree: exp.Expr, tables: set[str], columns: set[str]) -> None:
 
 def _spell(name: exp.Identifier, known: set[str]) -> bool:
     """Give the name its known spelling; False if there is none."""
-    if name.name in known:
-        return True
-    near = [one for one in known if one.lower() == name.name.lower()]
+    near = [name.name] if name.name in known else [one for one in known if one.lower() == name.name.lower()]
     if len(near) == 1:
         name.set("this", near[0])
     return len(near) == 1
@@ -324,8 +330,15 @@ def _grouped(select: exp.Select) -> None:
         select.set("group", None)
 
 
-def _shortened(node: exp.Expr) -> exp.Expr:  # noqa: C901 - a case for each kind of node
-    """COUNT and SUM of a constant as COUNT(*), and conditions without those that are always true."""
+def shortened(node: exp.Expr) -> exp.Expr:  # noqa: C901 - a case for each kind of node
+    """COUNT and SUM of a constant as COUNT(*), and conditions without those that are always true.
+
+    Args:
+        node: A part of a statement.
+
+    Returns:
+        The part, or another in its place.
+    """
     match node:
         case exp.Sum(this=exp.Literal(this="1") | exp.Cast(this=exp.Literal(this="1"))):
             return exp.Count(this=exp.Star())
