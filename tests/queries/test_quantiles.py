@@ -134,7 +134,7 @@ def test_sql_writes_the_same_question():
     }
     assert dict(asked.aggregates) == expected
     for wrong in (
-        "SELECT percentile_cont(0.1) WITHIN GROUP (ORDER BY paid DESC) FROM visits",
+        "SELECT percentile_disc(0.1) WITHIN GROUP (ORDER BY paid DESC) FROM visits",
         "SELECT quantile_cont(paid, paid) FROM visits",
         "SELECT max(paid, 3) FROM visits",
         "SELECT quantile_cont(paid, '0.5') FROM visits",

@@ -399,6 +399,7 @@ def test_everything_can_be_asked_without_scripts(browser, address, directory, to
         expect(page.get_by_label("Your token")).to_be_visible()
 
 
+@pytest.mark.slow  # of the tests, and not of a page
 def test_axe_is_not_blind_to_faults_of_any_weight(browser, address):
     plants = [
         ("critical", "label", "document.querySelector('label').remove()"),
