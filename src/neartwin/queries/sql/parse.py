@@ -373,8 +373,8 @@ def _select(text: Written, rows: Rows, tables: Others, dialect: str) -> tuple[ex
     columns = {name: table_of(one).schema for name, one in {**tables, rows.table.name: rows}.items()}
     simple = cast("exp.Select", plain(select, columns).transform(_as_case, copy=False))
     flat, joined = rows_of(simple, rows, tables, partial(statement_of, rows=rows, tables=tables))
-    for added in [*flat.find_all(exp.Sum), *flat.find_all(exp.Count)]:  # up constants, to which subqueries gave names
-        added.replace(shortened(added))
+    for total in [*flat.find_all(exp.Sum), *flat.find_all(exp.Count)]:  # of constants that subqueries named
+        total.replace(shortened(total))
     for one in reversed(list(flat.find_all(exp.Anonymous))):  # noisy statistics are divided as real numbers
         if one.name == "QUOTIENT" and one.find(exp.AggFunc):
             one.replace(one.expressions[0] / one.expressions[1])

@@ -284,7 +284,10 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
 
 
 def _named(tree: exp.Expr, tables: set[str], columns: set[str]) -> None:
-    """Names without schemas, in the case of the tables. A name that SELECT gives is none of a column that it reads."""
+    """Names without schemas, in the case of the tables.
+
+    In `SELECT "CITY" AS "CITY" FROM shops` the first is the table's column `city`: its own alias is no column there.
+    """
     qualifiers, aliases = ({one.alias_or_name for one in tree.find_all(kind)} for kind in (exp.TableAlias, exp.Alias))
     qualifiers |= tables
     hidden, lower = {one.alias.lower() for one in tree.find_all(exp.Subquery, exp.CTE)}, {one.lower() for one in tables}
