@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.report.page import charts, page, shown_groups
+from neartwin.report.page import charts, facts, page, shown_groups
 from neartwin.report.svg import Bar, bars, over_time
 
 MONTHS = [date(2024, month, 1) for month in range(1, 13)]
@@ -54,6 +54,18 @@ def test_many_groups_stay_in_their_own_order(release):
     assert len(shown) == 30
     assert shown == sorted(shown)
     assert {place for place in range(50) if many[place] >= 3} <= set(shown)
+
+
+def test_a_long_table_on_a_page_has_the_groups_of_its_chart(release):
+    (one,), many = release.statistics, tuple((place * 37) % 201 for place in range(201))
+    keys = tuple((f"town {place}",) for place in range(201))
+    drawn = replace(one, values=many, lower=many, upper=many)
+    long = replace(release, group_columns=("town",), keys=keys, statistics=(drawn,))
+    whole = replace(
+        long, keys=keys[:200], statistics=(replace(drawn, values=many[:200], lower=many[:200], upper=many[:200]),)
+    )
+    assert [line[0] for line in facts(long)["body"]] == [f"town {place}" for place in range(201) if many[place] >= 171]
+    assert [line[0] for line in facts(whole)["body"]] == [name for (name,) in keys[:200]]
 
 
 def test_charts_over_time_draw_at_most_so_many_values_together(release):
