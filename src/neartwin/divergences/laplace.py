@@ -40,7 +40,7 @@ class LaplacePair(Pair):
     ratio: Any
 
     def kl(self) -> Certified:
-        """It is d + e^-d - 1."""
+        """It is d + e^-d - 1: the least rho of the Laplace mechanism in zCDP too. Harrison and Manurangsi 2025."""
         return elementwise(laplace_kl, self.ratio, method="Laplace KL, closed form", least=0)
 
     def max_divergence(self) -> Certified:
