@@ -154,11 +154,11 @@ def test_commit_syncs_the_disk(ledger):
             }
             assert settings == {"journal_mode": "wal", "synchronous": 2}
     with ledger._database.write() as page:
-        if page._connection.dialect.name == "postgresql":
-            page._connection.exec_driver_sql("SET synchronous_commit = off")
+        if page.connection.dialect.name == "postgresql":
+            page.connection.exec_driver_sql("SET synchronous_commit = off")
     with ledger._database.write() as page:
-        if page._connection.dialect.name == "postgresql":
-            assert page._connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+        if page.connection.dialect.name == "postgresql":
+            assert page.connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
 
 
 @pytest.mark.slow

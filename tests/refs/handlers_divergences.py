@@ -10,7 +10,6 @@ from neartwin.accounting.renyi import (
     rdp_to_epsilon,
     rdp_to_epsilon_mironov,
     zcdp_of_bounded_range,
-    zcdp_of_laplace,
     zcdp_to_epsilon,
     zcdp_to_epsilon_bun_steinke,
 )
@@ -135,7 +134,7 @@ HANDLERS = {
     "rdp2dp_cks": lambda r, alpha, delta: number(rdp_to_epsilon(rdp=r, order=infinite(alpha), delta=delta)),
     "zcdp_eps_bs": lambda rho, delta: number(zcdp_to_epsilon_bun_steinke(rho=rho, delta=delta)),
     "zcdp_eps_cks": lambda rho, delta: number(zcdp_to_epsilon(rho=rho, delta=delta)),
-    "zcdp_tight_laplace": lambda d: number(zcdp_of_laplace(distance=d)),
+    "zcdp_tight_laplace": lambda d: number(laplace_pair(distance=d).kl()),
     "sgm_rdp_int": lambda q, sigma, alpha: number(
         subsampled_gaussian_renyi(rate=q, noise_multiplier=sigma, order=alpha)
     ),

@@ -7,7 +7,6 @@ from neartwin.accounting.renyi import rdp_curve as rdp_curve
 from neartwin.accounting.renyi import rdp_to_epsilon as rdp_to_epsilon
 from neartwin.accounting.renyi import rdp_to_epsilon_mironov as rdp_to_epsilon_mironov
 from neartwin.accounting.renyi import zcdp_of_bounded_range as zcdp_of_bounded_range
-from neartwin.accounting.renyi import zcdp_of_laplace as zcdp_of_laplace
 from neartwin.accounting.renyi import zcdp_of_pure as zcdp_of_pure
 from neartwin.accounting.renyi import zcdp_to_epsilon as zcdp_to_epsilon
 from neartwin.accounting.renyi import zcdp_to_epsilon_bun_steinke as zcdp_to_epsilon_bun_steinke

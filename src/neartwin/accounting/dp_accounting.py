@@ -32,8 +32,8 @@ from neartwin.accounting.usage import (
     use,
 )
 from neartwin.balls import ball, bounds
-from neartwin.checks import integer, positive
-from neartwin.errors import NeartwinError, ParameterError, PrivacyError
+from neartwin.checks import integer, needed, positive
+from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.tradeoff.polygons import hull_places
@@ -208,17 +208,13 @@ def to_event(done: AnyUsage) -> Any:
         done: A usage, one mechanism or a composition. It may hold no disjoint parts and no group.
 
     Raises:
-        NeartwinError: dp_accounting is not installed.
+        ParameterError: dp_accounting is not installed.
         PrivacyError: dp_accounting has no event for a mechanism, and its losses have no bound.
 
     >>> to_event(10 * losses.SubsampledGaussian(mu="0.5", rate="0.1")).event.sampling_probability
     0.1
     """
-    try:
-        from dp_accounting import dp_event as events
-    except ImportError as missing:
-        raise NeartwinError("writing events needs dp_accounting: install neartwin[interop]") from missing
-
+    (events,) = needed("interop", "dp_accounting.dp_event")
     match usage := repeated(done, 1).each:
         case Use(factor):
             return _written(events, factor)
@@ -314,14 +310,9 @@ def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-1
         tail: The most probability that goes to infinite loss beyond the grid's end.
 
     Raises:
-        NeartwinError: dp_accounting is not installed.
-        ParameterError: The grid has more than 200,000 points.
+        ParameterError: dp_accounting is not installed, or the grid has more than 200,000 points.
     """
-    try:
-        from dp_accounting.pld import pld_pmf, privacy_loss_distribution
-    except ImportError as missing:
-        raise NeartwinError("writing PLDs needs dp_accounting: install neartwin[interop]") from missing
-
+    pmf, distribution = needed("interop", "dp_accounting.pld.pld_pmf", "dp_accounting.pld.privacy_loss_distribution")
     total = done if isinstance(done, Cost) else cost(done)
     if total.neighbours != "add_remove":
         raise PrivacyError("a PLD has an add and a remove order; account the whole under add_remove")
@@ -329,8 +320,8 @@ def to_pld(done: AnyUsage | Cost, *, step: Number = "1e-3", tail: Number = "1e-1
     pmfs = []
     for direction in ("remove", "add"):
         multiples, deltas = _dots(total.cases, direction, spacing, rational(tail=tail))
-        pmfs.append(pld_pmf.create_pmf_pessimistic_connect_dots(spacing, multiples, deltas))
-    return privacy_loss_distribution.PrivacyLossDistribution(*pmfs)
+        pmfs.append(pmf.create_pmf_pessimistic_connect_dots(spacing, multiples, deltas))
+    return distribution.PrivacyLossDistribution(*pmfs)
 
 
 def _dots(

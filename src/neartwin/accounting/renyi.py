@@ -25,7 +25,6 @@ import numpy as np
 from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, hull, root
 from neartwin.checks import finite, integer, made_of, several
-from neartwin.divergences.laplace import laplace_pair
 from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, float_above, rational
@@ -345,23 +344,6 @@ def zcdp_of_pure(epsilon: Numeric) -> Certified:
     """
     e = domains.FINITE_NOT_NEGATIVE(epsilon=epsilon)
     return elementwise(tight_kl, e, method="tight zCDP of pure differential privacy")
-
-
-def zcdp_of_laplace(*, distance: Numeric, scale: Numeric = 1) -> Certified:
-    """The value d + e^-d - 1 with d = distance / scale: the least rho of the Laplace mechanism. Harrison, Manurangsi 2025.
-
-    Args:
-        distance: The distance of the true answers.
-        scale: Positive.
-
-    Returns:
-        The rho, certified.
-
-    >>> zcdp_of_laplace(distance=1).upper
-    0.36787944...
-    """
-    domains.NOT_NEGATIVE(distance=distance)
-    return laplace_pair(distance=distance, scale=scale).kl()
 
 
 def bounded_range_rdp(*, epsilon: Numeric, order: Numeric) -> Certified:

@@ -16,7 +16,7 @@ it is an upper bound.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol, assert_never
+from typing import ClassVar, Protocol, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -163,11 +163,7 @@ class GaussianPrivacy:
     """mu-Gaussian privacy: as hard to tell apart as N(0, 1) and N(mu, 1). Dong, Roth and Su 2022."""
 
     mu: float
-
-    @property
-    def unit(self) -> str:
-        """The audited number is mu."""
-        return "mu"
+    unit: ClassVar[str] = "mu"
 
     @property
     def limit(self) -> float:
@@ -190,6 +186,8 @@ class GaussianPrivacy:
 class BelowCurve:
     """A claim by any trade-off curve. `claim_of` makes it from a guarantee, a curve or a composed whole.
 
+    The audited number is how far the attacker's miss rate lies below the curve. No gap is allowed.
+
     Attributes:
         curve: Takes false-alarm rates (n,) and returns the least miss rates (n,). It must be convex, non-increasing and hold for
             both orders of the inputs. For a curve that comes as bounds, give the *lower* one, which is promised.
@@ -198,16 +196,8 @@ class BelowCurve:
 
     curve: Curve
     name: str = "the claimed curve"
-
-    @property
-    def unit(self) -> str:
-        """The audited number is how far the attacker's miss rate lies below the curve."""
-        return "gap below the curve"
-
-    @property
-    def limit(self) -> float:
-        """No gap is allowed."""
-        return 0.0
+    unit: ClassVar[str] = "gap below the curve"
+    limit: ClassVar[float] = 0.0
 
     def floor(self, fpr: FloatArray) -> FloatArray:
         """The curve itself."""

@@ -207,38 +207,6 @@ def bounded_noise(most: float, rng: np.random.Generator) -> Answerer:
     return lambda subsets, secret: subsets @ secret.astype(np.float64) + rng.uniform(-most, most, len(subsets))
 
 
-def laplace_noise(epsilon: float, rng: np.random.Generator) -> Answerer:
-    """Counts as a basic-composition account answers them: Laplace noise of scale queries / epsilon.
-
-    The noise is in floats, to show the attack at size; a release uses exact noise.
-
-    Args:
-        epsilon: The budget of all queries.
-        rng: The source of randomness.
-
-    Returns:
-        The answerer.
-    """
-    return lambda subsets, secret: (
-        subsets @ secret.astype(np.float64) + rng.laplace(0, len(subsets) / epsilon, len(subsets))
-    )
-
-
-def gaussian_noise(mu: float, rng: np.random.Generator) -> Answerer:
-    """Counts as a GDP account answers them: normal noise of deviation sqrt(queries) / mu, in floats.
-
-    Args:
-        mu: The budget of all queries.
-        rng: The source of randomness.
-
-    Returns:
-        The answerer.
-    """
-    return lambda subsets, secret: (
-        subsets @ secret.astype(np.float64) + rng.normal(0, np.sqrt(len(subsets)) / mu, len(subsets))
-    )
-
-
 def sweep(
     answerer_of: Callable[[float, np.random.Generator], Answerer],
     settings: Sequence[float],
@@ -253,7 +221,7 @@ def sweep(
     """Attack fresh secrets at each setting. The attackers of one repeat see one set of answers.
 
     Args:
-        answerer_of: The answerer of a setting: `bounded_noise`, `laplace_noise`, `gaussian_noise`, or any other.
+        answerer_of: The answerer of a setting: `bounded_noise`, `released(nt.pure)`, `released(nt.gdp)`, or any other.
         settings: The settings.
         attackers: The attackers, by name.
         people: The number of people.

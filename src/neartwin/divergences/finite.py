@@ -28,7 +28,8 @@ Law = Sequence[Number] | ArrayLike
 MASS_TOLERANCE = 1e-9
 Laws = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 _INFINITY = float("inf")
-_ORDERS = domains.Domain(lambda a: a > 0, "must be above 0", remedy="order 1 is KL, order inf is max divergence")
+# of Renyi divergences, infinity included
+ORDERS = domains.Domain(lambda a: a > 0, "must be above 0", remedy="order 1 is KL, order inf is max divergence")
 _MILD = 1000  # of an exponent, below which e^x is taken as it is
 
 
@@ -83,16 +84,6 @@ class Pair(Protocol):
     def reversed(self) -> "Pair":
         """This pair with P and Q exchanged: itself where a shift the other way is the mirror image."""
         return self
-
-
-def read_order(order: Numeric) -> Any:
-    """Renyi orders, exact: above 0, infinity included."""
-    return _ORDERS(order=order)
-
-
-def read_delta(delta: Numeric) -> Any:
-    """Deltas, exact: at least 0; those of 1 and more are taken, for they have an answer."""
-    return domains.NOT_NEGATIVE(delta=delta)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +174,7 @@ class FinitePair(Pair):
         >>> finite_pair(["0.5", "0.3", "0.2"], ["0.2", "0.5", "0.3"]).approximate_max_divergence("0.1").upper
         0.69314718...
         """
-        deltas = read_delta(delta)
+        deltas = domains.NOT_NEGATIVE(delta=delta)
         if self.exact is not None:
             laws = self.exact
             return elementwise(
@@ -217,7 +208,7 @@ class FinitePair(Pair):
         return elementwise(
             lambda at, a: _renyi(self.outcomes(at), a),
             self.at,
-            read_order(order),
+            ORDERS(order=order),
             method="Renyi divergence, exact sum",
             least=0,
         )

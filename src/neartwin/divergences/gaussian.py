@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from neartwin import balls, domains
 from neartwin.balls import Certified, Exact, Numeric
-from neartwin.divergences.finite import Pair, read_delta, read_order
+from neartwin.divergences.finite import ORDERS, Pair
 from neartwin.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ class GaussianPair(Pair):
         -0.37579834...
         """
         return balls.each(
-            epsilon_root, self.mu, read_delta(delta), method="Gaussian approximate max divergence, certified root"
+            epsilon_root,
+            self.mu,
+            domains.NOT_NEGATIVE(delta=delta),
+            method="Gaussian approximate max divergence, certified root",
         )
 
     def renyi(self, order: Numeric) -> Certified:
@@ -94,7 +97,7 @@ class GaussianPair(Pair):
         def value(a: Exact, mu: Fraction) -> Exact:
             return math.inf if a == math.inf and mu else Fraction(a) * mu**2 / 2 if mu else 0
 
-        return balls.elementwise(value, read_order(order), self.mu, method="Gaussian Renyi, closed form")
+        return balls.elementwise(value, ORDERS(order=order), self.mu, method="Gaussian Renyi, closed form")
 
 
 def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":
@@ -217,7 +220,7 @@ def renyi_normal(
     """
     s1, s2 = domains.POSITIVE(sigma=sigma), domains.POSITIVE(other_sigma=other_sigma)
     m1, m2 = domains.FINITE(mean=mean), domains.FINITE(other_mean=other_mean)
-    a = read_order(order)
+    a = ORDERS(order=order)
     if not balls.every(lambda x: x < math.inf, a):
         raise ParameterError("order", order, "must be finite", remedy="use gaussian_pair(...).max_divergence()")
     return balls.elementwise(_renyi_normal, m1, s1, m2, s2, a, method="normal Renyi, closed form", least=0)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, infinite, read
-from neartwin.divergences.finite import Pair, read_delta, read_order
+from neartwin.divergences.finite import ORDERS, Pair
 from neartwin.divergences.gaussian import read_ratio
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class LaplacePair(Pair):
     ratio: Any
 
     def kl(self) -> Certified:
-        """It is d + e^-d - 1."""
+        """It is d + e^-d - 1: the least rho of the Laplace mechanism in zCDP too. Harrison and Manurangsi 2025."""
         return elementwise(laplace_kl, self.ratio, method="Laplace KL, closed form", least=0)
 
     def max_divergence(self) -> Certified:
@@ -62,7 +63,7 @@ class LaplacePair(Pair):
         -1.60943791...
         """
         method = "Laplace approximate max divergence, closed form"
-        return elementwise(_approximate_max, read_delta(delta), self.ratio, method=method)
+        return elementwise(_approximate_max, domains.NOT_NEGATIVE(delta=delta), self.ratio, method=method)
 
     def renyi(self, order: Numeric) -> Certified:
         """ln[a/(2a-1) e^((a-1)d) + (a-1)/(2a-1) e^(-ad)] / (a - 1), with its limits at 1/2, 1 and infinity.
@@ -70,7 +71,7 @@ class LaplacePair(Pair):
         >>> laplace_pair(distance=1).renyi(2).upper
         0.61912362...
         """
-        return elementwise(_renyi, read_order(order), self.ratio, method="Laplace Renyi, closed form", least=0)
+        return elementwise(_renyi, ORDERS(order=order), self.ratio, method="Laplace Renyi, closed form", least=0)
 
 
 def laplace_kl(d: Exact) -> "arb | Exact":

@@ -1,44 +1,26 @@
 """Certified composition of privacy losses."""
 
-from neartwin.losses.composition import Certified, Composition, compose
-from neartwin.losses.families.bounded_range import BoundedRange
-from neartwin.losses.families.discrete_gaussian import DiscreteGaussian
-from neartwin.losses.families.discrete_laplace import Geometric, Staircase
-from neartwin.losses.families.finite import FinitePair, PiecewiseLinear
-from neartwin.losses.families.gaussian import Gaussian
-from neartwin.losses.families.gaussian_mixture import GaussianMixture
-from neartwin.losses.families.laplace import Laplace
-from neartwin.losses.families.public_choice import PublicChoice
-from neartwin.losses.families.random_allocation import RandomAllocation
-from neartwin.losses.families.randomized_response import Approx, Leak, Pure, RandomizedResponse, SilentResponse
-from neartwin.losses.families.renyi import Renyi, ZeroConcentrated
-from neartwin.losses.families.subsampled_finite import SubsampledFinite
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian
-from neartwin.losses.families.subsampled_laplace import SubsampledLaplace
-
-__all__ = [
-    "Approx",
-    "BoundedRange",
-    "Certified",
-    "Composition",
-    "DiscreteGaussian",
-    "FinitePair",
-    "Gaussian",
-    "GaussianMixture",
-    "Geometric",
-    "Laplace",
-    "Leak",
-    "PiecewiseLinear",
-    "PublicChoice",
-    "Pure",
-    "RandomAllocation",
-    "RandomizedResponse",
-    "Renyi",
-    "SilentResponse",
-    "Staircase",
-    "SubsampledFinite",
-    "SubsampledGaussian",
-    "SubsampledLaplace",
-    "ZeroConcentrated",
-    "compose",
-]
+from neartwin.losses.composition import Certified as Certified
+from neartwin.losses.composition import Composition as Composition
+from neartwin.losses.composition import compose as compose
+from neartwin.losses.families.bounded_range import BoundedRange as BoundedRange
+from neartwin.losses.families.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
+from neartwin.losses.families.discrete_laplace import Geometric as Geometric
+from neartwin.losses.families.discrete_laplace import Staircase as Staircase
+from neartwin.losses.families.finite import FinitePair as FinitePair
+from neartwin.losses.families.finite import PiecewiseLinear as PiecewiseLinear
+from neartwin.losses.families.gaussian import Gaussian as Gaussian
+from neartwin.losses.families.gaussian_mixture import GaussianMixture as GaussianMixture
+from neartwin.losses.families.laplace import Laplace as Laplace
+from neartwin.losses.families.public_choice import PublicChoice as PublicChoice
+from neartwin.losses.families.random_allocation import RandomAllocation as RandomAllocation
+from neartwin.losses.families.randomized_response import Approx as Approx
+from neartwin.losses.families.randomized_response import Leak as Leak
+from neartwin.losses.families.randomized_response import Pure as Pure
+from neartwin.losses.families.randomized_response import RandomizedResponse as RandomizedResponse
+from neartwin.losses.families.randomized_response import SilentResponse as SilentResponse
+from neartwin.losses.families.renyi import Renyi as Renyi
+from neartwin.losses.families.renyi import ZeroConcentrated as ZeroConcentrated
+from neartwin.losses.families.subsampled_finite import SubsampledFinite as SubsampledFinite
+from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian as SubsampledGaussian
+from neartwin.losses.families.subsampled_laplace import SubsampledLaplace as SubsampledLaplace

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from neartwin.checks import needed
 from neartwin.errors import SchemaError
 from neartwin.tables.types import ColumnType, column_type
 
@@ -207,13 +208,9 @@ def driver() -> Any:
     """The psycopg module.
 
     Raises:
-        SchemaError: It is not installed; the message says what to install.
+        ParameterError: It is not installed; the message says what to install.
     """
-    try:
-        import psycopg
-    except ImportError:
-        raise SchemaError("PostgreSQL needs psycopg: pip install 'neartwin[postgres]'") from None
-    return psycopg
+    return needed("postgres", "psycopg")[0]
 
 
 def _place(url: str) -> str:

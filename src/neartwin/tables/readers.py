@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from neartwin.checks import needed
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.tables.delimited import Block, Row, blocks
 from neartwin.tables.files import binary, is_remote
@@ -277,10 +278,7 @@ def _excel(path: str, sheet: str) -> Reader:
 
 
 def _workbook(path: str) -> Any:
-    try:
-        import openpyxl
-    except ImportError:
-        raise SchemaError(f"path={path!r}: Excel needs openpyxl: pip install 'neartwin[excel]'") from None
+    (openpyxl,) = needed("excel", "openpyxl")
     with binary(path) as file:
         return openpyxl.load_workbook(io.BytesIO(file.read()), read_only=True, data_only=True)
 

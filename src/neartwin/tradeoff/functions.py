@@ -99,25 +99,8 @@ class DerivedCurve:
         return self.of.symmetric
 
 
-def finite(**named: Argument) -> Any:
-    """A caller's number, exactly, or an object array of exact numbers; infinities and NaN are refused.
-
-    >>> finite(epsilon="0.1"), finite(epsilon=[1, "1/3"]).tolist()
-    (Fraction(1, 10), [Fraction(1, 1), Fraction(1, 3)])
-    """
-    return domains.FINITE(**named)
-
-
-def levels(**named: Argument) -> Any:
-    """Probabilities, exactly.
-
-    >>> levels(alpha="0.25")
-    Fraction(1, 4)
-    >>> levels(alpha=2)
-    Traceback (most recent call last):
-    neartwin.errors.ParameterError: alpha=2 must lie in [0, 1]
-    """
-    return domains.UNIT_INTERVAL(**named)
+finite = domains.FINITE  # read a caller's number exactly, or an array as one of exact numbers
+levels = domains.UNIT_INTERVAL  # probabilities
 
 
 def as_floats(exact: Any) -> FloatArray:

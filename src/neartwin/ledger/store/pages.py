@@ -100,24 +100,19 @@ class Reading:
     """The ledger in one transaction."""
 
     def __init__(self, connection: sa.Connection) -> None:
-        """A connection inside a transaction, which the caller ends."""
-        self._connection = connection
-
-    @property
-    def connection(self) -> sa.Connection:
-        """The connection, for tables of another room that change in the same transaction."""
-        return self._connection
+        """A connection inside a transaction, which the caller ends. Tables of another room change in it too."""
+        self.connection = connection
 
     def head(self) -> Head:
         """The newest record's position and hash, as indexed."""
-        row = statements.HEAD.row(self._connection)
+        row = statements.HEAD.row(self.connection)
         if row is None:
             raise LedgerError("the ledger lost its first row; restore it from an archive")
         return Head(*row)
 
     def record(self, position: int) -> tuple[Record, str]:
         """The record at a position, and its hash."""
-        row = statements.RECORD.row(self._connection, its_position=position)
+        row = statements.RECORD.row(self.connection, its_position=position)
         if row is None:
             raise LedgerError(f"record {position} is missing; verify the ledger")
         line, hash_ = row
@@ -148,7 +143,7 @@ class Reading:
             mine = mine.where(
                 sa.or_(*(line.contains(text, autoescape=True) for line in (here.line, paid.line) for text in texts))
             )
-        for row in self._connection.execute(mine.order_by(here.position.desc())):
+        for row in self.connection.execute(mine.order_by(here.position.desc())):
             closed = self._readable(row.of, row.paid) if names is not None and row.of is not None else None
             yield self._readable(row.position, row.line), row.hash, row.state, closed
 
@@ -162,7 +157,7 @@ class Reading:
         columns = sa.select(table.c.position, table.c.account, table.c.line, table.c.hash)
         while True:
             selection = columns.where(table.c.position > last).order_by(table.c.position).limit(1000)
-            rows = self._connection.execute(selection).all()
+            rows = self.connection.execute(selection).all()
             if not rows:
                 return
             for row in rows:
@@ -186,7 +181,7 @@ class Reading:
         mine = sa.true() if account is None else here.account == account
         older = sa.true() if before is None else here.position < before
         newest = _OF_ACCOUNTS.where(marked, mine, older).order_by(here.position.desc()).limit(most).subquery()
-        for row in self._connection.execute(sa.select(newest).order_by(newest.c.position)):
+        for row in self.connection.execute(sa.select(newest).order_by(newest.c.position)):
             record = self._readable(row.position, row.line)
             if isinstance(done := record.event, records.Acted):
                 parts = {"account": done.account, "who": done.who, "what": done.what, "body": done.body}
@@ -196,46 +191,46 @@ class Reading:
         """Each account with a source of it, in the order of the records."""
         position, line = schema.record.c.position, schema.record.c.line
         marked = sa.or_(*(line.like(f'%"kind":"{kind}"%') for kind in ("open", "source")))
-        for row in self._connection.execute(sa.select(position, line).where(marked).order_by(position)):
+        for row in self.connection.execute(sa.select(position, line).where(marked).order_by(position)):
             event = self._readable(row.position, row.line).event
             if isinstance(event, records.Opened | records.Sourced):
                 yield event.account, event.source
 
     def document(self, position: int) -> bytes | None:
         """The document that the record at this position settled."""
-        row = statements.DOCUMENT.row(self._connection, its_position=position)
+        row = statements.DOCUMENT.row(self.connection, its_position=position)
         return None if row is None else bytes(row[0])
 
     def document_positions(self) -> tuple[int, ...]:
         """The positions of all documents."""
-        return tuple(self._connection.execute(sa.select(schema.document.c.position)).scalars())
+        return tuple(self.connection.execute(sa.select(schema.document.c.position)).scalars())
 
     def opened(self, name: str) -> int | None:
         """The position of the record that opened an account, or None where there is none."""
-        row = statements.OPENED.row(self._connection, its_name=name)
+        row = statements.OPENED.row(self.connection, its_name=name)
         return None if row is None else int(row[0])
 
     def account_names(self) -> tuple[str, ...]:
         """All accounts, in the order of their opening."""
-        rows = self._connection.execute(sa.select(schema.account.c.name).order_by(schema.account.c.opened))
+        rows = self.connection.execute(sa.select(schema.account.c.name).order_by(schema.account.c.opened))
         return tuple(rows.scalars())
 
     def account(self, name: str) -> AccountRow:
         """The index row of an account that is known to exist."""
-        row = statements.ACCOUNT.row(self._connection, its_name=name)
+        row = statements.ACCOUNT.row(self.connection, its_name=name)
         if row is None:
             raise LedgerError(f"account {name!r} is missing; verify the ledger")
         return _amounts(row)
 
     def owner_of(self, source: str) -> str | None:
         """The account that a source belongs to."""
-        row = statements.OWNER.row(self._connection, its_digest=records.digest(records.canonical(source)))
+        row = statements.OWNER.row(self.connection, its_digest=records.digest(records.canonical(source)))
         return None if row is None else str(row[0])
 
     def allotments(self, account: str) -> dict[str, AccountRow]:
         """All allotments of an account, by holder."""
         table = schema.allotment
-        rows = self._connection.execute(sa.select(table).where(table.c.account == account).order_by(table.c.holder))
+        rows = self.connection.execute(sa.select(table).where(table.c.account == account).order_by(table.c.holder))
         return {row.holder: _amounts((row.caps, row.spent)) for row in rows}
 
     def allotment(self, account: str, holder: str) -> AccountRow | None:
@@ -248,7 +243,7 @@ class Reading:
         Returns:
             The row, or None.
         """
-        row = statements.ALLOTMENT.row(self._connection, its_name=account, its_holder=holder)
+        row = statements.ALLOTMENT.row(self.connection, its_name=account, its_holder=holder)
         return None if row is None else _amounts(row)
 
     def reservation(self, position: int) -> ReservationRow | None:
@@ -279,10 +274,10 @@ class Reading:
         """Every reservation of an account, by position."""
         here = schema.reservation.c
         selection = statements.RESERVATIONS.where(here.account == account).order_by(here.position)
-        return {row.position: ReservationRow(*row) for row in self._connection.execute(selection)}
+        return {row.position: ReservationRow(*row) for row in self.connection.execute(selection)}
 
     def _one_reservation(self, statement: statements.Statement, **named: object) -> ReservationRow | None:
-        row = statement.row(self._connection, **named)
+        row = statement.row(self.connection, **named)
         return None if row is None else ReservationRow(*row)
 
     def _readable(self, position: int, line: str) -> Record:
@@ -323,7 +318,7 @@ class Writing(Reading):
             position: The position of the settling record.
             content: The document.
         """
-        statements.ADD_DOCUMENT.rows(self._connection, position=position, content=content)
+        statements.ADD_DOCUMENT.rows(self.connection, position=position, content=content)
 
     def _append(self, position: int, previous: str, event: Event) -> tuple[Record, str]:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -342,8 +337,8 @@ class Writing(Reading):
         line = records.write(record)
         hash_ = records.digest(line)
         account = "" if isinstance(record.event, records.Begun) else record.event.account
-        statements.ADD_RECORD.rows(self._connection, position=record.position, account=account, line=line, hash=hash_)
-        statements.MOVE_HEAD.rows(self._connection, its_position=record.position, its_hash=hash_)
+        statements.ADD_RECORD.rows(self.connection, position=record.position, account=account, line=line, hash=hash_)
+        statements.MOVE_HEAD.rows(self.connection, its_position=record.position, its_hash=hash_)
         self._index(record.position, record.event)
         return hash_
 
@@ -353,7 +348,7 @@ class Writing(Reading):
                 pass
             case records.Opened(account=name, source=source, caps=caps):
                 nothing = tuple((pool, 0) for pool, _ in caps)
-                self._connection.execute(
+                self.connection.execute(
                     sa.insert(schema.account).values(name=name, opened=position, caps=_pack(caps), spent=_pack(nothing))
                 )
                 if source:
@@ -361,7 +356,7 @@ class Writing(Reading):
             case records.Sourced(account=name, source=source):
                 self._index_source(name, source)
             case records.Raised(account=name, caps=caps):
-                self._connection.execute(
+                self.connection.execute(
                     sa.update(schema.account).where(schema.account.c.name == name).values(caps=_pack(caps))
                 )
             case records.Allotted(account=name, holder=holder, caps=caps):
@@ -377,31 +372,31 @@ class Writing(Reading):
 
     def _index_source(self, name: str, source: str) -> None:
         digest = records.digest(records.canonical(source))
-        self._connection.execute(sa.insert(schema.source).values(digest=digest, account=name))
+        self.connection.execute(sa.insert(schema.source).values(digest=digest, account=name))
 
     def _index_allotment(self, account: str, holder: str, caps: Price) -> None:
         table = schema.allotment
         if self.allotment(account, holder) is None:
             nothing = _pack(tuple((pool, 0) for pool, _ in caps))
-            self._connection.execute(
+            self.connection.execute(
                 sa.insert(table).values(account=account, holder=holder, caps=_pack(caps), spent=nothing)
             )
         else:
             here = (table.c.account == account, table.c.holder == holder)
-            self._connection.execute(sa.update(table).where(*here).values(caps=_pack(caps)))
+            self.connection.execute(sa.update(table).where(*here).values(caps=_pack(caps)))
 
     def _index_reserved(self, position: int, event: records.Reserved) -> None:
         row = self.account(event.account)
         spent = _pack(add(row.spent, event.price))
-        statements.SPEND.rows(self._connection, its_name=event.account, its_sum=spent)
+        statements.SPEND.rows(self.connection, its_name=event.account, its_sum=spent)
         for holder in event.holders:
             allotted = self.allotment(event.account, holder)
             if allotted is None:
                 raise LedgerError(f"{holder!r} has no allotment of account {event.account!r}")
             spent = _pack(add(allotted.spent, event.price))
-            statements.SPEND_ALLOTTED.rows(self._connection, its_name=event.account, its_holder=holder, its_sum=spent)
+            statements.SPEND_ALLOTTED.rows(self.connection, its_name=event.account, its_holder=holder, its_sum=spent)
         statements.ADD_RESERVATION.rows(
-            self._connection,
+            self.connection,
             position=position,
             account=event.account,
             ask=ask_digest(event.account, event.plan_digest, event.snapshot),
@@ -411,4 +406,4 @@ class Writing(Reading):
         )
 
     def _close(self, reserved: int, state: str, position: int) -> None:
-        statements.CLOSE.rows(self._connection, its_reservation=reserved, its_state=state, its_position=position)
+        statements.CLOSE.rows(self.connection, its_reservation=reserved, its_state=state, its_position=position)
