@@ -20,7 +20,7 @@ from neartwin.queries.groups import values_in
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.functions import FUNCTIONS
-from neartwin.tables.ranges import clipped, filled_by, range_of
+from neartwin.tables.ranges import ANY, clipped, filled_by, range_of, where_true, without_idle_clips
 from neartwin.tables.types import ColumnType
 from tests.oracles.memory import MemoryEngine, evaluate
 
@@ -91,6 +91,7 @@ def test_no_value_of_any_row_leaves_the_range_that_was_propagated(shop):
         "floor(price / 7) - ceil(discount * 3) + round(price, 1) + trunc(quantity / 3)", "price / (discount - 2) + (price > 3)",
         "CAST(price / 3 AS INTEGER) + mod(CAST(price AS INTEGER), 7) - power(quantity, 3)", "log10(price + 10) * sign(quantity)",
         "(price + discount) * (price - quantity)", "clip(price, 10, 20) * quantity", "if(open, price, -price)",
+        "CASE WHEN quantity < 3 THEN quantity WHEN price BETWEEN 7 AND 300 THEN price END"
     ]  # fmt: skip
     reached = 0
     for text in texts:
@@ -116,6 +117,62 @@ def test_no_value_of_any_row_leaves_the_range_that_was_propagated(shop):
     assert reached > 100  # and the ends are no needless slack
 
 
+def test_rows_that_meet_a_condition_lie_where_it_says(shop):
+    pick, table = random.Random(5), shop.table
+    numbers = [None, math.nan, math.inf, -math.inf, -1e300, -7.0, 0.0, 2.9, 3.0, 3.1, 40.0, 90.0, 90.5, 1e9]
+    cases = [
+        ("price", "price BETWEEN 3 AND 90", (3, 90)), ("price", "3 < price AND 90 >= price AND open", (3, 90)),
+        ("quantity", "quantity IN (3, -2, 90)", (-2, 90)), ("quantity", "quantity > 2.5 AND quantity < 40", (2.5, 40)),
+        ("price - quantity", "price - quantity <= 90 AND price - quantity >= 0 AND price > 3", (0, 90)),
+        ("quantity", "quantity = 3", (3, 3)), ("price", "price < 3 AND price > 90", (-math.inf, 3)),  # of no row
+        *((name, condition, (-math.inf, math.inf)) for name, condition in [  # which bound nothing
+            ("price", "price <= quantity"), ("price", "price < 90 OR open"), ("price", "NOT (price < 90)"),
+            ("price", "price <> 3"),
+            ("price", "discount BETWEEN 3 AND 90"), ("price", "CASE WHEN open THEN price < 3 ELSE TRUE END"),
+        ]),
+    ]  # fmt: skip
+    met = 0
+    for text, said, ends in cases:
+        term, condition = table.expression(text).term, table.expression(said).term
+        reach = where_true(condition, term, ANY)
+        assert (reach.low, reach.high) == ends, said
+        for _ in range(300):
+            row = {name: pick.choice(numbers) for name in ("price", "discount")} | {
+                "open": pick.choice([None, True, False])
+            }
+            row["quantity"] = pick.choice([None, -(2**53), -3, -2, 0, 3, 39, 90, 2**53])
+            value = evaluate(term, row)
+            if evaluate(condition, row) is True and value is not None and not math.isnan(value):
+                met += 1
+                assert reach.low <= value <= reach.high, (said, row)
+    assert met > 500
+
+
+def test_a_clip_is_idle_only_where_conditions_keep_values_inside(shop):
+    def kept(text, *conditions):
+        rows = [shop.table.expression(one) for one in conditions]
+        return any(one.operation == "clip" for one in without_idle_clips(shop.table.expression(text).term, rows).walk())
+
+    assert not kept("clip(price, 0, 9)", "price >= 0", "price < 9")
+    assert not kept("1 + clip(price, 0, 9) / 2", "price BETWEEN 1 AND 2")
+    assert kept("clip(price, 0, 9)", "price < 9")
+    assert kept("clip(price, 0, 9)", "price BETWEEN 0 AND 9.01")
+    assert kept("clip(price, 0, 9)", "discount BETWEEN 0 AND 9")
+
+
+def test_bounds_of_a_condition_narrow_declared_ones(shop):
+    dear, cheap = shop.where("price >= 150"), shop.where("price < 50 AND quantity = 1").agg(it=nt.mean("price"))
+    assert dear.agg(it=nt.sum("price")).aggregates["it"].value(shop.table).bounds == nt.bounds(150, 200)
+    assert cheap.aggregates["it"].value(shop.table).bounds == nt.bounds(0, 50)
+    assert shop.agg(it=nt.mean("price")).aggregates["it"] == cheap.aggregates["it"]  # the question differs in its rows
+    given = shop.where("price < 50").agg(it=nt.mean("price", 0, 10)).aggregates["it"]
+    assert given.value(shop.table).bounds == nt.bounds(0, 10)
+    kids = shop.where("who BETWEEN 0 AND 17").agg(r=nt.correlation("who", "price")).aggregates["r"]
+    assert [one.bounds.high for one in kids.sums(shop.table).columns] == [200, 17]
+    with pytest.raises(QueryError, match="bound it in WHERE"):
+        shop.where("who * 2 <= 17").agg(it=nt.mean("who * 2"))
+
+
 def test_inputs_are_clipped_to_own_bounds_and_given_ones_clip_the_result(shop):
     rows = [{"who": 1, "price": 1000.0, "discount": 0.9}]
     for statistic, steps in [
@@ -138,7 +195,7 @@ def test_noise_is_scaled_to_the_propagated_bounds(shop):
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
-        ("price * who", QueryError, "'who' in it has none"),
+        ("price * who", QueryError, "declare 'who' in"),
         ("price * (1 - who)", QueryError, r"clip\(price \* \(1 - who\), 0, 100\)"),
         ("town", SchemaError, "must be a number"),
         ("CASE WHEN open THEN town END", SchemaError, "must be a number"),

@@ -52,7 +52,7 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
     assert body["question"]["statistics"] == {"n": "count()", "typical": "mean(paid)", "total": "sum(paid)"}
     assert body["question"]["conditions"] == ["paid > 1"]
     origins = {bound["what"]: (bound["value"], bound["origin"].partition(":")[0]) for bound in body["bounds"]}
-    assert origins["typical: paid"] == ("[0, 10] in steps of 0.01", "declared")
+    assert origins["typical: paid"] == ("[1, 10] in steps of 0.01", "declared")  # by the condition
     assert origins["total: paid"] == ("[0, 20] in steps of 0.01", "public")
     assert origins["max_rows_per_group"] == ("1", "public")
     # the scales are those that the spend buys, worked out here by hand: a tenth of epsilon 1/2 for what limits take and, a
@@ -62,9 +62,9 @@ def test_certificate_states_question_bounds_mechanisms_guarantee_and_place(place
         for part in body["mechanisms"] if part["law"] == "DiscreteLaplace"
     }  # fmt: skip
     assert scales == {
-        "total:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),  # in rows, each shared with the next
-        "short:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),
-        "empty:paid[0,10,1/100]-0 from below": Fraction(20 * 4096, 9 * 1854),  # of other rows: all three paid once
+        "total:paid[1,10,1/100]-100 from below": Fraction(20 * 4096, 9 * 1854),  # in rows, each shared with the next
+        "short:paid[1,10,1/100]-100 from below": Fraction(20 * 4096, 9 * 1854),
+        "empty:paid[1,10,1/100]-100 from below": Fraction(20 * 4096, 9 * 1854),  # of other rows: all three paid once
         "total:paid[0,20,1/100]-0": Fraction(2000 * 20 * 4096, 9 * 1121),
         "what the limits take": 30,
         "what clipping changes": 60,

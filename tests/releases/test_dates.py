@@ -111,3 +111,31 @@ def test_a_written_table_has_no_dates(account, tmp_path):
     with pytest.raises(QueryError, match="dates and texts are not for a written table"):
         account.release_to_parquet(account.plan(asked, spend=nt.pure(1)), tmp_path / "a.parquet")
     assert account.spent == {"epsilon": 0}
+
+
+MINUTES = "DATE_DIFF('minute', began, ended)"
+
+
+@pytest.mark.parametrize("text", [
+    f"SELECT AVG({MINUTES}) AS m, SUM({MINUTES}) AS s FROM stays WHERE {MINUTES} BETWEEN 0 AND 60",
+    f"""SELECT AVG({MINUTES}) FILTER (WHERE {MINUTES} BETWEEN 0 AND 60) AS m,
+    SUM(CASE WHEN {MINUTES} BETWEEN 0 AND 60 THEN {MINUTES} END) AS s FROM stays""",
+    f"SELECT AVG(n) AS m, SUM(n) AS s FROM (SELECT *, {MINUTES} AS n FROM stays) AS t WHERE n >= 0 AND 60 >= n",
+])  # fmt: skip
+def test_a_duration_is_bounded_by_its_condition_and_never_by_the_calendar(tmp_path, text):
+    began = [datetime(2024, 3, 1 + i % 28, i % 24) for i in range(4_000)]  # noqa: DTZ001 - UTC
+    length = [i * 7 % 90 for i in range(4_000)]
+    ended = [start + timedelta(minutes=n) for start, n in zip(began, length, strict=True)]
+    stays = nt.table(pa.table({"began": began, "ended": ended}), unit=nt.ROW, name="stays")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(stays, nt.pure(9))
+        release = account.sql(text, spend=nt.pure(2))
+        short = [n for n in length if n <= 60]
+        (row,) = release.to_arrow().to_pylist()
+        assert row["m"] == pytest.approx(sum(short) / len(short), abs=1)
+        assert row["s"] == pytest.approx(sum(short), rel=0.05)
+        assert "changes values" not in str(release)  # nothing is clipped that the condition leaves
+        with pytest.raises(QueryError, match=r"needs bounds.*write clip\(.*bound it in WHERE"):
+            account.sql(f"SELECT AVG({MINUTES}) AS m FROM stays", spend=nt.pure(2))
+        with pytest.raises(QueryError, match="needs bounds"):
+            account.sql(f"SELECT MEDIAN({MINUTES}) AS m FROM stays WHERE {MINUTES} >= 0", spend=nt.pure(2))

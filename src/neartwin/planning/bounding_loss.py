@@ -44,7 +44,7 @@ from neartwin.statistics.base import total_of
 from neartwin.statistics.measures import largest
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn
-from neartwin.tables.ranges import range_of, unclipped
+from neartwin.tables.ranges import unclipped, without_idle_clips
 from neartwin.tables.table import Bounds
 from neartwin.tables.terms import Term, as_kind
 from neartwin.tables.types import ColumnType
@@ -306,14 +306,15 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]
     for column in dict.fromkeys((*sums, *factors)):
         term = column.expression.term if column.expression else None
         value = as_kind(term or Term("column", stage.table.schema[column.column], value=column.column), _NUMBER)
+        value = without_idle_clips(value, stage.conditions)
         clips: list[tuple[Any, str]] = [
             (one.value, ", ".join(sorted(one.columns))) for one in value.walk() if one.operation == "clip"
         ]
-        reach, ends = range_of(value, {}), (float(column.bounds.low), float(column.bounds.high))
-        if reach.low < column.bounds.low or reach.high > column.bounds.high:
-            value = Term("clip", _NUMBER, (value,), ends)
+        raw, ends = unclipped(value), (float(column.bounds.low), float(column.bounds.high))
+        clipped = without_idle_clips(Term("clip", _NUMBER, (value,), ends), stage.conditions)
+        if clipped != value:
             clips.append((ends, column.column))
-        raw = unclipped(value)
+            value = clipped
         if raw != value:
             part = Term("literal", _NUMBER, value=_size(column) / FINE)
             change = Term("abs", _NUMBER, (Term("-", _NUMBER, (raw, value)),))

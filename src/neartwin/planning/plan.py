@@ -535,7 +535,7 @@ class QueryPlan(Plan):
             ]
         for name, statistic in self.query.aggregates.items():
             for column, clip in statistic.clip_bounds(table).items():
-                origin = _origin(table, column, getattr(statistic, "bounds", None))
+                origin = _origin(table.columns.get(column), clip, getattr(statistic, "bounds", None))
                 bounds.append({"what": f"{name}: {column}", "value": str(clip), "origin": origin})
         return bounds
 
@@ -653,12 +653,15 @@ class FirstStage(ABC):
         return None
 
 
-def _origin(table: Table, column: str, bounds: Bounds | None) -> str:
-    if bounds is None and column not in table.columns:
-        return "follows from the declared bounds of each column in it"
-    if bounds is None or bounds == table.columns.get(column):
-        return "declared: by the data's owner, with the table"
-    return _GIVEN
+def _origin(declared: Bounds | None, used: Bounds, given: Bounds | None) -> str:
+    if given is not None and given != declared:
+        return _GIVEN
+    if declared is None:
+        return "follows from the declared bounds of each column in it, and from the question's conditions"
+    narrowed = (
+        "" if (used.low, used.high) == (declared.low, declared.high) else ", and narrowed by the question's conditions"
+    )
+    return f"declared: by the data's owner, with the table{narrowed}"
 
 
 def _explain_source(table: Table) -> Explained:

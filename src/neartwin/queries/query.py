@@ -19,7 +19,7 @@ from neartwin.interactive import at_a_prompt, variable
 from neartwin.queries.arithmetic import Arithmetic
 from neartwin.queries.groups import MARGIN, Grouping, completed, margins_of
 from neartwin.queries.workloads import Workload, weighted
-from neartwin.statistics.base import Statistic
+from neartwin.statistics.base import OfBoundedValues, Statistic
 from neartwin.tables.expressions import RowExpression, parsed
 from neartwin.tables.joins import On, OtherTable, joined, new_names, origin_of
 from neartwin.tables.per_unit import per_unit, with_windows
@@ -455,8 +455,13 @@ class Groups:
             taken = {*self.columns, *columns, *(aggregates.keys() - {name})}
             if both := sorted(taken.intersection([name, *aggregate.labels(name)])):
                 raise QueryError(f"{name}={aggregate} releases {both[0]!r}, a name in use; give it another name")
+        bounded = {
+            name: replace(one, conditions=self.rows.conditions) if isinstance(one, OfBoundedValues) else one
+            for name, one in aggregates.items()
+        }
+        for aggregate in bounded.values():
             aggregate.check(self.rows.table)
-        written = {name: aggregate.spelled(self.rows.table) for name, aggregate in aggregates.items()}
+        written = {name: aggregate.spelled(self.rows.table) for name, aggregate in bounded.items()}
         return Query(self, MappingProxyType(written))
 
 

@@ -18,6 +18,7 @@ from neartwin.statistics import sensitivity
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.measures import Measure, Measurement, largest
 from neartwin.statistics.sensitivity import Contribution
+from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.ranges import Value, spelled
 from neartwin.tables.table import Bounds, Table
@@ -423,7 +424,7 @@ class Statistic(ABC):
         """The arguments of its constructor, ready for JSON."""
         arguments: dict[str, Any] = {}
         for part in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, part.name)
+            value = getattr(self, part.name) if part.compare else None
             if isinstance(value, Bounds):
                 arguments |= {name: str(getattr(value, name)) for name in ("low", "high", "step")}
             elif value is not None:
@@ -522,6 +523,17 @@ class Statistic(ABC):
             The column; None if no sum is on the grid.
         """
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class OfBoundedValues(Statistic):
+    """A statistic of values that are clipped to public bounds.
+
+    Attributes:
+        conditions: Conditions that all rows meet. Their comparisons with numbers bound values, too.
+    """
+
+    conditions: tuple[RowExpression, ...] = field(default=(), kw_only=True, compare=False)
 
 
 def _plain(value: Any) -> Any:

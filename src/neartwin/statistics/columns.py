@@ -6,7 +6,7 @@ from math import floor
 
 from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
-from neartwin.statistics.base import Statistic
+from neartwin.statistics.base import OfBoundedValues
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import Value, value_of
 from neartwin.tables.table import Bounds, Table, both_ends, bounds
@@ -15,7 +15,7 @@ Choice = Number | None  # an end, a step or a fill; None takes the table's decla
 
 
 @dataclass(frozen=True, slots=True)
-class OneColumn(Statistic):
+class OneColumn(OfBoundedValues):
     """A statistic of the values of one column or expression, each clipped to its public bounds.
 
     Attributes:
@@ -42,7 +42,7 @@ class OneColumn(Statistic):
         Raises:
             QueryError: There are no bounds.
         """
-        return value_of(table, self.column, self.bounds, self.step, self.fill)
+        return value_of(table, self.column, self.bounds, self.step, self.fill, conditions=self.conditions)
 
     def check(self, table: Table) -> None:
         """Refuse a column that is missing, no number, or without bounds."""

@@ -27,6 +27,7 @@ from neartwin.statistics.base import (
     Estimate,
     ExpectedError,
     NoisyNumbers,
+    OfBoundedValues,
     Statistic,
     constructor,
     total_of,
@@ -205,7 +206,7 @@ class StandardDeviation(Spread):
         return [(value, low, high)]
 
 
-class _Related(MomentStatistic):
+class _Related(MomentStatistic, OfBoundedValues):
     """A statistic of several columns, in the rows in which all have a value."""
 
     __slots__ = ()
@@ -219,7 +220,8 @@ class _Related(MomentStatistic):
         """The sums of all columns, in one order that does not depend on the statistic."""
         if len(set(self.operands)) != len(self.operands):
             raise QueryError(f"{self} names a column twice")
-        columns = {name: moment_column(value_of(table, name, None), None, given=False) for name in self.operands}
+        values = {name: value_of(table, name, None, conditions=self.conditions) for name in self.operands}
+        columns = {name: moment_column(value, None, given=False) for name, value in values.items()}
         ordered = sorted(columns, key=lambda name: columns[name].name)
         places = tuple(map(ordered.index, self.operands))
         return MomentSet(tuple(columns[name] for name in ordered), places, self.pairs(places))

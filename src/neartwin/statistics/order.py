@@ -74,7 +74,7 @@ class OrderStatistic(OneColumn):
         """The column or expression within its bounds, or the number that stands for a date or text."""
         code, whole = _CODES.get(self.kind(table), ("", None))
         text = code.format(as_value(table, self.column)) or self.column
-        return value_of(table, text, self.bounds or whole)
+        return value_of(table, text, self.bounds or whole, conditions=self.conditions)
 
     def keywords(self) -> dict[str, Any]:
         """The arguments of its constructor: the bounds without their step, which may be nobody's choice."""

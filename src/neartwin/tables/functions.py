@@ -48,7 +48,7 @@ class RowFunction:
     duckdb: str = ""
     postgres: str = ""
     spark: str = ""
-    ends: tuple[int, ...] = ()
+    ends: tuple[float, ...] = ()
 
     def spelled(self, dialect: str) -> str:
         """The operation as an engine writes it."""

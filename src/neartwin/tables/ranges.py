@@ -7,7 +7,7 @@ rounding error, so they are clipped to it once more on their grid.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
@@ -31,6 +31,7 @@ _FILLED = (
     | {"neg", "abs", "floor", "ceil", "round", "double", "date"}
     | {name for name, of in OPERATIONS.items() if of.ends}
 )  # of values
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _LAZY = {"and", "or", "isnull", "coalesce", "least", "greatest", "case"}  # which pass over a NULL
 _RISING: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}
 _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
@@ -96,11 +97,60 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
         value = rational(literal=term.value)  # 0.1 is a tenth: the difference to its double is rounding
         return Range(value, value, abs(value))
     if operation in OPERATIONS and OPERATIONS[operation].ends:
-        low, high, *_ = (*map(Fraction, OPERATIONS[operation].ends), math.inf)
-        return Range(Fraction(low), high, Fraction(1))
+        low, high, *_ = (*OPERATIONS[operation].ends, math.inf)
+        return replace(_inside(ANY, low, high), step=Fraction(1))
     if operation in {"case", "coalesce"}:
-        return _hull([range_of(part, columns) for part in values_of(term) if not part.is_null])
+        reaches = [range_of(part, columns) for part in values_of(term)]
+        if operation == "case":  # a value counts where its condition holds
+            conditions = zip(term.parts[0:-1:2], term.parts[1:-1:2], reaches, strict=False)
+            reaches = [*(where_true(condition, value, reach) for condition, value, reach in conditions), reaches[-1]]
+        return _hull([reach for part, reach in zip(values_of(term), reaches, strict=True) if not part.is_null])
     return _of_parts(term, [range_of(part, columns) for part in term.parts])
+
+
+def where_true(condition: Term, term: Term, reach: Range) -> Range:
+    """The range of an expression in rows where a condition is true, as far as it compares the expression with numbers.
+
+    Args:
+        condition: The condition.
+        term: The expression.
+        reach: Its range in all rows; kept where no number of it meets the condition.
+
+    Returns:
+        The range.
+
+    >>> from neartwin.tables.expressions import RowExpression
+    >>> price = {"price": ColumnType.INTEGER}
+    >>> kept = RowExpression.parse("price > 5 AND 90 >= price", price).term
+    >>> found = where_true(kept, RowExpression.parse("price", price).term, ANY)
+    >>> print(found.low, found.high)
+    5 90
+    """
+    operation, parts, term = condition.operation, [*map(_bare, condition.parts)], _bare(term)
+    if operation == "and":
+        return reduce(lambda found, part: where_true(part, term, found), parts, reach)
+    if operation in _MIRRORED and parts[1] == term:
+        operation, parts = _MIRRORED[operation], parts[::-1]
+    if operation not in {"between", "in", *_MIRRORED} or parts[0] != term or any(part.columns for part in parts[1:]):
+        return reach
+    others = [range_of(part, {}) for part in parts[1:]]
+    low = -math.inf if operation in {"<", "<="} else min(other.low for other in others)
+    high = math.inf if operation in {">", ">="} else max(other.high for other in others)
+    return _inside(reach, low, high)
+
+
+def _bare(term: Term) -> Term:
+    return term.parts[0] if term.operation == "double" else term
+
+
+def _in_rows(term: Term, columns: Mapping[str, Bounds], conditions: Iterable[RowExpression]) -> Range:
+    """The range of an expression in rows that meet all conditions."""
+    return reduce(lambda reach, one: where_true(one.term, term, reach), conditions, range_of(term, columns))
+
+
+def _inside(reach: Range, low: End, high: End) -> Range:
+    low, high = (Fraction(end) if math.isfinite(end) else end for end in (max(reach.low, low), min(reach.high, high)))
+    return replace(reach, low=low, high=high) if low <= high else reach
 
 
 def _of_parts(term: Term, parts: list[Range]) -> Range:
@@ -294,6 +344,24 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
     return replace(term, parts=parts)
 
 
+def without_idle_clips(term: Term, conditions: Iterable[RowExpression]) -> Term:
+    """The expression without clips that change no value in rows that meet the conditions.
+
+    Args:
+        term: The expression.
+        conditions: The conditions.
+
+    Returns:
+        The new expression.
+    """
+    term = replace(term, parts=tuple(without_idle_clips(part, conditions) for part in term.parts))
+    if term.operation != "clip" or not isinstance(term.value, tuple):
+        return term
+    low, high = term.value
+    reach = _in_rows(term.parts[0], {}, conditions)
+    return term.parts[0] if low <= reach.low and reach.high <= high else term
+
+
 def unclipped(term: Term) -> Term:
     """The expression whose values nothing clips. Conditions stay.
 
@@ -381,7 +449,13 @@ class Value:
 
 
 def value_of(
-    table: Table, column: str, bounds: Bounds | None, step: Fraction | None = None, fill: Fraction | None = None
+    table: Table,
+    column: str,
+    bounds: Bounds | None,
+    step: Fraction | None = None,
+    fill: Fraction | None = None,
+    *,
+    conditions: Iterable[RowExpression] = (),
 ) -> Value:
     """Find the bounds of a value: given, declared for a column, or derived for an expression.
 
@@ -394,6 +468,7 @@ def value_of(
         bounds: The given bounds, or None.
         step: The step of the grid, or None for the default.
         fill: The value for NULL and NaN, or None to leave such rows out.
+        conditions: Conditions that all rows meet, whose comparisons with numbers are bounds, too.
 
     Returns:
         The value with its bounds.
@@ -404,11 +479,11 @@ def value_of(
     """
     expression = _expression(table, column)
     if expression is None:
-        value = Value(column, bounds or _declared(table, column, step), None)
+        value = Value(column, bounds or _declared(table, column, step, conditions), None)
     elif bounds is not None:
         value = Value(column, bounds, expression)
     else:
-        value = _propagated(table, column, expression, step)
+        value = _propagated(table, column, expression, step, conditions)
     if fill is not None and not (
         value.bounds.low <= fill <= value.bounds.high and (fill / value.bounds.step).denominator == 1
     ):
@@ -495,31 +570,41 @@ def grouped_by(table: Table, name: str) -> Table:
     return replace(table, schema={**table.schema, name: to}, computed={**table.computed, name: cast})
 
 
-def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
-    declared = table.columns.get(column)
+def _declared(table: Table, column: str, step: Fraction | None, conditions: Iterable[RowExpression]) -> Bounds:
+    declared, term = table.columns.get(column), Term("column", table.schema[column], value=column)
+    reach = _in_rows(term, table.columns, conditions)
+    if reach != range_of(term, table.columns) and reach.finite and reach.low < reach.high:
+        return grid_of(reach, step or (declared.step if declared else None))
     if declared is None:
         own = column_in_sql(column)
         flag = f"; if it is 0 or 1, write AVG({own} = 1), or clip({own}, 0, 1)"
         raise QueryError(
             f"{column!r} needs bounds, and those read from the data would reveal its extremes; take them from public "
-            f"knowledge; write clip({own}, 0, 100) in SQL, or nt.sum({column!r}, 0, 100), or --bounds {quote(f'{column}=0:100')}"
+            f"knowledge; write clip({own}, 0, 100) or WHERE {own} BETWEEN 0 AND 100 in SQL, or nt.sum({column!r}, 0, 100), "
+            f"or --bounds {quote(f'{column}=0:100')}"
             f"{flag if table.schema[column] is ColumnType.INTEGER else ''}"
         )
     return declared if step is None else bounds(declared.low, declared.high, step)
 
 
-def _propagated(table: Table, column: str, expression: RowExpression, step: Fraction | None) -> Value:
-    reach = range_of(expression.term, table.columns)
+def _propagated(
+    table: Table, column: str, expression: RowExpression, step: Fraction | None, conditions: Iterable[RowExpression]
+) -> Value:
+    reach = _in_rows(expression.term, table.columns, conditions)
     if expression.term.operation in {"length", "strlen"}:
-        reach = replace(reach, high=_LONGEST)  # the value is clipped, as text is elsewhere
+        reach = replace(reach, high=min(reach.high, _LONGEST))  # the value is clipped, as text is elsewhere
     if not reach.finite:
         numbers = {
             str(part.value) for part in expression.term.walk() if part.operation == "column" and part.kind in NUMERIC
         }
-        names = ", ".join(map(repr, sorted(numbers - table.columns.keys()))) or "a function"
+        names = ", ".join(map(repr, sorted(numbers - table.columns.keys())))
+        declare = (
+            f": declare {names} in nt.table(columns=...), or"
+            if names
+            else ", and none that help follow from its functions:"
+        )
         raise QueryError(
-            f"{column!r} needs bounds, and {names} in it has none to derive them from: declare them in nt.table(columns=...), "
-            f"write clip({expression.text}, 0, 100), or give low and high"
+            f"{column!r} needs bounds{declare} write clip({expression.text}, 0, 100), give low and high, or bound it in WHERE"
         )
     if reach.low == reach.high and expression.columns and not never_null(expression.term):  # a multiple of a count
         reach = replace(reach, low=min(reach.low, Fraction(0)), high=max(reach.high, Fraction(0)))
