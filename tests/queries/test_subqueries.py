@@ -128,6 +128,9 @@ FROM (SELECT LAG(age, 2, 4) OVER (PARTITION BY who ORDER BY age) AS l, age FROM 
 FROM (SELECT town t, LEAD(town, 1, town) OVER (PARTITION BY who ORDER BY age, day, town) u FROM visits) a WHERE t = u OR u IS NULL
 FROM (SELECT * FROM visits QUALIFY LEAD(age, 1, -1) OVER (PARTITION BY who ORDER BY age, day, town) = -1) t WHERE age > 3
 FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY who ORDER BY age, day, town) = 1) t WHERE age > 3
+FROM (SELECT sum(age) over (partition by who order by age rows between 1 preceding and current row) s FROM visits) WHERE s > 7
+FROM (SELECT count(*) over (partition by who order by age rows unbounded preceding) n FROM visits) WHERE n = 2
+FROM (SELECT count(*) over (partition by who order by age range unbounded preceding) n FROM visits) WHERE n = 2
 FROM (SELECT who, COUNT(*) OVER (PARTITION BY who, town) AS n FROM visits WHERE day IS NOT NULL) t WHERE n = 2
 FROM (SELECT *, RANK() OVER (PARTITION BY who ORDER BY town) AS r FROM visits) t WHERE r > 1 AND age > 3
 FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY who ORDER BY age DESC, day) AS r FROM visits) t WHERE r = 2

@@ -122,6 +122,8 @@ EQUAL = [
       "ON p.customer_id IS NOT DISTINCT FROM t.customer_id"),
      ("SELECT COUNT(*) FROM purchases p JOIN (SELECT customer_id, COUNT(*) AS n FROM purchases GROUP BY customer_id) t "
       "ON p.customer_id = t.customer_id")),
+    ("SELECT city, avg(count(*)) over (order by city rows 6 preceding) AS m FROM purchases GROUP BY 1",
+     "SELECT city, AVG(COUNT(*)) OVER (ORDER BY city ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS m FROM purchases GROUP BY 1"),
     ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM purchases",
      "SELECT QUANTILE_CONT(amount, 0.5) FROM purchases"),
 ]  # fmt: skip

@@ -7,8 +7,8 @@ Every other operation takes the extremes over the box of its operands' bars, whi
 
 The bar of a CASE goes over all branches that may hold within the bars of its conditions.
 
-Windows with PARTITION BY go over the groups of each part alone. LAG and LEAD go along columns of groups. Beyond the first
-or last group they are their default, or undefined.
+Windows with PARTITION BY go over the groups of each part alone. LAG, LEAD, FIRST_VALUE, LAST_VALUE and AVG over a frame go
+along columns of groups. Beyond the first or last group LAG and LEAD are their default, or undefined.
 
 A division by 0 is undefined. COALESCE replaces it. It is shown as 0 with an open bar.
 """

@@ -38,7 +38,7 @@ class PostProcessing:
     Attributes:
         monotone: Pairs of a column and whether it grows.
         non_negative: Columns that are cut at 0.
-        computed: Pairs of a new name and an `Arithmetic` expression over the release's columns.
+        computed: Pairs of a new name and an `Arithmetic` expression over the release's columns, or a text in quotes.
         having: A condition over the release's columns, or "".
         order: The keys, the first one first: columns, or expressions over them.
         limit: The largest number of groups; None for all.

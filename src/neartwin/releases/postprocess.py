@@ -183,7 +183,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     Args:
         release: The release.
         name: The name of the new statistic.
-        text: The expression, as for `Arithmetic`.
+        text: The expression, as for `Arithmetic`; or a text in quotes, which becomes a group column.
 
     Returns:
         The new release.

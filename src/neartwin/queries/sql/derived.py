@@ -6,6 +6,8 @@
 | GREATEST(COUNT(*), 0) AS n | computed("n", ...) |
 | RANK() OVER (PARTITION BY town ORDER BY COUNT(*) DESC) AS place | computed("place", ...) |
 | COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY month) AS more | computed("more", ...) |
+| AVG(COUNT(*)) OVER (ORDER BY day ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS mean | computed("mean", ...) |
+| 'all' AS label | computed("label", "'all'") |
 
 All of it costs nothing. The statistics of an expression are released beside it, under their own names or those of SELECT. So
 are those that HAVING and ORDER BY name.
