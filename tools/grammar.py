@@ -93,6 +93,10 @@ SAME = {
     "approximate numbers of distinct values": (
         "SELECT APPROX_COUNT_DISTINCT(town) AS n FROM visits", "SELECT COUNT(DISTINCT town) AS n FROM visits",
     ),
+    "equal units, or both NULL": (
+        f"{ALL} AS v JOIN (SELECT who FROM visits) AS w ON v.who = w.who OR (v.who IS NULL AND w.who IS NULL)",
+        f"{ALL} AS v JOIN (SELECT who FROM visits) AS w ON v.who = w.who",
+    ),
     "FILTER, COUNT_IF": (
         "SELECT COUNT_IF(x > 5) AS n FROM visits", "SELECT COUNT(CASE WHEN x > 5 THEN 1 END) AS n FROM visits",
     ),
@@ -119,7 +123,9 @@ FREE = {
     "an order by names of SELECT": (
         "SELECT town, COUNT(*) AS n, SUM(x) AS s FROM visits GROUP BY town ORDER BY n + s DESC", SUMS,
     ),
-    "constants beside statistics": ("SELECT town, COUNT(*) AS n, 7 AS seven FROM visits GROUP BY town", TOWNS),
+    "constants beside statistics": (
+        "SELECT 'all' AS label, town, COUNT(*) AS n, 7 AS seven FROM visits GROUP BY 1, 2", TOWNS,
+    ),
     "values cut at 0": ("SELECT town, COUNT(*) AS n, GREATEST(COUNT(*), 0) AS cut FROM visits GROUP BY town", TOWNS),
     "places of groups: RANK, DENSE_RANK, ROW_NUMBER": (
         "SELECT town, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS place FROM visits GROUP BY town", TOWNS,
@@ -130,6 +136,14 @@ FREE = {
     ),
     "a default of these": (
         "SELECT k, COUNT(*) AS n, LAG(COUNT(*), 1, 0) OVER (ORDER BY k) AS before FROM visits GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM visits GROUP BY k",
+    ),
+    "the first and the last group: FIRST_VALUE, LAST_VALUE": (
+        "SELECT k, COUNT(*) AS n, COUNT(*) / FIRST_VALUE(COUNT(*)) OVER (ORDER BY k) AS grown FROM visits GROUP BY k",
+        "SELECT k, COUNT(*) AS n FROM visits GROUP BY k",
+    ),
+    "means of groups: AVG OVER (), ROWS 6 PRECEDING": (
+        "SELECT k, COUNT(*) AS n, AVG(COUNT(*)) OVER (ORDER BY k ROWS 6 PRECEDING) AS m FROM visits GROUP BY k",
         "SELECT k, COUNT(*) AS n FROM visits GROUP BY k",
     ),
     "conditions on places: QUALIFY": (f"{TOWNS} QUALIFY ROW_NUMBER() OVER (ORDER BY COUNT(*) DESC) <= 2", TOWNS),
@@ -199,6 +213,7 @@ REFUSED = {
     "a LIMIT within": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits LIMIT 5) AS t",
     "PIVOT": "SELECT * FROM (SELECT town, k, x FROM visits) PIVOT (SUM(x) FOR k IN (1, 2))",
     "samples": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits) TABLESAMPLE 10%",
+    "a running mean of equal keys": "SELECT k, AVG(COUNT(*)) OVER (ORDER BY k) AS m FROM visits GROUP BY k",
     "windows across people": "SELECT ROW_NUMBER() OVER (ORDER BY x) AS r FROM visits",
     "joins on inequalities": f"{ALL} JOIN towns ON town > name",
     "FULL, RIGHT and CROSS JOIN": f"{ALL} FULL JOIN towns ON town = name",

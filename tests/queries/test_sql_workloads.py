@@ -94,7 +94,7 @@ def test_order_and_having_go_over_the_names_that_are_released(rows):
 @pytest.mark.parametrize(
     ("select", "says"),
     [
-        ("AVG(COUNT(*)) OVER (ORDER BY age)", "not understood: sums over groups are"),
+        ("AVG(COUNT(*)) OVER (ORDER BY age)", "not understood: a mean goes over ROWS"),
         ("SUM(AVG(paid)) OVER (ORDER BY age)", "not understood"),
         ("SUM(COUNT(DISTINCT who)) OVER (ORDER BY age)", "not understood"),
         ("COUNT(*) OVER (ORDER BY age)", "not understood"),

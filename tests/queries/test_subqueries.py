@@ -108,7 +108,8 @@ def made(seed):
     return pa.Table.from_pylist(visits), pa.Table.from_pylist(doses)
 
 
-BY_PERSON = """
+BY_PERSON = (
+    """
 FROM (SELECT who, COUNT(*) AS n, MAX(age) AS top FROM visits WHERE age > 3 GROUP BY who) AS t WHERE top > 4 OR n > 2
 FROM (SELECT who w, town, COUNT(*) FROM visits GROUP BY 1, town HAVING COUNT(*) > 1 AND MIN(age) < 5) AS t (w, u, n) WHERE n < 9
 FROM (SELECT who, MAX(day) - MIN(day) AS span FROM visits GROUP BY who) t WHERE t.span <= 1
@@ -127,6 +128,9 @@ FROM (SELECT LAG(age, 2, 4) OVER (PARTITION BY who ORDER BY age) AS l, age FROM 
 FROM (SELECT town t, LEAD(town, 1, town) OVER (PARTITION BY who ORDER BY age, day, town) u FROM visits) a WHERE t = u OR u IS NULL
 FROM (SELECT * FROM visits QUALIFY LEAD(age, 1, -1) OVER (PARTITION BY who ORDER BY age, day, town) = -1) t WHERE age > 3
 FROM (SELECT * FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY who ORDER BY age, day, town) = 1) t WHERE age > 3
+FROM (SELECT sum(age) over (partition by who order by age rows between 1 preceding and current row) s FROM visits) WHERE s > 7
+FROM (SELECT count(*) over (partition by who order by age rows unbounded preceding) n FROM visits) WHERE n = 2
+FROM (SELECT count(*) over (partition by who order by age range unbounded preceding) n FROM visits) WHERE n = 2
 FROM (SELECT who, COUNT(*) OVER (PARTITION BY who, town) AS n FROM visits WHERE day IS NOT NULL) t WHERE n = 2
 FROM (SELECT *, RANK() OVER (PARTITION BY who ORDER BY town) AS r FROM visits) t WHERE r > 1 AND age > 3
 FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY who ORDER BY age DESC, day) AS r FROM visits) t WHERE r = 2
@@ -134,8 +138,14 @@ FROM visits v WHERE age = (SELECT MAX(age) FROM visits w WHERE w.who = v.who AND
 FROM visits v WHERE age > 1 + (SELECT 2 * COUNT(*) FROM doses d WHERE d.who = v.who AND drug = 'a')
 FROM (SELECT * FROM visits v WHERE day > (SELECT MIN(day) FROM visits w WHERE w.who = v.who)) t WHERE age > 3
 FROM visits JOIN (SELECT who, CASE WHEN COUNT(*) > 4 THEN 'x' END AS c FROM visits GROUP BY who) t USING (who) WHERE c = 'x'
+FROM visits v JOIN (SELECT who, COUNT(*) n FROM visits GROUP BY 1) t ON v.who = t.who OR (v.who IS NULL AND t.who IS NULL)
+FROM visits v JOIN (SELECT DISTINCT who, town FROM visits) t ON (v.who IS NULL AND t.who IS NULL OR t.who = v.who) \
+    AND (v.town = t.town OR (v.town IS NULL AND t.town IS NULL)) WHERE age > 3
 FROM visits LEFT JOIN (SELECT who, 1 + MAX(dose) m FROM doses GROUP BY who HAVING COUNT(*) > 1) d USING (who) WHERE m IS NULL
-""".strip().splitlines()
+""".replace("\\\n", "")
+    .strip()
+    .splitlines()
+)
 
 
 @pytest.mark.parametrize("text", BY_PERSON)
@@ -193,6 +203,10 @@ def test_subquery_by_person_is_the_question_of_python(text, ask):
     ("text", "says"),
     [
         ("FROM (SELECT town, COUNT(*) AS n FROM visits GROUP BY town) t", "write GROUP BY who"),
+        ("FROM visits v JOIN visits w ON v.who = w.who OR (v.who IS NULL OR w.who IS NULL)", "not an equality"),
+        ("FROM visits v JOIN visits w ON v.who = w.who OR (v.who IS NULL AND v.who IS NULL)", "not an equality"),
+        ("FROM visits v JOIN visits w ON NOT (v.who = w.who OR (v.who IS NULL AND w.who IS NULL))", "not an equality"),
+        ("FROM visits v JOIN towns t ON v.town = t.town OR (v.town IS NULL AND t.town IS NULL)", "not an equality"),
         ("FROM (SELECT SUM(age) AS s FROM visits) t", "write GROUP BY who"),
         ("FROM (SELECT DISTINCT town FROM visits) t", "write GROUP BY who"),
         ("FROM (SELECT ROW_NUMBER() OVER (ORDER BY paid) AS n FROM visits) t WHERE n < 3", "write PARTITION BY who"),

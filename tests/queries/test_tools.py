@@ -122,6 +122,8 @@ EQUAL = [
       "ON p.customer_id IS NOT DISTINCT FROM t.customer_id"),
      ("SELECT COUNT(*) FROM purchases p JOIN (SELECT customer_id, COUNT(*) AS n FROM purchases GROUP BY customer_id) t "
       "ON p.customer_id = t.customer_id")),
+    ("SELECT city, avg(count(*)) over (order by city rows 6 preceding) AS m FROM purchases GROUP BY 1",
+     "SELECT city, AVG(COUNT(*)) OVER (ORDER BY city ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS m FROM purchases GROUP BY 1"),
     ("SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM purchases",
      "SELECT QUANTILE_CONT(amount, 0.5) FROM purchases"),
 ]  # fmt: skip
@@ -247,6 +249,23 @@ BESIDE = [
     ("COALESCE(LAG(n) OVER (ORDER BY city NULLS FIRST, month), -1)", None),
     ("LAG(n, 2, 0) OVER (ORDER BY month, city DESC)", None),
     ("LEAD(n, 1, n) OVER (PARTITION BY city ORDER BY month) - n", None),
+    ("FIRST_VALUE(n) OVER (PARTITION BY city ORDER BY month DESC)", None),
+    ("n - LAST_VALUE(n) OVER (ORDER BY month, city ROWS BETWEEN 1 PRECEDING AND UNBOUNDED FOLLOWING)", None),
+    ("ROUND(1000 * n / FIRST_VALUE(n) OVER (PARTITION BY city ORDER BY month))", None),
+    ("ROUND(12 * AVG(n) OVER ())", None),
+    ("ROUND(1000 * n / AVG(n) OVER (PARTITION BY month))", None),
+    ("ROUND(12 * AVG(n) OVER (ORDER BY month, city ROWS BETWEEN 2 PRECEDING AND CURRENT ROW))", None),
+    (
+        "ROUND(60 * AVG(n) OVER (PARTITION BY city ORDER BY month DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING))",
+        None,
+    ),
+    ("COALESCE(AVG(n) OVER (ORDER BY month, city ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING), -1)", None),
+    ("AVG(n) OVER (PARTITION BY month ORDER BY city)", "ROWS BETWEEN"),  # of equal keys there is one mean
+    ("AVG(n) OVER (ORDER BY n ROWS UNBOUNDED PRECEDING)", "one ORDER BY, of group columns"),
+    ("AVG(n) OVER (ORDER BY month ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW)", "ROWS BETWEEN"),
+    ("LAST_VALUE(n) OVER (ORDER BY month)", "AND UNBOUNDED FOLLOWING"),
+    ("FIRST_VALUE(n) OVER (ORDER BY month ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", "UNBOUNDED PRECEDING"),
+    ("NTH_VALUE(n, 2) OVER (ORDER BY month)", "LAG(COUNT(*))"),
     ("LAG(n) OVER (ORDER BY n)", "one ORDER BY, of group columns"),
     ("LAG(n) OVER (ORDER BY month) - LAG(n) OVER (ORDER BY city)", "one ORDER BY"),
     ("LAG(n) OVER ()", "RANK(), LAG(x)"),
@@ -279,6 +298,62 @@ def test_another_group_of_a_release_is_found_as_a_database_finds_it(account, pur
     assert all(known)
 
 
+LABELLED = [
+    ("SELECT 'all' AS label, COUNT(*) AS n FROM purchases", None),
+    (
+        "SELECT 'all' AS label, city, COUNT(*) AS n FROM purchases GROUP BY 1, 2 HAVING label = 'all' ORDER BY label, city DESC",
+        None,
+    ),
+    (
+        "SELECT label, n FROM (SELECT city, 'it''s' AS label, COUNT(*) AS n FROM purchases GROUP BY city) AS t ORDER BY n",
+        None,
+    ),
+    ("SELECT 'all' AS city, COUNT(*) AS n FROM purchases GROUP BY city", "'all'"),  # which groups by the table's column
+    ("SELECT 'all' || city AS label, COUNT(*) AS n FROM purchases", "beside statistics"),
+    ("SELECT 'all' AS n, COUNT(*) AS n FROM purchases", "two columns"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), LABELLED)
+def test_a_text_beside_statistics_is_a_column_of_the_answer_and_free(account, purchases, text, says):
+    keys = ["Bonn", "Ulm", "Trier"] if "GROUP BY" in text else None
+    if says is not None:
+        with pytest.raises(NeartwinError, match=re.escape(says)):
+            nt.from_sql(text, account.rows, keys=keys)
+        return
+    release = account.sql(text, keys=keys, **SURE)
+    with duckdb.connect() as connection:
+        connection.register("purchases", purchases)
+        truth = connection.sql(text).to_arrow_table()
+    found = release.to_arrow().select(truth.column_names).to_pylist()
+    assert [{**row, "n": round(row["n"])} for row in found] == truth.to_pylist()
+    before = account.remaining
+    account.sql(text.replace("'all'", "'every'").replace("'it''s'", "'its'"), keys=keys, **SURE)
+    assert account.remaining == before
+
+
+def test_the_statements_that_stand_for_a_union_are_read(account):
+    text = "SELECT 'some' AS step, COUNT(*) AS n FROM purchases WHERE cds > 2 UNION ALL SELECT 'all', COUNT(*) FROM purchases"
+    with pytest.raises(NeartwinError, match="with a semicolon") as refused:
+        nt.from_sql(text, account.rows)
+    advice = re.search("write (.*?), with a semicolon", str(refused.value))[1]
+    assert [one.after.computed[0][1] for one in nt.series_from_sql(advice, account.rows)] == ["'some'", "'all'"]
+
+
+def test_bar_of_a_moving_mean_has_the_noise_and_the_loss_of_its_groups():
+    values = np.array([40.0, 10, 20, 70])
+    text = "AVG(n) OVER (ORDER BY day ROWS BETWEEN 1 PRECEDING AND 2 FOLLOWING)"
+    many = np.array([3, 4, 3, 2])
+    for together, lost in ((True, np.ones(4)), (False, many)):
+        column = Estimate(values, values - 3, values + 8, half=3.0, lost=5.0, together=together)
+        found = Arithmetic.parse(text, ["n"], ["day"]).of({"n": column})
+        assert found.values * many == pytest.approx([70, 140, 100, 90])
+        assert found.low * many == pytest.approx(found.values * many - 3 * many**0.5)
+        assert found.high * many == pytest.approx(found.values * many + 3 * many**0.5 + 5 * lost)
+    shared = Arithmetic.parse(text, ["n"], ["day"]).of({"n": Estimate(values, values - 3, values + 3)})
+    assert np.isinf(shared.high).all()  # the near miss: noise that groups share does not average out
+
+
 def test_bar_of_a_difference_of_groups_is_the_box_of_both():
     column = Estimate(np.array([5.0, 9, 30]), np.array([4.0, 7, 27]), np.array([6.0, 10, 34]))
     found = Arithmetic.parse("n - LAG(n) OVER (ORDER BY day)", ["n"], ["day"]).of({"n": column})
@@ -300,6 +375,7 @@ def test_bars_of_arithmetic_hold_as_often_as_they_say():
         "100.0 * n / SUM(n) OVER ()": 100 * groups / groups.sum(),
         "n - 2 * n + SUM(n) OVER ()": groups.sum() - groups,
         "ROUND(n / 3, 1)": groups / 3,
+        "AVG(n) OVER (ORDER BY g ROWS UNBOUNDED PRECEDING)": np.cumsum(groups) / [1, 2, 3],
         "n / (SUM(n) OVER () - n)": groups / (groups.sum() - groups),
     }
     held = dict.fromkeys(texts, 0.0)
@@ -308,7 +384,7 @@ def test_bars_of_arithmetic_hold_as_often_as_they_say():
         noisy = groups + draw.normal(0, 10, 3)
         column = Estimate(noisy, noisy - 19.6, noisy + 19.6, half=19.6)
         for text, truth in texts.items():
-            found = Arithmetic.parse(text, ["n"]).of({"n": column})
+            found = Arithmetic.parse(text, ["n"], ["g"]).of({"n": column})
             held[text] += ((found.low <= truth) & (truth <= found.high)).mean() / runs
         middle, half = (found.high + found.low) / 2, 0.3 * (found.high - found.low)
         shorter += (np.abs(truth - middle) <= half).mean() / runs

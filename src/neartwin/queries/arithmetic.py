@@ -7,8 +7,8 @@ Every other operation takes the extremes over the box of its operands' bars, whi
 
 The bar of a CASE goes over all branches that may hold within the bars of its conditions.
 
-Windows with PARTITION BY go over the groups of each part alone. LAG and LEAD go along columns of groups. Beyond the first
-or last group they are their default, or undefined.
+Windows with PARTITION BY go over the groups of each part alone. LAG, LEAD, FIRST_VALUE, LAST_VALUE and AVG over a frame go
+along columns of groups. Beyond the first or last group LAG and LEAD are their default, or undefined.
 
 A division by 0 is undefined. COALESCE replaces it. It is shown as 0 with an open bar.
 """
@@ -24,7 +24,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.interactive import instead
-from neartwin.tables.expressions import not_understood, parsed, rows_away
+from neartwin.tables.expressions import not_understood, parsed, rows_around, rows_away
 from neartwin.tables.terms import check_surface
 
 _Operation = Callable[[FloatArray, FloatArray], FloatArray]
@@ -117,9 +117,8 @@ class Arithmetic:
         check_surface(tree)
         checked = cls(text, tree)
         windows = {tuple(window.args.get("partition_by") or ()) for window in tree.find_all(exp.Window)}
-        along = {window.args["order"] for window in tree.find_all(exp.Window) if isinstance(window.this, NEAR)}
         named = {*checked.partition, *(name for name, *_ in checked.order)}
-        if max(len(windows), len(along)) > 1 or not named <= set(groups):
+        if max(len(windows), len(set(orders_along(tree)))) > 1 or not named <= set(groups):
             raise not_understood(tree, "windows share one PARTITION BY and one ORDER BY, of group columns")
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
         return checked
@@ -138,9 +137,8 @@ class Arithmetic:
 
     @property
     def order(self) -> tuple[tuple[str, bool, bool], ...]:
-        """The group columns along which LAG and LEAD go, whether each descends, and whether NULL is first."""
-        window = next((one for one in self.tree.find_all(exp.Window) if isinstance(one.this, NEAR)), exp.Window())
-        items = window.args["order"].expressions if window.args.get("order") else []
+        """The group columns along which windows go, whether each descends, and whether NULL is first."""
+        items = [item for order in orders_along(self.tree)[:1] for item in order.expressions]
         return tuple((one.this.name, bool(one.args.get("desc")), bool(one.args.get("nulls_first"))) for one in items)
 
     def of(self, columns: Mapping[str, Estimate]) -> Estimate:
@@ -164,17 +162,15 @@ class _Evaluation:
         node = node.unnest()
         match node:
             case exp.Literal(is_string=False) | exp.Null() if not np.isinf(value := float(node.this or "nan")):
-                return Estimate(*(np.full(1, value),) * 3)
+                return _constant(value)
             case exp.Column():
                 return self.column(node)
-            case exp.Window(this=exp.Sum(this=exp.Column() as inner)) if not (
-                node.args.get("order") or node.args.get("spec")
-            ):
-                return self.total(inner)
+            case exp.Window(this=exp.Sum() | exp.Avg() as kind) if isinstance(kind.this, exp.Column):
+                return self.frame(node, kind)
             case exp.Window(this=kind, args={"order": exp.Order(expressions=[by])}) if isinstance(kind, PLACES):
                 return self.place(kind, by)
             case exp.Window(this=kind, args={"order": exp.Order()}) if isinstance(kind, NEAR) and kind.find(exp.Column):
-                return self.near(kind)
+                return self.near(kind, rows_around(node.args.get("spec")))
             case exp.Add() | exp.Sub():
                 return self.sum(node)
             case exp.Mul() | exp.Neg():
@@ -243,6 +239,22 @@ class _Evaluation:
         linear = None if one.half is None else _Linear(node.name, one.values + one.lost * _OWN, 1.0, 0.0)
         return replace(one, events=frozenset({(node.name, 0.0)}), linear=linear)
 
+    def frame(self, node: exp.Window, kind: exp.Expr) -> Estimate:
+        """The sum of all groups, their mean, or the mean of a frame: the m groups in it have the noise and loss of their sum."""
+        one, order, spec = self.column(kind.this), node.args.get("order"), node.args.get("spec")
+        groups = len(one.values)
+        if not (order or spec):
+            return _product(self.total(kind.this), _constant(1 / groups if isinstance(kind, exp.Avg) else 1.0))
+        ends = rows_around(spec) if order and spec and spec.args.get("kind") == "ROWS" else None
+        if ends is None or isinstance(kind, exp.Sum):
+            raise not_understood(node, instead("windows", "framed" if isinstance(kind, exp.Avg) else "other"))
+        first, last = (np.clip(np.arange(groups) + end, 0, groups).astype(int) for end in (ends[0], ends[1] + 1))
+        many, sums = last - first, np.append(0.0, np.cumsum(one.values))
+        total, lost = sums[last] - sums[first], one.lost * (1 if one.together else many)
+        off = np.inf if one.half is None else one.half * many**0.5
+        low, high = total + np.minimum(lost, 0) - off, total + np.maximum(lost, 0) + off
+        return Estimate(total / many, low / many, high / many, frozenset({(kind.this.name, ends)}))
+
     def total(self, node: exp.Expr) -> Estimate:
         one = self.column(node)
         values, everywhere = np.full_like(one.values, one.values.sum()), np.full_like(one.values, np.inf)
@@ -263,16 +275,18 @@ class _Evaluation:
             places = np.searchsorted(np.sort(places), places)
         return Estimate(np.asarray(places, dtype=float) + 1, np.ones(groups), np.full(groups, float(groups)))
 
-    def near(self, kind: exp.Expr) -> Estimate:
+    def near(self, kind: exp.Expr, frame: tuple[float, float] | None) -> Estimate:
         """The value of another group, and the default where there is none."""
-        if not (length := rows_away(kind)):
-            raise QueryError(f"{kind.sql('duckdb')!r} takes a column and a number of groups; write LAG(n, 1)")
-        one, rows = self.of(kind.this), length * (1 if isinstance(kind, exp.Lag) else -1)
-        places, groups = np.arange(len(one.values)) - rows, len(one.values)
+        one = self.of(kind.this)
+        end = int(isinstance(kind, exp.LastValue)) if isinstance(kind, exp.FirstValue | exp.LastValue) else None
+        groups, rows = len(one.values), rows_away(kind) * (1 if isinstance(kind, exp.Lag) else -1)
+        places = np.arange(groups) - rows if end is None else np.full(groups, end * (groups - 1))
+        if not rows or (end is not None and not (frame and np.isinf(frame[end]))):
+            raise not_understood(kind, instead("windows", "framed"))
         at, gone = places % groups, (places < 0) | (places >= groups)
         other = self.of(kind.args.get("default") or exp.null())
         ends = zip((one.values, one.low, one.high), (other.values, other.low, other.high), strict=True)
-        moved = frozenset({(name, (rows, event)) for name, event in one.events})
+        moved = frozenset({(name, (kind.key, rows, event)) for name, event in one.events})
         values, low, high = (np.where(gone, alone, end[at]) for end, alone in ends)
         return Estimate(values, low, high, moved | other.events)
 
@@ -308,9 +322,28 @@ class _Evaluation:
 
 
 _OWN = np.array([[0.0], [1.0], [0.0], [1.0]])  # the group's part of what limits took, in corners
-PLACES, NEAR = (exp.Rank, exp.DenseRank, exp.RowNumber), (exp.Lag, exp.Lead)  # windows over groups
+PLACES = (exp.Rank, exp.DenseRank, exp.RowNumber)  # windows over groups
+NEAR = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
-_MINUS, _ONE = (Estimate(*(np.full(1, value),) * 3) for value in (-1.0, 1.0))
+
+
+def _constant(value: float) -> Estimate:
+    return Estimate(*(np.full(1, value),) * 3)
+
+
+_MINUS, _ONE = _constant(-1.0), _constant(1.0)
+
+
+def orders_along(tree: exp.Expr) -> list[exp.Expr]:
+    """The orders of windows along group columns."""
+    windows = (one for one in tree.find_all(exp.Window) if isinstance(one.this, (*NEAR, exp.Avg)))
+    return [window.args["order"] for window in windows if window.args.get("order")]
+
+
+def label_of(text: str) -> str | None:
+    """The text that a constant is; None for an expression."""
+    tree = parsed(text, "100 * total / n").unnest()
+    return tree.name if tree.is_string else None
 
 
 def as_column(node: exp.Expr) -> exp.Expr:

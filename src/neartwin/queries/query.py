@@ -16,7 +16,7 @@ from neartwin.checks import integer, made_of
 from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.interactive import at_a_prompt, variable
-from neartwin.queries.arithmetic import Arithmetic
+from neartwin.queries.arithmetic import Arithmetic, label_of
 from neartwin.queries.groups import MARGIN, Grouping, completed, margins_of
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import OfBoundedValues, Statistic
@@ -38,7 +38,7 @@ class PostProcessing:
     Attributes:
         monotone: Pairs of a column and whether it grows.
         non_negative: Columns that are cut at 0.
-        computed: Pairs of a new name and an `Arithmetic` expression over the release's columns.
+        computed: Pairs of a new name and an `Arithmetic` expression over the release's columns, or a text in quotes.
         having: A condition over the release's columns, or "".
         order: The keys, the first one first: columns, or expressions over them.
         limit: The largest number of groups; None for all.
@@ -71,8 +71,9 @@ class PostProcessing:
         for name, text in self.computed:
             if name in schema:
                 raise QueryError(f"{name!r} names two columns; give {text} another name with AS")
-            Arithmetic.parse(text, numbers, released.keys() - numbers)
-            schema[name] = ColumnType.NUMBER
+            schema[name] = ColumnType.NUMBER if label_of(text) is None else ColumnType.TEXT
+            if schema[name] is ColumnType.NUMBER:
+                Arithmetic.parse(text, numbers, released.keys() - numbers)
         if self.having and (condition := RowExpression.parse(self.having, schema)).type is not ColumnType.BOOLEAN:
             raise QueryError(f"HAVING {self.having!r} is {condition.type}, and no condition; write COUNT(*) > 100")
         for name in sorted({name for name, *_ in self.order} - schema.keys()):

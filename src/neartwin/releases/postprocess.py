@@ -13,7 +13,7 @@ from sqlglot import exp
 from neartwin.checks import integer
 from neartwin.engines.duckdb import values_of
 from neartwin.errors import ParameterError, QueryError
-from neartwin.queries.arithmetic import Arithmetic, Estimate
+from neartwin.queries.arithmetic import Arithmetic, Estimate, label_of
 from neartwin.queries.groups import MARGIN, named
 from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.releases.consistency import monotone, non_negative
@@ -183,7 +183,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     Args:
         release: The release.
         name: The name of the new statistic.
-        text: The expression, as for `Arithmetic`.
+        text: The expression, as for `Arithmetic`; or a text in quotes, which becomes a group column.
 
     Returns:
         The new release.
@@ -194,6 +194,9 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
     """
     if name in {*release.group_columns, *(one.name for one in release.statistics)}:
         raise ParameterError("name", name, "must be new: the release has such a column")
+    if (label := label_of(text)) is not None:
+        keys = tuple((label, *key) for key in release.keys)
+        return replace(release, group_columns=(name, *release.group_columns), keys=keys)
     expression = Arithmetic.parse(text, [one.name for one in _numbers(release)], release.group_columns)
     parts, by = dict[tuple[object, ...], list[int]](), [_values(release, part) for part in sorted(expression.partition)]
     along = [(_values(release, one), down, nulls_first) for one, down, nulls_first in expression.order]

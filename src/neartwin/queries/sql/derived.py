@@ -6,6 +6,8 @@
 | GREATEST(COUNT(*), 0) AS n | computed("n", ...) |
 | RANK() OVER (PARTITION BY town ORDER BY COUNT(*) DESC) AS place | computed("place", ...) |
 | COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY month) AS more | computed("more", ...) |
+| AVG(COUNT(*)) OVER (ORDER BY day ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS mean | computed("mean", ...) |
+| 'all' AS label | computed("label", "'all'") |
 
 All of it costs nothing. The statistics of an expression are released beside it, under their own names or those of SELECT. So
 are those that HAVING and ORDER BY name.
@@ -19,7 +21,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.queries.arithmetic import NEAR, OPERATIONS, PLACES, as_column
+from neartwin.queries.arithmetic import NEAR, OPERATIONS, PLACES, as_column, orders_along
 from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.statistics.sql import FUNCTIONS
 from neartwin.tables.types import ColumnType
@@ -41,8 +43,10 @@ def without_derived(select: exp.Select) -> tuple[tuple[str, exp.Expr], ...]:
         QueryError: There are too many columns.
     """
     columns, selected = list[tuple[str, exp.Expr]](), list[exp.Expr]()
+    grouped = {column.name for column in (select.args.get("group") or exp.Group()).find_all(exp.Column)}
     for item in select.expressions:
-        of = item.unalias() if item.unalias().is_number else derived(item.unalias())
+        bare = item.unalias()
+        of = bare if bare.is_number or (bare.is_string and item.alias not in grouped) else derived(bare)
         if of is None:
             selected.append(item)
         else:
@@ -75,7 +79,7 @@ def derived(node: exp.Expr) -> exp.Expr | None:
 
 def _is_statistic(node: exp.Expr) -> bool:
     if isinstance(node, exp.Window):
-        return node.args.get("order") is not None and not isinstance(node.this, (*PLACES, *NEAR))
+        return node.args.get("order") is not None and not isinstance(node.this, (*PLACES, *NEAR, exp.Avg))
     named = isinstance(node, exp.Anonymous) and str(node.this).upper() in {*FUNCTIONS, "RANGES", "WEIGHTED_SUMS"}
     return named or isinstance(node, exp.AggFunc | exp.WithinGroup | exp.IgnoreNulls)
 
@@ -115,8 +119,7 @@ def text_of(node: exp.Expr, named: Named) -> str:
     """
     root = exp.paren(node.copy())
     by = [part for window in root.find_all(exp.Window) for part in window.args.get("partition_by") or []]
-    near = [one for one in root.find_all(exp.Window) if isinstance(one.this, NEAR) and one.args.get("order")]
-    by += [key.this for one in near for key in one.args["order"].expressions]
+    by += [key.this for order in orders_along(root) for key in order.expressions]
     for one in [*statistics_in(root), *by]:
         one.replace(exp.column(_column(one, named), quoted=True))
     return root.unnest().sql(dialect="duckdb", comments=False)

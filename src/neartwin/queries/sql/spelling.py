@@ -277,8 +277,7 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
             select.set("joins", [*(inner.args.pop("joins", None) or []), *(select.args.get("joins") or [])])
             source.set("this", inner)
         _grouped(select)
-        where = select.args.get("where")
-        if where is not None and is_true(where.this):
+        if select.args.get("where") and is_true(select.args["where"].this):
             select.set("where", None)
     return tree
 
@@ -329,11 +328,10 @@ def _grouped(select: exp.Select) -> None:
     known = {item.unnest(): item for item in items}  # in parentheses or not
     kept = [known.get(item.unnest(), item).copy() for item in group.expressions if not isinstance(item, exp.Literal)]
     group.set("expressions", kept)
-    if not kept:
-        select.set("group", None)
+    select.set("group", group if kept else None)
 
 
-def shortened(node: exp.Expr) -> exp.Expr:  # noqa: C901 - a case for each kind of node
+def shortened(node: exp.Expr) -> exp.Expr:  # noqa: C901, PLR0912 - a case for each kind of node
     """COUNT and SUM of a constant as COUNT(*), and conditions without those that are always true.
 
     Args:
@@ -357,6 +355,8 @@ def shortened(node: exp.Expr) -> exp.Expr:  # noqa: C901 - a case for each kind 
             return exp.Interval(this=exp.paren(node.this * exp.Literal.number(length.name)), unit=one.args["unit"])
         case exp.Paren(this=exp.Interval() as length):
             return length
+        case exp.WindowSpec(args=words):  # in capitals
+            return exp.WindowSpec(**{name: one.upper() if isinstance(one, str) else one for name, one in words.items()})
         case exp.LT() | exp.LTE() | exp.GT() | exp.GTE() if (
             isinstance(node.this, exp.Sub) and node.expression.text("unit").lower().removesuffix("s") in SECONDS
         ):

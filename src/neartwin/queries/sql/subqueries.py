@@ -54,8 +54,7 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[exp.
     _write_names_out(select)
     _merge(select)
     given = {rows.table.name: rows, **others}
-    table = select.find(exp.Table)
-    if table is not None and _is_of_public(select, given):
+    if (table := select.find(exp.Table)) and _is_of_public(select, given):
         raise QueryError(instead("clauses", "public", table=table.name))
     _write_numbers_out(select)
     first = _asked_first(select, given, read)
@@ -113,8 +112,7 @@ def _write_numbers_out(select: exp.Select) -> None:
     """Write columns of a joined subquery that has one row, of statistics alone, as subqueries of one number."""
     for join in list(select.args.get("joins") or []):
         inner, group = join.this.this, select.args.get("group")
-        plain = {clause for clause, value in join.args.items() if value} <= {"this", "kind"}
-        if not plain or not isinstance(inner, exp.Select) or inner.args.get("group"):
+        if _clauses(join) - {"this", "kind"} or not isinstance(inner, exp.Select) or inner.args.get("group"):
             continue
         if all(map(statistics_in, inner.expressions)):
             columns = _output(inner, join.this, "").expressions
@@ -127,6 +125,11 @@ def _write_numbers_out(select: exp.Select) -> None:
                 if isinstance(same.this, exp.Subquery):
                     same.replace(same.this)
             select.set("group", group if group and group.expressions else None)
+
+
+def _clauses(node: exp.Expr) -> set[str]:
+    """Its parts that are there."""
+    return {clause for clause, value in node.args.items() if value}
 
 
 def _is_of_result(node: exp.Subquery) -> bool:
@@ -173,12 +176,11 @@ def _merge(select: exp.Select) -> None:
         return
     inner, where = source.this.this, select.args.get("where")
     _merge(inner)
-    outside, inside = ({clause for clause, value in one.args.items() if value} for one in (select, inner))
     outer = [one for one in select.find_all(exp.AggFunc) if one.find_ancestor(exp.Window, exp.Select) is select]
     of_groups = any(item.find(exp.AggFunc) and not item.find(exp.Window) for item in inner.expressions)
     after = where is not None and any(item.find(exp.Window) for item in inner.expressions)
     chosen = [one for one in (inner.args.get("qualify"), select.args.get("qualify"), where if after else None) if one]
-    if outer or not of_groups or outside - _AFTER or inside & {"limit", "offset"} or len(chosen) > 1:
+    if outer or not of_groups or _clauses(select) - _AFTER or _clauses(inner) & {"limit", "offset"} or len(chosen) > 1:
         return
     _put_in_place(select, str(source.this.alias_or_name), _output(inner, source.this, ""))
     for clause in ("from_", "joins", "where", "group", "having"):
@@ -208,9 +210,10 @@ class _Output:
 def _flat(select: exp.Select, given: _Given) -> exp.Select:
     """The statement over tables alone, subqueries within subqueries first. Those by unit become tables that are given."""
     units = {str(one.table.unit) for one in given.values() if isinstance(one, Rows)}
-    for same in [one for join in select.args.get("joins") or [] for one in join.find_all(exp.NullSafeEQ)]:
-        if {same.this.name, same.expression.name} <= units:  # a row without a unit is of nobody, and never counts
-            same.replace(exp.EQ(this=same.this, expression=same.expression))
+    for part in [one for join in select.args.get("joins") or [] for one in conjuncts(join.args.get("on"))]:
+        same = _or_both_null(part)  # a row without a unit is of nobody, and never counts
+        if same and {same.this.name, same.expression.name} <= units:
+            part.replace(exp.EQ(this=same.this, expression=same.expression))
     arrange(select, given)
     source = select.args.get("from_")
     places = [source, *(select.args.get("joins") or [])]
@@ -244,6 +247,16 @@ def _flat(select: exp.Select, given: _Given) -> exp.Select:
     return select
 
 
+def _or_both_null(part: exp.Expr) -> exp.Expr | None:
+    """The equality in a IS NOT DISTINCT FROM b, which may be written a = b OR (a IS NULL AND b IS NULL)."""
+    sides = {type(one): one for one in (part.this.unnest(), part.expression.unnest())} if type(part) is exp.Or else {}
+    equal, both = (sides.get(of) for of in (exp.EQ, exp.And))
+    nulls = {one.is_(exp.null()) for one in equal.iter_expressions()} if equal else None
+    if both and nulls == {one.unnest() for one in both.iter_expressions()}:
+        return cast("exp.Expr", equal)
+    return part if isinstance(part, exp.NullSafeEQ) else None
+
+
 def _is_inside(node: exp.Expr) -> bool:
     """Whether this is EXISTS, or IN, ANY or ALL with a subquery, or a subquery of one statistic in an expression."""
     inner = node.args.get("query") or node.this
@@ -256,13 +269,11 @@ def _is_inside(node: exp.Expr) -> bool:
 def _plain(subquery: exp.Subquery, given: _Given, *, joined: bool = False, left: bool = False) -> exp.Select | None:
     """The SELECT of a subquery that changes single rows; None for one by unit, whose rows are now a given table."""
     inner = _flat(subquery.this, given)
-    for clause, value in inner.args.items():
-        if value and clause not in _BY_UNIT:
-            raise not_understood(subquery, instead("clauses", clause) or f"{clause.upper()} reads many rows")
+    for clause in sorted(_clauses(inner) - _BY_UNIT):
+        raise not_understood(subquery, instead("clauses", clause) or f"{clause.upper()} reads many rows")
     if inner.args.get("from_") is None:
         raise not_understood(subquery, "write SELECT columns FROM a table inside")
-    by_unit = any(value and clause not in _PLAIN for clause, value in inner.args.items())
-    by_unit |= any(item.find(exp.AggFunc, exp.Window) for item in inner.expressions)
+    by_unit = _clauses(inner) - _PLAIN or any(item.find(exp.AggFunc, exp.Window) for item in inner.expressions)
     if not by_unit and not (joined and (inner.args.get("joins") or (left and inner.args.get("where")))):
         return inner
     rows = _rows(inner, subquery.alias_column_names, given)
@@ -302,7 +313,7 @@ def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | Oth
     many = any(value.find(exp.AggFunc) and not value.find(exp.Window) for value in named.values())
     if distinct and (group or many or distinct.args.get("on") or len(items) < len(select.expressions)):
         raise not_understood(select, "DISTINCT takes columns alone; write GROUP BY them")
-    plain = group is None or {name for name, value in group.args.items() if value} == {"expressions"}
+    plain = group is None or _clauses(group) == {"expressions"}
     if group and (not plain or group.find(exp.GroupingSets, exp.Cube, exp.Rollup)):
         raise not_understood(group, "a subquery groups by columns and expressions; write them")
     kept = [_over(clause.this, named) for clause in map(select.args.get, ("having", "qualify")) if clause is not None]
@@ -344,7 +355,7 @@ def _as_join(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
     inner = inner.this if isinstance(inner, exp.Subquery) else inner
     if isinstance(node, exp.Any | exp.All):
         raise not_understood(node.parent or node, instead("clauses", "any"))
-    if isinstance(node, exp.In) and any(value and clause not in _PLAIN for clause, value in inner.args.items()):
+    if isinstance(node, exp.In) and _clauses(inner) - _PLAIN:
         name = exp.to_identifier("(in)", quoted=True)
         whole = exp.Subquery(this=inner, alias=exp.TableAlias(this=name, columns=[name.copy()]))
         inner = exp.select(exp.Column(this=name.copy())).from_(whole)
@@ -397,8 +408,7 @@ def _is_asked(node: exp.Expr) -> bool:
 
 def _is_of_public(inner: exp.Expr, given: Others) -> bool:
     """Whether a subquery reads public tables alone."""
-    tables = [given.get(one.name) for one in inner.find_all(exp.Table)]
-    return all(one is not None and is_public(table_of(one)) for one in tables)
+    return all(one.name in given and is_public(table_of(given[one.name])) for one in inner.find_all(exp.Table))
 
 
 def _as_column(select: exp.Select, node: exp.Expr, given: _Given) -> exp.Expr:
@@ -424,8 +434,8 @@ def _beside(
     select: exp.Select, inner: exp.Select, pairs: "_Pairs", values: Mapping[str, exp.Expr], given: _Given
 ) -> dict[str, exp.Column]:
     """The columns of a LEFT JOIN of a subquery's values, grouped by what it equates with the rows outside."""
-    if others := [clause for clause, value in inner.args.items() if value and clause not in _PLAIN]:
-        raise not_understood(inner, f"{others[0].strip('_').upper()} {instead('clauses', 'beside')}")
+    if others := _clauses(inner) - _PLAIN:
+        raise not_understood(inner, f"{min(others).strip('_').upper()} {instead('clauses', 'beside')}")
     keys = {f"({i})": its.copy() for i, (_, its) in enumerate(pairs)}
     grouped = exp.select(*(exp.alias_(value, name, quoted=True) for name, value in {**keys, **values}.items()))
     for clause in ("from_", "joins", "where"):
