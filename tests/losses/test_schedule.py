@@ -212,6 +212,18 @@ def complex_log(v, q, s, direction):
         return (whole * step / (2 * flint.acb.pi() * v).sqrt()).log()
 
 
+def variance_in(group, j, turn):
+    """A place of ellipse j, by its angle."""
+    rho = group._ellipses[0][j]
+    place = flint.acb((rho + 1 / rho) / 2 * math.cos(turn), (rho - 1 / rho) / 2 * math.sin(turn))
+    return flint.acb(group.middle) + flint.acb(group.half) * place
+
+
+def turned_log(v, q, s, direction):
+    """Modulus of log M_v(s)/M_v(tilt)."""
+    return float(abs(complex_log(v, q, s, direction) - complex_log(v, q, (s[0], 0.0), direction)))
+
+
 @pytest.mark.slow
 def test_logarithms_at_complex_variances_stay_below_their_bound():
     seen = narrow = 0
@@ -226,15 +238,31 @@ def test_logarithms_at_complex_variances_stay_below_their_bound():
         group._ellipses = rho, grown, group._alike(np.full(len(rho), low), np.ones(len(rho)))  # no law is below
         less = group._largest(tilt, t)[j, 0]
         for turn in (0.0, rng.uniform(0, math.pi)):
-            place = complex((rho[j] + 1 / rho[j]) / 2 * math.cos(turn), (rho[j] - 1 / rho[j]) / 2 * math.sin(turn))
-            v = flint.acb(group.middle) + flint.acb(group.half) * flint.acb(place.real, place.imag)
-            turned, still = (complex_log(v, q, (tilt, one), direction) for one in (float(t[0]), 0.0))
-            size = float(abs(turned - still))
+            size = turned_log(variance_in(group, j, turn), q, (tilt, float(t[0])), direction)
             assert size <= bound, seed
             seen += size > 0.05 * bound
             narrow += size > less
     assert seen >= 4
     assert narrow >= 2
+
+
+@pytest.mark.slow
+def test_logarithms_at_high_frequencies_exceed_a_bound_by_k_alone():
+    # all that K says of the laws is of order q^2, and t |L| is of order q t
+    above = {"remove": 0, "add": 0}
+    for seed in range(16):
+        rng = random.Random(seed)
+        q, low = Fraction(rng.choice(["1e-4", "0.001", "0.01"])), rng.choice([0.1, 0.4, 1.0])
+        direction, tilt = rng.choice(["remove", "add"]), rng.choice([0.1, 0.5, 1.5])
+        group = group_of([Fraction(low), Fraction(low * rng.choice([1.01, 1.5, 3.9]))], [1, 1], q, direction)
+        t, j = rng.uniform(0.02, 0.5) / float(q), rng.randrange(len(group._ellipses[0]))
+        bound = group._largest(tilt, np.array([t]))[j, 0]
+        group.rate = 0.0  # as if P and Q were at no distance in total variation
+        less = group._largest(tilt, np.array([t]))[j, 0]
+        size = turned_log(variance_in(group, j, 0.0), q, (tilt, t), direction)
+        assert size <= bound, seed
+        above[direction] += size > less
+    assert min(above.values()) >= 5
 
 
 def test_powers_of_a_part_of_a_copy_are_stated_near_its_logarithm_alone(monkeypatch):
