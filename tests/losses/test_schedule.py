@@ -132,7 +132,7 @@ def sums_of_many(seed):
 
 @pytest.mark.slow
 def test_few_laws_stand_for_all_but_for_what_a_rule_misses(monkeypatch):
-    monkeypatch.setattr(NoiseSchedule, "_short", lambda group, *_: group.kinds < 24)
+    monkeypatch.setattr(noise_schedule, "WORTH", 0)
     monkeypatch.setattr(noise_schedule, "CLOSE", math.inf)
     monkeypatch.setattr(noise_schedule, "APART", math.inf)
     close = unseen = far = 0
@@ -159,7 +159,7 @@ def test_few_laws_stand_for_all_but_for_what_a_rule_misses(monkeypatch):
 @pytest.mark.slow
 def test_terms_that_have_faded_are_stated_by_their_decay(monkeypatch):
     monkeypatch.setattr(noise_schedule, "RULES", (8,))
-    monkeypatch.setattr(NoiseSchedule, "_short", lambda group, *_: group.kinds < 24)
+    monkeypatch.setattr(noise_schedule, "WORTH", 0)
     monkeypatch.setattr(noise_schedule, "CLOSE", math.inf)
     monkeypatch.setattr(noise_schedule, "APART", 0.0)  # nothing is said of any term but that it has faded
     monkeypatch.setattr(noise_schedule, "FADED", -1e-300)
@@ -212,6 +212,27 @@ def complex_log(v, q, s, direction):
         return (whole * step / (2 * flint.acb.pi() * v).sqrt()).log()
 
 
+def variance_in(group, j, turn):
+    """A place of ellipse j, by its angle."""
+    rho = group._ellipses[0][j]
+    place = flint.acb((rho + 1 / rho) / 2 * math.cos(turn), (rho - 1 / rho) / 2 * math.sin(turn))
+    return flint.acb(group.middle) + flint.acb(group.half) * place
+
+
+def loss_at_0(group, j):
+    """Of the law with the greatest variance of ellipse j, at u = 0."""
+    pair, mu = group.uses[0][0], group._ellipses[2].mu[j]
+    log = math.log1p(float(pair.rate) * math.expm1(-mu * mu / 2))
+    return log if pair.direction == "remove" else -log
+
+
+def turned_log(v, pair, s, c):
+    """Modulus of log M_v(s)/M_v(tilt) - itc."""
+    tilt, t = s
+    turned, still = (complex_log(v, pair.rate, one, pair.direction) for one in (s, (tilt, 0.0)))
+    return float(abs(turned - still - flint.acb(0, c * t)))
+
+
 @pytest.mark.slow
 def test_logarithms_at_complex_variances_stay_below_their_bound():
     seen = narrow = 0
@@ -220,21 +241,44 @@ def test_logarithms_at_complex_variances_stay_below_their_bound():
         q, low = Fraction(rng.choice(["1e-4", "0.01", "0.2"])), rng.choice([0.1, 0.4, 1.0])
         direction, tilt = rng.choice(["remove", "add"]), rng.choice([0.1, 0.5, 1.5])
         group = group_of([Fraction(low), Fraction(low * rng.choice([1.01, 1.5, 3.9]))], [1, 1], q, direction)
-        rho, grown, _ = group._ellipses
+        rho, grown, outer = group._ellipses
         t, j = np.array([10 ** rng.uniform(-2, 0.5)]), rng.randrange(len(rho))
-        bound = group._largest(tilt, t)[j, 0]
-        group._ellipses = rho, grown, group._alike(np.full(len(rho), low), np.ones(len(rho)))  # no law is below
-        less = group._largest(tilt, t)[j, 0]
+        bound, c = group._largest(tilt, t)[j, 0], loss_at_0(group, j)
         for turn in (0.0, rng.uniform(0, math.pi)):
-            place = complex((rho[j] + 1 / rho[j]) / 2 * math.cos(turn), (rho[j] - 1 / rho[j]) / 2 * math.sin(turn))
-            v = flint.acb(group.middle) + flint.acb(group.half) * flint.acb(place.real, place.imag)
-            turned, still = (complex_log(v, q, (tilt, one), direction) for one in (float(t[0]), 0.0))
-            size = float(abs(turned - still))
+            group._ellipses = rho, grown, outer
+            v = variance_in(group, j, turn)
+            size = turned_log(v, group.uses[0][0], (tilt, float(t[0])), c)
             assert size <= bound, seed
             seen += size > 0.05 * bound
-            narrow += size > less
+            group._ellipses = rho, grown, group._alike(np.full(len(rho), low), np.ones(len(rho)))  # no law is below
+            size = turned_log(v, group.uses[0][0], (tilt, float(t[0])), loss_at_0(group, j))
+            narrow += size > group._largest(tilt, t)[j, 0]
     assert seen >= 4
     assert narrow >= 2
+
+
+@pytest.mark.slow
+def test_logarithms_at_high_frequencies_need_all_that_bounds_a_mean_loss(monkeypatch):
+    # all that K says of the laws is of order q^2, and t |L| is of order q t
+    alone, lacking = ({"remove": 0, "add": 0} for _ in range(2))
+    for seed in range(20):
+        rng = random.Random(seed)
+        q, low = Fraction(rng.choice(["1e-4", "0.001", "0.01"])), rng.choice([0.05, 0.4, 1.0])
+        direction, tilt = rng.choice(["remove", "add"]), rng.choice([0.1, 0.5, 1.5])
+        group = group_of([Fraction(low), Fraction(low * rng.choice([1.01, 1.5, 3.9]))], [1, 1], q, direction)
+        most = 0.5 if low > 0.1 else 4.0
+        t, j = np.array([rng.uniform(most / 8, most) / float(q)]), rng.randrange(len(group._ellipses[0]))
+        bound, c = group._largest(tilt, t)[j, 0], loss_at_0(group, j)
+        for turn in (0.0, rng.uniform(0, math.pi)):
+            assert turned_log(variance_in(group, j, turn), group.uses[0][0], (tilt, float(t[0])), c) <= bound, seed
+        v, s = variance_in(group, j, 0.0), (tilt, float(t[0]))
+        with monkeypatch.context() as patch:  # as if no loss were on the other side of c
+            patch.setattr(noise_schedule, "ndtr", lambda mu: -0.5 * np.expm1(-0.5 * mu * mu) + 0.5)
+            lacking[direction] += turned_log(v, group.uses[0][0], s, c) > group._largest(tilt, t)[j, 0]
+        group.rate = 0.0  # as if P and Q were one
+        alone[direction] += turned_log(v, group.uses[0][0], s, 0.0) > group._largest(tilt, t)[j, 0]
+    assert min(alone.values()) >= 5
+    assert min(lacking.values()) >= 2
 
 
 def test_powers_of_a_part_of_a_copy_are_stated_near_its_logarithm_alone(monkeypatch):

@@ -24,9 +24,10 @@ from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Summand
 from neartwin.losses.summands.quadrature import Layout, Nodes, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U
+from neartwin.special import ndtr
 
 SHOWN = 64  # laws that bound K of more
-ROWS, NUMBERS = 32, 1 << 17  # laws at a time, and numbers of them that stay near the processor
+ROWS, NUMBERS, WORTH = 32, 1 << 17, 1 << 16  # laws at a time; numbers that stay near the processor, or are worth a rule
 MOST_NUMBERS = 1 << 23  # of all weights
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
 RULES, DEGREES = (8, 16, 24, 32, 48), 128  # laws of a rule, and degrees of which it is known what it misses
@@ -205,7 +206,7 @@ class NoiseSchedule(QuadratureSum):
     @np.errstate(all="ignore")
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """The smallest rule that misses little stands for all laws (S24), else each for itself."""
-        counts = [count for count in RULES if 4 * count < self.kinds and not self._short(tilt, t)]
+        counts = [count for count in RULES if 2 * count < self.kinds and self.kinds * len(t) > WORTH]
         largest, kernel = self._largest(tilt, t) if counts else np.empty(0), 1 / (tilt * tilt + t * t)
         for few, missed in map(self.rule, counts):
             error = (largest * missed[:, None]).min(axis=0)  # it rises in t
@@ -220,16 +221,20 @@ class NoiseSchedule(QuadratureSum):
         return self.by_rows(tilt, t)
 
     def _largest(self, tilt: float, t: FloatArray) -> FloatArray:
-        """The greatest |log M_v(tilt + it)/M_v(tilt)| for v in each ellipse, or infinity, (ellipses, frequencies)."""
-        _, grown, outer = self._ellipses
-        one, here, there = (np.add(*outer.each(at)) for at in (1.0, tilt, tilt + STEP))
-        # twice the total variation
-        apart = 2 * self.rate * np.minimum(outer.mu / math.sqrt(2 * math.pi), 1.0)
-        still = np.expm1(here) + tilt * apart
-        slope = np.minimum(np.expm1(there) / STEP + apart, 1 / SMALLEST)
-        moved = np.minimum(np.multiply.outer(slope, t), np.multiply.outer(one + apart, t) + 2 * still[:, None])
-        left = 1 - grown[:, None] * (still[:, None] + moved)
-        return np.where(left > SLIGHT, grown[:, None] * moved / left * (1 + 1e-6), np.inf)
+        """A bound on |log M_v(tilt + it)/M_v(tilt)| for v in each ellipse, or infinity, (ellipses, frequencies).
+
+        It is that of the logarithm less it times the loss at u = 0: a rule misses nothing of a constant but that of its counts.
+        """
+        grown, outer = self._ellipses[1][:, None], self._ellipses[2]
+        one, here, there = (np.add(*outer.each(at))[:, None] for at in (1.0, tilt, tilt + STEP))
+        mu, grows = outer.mu[:, None], np.power(1 - self.rate, (-1 - tilt) * (self.narrowest.direction == "add"))
+        constant = -np.log1p(self.rate * np.expm1(-0.5 * np.square(mu)))
+        # the last factor is 2H
+        away = constant * np.exp(here) + grows * (self.rate * (2 * ndtr(mu) - 1 + 64 * U) + np.expm1(-constant))
+        still = np.expm1(here) + tilt * (away + constant)
+        moved = np.fmin((np.expm1(there) / STEP + away) * t, (one + away) * t + 2 * still)
+        left = 1 - grown * (still + moved)
+        return np.where(left > SLIGHT, grown * moved / left * (1 + 1e-6), np.inf)
 
     @cached_property
     def _ellipses(self) -> tuple[FloatArray, FloatArray, NoiseSchedule]:
@@ -272,12 +277,8 @@ class NoiseSchedule(QuadratureSum):
         missed += copies * unit * (self.kinds + 8 + (4 + 8 * wide) * degrees * degrees)
         powers = np.power(rho[:, None], -degrees)
         every = 2 * powers @ missed + 2 * copies * powers[:, -1] / (rho - 1)
-        moved = 3 * U * wide * copies / ((rho + 1 / rho) / 2 - 1)  # by the rounding of distances and counts
+        moved = 4 * U * wide * copies / ((rho + 1 / rho) / 2 - 1)  # by the rounding of distances and counts
         return few, (every + moved) * (1 + 1e-9)
-
-    def _short(self, tilt: float, t: FloatArray) -> bool:
-        """Whether the turns of all nodes at all frequencies stay near the processor."""
-        return len(self._nodes(tilt, float(t.max(initial=0.0))).at) * len(t) <= NUMBERS
 
     @np.errstate(all="ignore")
     def by_rows(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
@@ -289,7 +290,7 @@ class NoiseSchedule(QuadratureSum):
         """
         nodes = self._nodes(tilt, float(t.max(initial=0.0)))
         value, error, losses = np.zeros(len(t), dtype=complex), np.zeros(len(t)), nodes.weighted.losses
-        together, short = max(1, NUMBERS // max(len(t), len(losses))), self._short(tilt, t)
+        together, short = max(1, NUMBERS // max(len(t), len(losses))), len(losses) * len(t) <= NUMBERS
         half = np.multiply.outer(losses, 0.5 * t) if short else np.empty(0)
         turns = 2 * np.sin(half) * [-np.sin(half), np.cos(half)]
         for some in [slice(first, first + together) for first in range(0, self.kinds, together)] if len(t) > 1 else ():
