@@ -12,7 +12,7 @@ import neartwin.ledger as books
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Head
 from neartwin.queries.wire.postprocess import after_read
-from neartwin.releases.documents import one_of_parts, parts_in, release_in
+from neartwin.releases.documents import one_of_parts, parts_in, release_of
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
 from neartwin.web import schemas
@@ -112,11 +112,11 @@ def readable(running: Service, name: str, position: int, caller: Caller) -> tupl
     return account, found
 
 
-def shown(document: bytes, part: int, after: Mapping[str, Any]) -> Release:
+def shown(parts: list[dict[str, Any]], part: int, after: Mapping[str, Any]) -> Release:
     """A stored release with its free post-processing.
 
     Args:
-        document: The document. A series has several releases.
+        parts: The releases of its document, as `parts_in` reads them.
         part: The number of the release, from 1.
         after: The post-processing as JSON data.
 
@@ -124,7 +124,7 @@ def shown(document: bytes, part: int, after: Mapping[str, Any]) -> Release:
         AccessError: The release is a table that was written elsewhere.
         ParameterError: The post-processing does not fit the release.
     """
-    stored = release_in(document, part)
+    stored = release_of(one_of_parts(parts, part))
     if not isinstance(stored, Release):
         raise AccessError(404, "release", stored.place, "is a table that was written there", remedy="read it there")
     return shaped(stored, after_read(after)) if after and stored.statistics else stored
