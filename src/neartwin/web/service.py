@@ -96,8 +96,7 @@ class Service:
         outcome = await asyncio.wrap_future(future)
         if "refused" in outcome:
             raise RefusedError(outcome)
-        result: dict[str, Any] = outcome["done"]
-        return result
+        return dict(outcome["done"])
 
 
 class RefusedError(AccessError):
