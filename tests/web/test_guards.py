@@ -200,8 +200,8 @@ def test_the_answers_of_an_analyst_take_only_so_much_room(directory, client, tok
     assert released(client, ASK, bob)["error"] is None
 
 
-def test_whoever_reads_large_answers_again_and_again_waits(directory, client, tokens):
-    """As objects an answer takes many times its size, and forty are read at once."""
+def test_whoever_reads_large_answers_again_and_again_waits(directory, client, tokens, monkeypatch):
+    """As objects an answer takes many times its size, and forty are read at once. Refusing costs no look at one."""
     ada, otto = bearer(tokens["analyst"]), bearer(tokens["auditor"])
     wide = ASK | {"question": ASK["question"] | {"keys": {"cds": list(range(9_000))}}, "spend": {"epsilon": "0.02"}}
     places = [released(client, ask, ada)["position"] for ask in (wide, ASK)]
@@ -211,10 +211,29 @@ def test_whoever_reads_large_answers_again_and_again_waits(directory, client, to
         assert client.get(f"{api}{places[1]}", headers=ada).status_code == 200  # a small one takes next to nothing
     assert client.get(f"{page}{places[0]}", headers=ada).status_code == 200
     reads = [f"{api}{places[0]}", f"{api}{places[0]}/certificate", *(f"{page}{places[0]}{x}" for x in ("", "/csv"))]
-    assert [client.get(read, headers=ada).status_code for read in reads] == [429] * 4
+    with monkeypatch.context() as patched:
+        patched.setattr("neartwin.ledger.account.Account.answer", Mock(side_effect=AssertionError("it was read")))
+        assert [client.get(read, headers=ada).status_code for read in reads] == [429] * 4
     assert client.get("/data/purchases", headers=ada).status_code == 200
     assert client.get(reads[0], headers=otto).status_code == 200
     assert released(client, wide, ada)["position"] == places[0]  # a worker reads it, one at a time
+
+
+def test_an_answer_is_parsed_once_for_its_page(client, tokens, monkeypatch):
+    """This takes a second of the process that answers everybody, of one of 96,000 cells."""
+    ada = bearer(tokens["analyst"])
+    wide = ASK | {"question": ASK["question"] | {"keys": {"cds": list(range(9_000))}}, "spend": {"epsilon": "0.02"}}
+    place, loads, parsed = f"purchases/releases/{released(client, wide, ada)['position']}", json.loads, []
+
+    def counted(text, **more):
+        parsed.append(len(text))
+        return loads(text, **more)
+
+    monkeypatch.setattr("json.loads", counted)
+    for read in (f"/data/{place}", f"/data/{place}/csv", f"/v1/datasets/{place}"):
+        parsed.clear()
+        assert client.get(read, headers=ada).status_code == 200
+        assert len([size for size in parsed if size > 2**17]) == 1, read
 
 
 def test_waiting_answers_have_room_only_when_their_turn_comes(directory, client, tokens):

@@ -7,7 +7,6 @@ account = nt.connect("https://house.example", token).open("purchases")          
 The rest of a notebook stays: `account.rows`, `account.plan(...)`, `account.release(...)`.
 """
 
-import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -262,7 +261,7 @@ class ServedAccount:
         asked, answers = proposal._ask["question"], job.get("releases") or [job["release"]]  # noqa: SLF001 - of this file
         forms = asked if isinstance(asked, list) else [asked]
         steps = [after_read(form.get("after", {})) for form in forms]
-        return tuple(shaped(_release(body), after) for body, after in zip(answers, steps, strict=True))
+        return tuple(shaped(Release.from_dict(body), after) for body, after in zip(answers, steps, strict=True))
 
     def history(self) -> History:
         """The records that the analyst may see, oldest first."""
@@ -282,7 +281,7 @@ class ServedAccount:
         Returns:
             The release.
         """
-        return _release(self.http.get("datasets", self.name, "releases", str(position), part=part)["release"])
+        return Release.from_dict(self.http.get("datasets", self.name, "releases", str(position), part=part)["release"])
 
     def certificate(self, release: Release) -> Certificate:
         """The signed certificate of a release; check it with `neartwin certificate verify` and the owner's key."""
@@ -372,10 +371,6 @@ def _expected(body: Json) -> ExpectedError:
 
 def _tree(body: Json) -> Explained:
     return Explained(body["line"], tuple(_tree(part) for part in body["under"]))
-
-
-def _release(body: Json) -> Release:
-    return Release.from_json(json.dumps(body))
 
 
 def _entry(body: Json) -> Entry:

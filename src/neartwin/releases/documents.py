@@ -78,11 +78,6 @@ class WrittenRelease:
         )
 
 
-def is_written(document: bytes) -> bool:
-    """Whether a stored document is the record of a written table."""
-    return bool(json.loads(document).get("format") == _FORMAT)
-
-
 def parts_in(document: bytes) -> list[dict[str, Any]]:
     """The releases in a stored document as JSON data, those of a series in the order of its questions."""
     body = json.loads(document)
@@ -106,9 +101,7 @@ SERIES_FORMAT = "series-1"  # of the document; a new meaning takes a new number
 
 def releases_in(document: bytes) -> tuple[Release | WrittenRelease, ...]:
     """The releases in a stored document, those of a series in the order of its questions."""
-    if is_written(document):
-        return (WrittenRelease.from_json(document),)
-    return tuple(Release.from_json(json.dumps(part)) for part in parts_in(document))
+    return tuple(map(release_of, parts_in(document)))
 
 
 def release_in(document: bytes, part: int = 1) -> Release | WrittenRelease:
@@ -124,7 +117,12 @@ def release_in(document: bytes, part: int = 1) -> Release | WrittenRelease:
     Raises:
         ParameterError: The document has no such part.
     """
-    return one_of_parts(releases_in(document), part)
+    return release_of(one_of_parts(parts_in(document), part))
+
+
+def release_of(part: dict[str, Any]) -> Release | WrittenRelease:
+    """One of `parts_in`, as a release or the record of a written one."""
+    return WrittenRelease.from_json(json.dumps(part)) if part.get("format") == _FORMAT else Release.from_dict(part)
 
 
 def one_of_parts(parts: Sequence[_Part], part: int) -> _Part:

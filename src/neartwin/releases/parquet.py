@@ -35,7 +35,7 @@ from neartwin.planning.plan import Choice, NoisyAnswer, Plan
 from neartwin.planning.stage import SALT_BITS, Aggregates, Cells, Engine
 from neartwin.queries.query import NOTHING
 from neartwin.releases.distributed import as_table, keyed_answer
-from neartwin.releases.documents import WrittenRelease, is_written
+from neartwin.releases.documents import WrittenRelease, release_in
 from neartwin.releases.preparation import PreparedRelease
 from neartwin.releases.run import ACCOUNT_ALONE, provenance_of, reserve
 
@@ -284,9 +284,9 @@ def _attempt(
 
 def _again(answer: Stored, shelf: Shelf) -> WrittenRelease:
     """The settled record. A table that a crash kept from its name gets it now."""
-    if not is_written(answer.document):
+    written = release_in(answer.document)
+    if not isinstance(written, WrittenRelease):
         raise LedgerError("this question was answered by an ordinary release; ask for that one: it costs nothing")
-    written = WrittenRelease.from_json(answer.document)
     if not shelf.exists(written.place) and shelf.exists(written.unfinished):
         if shelf.digest(written.unfinished) != written.digest:
             raise LedgerError(f"the table at {written.unfinished!r} is not the one that the ledger has; restore it")

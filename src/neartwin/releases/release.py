@@ -237,7 +237,11 @@ class Release(StatisticsTable):
         Raises:
             ParameterError: The document has another version.
         """
-        body = json.loads(text)
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_dict(cls, body: dict[str, Any]) -> "Release":
+        """The release of a document that was read as JSON. See `from_json`."""
         if body.get("format") != FORMAT:
             raise ParameterError(
                 "format", body.get("format"), f"must be {FORMAT}", remedy="read it with a newer neartwin"

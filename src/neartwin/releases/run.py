@@ -4,7 +4,6 @@ A series has one reservation, every question's stage and noise, one settlement; 
 """
 
 import hashlib
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.plan import Choice
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Engine, RowCounts
-from neartwin.releases.documents import SERIES_FORMAT, WrittenRelease, is_written, parts_in
+from neartwin.releases.documents import SERIES_FORMAT, WrittenRelease, parts_in, release_in
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.provenance import Description
@@ -185,12 +184,12 @@ def _recorded(record: Callable[[], object]) -> bool:
 
 
 def _stored(stored: Stored) -> Release:
-    if is_written(stored.document):
+    found = release_in(stored.document)
+    if isinstance(found, WrittenRelease):
         raise LedgerError(
-            f"this question was answered by a table that was written to {WrittenRelease.from_json(stored.document).place!r}; "
-            "read it there: it costs nothing"
+            f"this question was answered by a table that was written to {found.place!r}; read it there: it costs nothing"
         )
-    return Release.from_json(stored.document)
+    return found
 
 
 def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engine: Engine) -> Release:
@@ -290,7 +289,7 @@ def run_series(
         require_document(part)
     ticket = reserve(account, parts, series.digest, payer)
     if isinstance(ticket, Stored):
-        releases = tuple(Release.from_json(json.dumps(body)) for body in parts_in(ticket.document))
+        releases = tuple(map(Release.from_dict, parts_in(ticket.document)))
     else:
         releases = answer(account, ticket, parts, _document, engine)
     return tuple(shaped(release, part.after) for release, part in zip(releases, series.parts, strict=True))

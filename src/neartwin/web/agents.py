@@ -36,6 +36,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import risks
 from neartwin.errors import AccessError, NeartwinError
+from neartwin.releases.documents import parts_in
 from neartwin.web import schemas
 from neartwin.web.auth import Authenticator, Caller, bearer, unauthenticated
 from neartwin.web.errors import UnexpectedError, as_dict
@@ -242,7 +243,7 @@ def _task(caller: Caller, dataset: str, question: str | Json, spend: str, keys: 
 def _answer(service: Service, done: Json, most: int, reader: str) -> Json:
     """A settled release: each value with its bar, what limits left out, the guarantee and what is left."""
     stored = service.answer(done["dataset"], done["position"], reader)
-    release = shown(stored.document, 1, done["after"])
+    release = shown(parts_in(stored.document), 1, done["after"])
     rows = release.to_arrow().slice(0, most).to_pylist()
     return {
         "rows": [{name: str(v) if isinstance(v, date) else v for name, v in row.items()} for row in rows],

@@ -172,6 +172,7 @@ class Authenticator:
             "unproved": (10, 1),  # wrong secrets of one token, by token and address
             "records": (100, 0.1),  # by name: what stays and costs no budget
             "kept": (1024, 1 / 60),  # MiB by holder: refusals too, and answers that cost next to nothing
+            "history": (20, 0.5),  # seconds of the processor by reader: a search may read every record
             "read": (64, 4),  # MiB of stored answers by reader: one of any size, or many small ones
         }
         self.rates = Rates(store, limits)

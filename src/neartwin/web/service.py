@@ -79,6 +79,7 @@ class Service:
             AccessError: Status 429. The reader read too much.
             LedgerError: There is no answer.
         """
+        self.authenticator.rates.check("read", reader)  # before it is read, so that a refusal costs nothing
         stored = self.directory.books.account(dataset).answer(position)
         self.authenticator.rates.take("read", reader, len(stored.document) / 2**20)
         return stored
@@ -95,8 +96,7 @@ class Service:
         outcome = await asyncio.wrap_future(future)
         if "refused" in outcome:
             raise RefusedError(outcome)
-        result: dict[str, Any] = outcome["done"]
-        return result
+        return dict(outcome["done"])
 
 
 class RefusedError(AccessError):

@@ -90,6 +90,7 @@ def add(left: Price, right: Price) -> Price:
     return tuple((pool, here + there) for (pool, here), (_, there) in zip(left, right, strict=True))
 
 
+_PAGE = 1_000  # records in memory at a time
 _OF_ACCOUNTS = sa.select(schema.record.c.position, schema.record.c.line, schema.record.c.hash)
 _WITH_STATES = _OF_ACCOUNTS.add_columns(schema.reservation.c.state).outerjoin(
     schema.reservation, schema.reservation.c.position == schema.record.c.position
@@ -121,20 +122,21 @@ class Reading:
     def newest(
         self, account: str, before: int | None, names: Iterable[str] | None = None
     ) -> Iterator[tuple[Record, str, str | None, Record | None]]:
-        """The records of one account with their hashes and the states of reservations, newest first.
+        """Yield the records of one account with their hashes and the states of reservations, newest first.
 
-        With `names`, a record that closes a reservation comes with that reservation's record.
+        A thousand at a time are in memory. With `names`, a record that closes a reservation comes with that reservation's record.
 
         Args:
             account: The name of the account.
             before: Only records below this position, or None for all.
             names: At least the records that have one of these texts, and those that close one of them; None for all.
 
-        Returns:
+        Yields:
             The records.
         """
         here, closing, paid = schema.record.c, schema.reservation.alias().c, schema.record.alias().c
-        mine = _WITH_STATES.where(here.account == account, sa.true() if before is None else here.position < before)
+        # as an expression, because SQLite would find all records of the account by its index, and sort them
+        mine = _WITH_STATES.where(here.account.concat("") == account).order_by(here.position.desc()).limit(_PAGE)
         if names is not None:
             texts = [records.canonical(name) for name in names]
             mine = mine.add_columns(paid.position.label("of"), paid.line.label("paid"))
@@ -143,9 +145,13 @@ class Reading:
             mine = mine.where(
                 sa.or_(*(line.contains(text, autoescape=True) for line in (here.line, paid.line) for text in texts))
             )
-        for row in self.connection.execute(mine.order_by(here.position.desc())):
-            closed = self._readable(row.of, row.paid) if names is not None and row.of is not None else None
-            yield self._readable(row.position, row.line), row.hash, row.state, closed
+        while rows := self.connection.execute(mine if before is None else mine.where(here.position < before)).all():
+            for row in rows:
+                closed = self._readable(row.of, row.paid) if names is not None and row.of is not None else None
+                yield self._readable(row.position, row.line), row.hash, row.state, closed
+            if len(rows) < _PAGE:
+                return
+            before = rows[-1].position
 
     def lines(self) -> Iterator[tuple[int, str, str, str]]:
         """Yield every record as it lies, with a thousand at a time in memory.
@@ -156,7 +162,7 @@ class Reading:
         table, last = schema.record, -(2**63)
         columns = sa.select(table.c.position, table.c.account, table.c.line, table.c.hash)
         while True:
-            selection = columns.where(table.c.position > last).order_by(table.c.position).limit(1000)
+            selection = columns.where(table.c.position > last).order_by(table.c.position).limit(_PAGE)
             rows = self.connection.execute(selection).all()
             if not rows:
                 return

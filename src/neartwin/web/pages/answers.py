@@ -30,7 +30,8 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 ) -> Response:
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
     _, stored = readable(running, name, position, caller)
-    answer = shown(stored.document, part, json_object(after or "{}", "after"))
+    parts = parts_in(stored.document)
+    answer = shown(parts, part, json_object(after or "{}", "after"))
     return page(
         request,
         "release_page.html",
@@ -41,7 +42,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
         after=after,
         part=part,
         of_part=f"?part={part}" if part > 1 else "",
-        parts=len(parts_in(stored.document)),
+        parts=len(parts),
         price={pool: str(amount) for pool, amount in stored.price.items() if amount},
         # in their order, which may have been asked for
         **facts(answer) | {"body": answer.lines(range(len(answer))[:MOST_ROWS])[1:]},
@@ -54,7 +55,7 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 ) -> Response:
     """The released table as CSV."""
     _, stored = readable(running, name, position, caller)
-    text = shown(stored.document, part, json_object(after or "{}", "after")).to_csv()
+    text = shown(parts_in(stored.document), part, json_object(after or "{}", "after")).to_csv()
     headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 

@@ -13,6 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from neartwin.checks import text
 from neartwin.errors import AccessError, NeartwinError, ParameterError
+from neartwin.releases.documents import parts_in
 from neartwin.report.page import charts
 from neartwin.web.auth import Anyone, Asker, Caller, Form
 from neartwin.web.builder.fields import read
@@ -82,6 +83,6 @@ def _stored(running: Service, caller: Caller, name: str, plan: dict[str, Any], i
     if plan["stored"] is None:
         return {"price": amounts(owed(plan))}
     document = running.answer(name, plan["stored"], caller.holders[0]).document
-    answer, place = shown(document, 1, plan["shown_after"]), stored_place(running, caller, name, plan)
+    answer, place = shown(parts_in(document), 1, plan["shown_after"]), stored_place(running, caller, name, plan)
     drawn, lines = charts(answer, name=f"chart-{identity}"), answer.lines(range(len(answer))[:5])
     return {"charts": drawn, "headline": answer.headline, "lines": lines, "place": place}

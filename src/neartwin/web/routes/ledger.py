@@ -1,6 +1,7 @@
 """Routes of the ledger: history, stored releases, certificates, and the verification of the whole ledger."""
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ import neartwin.ledger as books
 from neartwin.errors import AccessError, LedgerError
 from neartwin.ledger import Head
 from neartwin.queries.wire.postprocess import after_read
-from neartwin.releases.documents import one_of_parts, parts_in, release_in
+from neartwin.releases.documents import one_of_parts, parts_in, release_of
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.release import Release
 from neartwin.web import schemas
@@ -44,12 +45,21 @@ def records(running: Running, name: str, caller: Caller, before: int | None = No
         caller: The caller.
         before: Only records below this position, or None for all.
 
-    Returns:
-        The records.
+    Yields:
+        The records, as far as they are wanted.
+
+    Raises:
+        AccessError: Status 429. The caller kept the processor too long with earlier ones.
     """
-    registered, _ = visible(running.directory, name, caller)
-    account = running.directory.books.account(registered.name)
-    return account.newest(before, None if caller.sees_all else set(caller.holders))
+    visible(running.directory, name, caller)
+    take, holders = running.authenticator.rates.take, None if caller.sees_all else set(caller.holders)
+    entries = running.directory.books.account(name).newest(before, holders)
+    begun, entry = time.thread_time(), next(entries, None)
+    while entry is not None:
+        take("history", caller.holders[0], time.thread_time() - begun)
+        yield entry
+        begun, entry = time.thread_time(), next(entries, None)
+    take("history", caller.holders[0], time.thread_time() - begun)
 
 
 @router.get("/datasets/{name}/releases/{position}", response_model=schemas.ReleaseAnswer)
@@ -112,11 +122,11 @@ def readable(running: Service, name: str, position: int, caller: Caller) -> tupl
     return account, found
 
 
-def shown(document: bytes, part: int, after: Mapping[str, Any]) -> Release:
+def shown(parts: list[dict[str, Any]], part: int, after: Mapping[str, Any]) -> Release:
     """A stored release with its free post-processing.
 
     Args:
-        document: The document. A series has several releases.
+        parts: The releases of its document, as `parts_in` reads them.
         part: The number of the release, from 1.
         after: The post-processing as JSON data.
 
@@ -124,7 +134,7 @@ def shown(document: bytes, part: int, after: Mapping[str, Any]) -> Release:
         AccessError: The release is a table that was written elsewhere.
         ParameterError: The post-processing does not fit the release.
     """
-    stored = release_in(document, part)
+    stored = release_of(one_of_parts(parts, part))
     if not isinstance(stored, Release):
         raise AccessError(404, "release", stored.place, "is a table that was written there", remedy="read it there")
     return shaped(stored, after_read(after)) if after and stored.statistics else stored
