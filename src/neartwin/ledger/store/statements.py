@@ -4,6 +4,7 @@ SQLAlchemy writes the text. Its own execution of a statement takes ten times as 
 """
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -62,51 +63,29 @@ class Statement:
         return self.construct.compile(dialect=named)
 
 
-_named = sa.bindparam("its_name", type_=sa.Text)
-_held = sa.bindparam("its_holder", type_=sa.Text)
-_state = sa.bindparam("its_state", type_=sa.Text)
-_at = sa.bindparam("its_position", type_=sa.BigInteger)
+_text, _whole = (partial(sa.bindparam, type_=kind) for kind in (sa.Text, sa.BigInteger))
+_named, _held, _at = _text("its_name"), _text("its_holder"), _whole("its_position")
 
 HEAD = Statement(sa.select(schema.ledger.c.position, schema.ledger.c.hash))
 RECORD = Statement(sa.select(schema.record.c.line, schema.record.c.hash).where(schema.record.c.position == _at))
 DOCUMENT = Statement(sa.select(schema.document.c.content).where(schema.document.c.position == _at))
 OPENED = Statement(sa.select(schema.account.c.opened).where(schema.account.c.name == _named))
 ACCOUNT = Statement(sa.select(schema.account.c.caps, schema.account.c.spent).where(schema.account.c.name == _named))
-OWNER = Statement(
-    sa.select(schema.source.c.account).where(schema.source.c.digest == sa.bindparam("its_digest", type_=sa.Text))
-)
-ALLOTMENT = Statement(
-    sa.select(schema.allotment.c.caps, schema.allotment.c.spent).where(
-        schema.allotment.c.account == _named, schema.allotment.c.holder == _held
-    )
-)
+OWNER = Statement(sa.select(schema.source.c.account).where(schema.source.c.digest == _text("its_digest")))
+_allotted = (schema.allotment.c.account == _named, schema.allotment.c.holder == _held)
+ALLOTMENT = Statement(sa.select(schema.allotment.c.caps, schema.allotment.c.spent).where(*_allotted))
 _reserved = schema.reservation.c
 RESERVATIONS = sa.select(_reserved.position, _reserved.account, _reserved.key, _reserved.state, _reserved.closed)
 RESERVED_AT = Statement(RESERVATIONS.where(_reserved.position == _at))
 CLOSED_AT = Statement(RESERVATIONS.where(_reserved.closed == _at))
-RESERVED_WITH_KEY = Statement(
-    RESERVATIONS.where(_reserved.account == _named, _reserved.key == sa.bindparam("its_key", type_=sa.Text))
-)
-ANSWERED = Statement(
-    RESERVATIONS.where(_reserved.ask == sa.bindparam("its_ask", type_=sa.Text), _reserved.state == "settled")
-    .order_by(_reserved.closed)
-    .limit(1)
-)
+RESERVED_WITH_KEY = Statement(RESERVATIONS.where(_reserved.account == _named, _reserved.key == _text("its_key")))
+_answered = RESERVATIONS.where(_reserved.ask == _text("its_ask"), _reserved.state == "settled")
+ANSWERED = Statement(_answered.order_by(_reserved.closed).limit(1))
 ADD_RECORD, ADD_DOCUMENT = Statement(sa.insert(schema.record)), Statement(sa.insert(schema.document))
 ADD_RESERVATION = Statement(sa.insert(schema.reservation))
-MOVE_HEAD = Statement(sa.update(schema.ledger).values(position=_at, hash=sa.bindparam("its_hash", type_=sa.Text)))
-SPEND = Statement(
-    sa.update(schema.account)
-    .where(schema.account.c.name == _named)
-    .values(spent=sa.bindparam("its_sum", type_=sa.Text))
-)
-SPEND_ALLOTTED = Statement(
-    sa.update(schema.allotment)
-    .where(schema.allotment.c.account == _named, schema.allotment.c.holder == _held)
-    .values(spent=sa.bindparam("its_sum", type_=sa.Text))
-)
-CLOSE = Statement(
-    sa.update(schema.reservation)
-    .where(_reserved.position == sa.bindparam("its_reservation", type_=sa.BigInteger))
-    .values(state=_state, closed=_at)
-)
+MOVE_HEAD = Statement(sa.update(schema.ledger).values(position=_at, hash=_text("its_hash")))
+_spend = sa.update(schema.account).where(schema.account.c.name == _named)
+SPEND = Statement(_spend.values(spent=_text("its_sum")))
+SPEND_ALLOTTED = Statement(sa.update(schema.allotment).where(*_allotted).values(spent=_text("its_sum")))
+_close = sa.update(schema.reservation).where(_reserved.position == _whole("its_reservation"))
+CLOSE = Statement(_close.values(state=_text("its_state"), closed=_at))
