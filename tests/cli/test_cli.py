@@ -278,7 +278,7 @@ def test_table_shows_names_with_brackets_as_they_are(tmp_path):
     pq.write_table(pa.table({"[/b]": range(60), "town": ["[red]", "[/]", "Ulm"] * 20}), tmp_path / "v.parquet")
     code, out, words = neartwin(
         "query", "v.parquet", "SELECT town, COUNT(*) AS n FROM v GROUP BY town", "--unit", "[/b]", "--ledger", "b.db",
-        "--budget", "epsilon=1", "--spend", "epsilon=1", "--keys", "town=[red],[/],Ulm", "--limits", "rows=1", where=tmp_path,
+        "--budget", "epsilon=1", "--spend", "epsilon=1", "--keys", "town=[red],[/],Ulm", "--rows", "1", where=tmp_path,
     )  # fmt: skip
     assert code == 0
     header, *lines = out.splitlines()

@@ -149,7 +149,7 @@ def test_check_of_another_population_or_during_a_write_counts_for_nothing(tmp_pa
 def test_terminal_has_the_ledger_remember_a_check(tmp_path):
     place, ledger = tmp_path / "v.parquet", str(tmp_path / "budget.db")
     pq.write_table(duckdb.sql(WHOLE).to_arrow_table(), place)
-    ask = ["query", str(place), "SELECT COUNT(*) FROM v", "--unit", "who", "--ledger", ledger, "--limits", "rows=2"]
+    ask = ["query", str(place), "SELECT COUNT(*) FROM v", "--unit", "who", "--ledger", ledger, "--rows", "2"]
     first = CliRunner().invoke(main, [*ask, "--budget", "epsilon=9", "--spend", "epsilon=1", "--json"])
     assert '"unchecked": "true"' in first.stdout
     line = ["check", str(place), "--unit", "who", "--ledger", ledger]

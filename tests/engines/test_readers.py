@@ -254,8 +254,8 @@ def test_owner_imports_every_format_from_a_terminal(tmp_path):
         "epsilon=1000000",
         "--ledger",
         str(tmp_path / "b.db"),
-        "--limits",
-        "max-rows-per-group=1",
+        "--max-rows-per-group",
+        "1",
     ]
     assert "20" in CliRunner().invoke(main, asked).stdout
     assert not (tmp_path / ".neartwin").exists()

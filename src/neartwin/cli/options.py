@@ -5,7 +5,6 @@ Examples of the syntax: `epsilon=0.5,delta=1e-6`, `amount=0:200:0.01`, `town=Ulm
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
@@ -101,18 +100,13 @@ spend_options = together(
         help="What this release may cost: epsilon=0.5 or epsilon=0.5,delta=1e-7.",
     ),
     click.option("--epsilon", hidden=True, expose_value=False, callback=_spend_of_habit),
-    click.option(
-        "--limits",
-        help="Limits of one unit together: rows=20,max-groups=3. Without any, the plan chooses them. Or one by one:",
-    ),
-    click.option("--max-rows-per-group", help="The most rows of a unit that count in one group."),
+    click.option("--max-rows-per-group", help="The most rows of a unit in one group. The plan chooses without limits."),
     click.option("--max-groups", help="The most groups of a unit; or private=256."),
-    click.option(
-        "--rows", help="The most rows of a unit in all groups together; or private=256, private=256,groups=500."
-    ),
+    click.option("--rows", help="The most rows of a unit in all groups together; or private=256,groups=500."),
     click.option("--norm", help="Instead: the norm of a unit's whole vector, in rows; or private=256."),
     click.option("--values", help="The most distinct values that a unit stands for; or private=256."),
     click.option("--max-discovered-groups", help="In how many of its groups a unit helps to discover them."),
+    click.option("--loss-share", help="The share of the spend that measures what the limits take: 0 or 1/20."),
     click.option(
         "--private-range", default="", help="Choose clip bounds privately, for 1/10 of the spend: 1/10,groups=500."
     ),
@@ -182,17 +176,15 @@ def unit(text: str) -> str | RowUnit | tuple[str, Grouping]:
 
 
 def limits(given: dict[str, Any]) -> Limits:
-    """Read limits from single options and from `limits`.
+    """Read limits from single options.
 
     Args:
-        given: The options by name. Limits are removed from it. `limits` is one text.
+        given: The options by name. Limits are removed from it.
 
-    >>> print(limits({"rows": 20, "limits": "max-groups=3", "spend": "epsilon=1"}))
+    >>> print(limits({"rows": 20, "max_groups": "3", "spend": "epsilon=1"}))
     nt.limits(max_groups=3, rows=20)
     """
-    found = Limits.parse(given.pop("limits", None) or "")
-    single = {name: given.pop(name) for name in known_names() if given.get(name) is not None}
-    return replace(found, **Limits.from_dict(single).given)
+    return Limits.from_dict({name: given.pop(name) for name in known_names() if given.get(name) is not None})
 
 
 def keys(texts: tuple[str, ...], schema: Mapping[str, ColumnType]) -> Any:

@@ -180,36 +180,6 @@ class Limits:
                 values[name] = _read(name, value)
         return cls(**values)
 
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Limits from their text on the terminal.
-
-        Args:
-            text: Pairs name=value, separated by commas.
-
-        Returns:
-            The limits.
-
-        Raises:
-            ParameterError: The text is not such pairs, or `from_dict` refuses them.
-
-        >>> print(Limits.parse("rows=20,max-groups=3"))
-        nt.limits(max_groups=3, rows=20)
-        >>> Limits.parse("max-groups=private=256,groups=500,rows=2").max_groups.groups
-        500
-        """
-        form: dict[str, str] = {}
-        for part in filter(None, text.split(",")):
-            name, sign, value = part.partition("=")
-            if name.strip() in {"groups", "share"} and form:  # belongs to the private limit before it
-                form[next(reversed(form))] += f",{part}"
-            elif not sign or not value.strip():
-                line = f"write {text.replace(':', '=')}" if ":" in text else "write rows=20,max-groups=3"
-                raise ParameterError("limits", text, "must be name=value pairs", remedy=line)
-            else:
-                form[name] = value
-        return cls.from_dict(form)
-
 
 limits = Limits  # as callers write it: nt.limits(...)
 Limits.__init__ = explained_call(Limits.__init__, "nt.limits")  # type: ignore[method-assign]
