@@ -321,13 +321,8 @@ def words(data, asked, where, book):
     for option, names in (("--same-unit", asked.joined), ("--public", asked.public), ("--owned", asked.owned)):
         key = f" by {CASE}" if option == "--owned" else ""
         line += [part for name in names for part in (option, f"{name}={place(name)}{key}")]
-    limits = data.limits_of(asked).items()
-    return line + [part for name, value in limits for part in (f"--{name}", _written(value))]
-
-
-def _written(limits):
-    """Limits as a terminal takes them: `rows=92`."""
-    return ",".join(f"{name.replace('_', '-')}={value}" for name, value in limits.as_dict().items())
+    limits = data.limits_of(asked).get("limits", nt.limits()).as_dict()
+    return line + [part for name, value in limits.items() for part in (f"--{name.replace('_', '-')}", str(value))]
 
 
 def told_by_duckdb(text, folder):

@@ -237,7 +237,7 @@ def test_a_limit_of_values_is_given_chosen_or_one_of_rows():
     assert [(one.name, one.candidates[-1]) for one in made.first_stages[0].searches] == [("rows", 2**16), ("values", 8)]
     asked = {
         limits: plan(both, spend=nt.pure(1), limits=limits).digest
-        for limits in map(nt.limits.parse, ("rows=4,values=3", "rows=4,values=2", "rows=4"))
+        for limits in (nt.limits(rows=4, values=3), nt.limits(rows=4, values=2), nt.limits(rows=4))
     }
     assert len(set(asked.values())) == 3
     assert (
@@ -245,7 +245,8 @@ def test_a_limit_of_values_is_given_chosen_or_one_of_rows():
         == plan(alone, spend=nt.pure(1), limits=nt.limits(rows=3)).digest
     )
     one, other = (
-        plan(rows, spend=nt.pure(1), limits=nt.limits.parse(text)).digest for text in ("rows=4,values=3", "rows=4")
+        plan(rows, spend=nt.pure(1), limits=limits).digest
+        for limits in (nt.limits(rows=4, values=3), nt.limits(rows=4))
     )
     assert one == other  # nothing there counts values
 
