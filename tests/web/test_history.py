@@ -64,8 +64,9 @@ def test_whoever_searches_again_and_again_waits_and_others_do_not(client, direct
     account, limits = directory.books.account("purchases"), client.app.state.service.authenticator.rates.limits
     for number in range(1, 100):
         account.allot("analyst:ada", pure(f"0.1{number:02}"))
-    limits["history"] = 0.6, 1e-6  # seconds: a tenth of one is allowed
     sign_in(client, tokens["analyst"])
+    assert client.get("/data/purchases/history?q=nothing+has+these").status_code == 200  # the first makes templates too
+    limits["history"] = 0.6, 1e-6  # seconds: a tenth of one is allowed
     statuses = [client.get("/data/purchases/history?q=nothing+has+these").status_code for _ in range(100)]
     assert statuses[0] == 200
     assert statuses[-1] == 429
