@@ -44,6 +44,8 @@ class twice:
         if abs(eps - self.at) > 1e-6 * (abs(eps) + 1e-9):
             self.at, fine = eps, self.value(eps, 2)
             self.share = 2 * abs(found - fine) / fine + self.rounding if fine else mp.mpf(0)
+        if self.share > 0.5:  # what is left of its digits says nothing
+            raise ArithmeticError("eps is nearer to an atom than the oracle sees")
         return found, self.share * found
 
 

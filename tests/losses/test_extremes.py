@@ -191,3 +191,20 @@ def test_a_divergence_of_an_order_too_high_to_integrate_is_bounded():
 def test_a_curve_whose_bound_underflows_promises_no_delta_of_nothing():
     curve = Renyi(curve=((2, "0.1"), (4097, "0.3")))  # no largest loss is known
     assert (1 * curve).delta(1.0).upper > 0
+
+
+@pytest.mark.parametrize("delta", [4.045920003565674e-21, 1e-20, 3e-22])
+def test_ends_next_to_the_largest_loss_fit_what_its_atom_alone_allows(delta):
+    """A half of each copy's runs has the largest loss m, so that delta(eps) >= 2^-19 (1 - e^(eps - 19 m))."""
+    found = (19 * SubsampledLaplace(epsilon="0.547", rate="0.06429")).epsilon(delta, direction="add")
+    with mp.workdps(60):
+        q = mp.mpf(6429) / 100_000
+        most = -19 * mp.log(1 - q + q * mp.exp(-mp.mpf(547) / 1000))
+
+        def atom(eps):
+            return -mp.expm1(mp.mpf(eps) - most) / 2**19
+
+        assert atom(found.lower) >= delta
+        assert atom(found.upper) <= delta
+        assert atom(found.lower + 200 * math.ulp(found.lower)) < delta  # near miss: a lower end too high
+    assert found.width < 2e-14
