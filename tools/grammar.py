@@ -156,6 +156,9 @@ PAID = {
     "people with a row that meets a condition": (
         "SELECT town, COUNT(DISTINCT CASE WHEN x > 5 THEN who END) AS n FROM visits GROUP BY town"
     ),
+    "bounds of a condition, in WHERE, FILTER and CASE": (
+        "SELECT AVG(at - day) AS days FROM (SELECT CAST(at AS DATE) AS at, day FROM visits) AS t WHERE at - day BETWEEN 0 AND 90"
+    ),
     "computed groups": "SELECT DATE_TRUNC('month', at) AS m, COUNT(*) AS n FROM visits GROUP BY m",
     "buckets of time": "SELECT TIME_BUCKET(INTERVAL '15' MINUTE, at) AS t, COUNT(*) AS n FROM visits GROUP BY 1",
     "margins: GROUPING SETS, CUBE, ROLLUP": "SELECT town, k, COUNT(*) AS n FROM visits GROUP BY ROLLUP (town, k)",
@@ -214,6 +217,7 @@ REFUSED = {
     "PIVOT": "SELECT * FROM (SELECT town, k, x FROM visits) PIVOT (SUM(x) FOR k IN (1, 2))",
     "samples": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits) TABLESAMPLE 10%",
     "a running mean of equal keys": "SELECT k, AVG(COUNT(*)) OVER (ORDER BY k) AS m FROM visits GROUP BY k",
+    "a duration without bounds": "SELECT AVG(DATE_DIFF('day', day, CAST(at AS DATE))) AS days FROM visits",
     "windows across people": "SELECT ROW_NUMBER() OVER (ORDER BY x) AS r FROM visits",
     "joins on inequalities": f"{ALL} JOIN towns ON town > name",
     "FULL, RIGHT and CROSS JOIN": f"{ALL} FULL JOIN towns ON town = name",

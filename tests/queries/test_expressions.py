@@ -169,6 +169,16 @@ def test_bounds_of_a_condition_narrow_declared_ones(shop):
     assert given.value(shop.table).bounds == nt.bounds(0, 10)
     kids = shop.where("who BETWEEN 0 AND 17").agg(r=nt.correlation("who", "price")).aggregates["r"]
     assert [one.bounds.high for one in kids.sums(shop.table).columns] == [200, 17]
+    filled = (
+        shop.where("price >= 150").agg(it=nt.mean("price", fill=0)).aggregates["it"]
+    )  # as AVG(COALESCE(price, 0)) is
+    assert filled.value(shop.table).bounds == nt.bounds(0, 200)
+    both = shop.where("quantity IN (2, 5) AND who BETWEEN 0 AND 3").agg(it=nt.sum("price * quantity * who"))
+    assert both.aggregates["it"].value(shop.table).bounds == nt.bounds(0, 3_000)
+    still = shop.where("open = TRUE AND town = 'Ulm' AND day > DATE '2024-01-01'").agg(it=nt.sum("quantity"))
+    assert still.aggregates["it"].value(shop.table).bounds == nt.bounds(-3, 10, 1)
+    far = shop.where("who BETWEEN 1.7e18 AND 1.8e18 AND price BETWEEN 0 AND 1e-300")  # no grid is so fine
+    assert far.agg(it=nt.sum("quantity")).aggregates["it"].value(shop.table).bounds == nt.bounds(-3, 10, 1)
     with pytest.raises(QueryError, match="bound it in WHERE"):
         shop.where("who * 2 <= 17").agg(it=nt.mean("who * 2"))
 

@@ -360,3 +360,19 @@ def test_unit_under_another_name_is_counted_as_the_unit():
 
     assert digest(read("d.person")) == digest(read("v.who"))
     assert read("d.dose").aggregates == {"n": nt.count_distinct("dose")}
+
+
+def test_conditions_within_bound_what_a_person_s_rows_add_up_to(visits):
+    inner = "SELECT who, {} AS n FROM visits WHERE age BETWEEN 0 AND 50 GROUP BY who"
+    text = f"SELECT AVG({{}}) AS m FROM ({inner}) AS t WHERE n BETWEEN 0 AND 400"
+    for made in ("AVG(age * 2.0)", "MAX(age)", "SUM(age * 1.0)"):
+        asked = nt.from_sql(text.format("n", made), visits)
+        (bounds,) = asked.aggregates["m"].clip_bounds(asked.table).values()
+        assert bounds.high == {"AVG": 100, "MAX": 50, "SUM": 400}[made[:3]]
+    with pytest.raises(QueryError, match="needs bounds"):
+        nt.from_sql(
+            text.format("n", "MAX(age)")
+            .replace("n BETWEEN 0 AND 400", "n < who")
+            .replace("age BETWEEN 0 AND 50", "age > 0"),
+            visits,
+        )

@@ -19,11 +19,8 @@ from neartwin.cli.output import report_errors, show_table, stderr
 
 Texts = tuple[str, ...]
 _ATTACKERS = {"least squares": least_squares, "linear programme": linear_program}
-_LABELS = {
-    "bounded": "bounded error {:.3g}",
-    "epsilon": "release, epsilon {:g}",
-    "mu": "release, mu {:g}",
-}  # of answers
+# of answers
+_LABELS = {"bounded": "bounded error {:.3g}", "epsilon": "release, epsilon {:g}", "mu": "release, mu {:g}"}
 _ROOTS = (0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0)
 
 

@@ -437,6 +437,7 @@ class Groups:
         if unnamed or not aggregates:
             said = f"agg({', '.join(map(str, unnamed))}) must name at least one statistic, and each of them"
             raise QueryError(f"{said}; write agg(orders=nt.count())")
+        written = dict[str, Statistic]()
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Statistic):
                 raise QueryError(
@@ -456,13 +457,10 @@ class Groups:
             taken = {*self.columns, *columns, *(aggregates.keys() - {name})}
             if both := sorted(taken.intersection([name, *aggregate.labels(name)])):
                 raise QueryError(f"{name}={aggregate} releases {both[0]!r}, a name in use; give it another name")
-        bounded = {
-            name: replace(one, conditions=self.rows.conditions) if isinstance(one, OfBoundedValues) else one
-            for name, one in aggregates.items()
-        }
-        for aggregate in bounded.values():
+            if isinstance(aggregate, OfBoundedValues):
+                aggregate = replace(aggregate, conditions=self.rows.conditions)  # noqa: PLW2901
             aggregate.check(self.rows.table)
-        written = {name: aggregate.spelled(self.rows.table) for name, aggregate in bounded.items()}
+            written[name] = aggregate.spelled(self.rows.table)
         return Query(self, MappingProxyType(written))
 
 

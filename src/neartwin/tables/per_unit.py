@@ -27,7 +27,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError, SchemaError
 from neartwin.interactive import instead
 from neartwin.tables.expressions import RowExpression, not_understood, rows_around, rows_away
-from neartwin.tables.ranges import grid_of, range_of, value_of
+from neartwin.tables.ranges import grid_of, narrowed, range_of, value_of
 from neartwin.tables.table import NOBODY, Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
@@ -87,7 +87,7 @@ def per_unit(
     if not (by or columns):
         raise QueryError("a subquery has a column at least; write COUNT(*) AS n")
     kinds = {name: table.groupable(column) for name, column in by.items()}
-    found, rest = _taken_out(columns, exp.AggFunc, table)
+    found, rest = _taken_out(columns, exp.AggFunc, narrowed(table, conditions))
     passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
     of = PerUnit(table=table, conditions=conditions, by=MappingProxyType(dict(by)), columns=found)
     return _derived(of, replace(table, unit=own or NOBODY, schema=kinds, columns=passed), found, rest)
@@ -116,7 +116,7 @@ def with_windows(table: Table, conditions: tuple[RowExpression, ...], columns: M
         SchemaError: A name is taken.
     """
     _unit(table)
-    found, rest = _taken_out(columns, exp.Window, table)
+    found, rest = _taken_out(columns, exp.Window, narrowed(table, conditions))
     of = PerUnit(table=table, conditions=conditions, by=None, columns=found)
     return _derived(of, table, found, rest)
 

@@ -8,14 +8,16 @@ rounding error, so they are clipped to it once more on their grid.
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
 from shlex import quote
+from types import MappingProxyType
 
 from sqlglot import exp
 
-from neartwin.errors import QueryError, SchemaError
+from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import rational
 from neartwin.tables.expressions import RowExpression, as_number, as_whole, bare_of
 from neartwin.tables.functions import OPERATIONS
@@ -92,7 +94,7 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
         whole = replace(ANY, step=Fraction(1)) if term.kind is ColumnType.INTEGER else ANY
         return whole if declared is None else Range(declared.low, declared.high, declared.step)
     if operation == "literal":
-        if not isinstance(term.value, int | float) or not math.isfinite(term.value):
+        if isinstance(term.value, bool) or not isinstance(term.value, int | float) or not math.isfinite(term.value):
             return ANY
         value = rational(literal=term.value)  # 0.1 is a tenth: the difference to its double is rounding
         return Range(value, value, abs(value))
@@ -455,7 +457,7 @@ def value_of(
     step: Fraction | None = None,
     fill: Fraction | None = None,
     *,
-    conditions: Iterable[RowExpression] = (),
+    conditions: tuple[RowExpression, ...] = (),
 ) -> Value:
     """Find the bounds of a value: given, declared for a column, or derived for an expression.
 
@@ -468,7 +470,7 @@ def value_of(
         bounds: The given bounds, or None.
         step: The step of the grid, or None for the default.
         fill: The value for NULL and NaN, or None to leave such rows out.
-        conditions: Conditions that all rows meet, whose comparisons with numbers are bounds, too.
+        conditions: Conditions that all rows meet, whose comparisons with numbers are bounds, too, but for a filled value.
 
     Returns:
         The value with its bounds.
@@ -477,18 +479,39 @@ def value_of(
         SchemaError: A column is missing or is no number.
         QueryError: Bounds are missing.
     """
+    conditions = conditions if fill is None else ()  # a filled value need not meet them
     expression = _expression(table, column)
     if expression is None:
-        value = Value(column, bounds or _declared(table, column, step, conditions), None)
+        value = Value(column, bounds or _declared(narrowed(table, conditions), column, step), None)
     elif bounds is not None:
         value = Value(column, bounds, expression)
     else:
-        value = _propagated(table, column, expression, step, conditions)
+        value = _propagated(narrowed(table, conditions), column, expression, step, conditions)
     if fill is not None and not (
         value.bounds.low <= fill <= value.bounds.high and (fill / value.bounds.step).denominator == 1
     ):
         raise QueryError(f"fill={float(fill):g} of {column!r} must be a multiple of the step within {value.bounds}")
     return value
+
+
+def narrowed(table: Table, conditions: tuple[RowExpression, ...]) -> Table:
+    """The table with bounds of the columns that conditions compare with numbers, within the declared ones.
+
+    Args:
+        table: The table.
+        conditions: Conditions that all rows meet.
+
+    Returns:
+        The table, to find bounds of its values with.
+    """
+    found = dict(table.columns)
+    for name in frozenset[str]().union(*(one.columns for one in conditions)):
+        declared, column = table.columns.get(name), Term("column", table.schema[name], value=name)
+        reach = _in_rows(column, table.columns, conditions)
+        if column.kind in NUMERIC and reach.finite and reach.low < reach.high:
+            with suppress(ParameterError):  # too far from 0 for a grid
+                found[name] = grid_of(reach, declared.step if declared else None)
+    return replace(table, columns=MappingProxyType(found)) if conditions else table
 
 
 def is_name(table: Table, column: str) -> bool:
@@ -570,11 +593,8 @@ def grouped_by(table: Table, name: str) -> Table:
     return replace(table, schema={**table.schema, name: to}, computed={**table.computed, name: cast})
 
 
-def _declared(table: Table, column: str, step: Fraction | None, conditions: Iterable[RowExpression]) -> Bounds:
-    declared, term = table.columns.get(column), Term("column", table.schema[column], value=column)
-    reach = _in_rows(term, table.columns, conditions)
-    if reach != range_of(term, table.columns) and reach.finite and reach.low < reach.high:
-        return grid_of(reach, step or (declared.step if declared else None))
+def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
+    declared = table.columns.get(column)
     if declared is None:
         own = column_in_sql(column)
         flag = f"; if it is 0 or 1, write AVG({own} = 1), or clip({own}, 0, 1)"

@@ -64,7 +64,7 @@ class Statement:
 
 
 _text, _whole = (partial(sa.bindparam, type_=kind) for kind in (sa.Text, sa.BigInteger))
-_named, _held, _at = _text("its_name"), _text("its_holder"), _whole("its_position")
+_named, _at = _text("its_name"), _whole("its_position")
 
 HEAD = Statement(sa.select(schema.ledger.c.position, schema.ledger.c.hash))
 RECORD = Statement(sa.select(schema.record.c.line, schema.record.c.hash).where(schema.record.c.position == _at))
@@ -72,7 +72,7 @@ DOCUMENT = Statement(sa.select(schema.document.c.content).where(schema.document.
 OPENED = Statement(sa.select(schema.account.c.opened).where(schema.account.c.name == _named))
 ACCOUNT = Statement(sa.select(schema.account.c.caps, schema.account.c.spent).where(schema.account.c.name == _named))
 OWNER = Statement(sa.select(schema.source.c.account).where(schema.source.c.digest == _text("its_digest")))
-_allotted = (schema.allotment.c.account == _named, schema.allotment.c.holder == _held)
+_allotted = (schema.allotment.c.account == _named, schema.allotment.c.holder == _text("its_holder"))
 ALLOTMENT = Statement(sa.select(schema.allotment.c.caps, schema.allotment.c.spent).where(*_allotted))
 _reserved = schema.reservation.c
 RESERVATIONS = sa.select(_reserved.position, _reserved.account, _reserved.key, _reserved.state, _reserved.closed)
@@ -84,8 +84,7 @@ ANSWERED = Statement(_answered.order_by(_reserved.closed).limit(1))
 ADD_RECORD, ADD_DOCUMENT = Statement(sa.insert(schema.record)), Statement(sa.insert(schema.document))
 ADD_RESERVATION = Statement(sa.insert(schema.reservation))
 MOVE_HEAD = Statement(sa.update(schema.ledger).values(position=_at, hash=_text("its_hash")))
-_spend = sa.update(schema.account).where(schema.account.c.name == _named)
-SPEND = Statement(_spend.values(spent=_text("its_sum")))
+SPEND = Statement(sa.update(schema.account).where(schema.account.c.name == _named).values(spent=_text("its_sum")))
 SPEND_ALLOTTED = Statement(sa.update(schema.allotment).where(*_allotted).values(spent=_text("its_sum")))
 _close = sa.update(schema.reservation).where(_reserved.position == _whole("its_reservation"))
 CLOSE = Statement(_close.values(state=_text("its_state"), closed=_at))

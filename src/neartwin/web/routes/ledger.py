@@ -54,12 +54,12 @@ def records(running: Running, name: str, caller: Caller, before: int | None = No
     visible(running.directory, name, caller)
     take, holders = running.authenticator.rates.take, None if caller.sees_all else set(caller.holders)
     entries = running.directory.books.account(name).newest(before, holders)
-    begun, entry = time.thread_time(), next(entries, None)
-    while entry is not None:
-        take("history", caller.holders[0], time.thread_time() - begun)
-        yield entry
+    while True:
         begun, entry = time.thread_time(), next(entries, None)
-    take("history", caller.holders[0], time.thread_time() - begun)
+        take("history", caller.holders[0], time.thread_time() - begun)
+        if entry is None:
+            return
+        yield entry
 
 
 @router.get("/datasets/{name}/releases/{position}", response_model=schemas.ReleaseAnswer)
