@@ -159,9 +159,9 @@ def against_truth(seed, each):
 
 
 @pytest.mark.slow
-def test_three_hundred_jobs_contain_their_truth():
-    asked, sharp = against_truth(secrets.randbits(32), 20)
-    assert asked >= 300
+def test_hundreds_of_jobs_contain_their_truth():
+    asked, sharp = against_truth(secrets.randbits(32), 16)
+    assert asked >= 240
     assert sharp >= 0.95 * asked
 
 

@@ -59,6 +59,14 @@ def test_a_page_of_the_history_sorts_no_records(directory):
     assert not [step for step in steps if "TEMP B-TREE" in step]
 
 
+def until_refused(ask, *, most=500):
+    """Whether the first request is answered, and one of many is refused for their number."""
+    statuses = [ask().status_code]
+    while statuses[-1] == 200 and len(statuses) < most:
+        statuses.append(ask().status_code)
+    return statuses[0] == 200 and statuses[-1] == 429
+
+
 def test_whoever_searches_again_and_again_waits_and_others_do_not(client, directory, tokens):
     """A search reads every record. The process that does it answers everybody."""
     account, limits = directory.books.account("purchases"), client.app.state.service.authenticator.rates.limits
@@ -67,14 +75,11 @@ def test_whoever_searches_again_and_again_waits_and_others_do_not(client, direct
     sign_in(client, tokens["analyst"])
     assert client.get("/data/purchases/history?q=nothing+has+these").status_code == 200  # the first makes templates too
     limits["history"] = 0.6, 1e-6  # seconds: a tenth of one is allowed
-    statuses = [client.get("/data/purchases/history?q=nothing+has+these").status_code for _ in range(100)]
-    assert statuses[0] == 200
-    assert statuses[-1] == 429
+    assert until_refused(lambda: client.get("/data/purchases/history?q=nothing+has+these"))
     assert client.get("/v1/datasets/purchases").status_code == 200  # all else goes on
     nobody = bearer(directory.mint("zoe", "analyst", by="console")[1])
     assert client.get(HISTORY, headers=nobody).status_code == 200
-    statuses = {client.get(HISTORY, headers=nobody).status_code for _ in range(500)}
-    assert statuses == {200, 429}  # to find no record takes a look at all
+    assert until_refused(lambda: client.get(HISTORY, headers=nobody))  # to find no record takes a look at all
 
 
 def test_an_analyst_s_history_reads_no_record_of_others(client, directory, tokens, monkeypatch):
