@@ -150,7 +150,7 @@ def test_rows_that_meet_a_condition_lie_where_it_says(shop):
 
 def test_a_clip_is_idle_only_where_conditions_keep_values_inside(shop):
     def kept(text, *conditions):
-        rows = [shop.table.expression(one) for one in conditions]
+        rows = tuple(shop.table.expression(one).term for one in conditions)
         return any(one.operation == "clip" for one in without_idle_clips(shop.table.expression(text).term, rows).walk())
 
     assert not kept("clip(price, 0, 9)", "price >= 0", "price < 9")
@@ -179,6 +179,12 @@ def test_bounds_of_a_condition_narrow_declared_ones(shop):
     assert still.aggregates["it"].value(shop.table).bounds == nt.bounds(-3, 10, 1)
     far = shop.where("who BETWEEN 1.7e18 AND 1.8e18 AND price BETWEEN 0 AND 1e-300")  # no grid is so fine
     assert far.agg(it=nt.sum("quantity")).aggregates["it"].value(shop.table).bounds == nt.bounds(-3, 10, 1)
+    for text, ends in [("who * 2 + 1", (1, 101)), ("least(who, 9) * who", (0, 450)), ("coalesce(who, -4)", (-4, 50))]:
+        inside = shop.where("who BETWEEN 0 AND 50").agg(it=nt.sum(text)).aggregates["it"].value(shop.table).bounds
+        assert (inside.low, inside.high) == ends, text
+    for text in ("CAST(who * 1.0 AS INTEGER)", "who * 1.0", "date_diff('minute', seen, seen) * 1.0", "sqrt(who)"):
+        with pytest.raises(QueryError, match="needs bounds"):  # no guard of a cast or function is a bound
+            shop.where("who > 0").agg(it=nt.mean(text))
     with pytest.raises(QueryError, match="bound it in WHERE"):
         shop.where("who * 2 <= 17").agg(it=nt.mean("who * 2"))
 

@@ -121,6 +121,7 @@ MINUTES = "DATE_DIFF('minute', began, ended)"
     f"""SELECT AVG({MINUTES}) FILTER (WHERE {MINUTES} BETWEEN 0 AND 60) AS m,
     SUM(CASE WHEN {MINUTES} BETWEEN 0 AND 60 THEN {MINUTES} END) AS s FROM stays""",
     f"SELECT AVG(n) AS m, SUM(n) AS s FROM (SELECT *, {MINUTES} AS n FROM stays) AS t WHERE n >= 0 AND 60 >= n",
+    f"SELECT AVG(COALESCE({MINUTES}, 0)) AS m, SUM(LEAST({MINUTES}, 70) * 1.0) AS s FROM stays WHERE {MINUTES} BETWEEN 0 AND 60",
 ])  # fmt: skip
 def test_a_duration_is_bounded_by_its_condition_and_never_by_the_calendar(tmp_path, text):
     began = [datetime(2024, 3, 1 + i % 28, i % 24) for i in range(4_000)]  # noqa: DTZ001 - UTC

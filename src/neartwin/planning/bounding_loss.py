@@ -303,15 +303,16 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]
     """
     sums = (column for column in stage.grid.values() if total_of(column) in stage.measures)
     factors = (column for moment in stage.moments.values() for column in moment.factors)
+    met = tuple(one.term for one in stage.conditions)
     for column in dict.fromkeys((*sums, *factors)):
         term = column.expression.term if column.expression else None
         value = as_kind(term or Term("column", stage.table.schema[column.column], value=column.column), _NUMBER)
-        value = without_idle_clips(value, stage.conditions)
+        value = without_idle_clips(value, met)
         clips: list[tuple[Any, str]] = [
             (one.value, ", ".join(sorted(one.columns))) for one in value.walk() if one.operation == "clip"
         ]
         raw, ends = unclipped(value), (float(column.bounds.low), float(column.bounds.high))
-        clipped = without_idle_clips(Term("clip", _NUMBER, (value,), ends), stage.conditions)
+        clipped = without_idle_clips(Term("clip", _NUMBER, (value,), ends), met)
         if clipped != value:
             clips.append((ends, column.column))
             value = clipped

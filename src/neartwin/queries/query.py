@@ -458,7 +458,7 @@ class Groups:
             if both := sorted(taken.intersection([name, *aggregate.labels(name)])):
                 raise QueryError(f"{name}={aggregate} releases {both[0]!r}, a name in use; give it another name")
             if isinstance(aggregate, OfBoundedValues):
-                aggregate = replace(aggregate, conditions=self.rows.conditions)  # noqa: PLW2901
+                aggregate = replace(aggregate, conditions=tuple(one.term for one in self.rows.conditions))  # noqa: PLW2901
             aggregate.check(self.rows.table)
             written[name] = aggregate.spelled(self.rows.table)
         return Query(self, MappingProxyType(written))

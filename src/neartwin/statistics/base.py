@@ -18,10 +18,10 @@ from neartwin.statistics import sensitivity
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.statistics.measures import Measure, Measurement, largest
 from neartwin.statistics.sensitivity import Contribution
-from neartwin.tables.expressions import RowExpression
 from neartwin.tables.grid import GridColumn, Moment
 from neartwin.tables.ranges import Value, spelled
 from neartwin.tables.table import Bounds, Table
+from neartwin.tables.terms import Term
 from neartwin.tables.types import ColumnType
 
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
@@ -533,7 +533,7 @@ class OfBoundedValues(Statistic):
         conditions: Conditions that all rows meet. Their comparisons with numbers bound values, too.
     """
 
-    conditions: tuple[RowExpression, ...] = field(default=(), kw_only=True, compare=False)
+    conditions: tuple[Term, ...] = field(default=(), kw_only=True, compare=False)
 
 
 def _plain(value: Any) -> Any:

@@ -87,7 +87,7 @@ def per_unit(
     if not (by or columns):
         raise QueryError("a subquery has a column at least; write COUNT(*) AS n")
     kinds = {name: table.groupable(column) for name, column in by.items()}
-    found, rest = _taken_out(columns, exp.AggFunc, narrowed(table, conditions))
+    found, rest = _taken_out(columns, exp.AggFunc, narrowed(table, tuple(one.term for one in conditions)))
     passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
     of = PerUnit(table=table, conditions=conditions, by=MappingProxyType(dict(by)), columns=found)
     return _derived(of, replace(table, unit=own or NOBODY, schema=kinds, columns=passed), found, rest)
@@ -116,7 +116,7 @@ def with_windows(table: Table, conditions: tuple[RowExpression, ...], columns: M
         SchemaError: A name is taken.
     """
     _unit(table)
-    found, rest = _taken_out(columns, exp.Window, narrowed(table, conditions))
+    found, rest = _taken_out(columns, exp.Window, narrowed(table, tuple(one.term for one in conditions)))
     of = PerUnit(table=table, conditions=conditions, by=None, columns=found)
     return _derived(of, table, found, rest)
 

@@ -7,7 +7,7 @@ rounding error, so they are clipped to it once more on their grid.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -71,12 +71,13 @@ class Range:
 ANY = Range(-math.inf, math.inf, None)
 
 
-def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
+def range_of(term: Term, columns: Mapping[str, Bounds], conditions: tuple[Term, ...] = ()) -> Range:
     """The range of a number if each bounded column lies within its bounds. NULL and NaN are not covered.
 
     Args:
         term: The expression.
         columns: Public bounds, by column.
+        conditions: Conditions that the row meets. They bound what they compare with numbers, wherever it stands.
 
     Returns:
         The range.
@@ -88,6 +89,11 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
     >>> print(found.low, found.high, found.step)
     0 200 1/10000
     """
+    return reduce(lambda reach, one: where_true(one, term, reach), conditions, _range_of(term, columns, conditions))
+
+
+def _range_of(term: Term, columns: Mapping[str, Bounds], conditions: tuple[Term, ...]) -> Range:
+    """As far as the parts of an expression bound it."""
     operation = term.operation
     if operation == "column":
         declared = columns.get(str(term.value))
@@ -102,12 +108,11 @@ def range_of(term: Term, columns: Mapping[str, Bounds]) -> Range:
         low, high, *_ = (*OPERATIONS[operation].ends, math.inf)
         return replace(_inside(ANY, low, high), step=Fraction(1))
     if operation in {"case", "coalesce"}:
-        reaches = [range_of(part, columns) for part in values_of(term)]
-        if operation == "case":  # a value counts where its condition holds
-            conditions = zip(term.parts[0:-1:2], term.parts[1:-1:2], reaches, strict=False)
-            reaches = [*(where_true(condition, value, reach) for condition, value, reach in conditions), reaches[-1]]
-        return _hull([reach for part, reach in zip(values_of(term), reaches, strict=True) if not part.is_null])
-    return _of_parts(term, [range_of(part, columns) for part in term.parts])
+        values, met = values_of(term), term.parts[:-1:2] if operation == "case" else ()
+        reaches = [range_of(part, columns, conditions) for part in values]
+        reaches[: len(met)] = map(where_true, met, values, reaches)  # a value counts where its condition is true
+        return _hull([reach for part, reach in zip(values, reaches, strict=True) if not part.is_null])
+    return _of_parts(term, [range_of(part, columns, conditions) for part in term.parts])
 
 
 def where_true(condition: Term, term: Term, reach: Range) -> Range:
@@ -143,11 +148,6 @@ def where_true(condition: Term, term: Term, reach: Range) -> Range:
 
 def _bare(term: Term) -> Term:
     return term.parts[0] if term.operation == "double" else term
-
-
-def _in_rows(term: Term, columns: Mapping[str, Bounds], conditions: Iterable[RowExpression]) -> Range:
-    """The range of an expression in rows that meet all conditions."""
-    return reduce(lambda reach, one: where_true(one.term, term, reach), conditions, range_of(term, columns))
 
 
 def _inside(reach: Range, low: End, high: End) -> Range:
@@ -346,7 +346,7 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
     return replace(term, parts=parts)
 
 
-def without_idle_clips(term: Term, conditions: Iterable[RowExpression]) -> Term:
+def without_idle_clips(term: Term, conditions: tuple[Term, ...]) -> Term:
     """The expression without clips that change no value in rows that meet the conditions.
 
     Args:
@@ -360,7 +360,7 @@ def without_idle_clips(term: Term, conditions: Iterable[RowExpression]) -> Term:
     if term.operation != "clip" or not isinstance(term.value, tuple):
         return term
     low, high = term.value
-    reach = _in_rows(term.parts[0], {}, conditions)
+    reach = range_of(term.parts[0], {}, conditions)
     return term.parts[0] if low <= reach.low and reach.high <= high else term
 
 
@@ -457,7 +457,7 @@ def value_of(
     step: Fraction | None = None,
     fill: Fraction | None = None,
     *,
-    conditions: tuple[RowExpression, ...] = (),
+    conditions: tuple[Term, ...] = (),
 ) -> Value:
     """Find the bounds of a value: given, declared for a column, or derived for an expression.
 
@@ -494,7 +494,7 @@ def value_of(
     return value
 
 
-def narrowed(table: Table, conditions: tuple[RowExpression, ...]) -> Table:
+def narrowed(table: Table, conditions: tuple[Term, ...]) -> Table:
     """The table with bounds of the columns that conditions compare with numbers, within the declared ones.
 
     Args:
@@ -507,7 +507,7 @@ def narrowed(table: Table, conditions: tuple[RowExpression, ...]) -> Table:
     found = dict(table.columns)
     for name in frozenset[str]().union(*(one.columns for one in conditions)):
         declared, column = table.columns.get(name), Term("column", table.schema[name], value=name)
-        reach = _in_rows(column, table.columns, conditions)
+        reach = range_of(column, table.columns, conditions)
         if column.kind in NUMERIC and reach.finite and reach.low < reach.high:
             with suppress(ParameterError):  # too far from 0 for a grid
                 found[name] = grid_of(reach, declared.step if declared else None)
@@ -608,9 +608,9 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
 
 
 def _propagated(
-    table: Table, column: str, expression: RowExpression, step: Fraction | None, conditions: Iterable[RowExpression]
+    table: Table, column: str, expression: RowExpression, step: Fraction | None, conditions: tuple[Term, ...]
 ) -> Value:
-    reach = _in_rows(expression.term, table.columns, conditions)
+    reach = range_of(expression.term, table.columns, conditions)
     if expression.term.operation in {"length", "strlen"}:
         reach = replace(reach, high=min(reach.high, _LONGEST))  # the value is clipped, as text is elsewhere
     if not reach.finite:
