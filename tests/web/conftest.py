@@ -102,7 +102,7 @@ def sign_in(client, token):
 
 def released(client, ask, headers, *, name="purchases"):
     """The job of a release once it is done, however long that takes."""
-    job = client.post(f"/v1/datasets/{name}/releases", json=ask, headers=headers).json()
+    job = client.post(f"/v1/datasets/{name}/releases?wait=30", json=ask, headers=headers).json()
     while job.get("state") in {"queued", "running"}:
         job = client.get(f"/v1/jobs/{job['job']}?wait=10", headers=headers).json()
     return job
