@@ -189,15 +189,6 @@ class Interval(Generic[End]):
     def __contains__(self, value: float) -> bool:
         return bool(np.all(np.less_equal(self.lower, value) & np.less_equal(value, self.upper)))
 
-    def outward(self, ulps: int = 1) -> "Interval[End]":
-        """Both ends moved outward by a number of floating-point steps."""
-        lower, upper = self.lower, self.upper
-        for _ in range(ulps):
-            lower, upper = np.nextafter(lower, -np.inf), np.nextafter(upper, np.inf)
-        if isinstance(self.lower, np.ndarray):
-            return Interval(lower, upper, self.method)
-        return Interval(float(lower), float(upper), self.method)
-
 
 def halved(holds: Callable[[float], bool], low: float, high: float, rounds: int) -> tuple[float, float]:
     """A bracket around the place where a property ends, by bisection.

@@ -210,10 +210,8 @@ class _Search:
                 why = "the losses have no bound, so no epsilon holds without a delta; ask for approx(epsilon, delta)"
             case Gdp(delta=delta) if delta == 0:
                 why = "far out the losses are no Gaussian's, so no mu holds without a delta; ask for gdp(mu, delta)"
-            case Zcdp() | Rdp() | Gdp():
+            case Zcdp() | Rdp() | Gdp() | Approx():
                 why = "with more than the target's delta everything may be revealed; raise the delta"
-            case Approx():
-                why = "more than delta may be revealed; raise the delta"
             case Mixed():
                 why = (
                     "all but Gaussian mechanisms pay their largest loss, and one here has none; ask for gdp(mu, delta)"

@@ -376,9 +376,9 @@ class GroupPlan(QueryPlan):
                 f"a tree of {levels}: every rank is read from the same noisy counts",
             ]
             lines += [
-                f"{name} = {statistic}: {why}"
+                f"{name} = {statistic}: {statistic.explanation}"
                 for name, statistic in self.query.aggregates.items()
-                if (why := statistic.explanation()) is not None
+                if statistic.explanation
             ]
             counted = f"count values of {column.column} by {tree.cells:,} cells of {step:g}, from {low:g} on"
             yield Explained(counted, nodes(*lines))

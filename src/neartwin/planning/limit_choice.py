@@ -510,7 +510,6 @@ def _expected_groups(query: Query, requests: Any) -> int:
     return len(query.groups.keys) if query.groups.keys is not None else next(iter(numbers), GROUPS)
 
 
-@lru_cache(maxsize=64)
 def candidates(name: str, most: int, steps: int = 4) -> tuple[Fraction, ...]:
     """The steps of a limit by a factor: whole numbers, or sixteenths of a row for a norm.
 

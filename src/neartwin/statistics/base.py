@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import wraps
 from math import ceil, sqrt
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -27,6 +28,7 @@ from neartwin.tables.types import ColumnType
 GROUP_SIZES = (10, 100, 1_000, 10_000, 100_000)
 RATIO = 1 / 16  # the bias of a ratio from a lost row, beside that of a count
 _CONTRIBUTION_BITS = 44  # of what one unit adds, in parts
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,6 +295,7 @@ class Statistic(ABC):
         only_lowered: Whether limits can only make it less: a number of rows or units, or a sum of values from 0 on.
         counts_values: Whether it counts distinct values, of which limits take fewer than they take rows.
         holds_lost: Whether its bars hold the rows that limits took.
+        explanation: A sentence that a reader of a plan must know of it.
         clip: How a first stage chooses the bounds of what is summed; None where they stay.
     """
 
@@ -307,6 +310,7 @@ class Statistic(ABC):
     only_lowered: ClassVar[bool] = False
     counts_values: ClassVar[bool] = False
     holds_lost: ClassVar[bool] = False
+    explanation: ClassVar[str] = ""
     clip: PrivateRange | None = None
 
     def __str__(self) -> str:
@@ -459,12 +463,7 @@ class Statistic(ABC):
         Args:
             context: The context of the plan, with measures.
         """
-        del context
         return len(self.bins) or 1
-
-    def explanation(self) -> str | None:
-        """A sentence that a reader of a plan must know of this statistic; None for none."""
-        return None
 
     def summed_value(self, table: Table) -> Value | None:
         """The value that a sum or mean clips and totals, whose bounds a first stage may choose.
@@ -531,9 +530,24 @@ class OfBoundedValues(Statistic):
 
     Attributes:
         conditions: Conditions that all rows meet. Their comparisons with numbers bound values, too.
+        known: The last finding of each method, with its table.
     """
 
     conditions: tuple[Term, ...] = field(default=(), kw_only=True, compare=False)
+    known: dict[str, tuple[Table, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+def known(method: Callable[[Any, Table], Found]) -> Callable[[Any, Table], Found]:
+    """Remember what a method of `OfBoundedValues` finds for the last table: a plan asks it a hundred times."""
+
+    @wraps(method)
+    def found(self: OfBoundedValues, table: Table) -> Found:
+        last = self.known.get(method.__qualname__)
+        if last is None or last[0] is not table:
+            last = self.known[method.__qualname__] = table, method(self, table)
+        return last[1]
+
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from math import floor
 
 from neartwin.errors import QueryError
 from neartwin.exact import Number, rational
-from neartwin.statistics.base import OfBoundedValues
+from neartwin.statistics.base import OfBoundedValues, known
 from neartwin.tables.grid import GridColumn
 from neartwin.tables.ranges import Value, value_of
 from neartwin.tables.table import Bounds, Table, both_ends, bounds
@@ -30,6 +30,7 @@ class OneColumn(OfBoundedValues):
     fill: Fraction | None = None
     step: Fraction | None = None
 
+    @known
     def value(self, table: Table) -> Value:
         """The summand and its bounds.
 

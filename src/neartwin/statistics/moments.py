@@ -30,6 +30,7 @@ from neartwin.statistics.base import (
     OfBoundedValues,
     Statistic,
     constructor,
+    known,
     total_of,
 )
 from neartwin.statistics.columns import Choice, OneColumn, centred, chosen_grid
@@ -170,6 +171,7 @@ class Spread(MomentStatistic, OneColumn):
         """Its word in digests."""
         return f"sample {self.verb}({self.column})" if self.ddof else f"{self.verb}({self.column})"
 
+    @known
     def sums(self, table: Table) -> MomentSet:
         """The sums of the column and its square."""
         if self.ddof not in {0, 1}:
@@ -216,6 +218,7 @@ class _Related(MomentStatistic, OfBoundedValues):
         size = range(len(places))
         return tuple((i, j) for i in size for j in size[i:] if not i == j == places[0])
 
+    @known
     def sums(self, table: Table) -> MomentSet:
         """The sums of all columns, in one order that does not depend on the statistic."""
         if len(set(self.operands)) != len(self.operands):

@@ -29,6 +29,7 @@ from neartwin.statistics.base import (
     Statistic,
     cells_of,
     constructor,
+    known,
 )
 from neartwin.statistics.columns import Choice, OneColumn
 from neartwin.statistics.measures import Measure, Measurement
@@ -44,6 +45,7 @@ _GOOD = 1000  # cells of a default grid
 _FACTORS = (1, 2, 5)
 _AT_ONCE = 1 << 22  # cells of the groups that one step computes
 _DAY = r"\d{4}-\d\d-\d\d"
+_REACHED = "the {} value that is certainly reached; the true one is a single unit's: some rows may lie beyond it"
 _CODES = {  # numbers in the order of other values, see `of_code`, and bounds where none are given: days from 1900 to 2079
     ColumnType.DATE: ("date_diff('day', DATE '1970-01-01', CAST({0} AS DATE))", as_bounds(-25_567, 39_967, 1)),
     ColumnType.TEXT: ("129 * ascii({0}) + ascii(substr({0}, 2, 1))", as_bounds(0, 129**2 - 1, 1)),
@@ -70,6 +72,7 @@ class OrderStatistic(OneColumn):
         kind = ColumnType.DATE if found is ColumnType.TIMESTAMP else found
         return kind if kind in _CODES and self.is_value else ColumnType.NUMBER
 
+    @known
     def value(self, table: Table) -> Value:
         """The column or expression within its bounds, or the number that stands for a date or text."""
         code, whole = _CODES.get(self.kind(table), ("", None))
@@ -252,7 +255,6 @@ class Extreme(OrderStatistic):
 
     is_value = True
     end: ClassVar[float]  # as a rank
-    superlative: ClassVar[str]
 
     def rank_error(self, tree: CountTree) -> float:
         """The error at its end of the grid."""
@@ -264,13 +266,6 @@ class Extreme(OrderStatistic):
         width = float(ranks.bars(self.end, 2 * confidence - 1).max()) / measure.parts
         return [by_rank(name, width, f"about {width:,.0f} values or fewer lie beyond it", column, confidence)]
 
-    def explanation(self) -> str:
-        """The meaning of a private minimum or maximum."""
-        return (
-            f"the {self.superlative} value that is certainly reached. The true one is a single unit's, so as many rows as the "
-            "noise hides may lie beyond it"
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Minimum(Extreme):
@@ -278,7 +273,7 @@ class Minimum(Extreme):
 
     verb = "minimum"
     end = 0.0
-    superlative = "least"
+    explanation = _REACHED.format("least")
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
         """The reached value; the true one lies between it and the public bound."""
@@ -292,7 +287,7 @@ class Maximum(Extreme):
 
     verb = "maximum"
     end = 1.0
-    superlative = "largest"
+    explanation = _REACHED.format("largest")
 
     def cells(self, name: str, ranks: Ranks, split: Split, confidence: float) -> dict[str, tuple[FloatArray, ...]]:
         """The reached value; the true one lies between it and the public bound."""

@@ -102,8 +102,8 @@ class Staircase(PureLoss):
     Errors: `ParameterError` unless epsilon is positive, sensitivity and step are whole numbers and 1 <= step <= sensitivity.
     Geng, Kairouz, Oh, Viswanath 2015.
 
-    >>> 0.42356661499637246 in (1 * Staircase(epsilon=1, sensitivity=5, step=2)).delta(0.0).outward(100)
-    True
+    >>> (1 * Staircase(epsilon=1, sensitivity=5, step=2)).delta(0.0).upper
+    0.423566614996...
     """
 
     epsilon: Fraction

@@ -344,8 +344,8 @@ class SilentResponse(PureLoss):
 
     Errors: `ParameterError` unless epsilon is positive. Wang, Blocki, Li, Jha 2017; Acharya, Sun, Zhang 2019.
 
-    >>> 0.23105857863000487 in (1 * SilentResponse(epsilon=1)).delta(0.0).outward(100)  # half of tanh(1/2)
-    True
+    >>> (1 * SilentResponse(epsilon=1)).delta(0.0).upper  # half of tanh(1/2)
+    0.231058578630...
     """
 
     epsilon: Fraction
