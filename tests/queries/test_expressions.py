@@ -191,7 +191,7 @@ def test_bounds_of_a_condition_narrow_declared_ones(shop):
         shop.where("who * 2 <= 17").agg(it=nt.mean("who * 2"))
 
 
-def test_a_plan_finds_the_bounds_of_a_value_once_and_another_table_finds_its_own(shop, monkeypatch):
+def test_a_plan_finds_the_bounds_of_a_value_once_for_each_table(shop, monkeypatch):
     """Reading an expression again for each of a hundred trials of limits took nine tenths of a plan."""
     found = Mock(wraps=value_of)
     monkeypatch.setattr("neartwin.statistics.columns.value_of", found)
