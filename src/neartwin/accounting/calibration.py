@@ -254,8 +254,8 @@ def least_noise(
     >>> bool(3.7306316348 < found.value < 3.7306316400)
     True
     """
-    width = _tolerance(tolerance)
-    search = _Search(_function(spend), target, neighbours)
+    width = _width(spend, tolerance)
+    search = _Search(spend, target, neighbours)
     return _least(search, width, 1 / LARGEST, "no scale up to 2^60", "ask for fewer uses")
 
 
@@ -287,8 +287,7 @@ def largest_rate(
     >>> bool(0.0099 < largest_rate(steps, approx("6.18771239", "1e-5"), tolerance="1e-3").value <= 0.01)
     True
     """
-    width = _tolerance(tolerance)
-    _function(spend)
+    width = _width(spend, tolerance)
     search = _Search(lambda inverse: spend(1 / inverse), target, neighbours)
     rate = _least(search, width, Fraction(1), "no sampling rate down to 2^-60", "add noise")
     return Calibrated(1 / rate.value, None if rate.beyond is None else 1 / rate.beyond, rate.cost, rate.trials)
@@ -414,12 +413,9 @@ def _short(value: Fraction, room: Fraction) -> Fraction:
     return Fraction(round(value * 2**bits), 2**bits) if bits < 1000 else value
 
 
-def _function(spend: Callable[[Fraction], AnyUsage]) -> Callable[[Fraction], AnyUsage]:
+def _width(spend: object, tolerance: Number) -> Fraction:
+    """The width of a search in a function."""
     if not callable(spend):
         raise ParameterError("spend", spend, "must be a function from the scale or rate to what is done")
-    return spend
-
-
-def _tolerance(tolerance: Number) -> Fraction:
     value = open_probability(tolerance=rational(tolerance=tolerance))
     return max(value, Fraction(1, 10**12))

@@ -132,11 +132,9 @@ _LEAST = Fraction(1, 10**12)  # one unit of a ledger: a price is never 0
 
 def _read(composition: Composition | PrivacyLoss) -> Composition:
     """A single mechanism is a composition of one use."""
-    return (
-        Composition.of(composition)
-        if isinstance(composition, PrivacyLoss)
-        else made_of(Composition, "mechanisms of neartwin.losses", composition=composition)
-    )
+    if isinstance(composition, PrivacyLoss):
+        return Composition.of(composition)
+    return made_of(Composition, "mechanisms of neartwin.losses", composition=composition)
 
 
 def _gaussian(composition: Composition) -> Fraction | None:

@@ -376,11 +376,9 @@ def family_verdict(pairs: Iterable[FinitePair], *, epsilon: Number, delta: Numbe
 
 
 def _judged(pair: FinitePair, epsilon: Fraction, delta: Fraction, direction: str) -> Verdict:
-    return (
-        _by_rationals(pair.exact, epsilon, delta, direction)
-        if pair.exact
-        else _by_balls(pair, epsilon, delta, direction)
-    )
+    if pair.exact:
+        return _by_rationals(pair.exact, epsilon, delta, direction)
+    return _by_balls(pair, epsilon, delta, direction)
 
 
 def _above_exp(value: Fraction, x: Fraction) -> bool:

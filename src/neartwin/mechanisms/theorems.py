@@ -90,7 +90,7 @@ def laplace_radius(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: 
     >>> laplace_radius(count=10_000, sensitivity=1, epsilon=1, beta="0.05").upper
     12.20607264...
     """
-    return _at_quantile(_union_quantile, count, _scale(sensitivity, epsilon), beta, UNION)
+    return _at_quantile(lambda k, beta: (k / ball(beta)).log(), count, _scale(sensitivity, epsilon), beta, UNION)
 
 
 def laplace_radius_exact(*, count: int, sensitivity: Numeric, epsilon: Numeric, beta: Numeric) -> Certified:
@@ -268,17 +268,10 @@ def chebyshev_radius(*, variance: Numeric, beta: Numeric) -> Certified:
     return elementwise(lambda x: ball(x).sqrt(), squared, method="Chebyshev")
 
 
-def _at_quantile(
-    quantile: Callable[[int, Exact], "arb"], count: int, scale: Any, beta: Numeric, method: str
-) -> Certified:
+def _at_quantile(quantile: Callable[..., "arb"], count: int, scale: Any, beta: Numeric, method: str) -> Certified:
     """A scale times the quantile of the largest of `count` errors of scale 1."""
     k, p = integer(at_least=1, count=count), domains.POSITIVE_SHARE(beta=beta)
     return elementwise(lambda b, p: ball(b) * quantile(k, p), scale, p, method=method, least=0)
-
-
-def _union_quantile(k: int, beta: Exact) -> "arb":
-    """By the union bound."""
-    return (k / ball(beta)).log()
 
 
 def _exact_quantile(k: int, beta: Exact) -> "arb":

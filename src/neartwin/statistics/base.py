@@ -524,6 +524,13 @@ class Statistic(ABC):
         return None
 
 
+class _Known(dict[str, tuple[Table, Any]]):
+    """Findings, which stay where they were found: a worker that gets the statistic has no table."""
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
+
+
 @dataclass(frozen=True, slots=True)
 class OfBoundedValues(Statistic):
     """A statistic of values that are clipped to public bounds.
@@ -534,7 +541,7 @@ class OfBoundedValues(Statistic):
     """
 
     conditions: tuple[Term, ...] = field(default=(), kw_only=True, compare=False)
-    known: dict[str, tuple[Table, Any]] = field(default_factory=dict, init=False, compare=False, repr=False)
+    known: dict[str, tuple[Table, Any]] = field(default_factory=_Known, init=False, compare=False, repr=False)
 
 
 def known(method: Callable[[Any, Table], Found]) -> Callable[[Any, Table], Found]:

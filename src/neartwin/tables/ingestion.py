@@ -370,10 +370,6 @@ def _text(value: object) -> str | Odd | None:
     return text
 
 
-def _short(text: str) -> str:
-    return repr(text if len(text) <= 30 else f"{text[:27]}...")
-
-
 _labels: dict[bytes, str] = {}  # of this process: the same frame opened again is the same snapshot
 
 
@@ -427,7 +423,7 @@ def _lost(texts: Any, typed: Any, kind: ColumnType) -> list[tuple[int, str]]:
         return []
     lost = pc.and_(pc.is_valid(texts), pc.is_null(typed))
     shown = zip(pc.indices_nonzero(lost).to_pylist(), texts.filter(lost).to_pylist(), strict=True)
-    return [(place, f"is {_short(text)}, and no {kind}") for place, text in shown]
+    return [(place, f"is {text if len(text) <= 30 else text[:27] + '...'!r}, and no {kind}") for place, text in shown]
 
 
 def _column(data: Any, place: int) -> tuple[Any, list[tuple[int, str]]]:

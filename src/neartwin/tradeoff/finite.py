@@ -355,11 +355,9 @@ def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[floa
         half = (upper + (distance - upper) * q) / (1 - q)
         whole = 2 * half - 1
         if loss == 0:
-            return (
-                ball(2 * upper - distance - 1) / whole
-                if 2 * upper > distance
-                else (distance - 2 * upper + 1) * q / whole
-            )
+            if 2 * upper > distance:
+                return ball(2 * upper - distance - 1) / whole
+            return (distance - 2 * upper + 1) * q / whole
         return (half + min(upper - 1, distance - upper)) / whole * (1 if loss > 0 else q)
 
     truth, shared, lie = (bounds(mass, loss)[0] for loss in (1, 0, -1))

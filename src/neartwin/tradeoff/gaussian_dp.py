@@ -259,8 +259,6 @@ def mu_of_advantage(advantage: Argument) -> Interval[FloatArray]:
 
 
 def _of_advantage(advantage: Exact) -> "arb":
-    return (
-        ball(8).sqrt() * ball(advantage).erfinv()
-        if advantage < 0.5
-        else -2 * normal_quantile(ball((1 - Fraction(advantage)) / 2))
-    )
+    if advantage < 0.5:
+        return ball(8).sqrt() * ball(advantage).erfinv()
+    return -2 * normal_quantile(ball((1 - Fraction(advantage)) / 2))
