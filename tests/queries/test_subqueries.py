@@ -376,3 +376,33 @@ def test_conditions_within_bound_what_a_person_s_rows_add_up_to(visits):
             .replace("age BETWEEN 0 AND 50", "age > 0"),
             visits,
         )
+
+
+@pytest.mark.parametrize(
+    ("inner", "asked", "most"),
+    [
+        ("COUNT(*)", "SUM(LEAST(n, 3))", 3),
+        ("COUNT(DISTINCT town)", "SUM(n * LEAST(n, 2))", 10),
+        ("SUM(CASE WHEN age > 4 THEN 1.5 ELSE 0.5 END)", "SUM(LEAST(n, 4))", 4),
+        ("2 * COUNT(age)", "SUM(n)", 6),  # on its grid
+        ("COUNT(*) - 4", "SUM(GREATEST(n + 4, 0))", 9),
+    ],
+)
+def test_counts_and_sums_of_what_is_never_negative_begin_at_0(inner, asked, most):
+    visits = made(2)[0]
+    text = f"SELECT {asked} AS s FROM (SELECT who, {inner} AS n FROM visits GROUP BY who) AS t WHERE n <= 5"
+    query = nt.from_sql(text, nt.table(visits, unit="who", name="visits"))
+    (bounds,) = query.aggregates["s"].clip_bounds(query.table).values()
+    assert (bounds.low, bounds.high) == (0, most)
+    stage = plan(query, spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1)).stage
+    (values,) = DuckdbEngine().aggregate(stage, salt=1).values.values()
+    with duckdb.connect() as connection:
+        ((truth,),) = connection.register("visits", visits).sql(text).fetchall()
+    assert values[0] * bounds.step / stage.parts.popitem()[1] == truth
+
+
+@pytest.mark.parametrize("inner", ["SUM(CASE WHEN age > 4 THEN 1.5 ELSE -0.5 END)", "SUM(age)", "MAX(age)"])
+def test_what_may_be_negative_does_not_begin_at_0(inner):
+    visits = nt.table(made(2)[0], unit="who", name="visits")
+    with pytest.raises(QueryError, match="needs bounds"):
+        nt.from_sql(f"SELECT AVG(LEAST(n, 3)) FROM (SELECT who, {inner} AS n FROM visits GROUP BY who) AS t", visits)

@@ -27,7 +27,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError, SchemaError
 from neartwin.interactive import instead
 from neartwin.tables.expressions import RowExpression, not_understood, rows_around, rows_away
-from neartwin.tables.ranges import grid_of, narrowed, range_of, value_of
+from neartwin.tables.ranges import grid_of, narrowed, range_of, ranges_of, value_of
 from neartwin.tables.table import NOBODY, Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
@@ -286,7 +286,7 @@ def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
 def _bounds(node: exp.Expr, value: RowExpression, table: Table) -> Bounds | None:
     """The bounds of values that are passed on: declared ones of a column, or those that follow for an expression."""
     declared = table.columns.get(node.name) if isinstance(node, exp.Column) else None
-    reach = range_of(value.term, table.columns)
+    reach = range_of(value.term, ranges_of(table))
     follows = value.type in NUMERIC and reach.finite and reach.low < reach.high
     return declared or (grid_of(reach, None) if follows else None)
 

@@ -34,6 +34,7 @@ _FILLED = (
     | {name for name, of in OPERATIONS.items() if of.ends}
 )  # of values
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_COUNTS = {"count", "count distinct", "row_number", "rank", "dense_rank"}
 _LAZY = {"and", "or", "isnull", "coalesce", "least", "greatest", "case"}  # which pass over a NULL
 _RISING: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}
 _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
@@ -71,7 +72,25 @@ class Range:
 ANY = Range(-math.inf, math.inf, None)
 
 
-def range_of(term: Term, columns: Mapping[str, Bounds], conditions: tuple[Term, ...] = ()) -> Range:
+def ranges_of(table: Table) -> Mapping[str, Bounds | Range]:
+    """Public bounds by column. Counts of one person's rows, and sums of what is never negative, are at least 0.
+
+    Args:
+        table: The table.
+
+    Returns:
+        The bounds, and ranges without an upper end.
+    """
+    made = table.per_unit.columns if table.per_unit is not None else {}
+    found = {
+        name: Range(Fraction(0), math.inf, one.bounds.step if one.bounds else Fraction(1))
+        for name, one in made.items()
+        if one.function in _COUNTS or (one.function == "sum" and one.bounds and one.bounds.low >= 0)
+    }
+    return {**found, **table.columns}
+
+
+def range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tuple[Term, ...] = ()) -> Range:
     """The range of a number if each bounded column lies within its bounds. NULL and NaN are not covered.
 
     Args:
@@ -92,7 +111,7 @@ def range_of(term: Term, columns: Mapping[str, Bounds], conditions: tuple[Term, 
     return reduce(lambda reach, one: where_true(one, term, reach), conditions, _range_of(term, columns, conditions))
 
 
-def _range_of(term: Term, columns: Mapping[str, Bounds], conditions: tuple[Term, ...]) -> Range:
+def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tuple[Term, ...]) -> Range:
     """As far as the parts of an expression bound it."""
     operation = term.operation
     if operation == "column":
@@ -507,7 +526,7 @@ def narrowed(table: Table, conditions: tuple[Term, ...]) -> Table:
     found = dict(table.columns)
     for name in frozenset[str]().union(*(one.columns for one in conditions)):
         declared, column = table.columns.get(name), Term("column", table.schema[name], value=name)
-        reach = range_of(column, table.columns, conditions)
+        reach = range_of(column, ranges_of(table), conditions)
         if column.kind in NUMERIC and reach.finite and reach.low < reach.high:
             with suppress(ParameterError):  # too far from 0 for a grid
                 found[name] = grid_of(reach, declared.step if declared else None)
@@ -610,7 +629,7 @@ def _declared(table: Table, column: str, step: Fraction | None) -> Bounds:
 def _propagated(
     table: Table, column: str, expression: RowExpression, step: Fraction | None, conditions: tuple[Term, ...]
 ) -> Value:
-    reach = range_of(expression.term, table.columns, conditions)
+    reach = range_of(expression.term, ranges_of(table), conditions)
     if expression.term.operation in {"length", "strlen"}:
         reach = replace(reach, high=min(reach.high, _LONGEST))  # the value is clipped, as text is elsewhere
     if not reach.finite:
