@@ -200,8 +200,9 @@ def test_a_plan_finds_the_bounds_of_a_value_once_for_each_table(shop, monkeypatc
     plan(asked, spend=nt.pure(1))
     assert found.call_count == 4  # each as it is asked and as SQL writes it
     wider = replace(shop.table, columns={**shop.table.columns, "quantity": nt.bounds(0, 20, 1)})
-    sent = pickle.loads(pickle.dumps(asked.aggregates["a"]))  # to a worker, which has no table
-    assert sent == asked.aggregates["a"] and not sent.known
+    sent = pickle.loads(pickle.dumps(asked.aggregates["a"]))  # noqa: S301 - as to a worker, without table
+    assert sent == asked.aggregates["a"]
+    assert not sent.known
     ends = [asked.aggregates["a"].value(table).bounds for table in (shop.table, wider, shop.table)]
     assert ends == [nt.bounds(-600, 2_000), nt.bounds(0, 4_000), nt.bounds(-600, 2_000)]
 
