@@ -58,6 +58,11 @@ def shop():
         ("clip(who, 0, 7)", 0, 7, "1"),
         ("CASE WHEN open THEN price ELSE quantity END", -3, 200, "1/100"),
         ("CASE WHEN who > 3 THEN 1 ELSE 0 END", 0, 1, "1"),
+        ("CASE WHEN who > 9 THEN 9 WHEN who < 2 THEN 2 ELSE who END", 2, 9, "1"),
+        ("CASE WHEN 150 <= price THEN 150 ELSE price END", 0, 150, "1/100"),
+        ("CASE WHEN price > 150 OR open THEN 150 ELSE price END", 0, 200, "1/100"),  # may be over 150, or NULL and open
+        ("CASE WHEN price = 150 THEN 150 ELSE price END", 0, 200, "1/100"),
+        ("CASE WHEN quantity > 1 THEN 0 ELSE coalesce(quantity, 9) END", -3, 10, "1"),
         ("CASE WHEN open THEN 0.25 END * quantity + 1", "0.25", "3.5", "1/4"),
         ("month(day) * 10", 10, 120, "10"),
         ("clip(day - DATE '2024-01-01', 0, 365)", 0, 365, "1"),
@@ -94,7 +99,9 @@ def test_no_value_of_any_row_leaves_the_range_that_was_propagated(shop):
         "floor(price / 7) - ceil(discount * 3) + round(price, 1) + trunc(quantity / 3)", "price / (discount - 2) + (price > 3)",
         "CAST(price / 3 AS INTEGER) + mod(CAST(price AS INTEGER), 7) - power(quantity, 3)", "log10(price + 10) * sign(quantity)",
         "(price + discount) * (price - quantity)", "clip(price, 10, 20) * quantity", "if(open, price, -price)",
-        "CASE WHEN quantity < 3 THEN quantity WHEN price BETWEEN 7 AND 300 THEN price END"
+        "CASE WHEN quantity < 3 THEN quantity WHEN price BETWEEN 7 AND 300 THEN price END",
+        "CASE WHEN price > 55 THEN 55 WHEN price < 7 THEN discount WHEN quantity >= 2 THEN price ELSE price END",
+        "CASE WHEN 2 <= quantity THEN discount WHEN price <= 55 THEN greatest(quantity, price) ELSE quantity END",
     ]  # fmt: skip
     reached = 0
     for text in texts:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import reduce
+from itertools import repeat
 from shlex import quote
 from types import MappingProxyType
 
@@ -35,6 +36,7 @@ _FILLED = (
 )  # of values
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _COUNTS = {"count", "count distinct", "row_number", "rank", "dense_rank"}
+_OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _LAZY = {"and", "or", "isnull", "coalesce", "least", "greatest", "case"}  # which pass over a NULL
 _RISING: dict[str, Callable[[float], float]] = {"sqrt": math.sqrt, "ln": math.log, "log10": math.log10, "exp": math.exp}
 _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
@@ -130,6 +132,10 @@ def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tup
         values, met = values_of(term), term.parts[:-1:2] if operation == "case" else ()
         reaches = [range_of(part, columns, conditions) for part in values]
         reaches[: len(met)] = map(where_true, met, values, reaches)  # a value counts where its condition is true
+        for place, one in enumerate(met):  # and those before are not, or where it is NULL and does not count
+            if one.operation in _OPPOSITE:
+                untrue = replace(one, operation=_OPPOSITE[one.operation])
+                reaches[place + 1 :] = map(where_true, repeat(untrue), values[place + 1 :], reaches[place + 1 :])
         return _hull([reach for part, reach in zip(values, reaches, strict=True) if not part.is_null])
     return _of_parts(term, [range_of(part, columns, conditions) for part in term.parts])
 

@@ -338,12 +338,8 @@ class PerUnit:
         """The sums and means of one unit's rows whose values are clipped, in sentences; empty without any."""
         inside = (self.table.per_unit, *(join.per_unit for join in self.table.joins))
         clips = [f"{one.text} within {one.bounds}" for one in self.columns.values() if one.bounds is not None]
-        own = (
-            f" Of one unit's rows, values count in {' and '.join(clips)}: no bar holds what that changes."
-            if clips
-            else ""
-        )
-        return "".join([own, *(of.clipped for of in inside if of is not None)])
+        says = f" Of one unit's rows, values count in {' and '.join(clips)}: no bar holds what that changes."
+        return "".join([says * bool(clips), *(of.clipped for of in inside if of is not None)])
 
     def expression(self, name: str) -> RowExpression | None:
         """The expression of a column that is passed on; None for one of the table's source."""
