@@ -62,6 +62,7 @@ def shop():
         ("CASE WHEN 150 <= price THEN 150 ELSE price END", 0, 150, "1/100"),
         ("CASE WHEN price > 150 OR open THEN 150 ELSE price END", 0, 200, "1/100"),  # may be over 150, or NULL and open
         ("CASE WHEN price = 150 THEN 150 ELSE price END", 0, 200, "1/100"),
+        ("CASE WHEN price > CASE WHEN 1 > 2 THEN 5 END THEN 5 ELSE price END", 0, 200, "1/100"),  # above NULL is nobody
         ("CASE WHEN quantity > 1 THEN 0 ELSE coalesce(quantity, 9) END", -3, 10, "1"),
         ("CASE WHEN open THEN 0.25 END * quantity + 1", "0.25", "3.5", "1/4"),
         ("month(day) * 10", 10, 120, "10"),

@@ -133,7 +133,7 @@ def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tup
         reaches = [range_of(part, columns, conditions) for part in values]
         reaches[: len(met)] = map(where_true, met, values, reaches)  # a value counts where its condition is true
         for place, one in enumerate(met):  # and those before are not, or where it is NULL and does not count
-            if one.operation in _OPPOSITE:
+            if one.operation in _OPPOSITE and all(part.columns or never_null(part) for part in one.parts):
                 untrue = replace(one, operation=_OPPOSITE[one.operation])
                 reaches[place + 1 :] = map(where_true, repeat(untrue), values[place + 1 :], reaches[place + 1 :])
         return _hull([reach for part, reach in zip(values, reaches, strict=True) if not part.is_null])
