@@ -34,7 +34,9 @@ def expression(backend):
 
 def asked(rows):
     stage = plan(
-        rows.agg(total=nt.sum("twice", 0, 9)), spend=nt.approx(10**6, "1e-6"), limits=nt.limits(max_rows_per_group=2)
+        rows.agg(total=nt.sum("twice", 0, 9, "0.01")),
+        spend=nt.approx(10**6, "1e-6"),
+        limits=nt.limits(max_rows_per_group=2),
     ).stage
     (name,) = stage.measures
     return engine_for(rows.table.source).aggregate(stage, salt=SALT).values[name][0] / stage.parts[name]

@@ -66,7 +66,7 @@ def test_no_numeric_value_makes_a_statement_fail(postgres_place, odd):
             "INSERT INTO clinic.\"Odd name\" (who, day) VALUES ('o', '4000-01-01 BC'), ('p', '10000-01-01')"
         )
     rows = table(postgres_place.url, table="clinic.Odd name", unit="who")
-    query = rows.agg(n=count(), total=sum("wide", -50, 50), tiny=sum("narrow", -1, 1))
+    query = rows.agg(n=count(), total=sum("wide", -50, 50, "0.01"), tiny=sum("narrow", -1, 1))
     found = postgres_place.engine.aggregate(
         plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=3)).stage, salt=SALT
     )
@@ -189,7 +189,7 @@ def test_a_function_that_others_put_in_the_way_is_not_called(postgres_place):
         connection.execute(f"ALTER ROLE {postgres_place.name} SET search_path = public, pg_catalog")
     rows = [{"who": "a", "town": "Ulm", "year": 5, "paid": 5.0, "open": True, "day": None}] * 9
     try:
-        query = postgres_place.visits(rows).group_by("town").agg(total=sum("paid", 0, 9))
+        query = postgres_place.visits(rows).group_by("town").agg(total=sum("paid", 0, 9, "0.01"))
         stage = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=4, max_groups=1)).stage
         found, name = postgres_place.engine.aggregate(stage, salt=SALT), "total:paid[0,9,1/100]-0"
         assert list(found.values[name]) == [2000 * stage.parts[name]]

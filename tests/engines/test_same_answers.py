@@ -214,7 +214,7 @@ def test_totals_beyond_64_bits_are_exact_and_heavy_units_count_by_mean(request, 
     place = request.getfixturevalue(place)
     large = [row("heavy", year=2**53) for _ in range(3000)] + [row("light", year=-(2**53) + 1) for _ in range(1025)]
     query = place.visits(large).group_by("town", keys=["Ulm", "nowhere"]).agg(
-        whole=sum("year", -(2**53), 2**53, 1), paid=sum("paid", 0, 100), typical=mean("paid", 0, 80)
+        whole=sum("year", -(2**53), 2**53, 1), paid=sum("paid", 0, 100, "1/100"), typical=mean("paid", 0, 80, "1/100")
     )  # fmt: skip
     made = plan(query, spend=SPEND, limits=nt.limits(max_rows_per_group=2000, max_groups=1))
     values = {

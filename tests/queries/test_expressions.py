@@ -13,11 +13,14 @@ from pathlib import Path
 from unittest.mock import Mock
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import neartwin as nt
+from neartwin.engines.engine_for import engine_for
 from neartwin.errors import ParameterError, QueryError, SchemaError
+from neartwin.noise import SYSTEM
 from neartwin.planning.planner import plan
 from neartwin.queries.groups import values_in
 from neartwin.queries.wire.parse import form_of, question_of
@@ -35,7 +38,11 @@ def shop():
         "CREATE TABLE shop (who INTEGER, price DOUBLE, discount DOUBLE, quantity INTEGER, town TEXT, open BOOLEAN, day DATE, "
         "seen TIMESTAMP, parts INTEGER[])"
     )
-    columns = {"price": nt.bounds(0, 200), "discount": nt.bounds(0, "0.5"), "quantity": nt.bounds(-3, 10, 1)}
+    columns = {
+        "price": nt.bounds(0, 200, "0.01"),
+        "discount": nt.bounds(0, "0.5", "0.01"),
+        "quantity": nt.bounds(-3, 10, 1),
+    }
     return nt.table(connection, table="shop", unit="who", columns=columns)
 
 
@@ -74,9 +81,9 @@ def shop():
         ("floor(price / 10) - ceil(quantity / 3)", -4, 21, "1"),
         ("round(price * 2.5)", 0, 500, "1"),
         ("trunc(quantity / 2)", -2, 5, "1"),
-        ("sqrt(price + 25)", 5, 15, "1/1000"),
-        ("exp(quantity - 10)", 0, 1, "1/100000"),
-        ("price / (discount + 1)", 0, 200, "1/100"),
+        ("sqrt(price + 25)", 5, 15, "1/1000000"),
+        ("exp(quantity - 10)", "11/5000000", 1, "1/10000000"),
+        ("price / (discount + 1)", 0, 200, "1/10000"),
         ("mod(CAST(clip(who, 0, 50) AS INTEGER), 7)", 0, 6, "1"),
         ("who % 7", -6, 6, "1"),
         ("CAST(quantity / 3 AS INTEGER)", -1, 3, "1"),
@@ -173,8 +180,8 @@ def test_a_clip_is_idle_only_where_conditions_keep_values_inside(shop):
 
 def test_bounds_of_a_condition_narrow_declared_ones(shop):
     dear, cheap = shop.where("price >= 150"), shop.where("price < 50 AND quantity = 1").agg(it=nt.mean("price"))
-    assert dear.agg(it=nt.sum("price")).aggregates["it"].value(shop.table).bounds == nt.bounds(150, 200)
-    assert cheap.aggregates["it"].value(shop.table).bounds == nt.bounds(0, 50)
+    assert dear.agg(it=nt.sum("price")).aggregates["it"].value(shop.table).bounds == nt.bounds(150, 200, "0.01")
+    assert cheap.aggregates["it"].value(shop.table).bounds == nt.bounds(0, 50, "0.01")
     assert shop.agg(it=nt.mean("price")).aggregates["it"] == cheap.aggregates["it"]  # the question differs in its rows
     given = shop.where("price < 50").agg(it=nt.mean("price", 0, 10)).aggregates["it"]
     assert given.value(shop.table).bounds == nt.bounds(0, 10)
@@ -183,9 +190,9 @@ def test_bounds_of_a_condition_narrow_declared_ones(shop):
     filled = (
         shop.where("price >= 150").agg(it=nt.mean("price", fill=0)).aggregates["it"]
     )  # as AVG(COALESCE(price, 0)) is
-    assert filled.value(shop.table).bounds == nt.bounds(0, 200)
+    assert filled.value(shop.table).bounds == nt.bounds(0, 200, "0.01")
     both = shop.where("quantity IN (2, 5) AND who BETWEEN 0 AND 3").agg(it=nt.sum("price * quantity * who"))
-    assert both.aggregates["it"].value(shop.table).bounds == nt.bounds(0, 3_000)
+    assert both.aggregates["it"].value(shop.table).bounds == nt.bounds(0, 3_000, "0.01")
     still = shop.where("open = TRUE AND town = 'Ulm' AND day > DATE '2024-01-01'").agg(it=nt.sum("quantity"))
     assert still.aggregates["it"].value(shop.table).bounds == nt.bounds(-3, 10, 1)
     far = shop.where("who BETWEEN 1.7e18 AND 1.8e18 AND price BETWEEN 0 AND 1e-300")  # no grid is so fine
@@ -212,19 +219,38 @@ def test_a_plan_finds_the_bounds_of_a_value_once_for_each_table(shop, monkeypatc
     assert sent == asked.aggregates["a"]
     assert not sent.known
     ends = [asked.aggregates["a"].value(table).bounds for table in (shop.table, wider, shop.table)]
-    assert ends == [nt.bounds(-600, 2_000), nt.bounds(0, 4_000), nt.bounds(-600, 2_000)]
+    assert ends == [nt.bounds(-600, 2_000, "0.01"), nt.bounds(0, 4_000, "0.01"), nt.bounds(-600, 2_000, "0.01")]
 
 
 def test_inputs_are_clipped_to_own_bounds_and_given_ones_clip_the_result(shop):
     rows = [{"who": 1, "price": 1000.0, "discount": 0.9}]
     for statistic, steps in [
         (nt.sum("price * (1 - discount)"), 200 * 0.5 * 10_000),  # 1000 is clipped to 200, 0.9 to 0.5
-        (nt.sum("price * (1 - discount)", 0, 500), 100 * 100),  # as it is: 1000 * 0.1
+        (nt.sum("price * (1 - discount)", 0, 500, "0.01"), 100 * 100),  # as it is: 1000 * 0.1
         (nt.sum("price * (1 - discount)", step="0.5"), 100 * 2),
     ]:
         made = plan(shop.agg(it=statistic), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=1))
         (values,) = MemoryEngine(rows).aggregate(made.stage, salt=1).values.values()
         assert list(values) == [int(steps) * parts for parts in made.stage.parts.values()]
+
+
+@pytest.mark.parametrize("text", ["rate", "clicks / shown", "clip(clicks / shown, 0, 5000)", "sqrt(rate)"])
+def test_values_far_below_their_bounds_are_not_rounded_away(text):
+    number = np.arange(20_000)
+    columns = {"who": number, "rate": (number % 7) / 10_000, "clicks": number % 3, "shown": 1000 + number % 11}
+    ends = {"rate": nt.bounds(0, 1), "clicks": nt.bounds(0, 10_000, 1), "shown": nt.bounds(1, 100_000, 1)}
+    rows = nt.table(pa.table(columns), unit="who", name="shows", columns=ends)
+
+    def held(step):
+        asked = rows.agg(total=nt.sum(text, step=step), typical=nt.mean(text, step=step))
+        made = plan(asked, spend=nt.pure(10**6), limits=nt.limits(max_rows_per_group=1))
+        answer = made.answer(engine_for(rows.table.source), SYSTEM)
+        truth = eval(text, {"clip": lambda x, _, most: np.minimum(x, most), "sqrt": np.sqrt, **columns})  # noqa: S307
+        found = [(float(one.values[0]), error) for one, error in zip(answer.columns, (2, 1e-4), strict=True)]
+        return [abs(value - it) <= error for (value, error), it in zip(found, (truth.sum(), truth.mean()), strict=True)]
+
+    assert held(None) == [True, True]
+    assert held(1) == [False, False]  # near miss: each is nearer to 0 than to the next step
 
 
 def test_noise_is_scaled_to_the_propagated_bounds(shop):

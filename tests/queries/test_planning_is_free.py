@@ -47,7 +47,7 @@ def question(rows):
     return (
         rows.where("paid > 0")
         .group_by("town")
-        .agg(n=nt.count(), total=nt.sum("paid", 0, 10), typical=nt.mean("paid", 0, 10))
+        .agg(n=nt.count(), total=nt.sum("paid", 0, 10, "0.01"), typical=nt.mean("paid", 0, 10, "0.01"))
     )
 
 

@@ -35,7 +35,9 @@ def place(tmp_path):
 def answered(book, rows, spend="0.5"):
     account = book.open(rows, nt.approx(9, "1e-5"))
     query = (
-        rows.where("paid > 1").group_by("town").agg(n=nt.count(), typical=nt.mean("paid"), total=nt.sum("paid", 0, 20))
+        rows.where("paid > 1")
+        .group_by("town")
+        .agg(n=nt.count(), typical=nt.mean("paid", step="0.01"), total=nt.sum("paid", 0, 20, "0.01"))
     )
     return account.release(
         account.plan(query, spend=nt.approx(spend, "1e-6"), limits=nt.limits(max_rows_per_group=1, max_groups=1))

@@ -22,7 +22,10 @@ def covered(spend, groups):
     """How often the bars of a norm's statistics hold, each group with noise of its own; and six tenths of those of sums."""
     asked = empty_table("add_remove").group_by("who", keys=list(range(groups)))
     asked = asked.agg(
-        n=nt.count(), people=nt.count_distinct_units(), s=nt.sum("paid", 0, 100), m=nt.mean("paid", 0, 100)
+        n=nt.count(),
+        people=nt.count_distinct_units(),
+        s=nt.sum("paid", 0, 100, "0.01"),
+        m=nt.mean("paid", 0, 100, "0.01"),
     )
     made = plan(asked, spend=spend, limits=nt.limits(norm=7))
     values = np.random.default_rng(8).gamma(3.0, 12.0, 4000).clip(0, 100).round(2)

@@ -84,7 +84,7 @@ def chosen_grid(
         if chosen is not None and chosen <= 0:
             raise QueryError(f"step={step!r} of {column!r} must be positive")
         return None, filled, chosen
-    return bounds(*ends, "1/100" if step is None else step), filled, None
+    return bounds(*ends, step), filled, None
 
 
 def centred(value: Value, bounds: Bounds, fill: Fraction | None, centre: int) -> GridColumn:

@@ -38,7 +38,7 @@ from neartwin.statistics.measures import Measurement, largest
 from neartwin.statistics.sql import Call, Named, function, of_columns
 from neartwin.tables.grid import GridColumn, MomentSet
 from neartwin.tables.ranges import Value, value_of
-from neartwin.tables.table import Bounds, Table
+from neartwin.tables.table import Bounds, Table, fine_step
 from neartwin.tables.table import bounds as as_bounds
 
 _MOST_STEPS = 50_000  # steps of a default grid, so that the noise of squares can be drawn
@@ -176,7 +176,8 @@ class Spread(MomentStatistic, OneColumn):
         """The sums of the column and its square."""
         if self.ddof not in {0, 1}:
             raise ParameterError("ddof", self.ddof, "must be 0 to divide by n, or 1 to divide by n - 1")
-        given = self.bounds is not None or self.step is not None
+        usual = None if self.bounds is None else fine_step(self.bounds.high - self.bounds.low)
+        given = self.step is not None or (self.bounds is not None and self.bounds.step != usual)
         return MomentSet((moment_column(self.value(table), self.fill, given=given),), (0,), ((0, 0),))
 
     def shared_column(self, table: Table, grid: object) -> GridColumn | None:

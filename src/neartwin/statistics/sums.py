@@ -214,7 +214,7 @@ def sum(  # noqa: A001
         low: The lower public bound; by default the table's, or the one that follows from the bounds of each column in
             the expression.
         high: The upper public bound, with the same default.
-        step: The step of the grid; by default 1/100, the declared one, or the one that follows.
+        step: The step of the grid; by default the declared one, or one of at least a million steps.
         fill: The value for NULL and NaN; None leaves them out.
         clip: `nt.private_range()` has narrower bounds chosen privately within these.
 
@@ -225,7 +225,7 @@ def sum(  # noqa: A001
         QueryError: One bound is given without the other.
 
     >>> print(sum("amount", 0, 200).bounds)
-    [0, 200] in steps of 0.01
+    [0, 200] in steps of 0.0001
     """
     return Sum(column, *chosen_grid(column, low, high, step, fill), clip)
 

@@ -22,7 +22,7 @@ from neartwin.errors import ParameterError, QueryError, SchemaError
 from neartwin.exact import rational
 from neartwin.tables.expressions import RowExpression, as_number, as_whole, bare_of
 from neartwin.tables.functions import OPERATIONS
-from neartwin.tables.table import Bounds, Table, bounds
+from neartwin.tables.table import FINE_STEPS, Bounds, Table, bounds, fine_step
 from neartwin.tables.terms import COMPARISONS, Term, as_kind
 from neartwin.tables.types import NUMERIC, ColumnType, column_in_sql, number_column
 
@@ -47,8 +47,6 @@ _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
 }
 _LONGEST = Fraction(2**16)  # letters or bytes of a text that its length counts in sums and quantiles
 _MOST_VALUES = 400  # that are listed: the days of a year
-_MOST_STEPS = 10**7  # of a grid that nobody declared: finer ones tell nothing more through noise
-_FEWEST_STEPS = 10**4
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,7 @@ def range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tupl
     >>> from neartwin.tables.expressions import RowExpression
     >>> number = {"price": ColumnType.NUMBER, "discount": ColumnType.NUMBER}
     >>> net = RowExpression.parse("price * (1 - discount)", number).term
-    >>> found = range_of(net, {"price": bounds(0, 200), "discount": bounds(0, "0.5")})
+    >>> found = range_of(net, {"price": bounds(0, 200, "0.01"), "discount": bounds(0, "0.5", "0.01")})
     >>> print(found.low, found.high, found.step)
     0 200 1/10000
     """
@@ -408,27 +406,19 @@ def grid_of(value_range: Range, step: Fraction | None) -> Bounds:
 
     Args:
         value_range: The range.
-        step: The step, or None for one that is fine enough.
+        step: The step, or None for the natural one, made coarser by tens while the grid is too fine; without one, a power of ten.
 
     Returns:
         The bounds and their step.
 
     >>> print(grid_of(Range(Fraction(0), Fraction(1, 3), None), None))
-    [0, 0.33334] in steps of 1e-05
+    [0, 0.333333] in steps of 1e-07
     """
     low, high = Fraction(value_range.low), Fraction(value_range.high)
-    chosen = step or _step_for(high - low, value_range.step)
-    return bounds(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)
-
-
-def _step_for(width: Fraction, natural: Fraction | None) -> Fraction:
-    """The natural step, made coarser by tens while the grid is too fine; without one, a power of ten."""
-    chosen = natural or Fraction(1)
-    while width / chosen > _MOST_STEPS if natural else width / chosen >= 10 * _FEWEST_STEPS:
+    chosen = step or value_range.step or fine_step(high - low)
+    while step is None and (high - low) / chosen > FINE_STEPS:
         chosen *= 10
-    while not natural and width / chosen < _FEWEST_STEPS:
-        chosen /= 10
-    return chosen
+    return bounds(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)
 
 
 def possible_values(term: Term) -> tuple[object, ...] | None:

@@ -139,6 +139,7 @@ def together(joins: Sequence[Join]) -> list[list[Join]]:
 
 _LARGEST_GRID = 2**53  # grid values stay exact in the double precision in which engines round them
 _LARGEST_TERM = 2**400  # of a step written as a fraction: no value times it leaves the range of doubles
+FINE_STEPS = 10**7  # of a grid that nobody declared: engines sum so many in doubles, and noise hides less than one
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +226,15 @@ def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fra
     return rational(low=low), rational(high=high)
 
 
-def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
+def fine_step(width: Fraction) -> Fraction:
+    """The step that nobody declared: 1/100, or the power of ten that parts a small width into one to ten million steps."""
+    step = Fraction(1, 100)
+    while 10 * width / step <= FINE_STEPS:
+        step /= 10
+    return step
+
+
+def bounds(low: Number, high: Number, step: Number | None = None) -> Bounds:
     """Declare a column's public bounds. Values are clipped to [low, high] and rounded to multiples of step, half up.
 
     The bounds must come from public knowledge. Bounds read from the data would reveal its extremes.
@@ -233,7 +242,7 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     Args:
         low: The lower bound, a multiple of step.
         high: The upper bound, a multiple of step.
-        step: The step of the grid.
+        step: The step of the grid; by default 1/100, or where that is less a power of ten that makes at least a million steps.
 
     Returns:
         The bounds.
@@ -242,7 +251,7 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
         ParameterError: The bounds are not in order, are no multiples of the step, or are more than 2**53 steps.
 
     >>> bounds(0, 200)
-    nt.bounds('0', '200', step='1/100')
+    nt.bounds('0', '200', step='1/10000')
     >>> bounds(5, 1)
     Traceback (most recent call last):
     neartwin.errors.ParameterError: high=1 must be above low=5; write 1, 5
@@ -250,7 +259,8 @@ def bounds(low: Number, high: Number, step: Number = "1/100") -> Bounds:
     if re.match(r"\d{4}-\d\d-\d\d", str(low)):
         remedy = "days need no bounds: write nt.median('day'), or MEDIAN(day)"
         raise ParameterError("low", low, "must be a finite number", remedy=remedy)
-    interval = Bounds(rational(low=low), rational(high=high), rational(step=step))
+    start, end = rational(low=low), rational(high=high)
+    interval = Bounds(start, end, fine_step(abs(end - start) or Fraction(1)) if step is None else rational(step=step))
     if interval.step <= 0:
         raise ParameterError("step", interval.step, "must be positive")
     if max(interval.step.numerator, interval.step.denominator) > _LARGEST_TERM:

@@ -125,7 +125,7 @@ def _read_declared(body: Mapping[str, Any]) -> dict[str, Any]:
 def bounds_text(bounds: Bounds) -> list[str]:
     """The low end, the high end and the step as exact text.
 
-    >>> bounds_text(as_bounds(0, 200))
+    >>> bounds_text(as_bounds(0, 200, "1/100"))
     ['0', '200', '1/100']
     """
     return [str(bounds.low), str(bounds.high), str(bounds.step)]
