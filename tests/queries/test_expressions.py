@@ -253,6 +253,11 @@ def test_values_far_below_their_bounds_are_not_rounded_away(text):
     assert held(1) == [False, False]  # near miss: each is nearer to 0 than to the next step
 
 
+def test_the_step_that_nobody_chose_keeps_values_exact_in_doubles():
+    ends = [(0, 1), (0, 200), (0, 10**6), (0, Fraction(1, 10**12)), (10**9, 10**9 + 1), (-(10**13) - 5, -(10**13))]
+    assert [nt.bounds(*each).step * 10**7 for each in ends] == [1, 1000, 10**5, Fraction(1, 10**12), 10, 10**5]
+
+
 def test_noise_is_scaled_to_the_propagated_bounds(shop):
     made = plan(shop.agg(it=nt.sum("price * (1 - discount)")), spend=nt.pure(1), limits=nt.limits(max_rows_per_group=3))
     (measure,) = made.measures.values()

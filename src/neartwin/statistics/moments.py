@@ -176,7 +176,7 @@ class Spread(MomentStatistic, OneColumn):
         """The sums of the column and its square."""
         if self.ddof not in {0, 1}:
             raise ParameterError("ddof", self.ddof, "must be 0 to divide by n, or 1 to divide by n - 1")
-        usual = None if self.bounds is None else fine_step(self.bounds.high - self.bounds.low)
+        usual = None if self.bounds is None else fine_step(self.bounds.low, self.bounds.high)
         given = self.step is not None or (self.bounds is not None and self.bounds.step != usual)
         return MomentSet((moment_column(self.value(table), self.fill, given=given),), (0,), ((0, 0),))
 

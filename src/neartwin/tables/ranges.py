@@ -415,7 +415,7 @@ def grid_of(value_range: Range, step: Fraction | None) -> Bounds:
     [0, 0.333333] in steps of 1e-07
     """
     low, high = Fraction(value_range.low), Fraction(value_range.high)
-    chosen = step or value_range.step or fine_step(high - low)
+    chosen = step or value_range.step or fine_step(low, high)
     while step is None and (high - low) / chosen > FINE_STEPS:
         chosen *= 10
     return bounds(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)

@@ -226,10 +226,13 @@ def both_ends(column: str, low: Number | None, high: Number | None) -> tuple[Fra
     return rational(low=low), rational(high=high)
 
 
-def fine_step(width: Fraction) -> Fraction:
-    """The step that nobody declared: 1/100, or the power of ten that parts a small width into one to ten million steps."""
+def fine_step(low: Fraction, high: Fraction) -> Fraction:
+    """The step that nobody declared: 1/100, or the power of ten that parts a small width into one to ten million steps.
+
+    Far from 0 it is coarser, so that both ends are on a grid of doubles.
+    """
     step = Fraction(1, 100)
-    while 10 * width / step <= FINE_STEPS:
+    while 0 < 10 * (high - low) / step <= FINE_STEPS and 10 * max(-low, high) / step <= _LARGEST_GRID:
         step /= 10
     return step
 
@@ -260,7 +263,7 @@ def bounds(low: Number, high: Number, step: Number | None = None) -> Bounds:
         remedy = "days need no bounds: write nt.median('day'), or MEDIAN(day)"
         raise ParameterError("low", low, "must be a finite number", remedy=remedy)
     start, end = rational(low=low), rational(high=high)
-    interval = Bounds(start, end, fine_step(abs(end - start) or Fraction(1)) if step is None else rational(step=step))
+    interval = Bounds(start, end, fine_step(start, end) if step is None else rational(step=step))
     if interval.step <= 0:
         raise ParameterError("step", interval.step, "must be positive")
     if max(interval.step.numerator, interval.step.denominator) > _LARGEST_TERM:
