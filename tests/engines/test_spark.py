@@ -239,7 +239,9 @@ def test_the_callers_session_is_left_as_it_was(spark_place, spark):
 def test_tables_of_the_catalogue_are_found_by_name_and_others_refused(spark):
     spark.createDataFrame(pa.table({"who": ["a", "b"], "paid": [1.0, 2.0]})).createOrReplaceTempView("payments")
     rows = nt.table(spark, table="payments", unit="who")
-    asked_for = plan(rows.agg(total=nt.sum("paid", 0, 9)), spend=SURE["spend"], limits=nt.limits(max_rows_per_group=1))
+    asked_for = plan(
+        rows.agg(total=nt.sum("paid", 0, 9, "0.01")), spend=SURE["spend"], limits=nt.limits(max_rows_per_group=1)
+    )
     name = "total:paid[0,9,1/100]-0"
     values = SparkEngine().aggregate(asked_for.stage, salt=SALT).values[name]
     assert list(values) == [300 * asked_for.stage.parts[name]]
@@ -266,7 +268,9 @@ def test_odd_values_of_sparks_own_make_nothing_fail(spark):
     query = rows.where("wide * wide >= 0 OR wide IS NULL OR at > TIMESTAMP '2000-01-01 00:00:00'").group_by(
         "text", "day"
     )
-    query = query.agg(n=nt.count_distinct_units(), total=nt.sum("wide", -9, 9), read=nt.sum("written", 0, 9))
+    query = query.agg(
+        n=nt.count_distinct_units(), total=nt.sum("wide", -9, 9, "0.01"), read=nt.sum("written", 0, 9, "0.01")
+    )
     stage = plan(query, **SURE).stage
     found = SparkEngine().aggregate(stage, salt=SALT)
     parts = stage.parts
