@@ -280,7 +280,7 @@ def true_level(uses, side, alpha):
         (found,) = true_deltas(uses, side, [Fraction(x)])
         return float(1 - found - ball(Fraction(x)).exp() * ball(Fraction(alpha)))
 
-    low, high = -1000.0, 5000.0  # at level 0 the best is beyond all losses
+    low, high = -1000.0, 5000.0 if alpha else 1e9  # at level 0 the best is beyond all losses
     inner = [low + (high - low) * share for share in (0.381966011250105, 0.618033988749895)]
     values = [missed(x) for x in inner]
     best = max(0.0, *values)
