@@ -230,6 +230,13 @@ def fine_step(low: Fraction, high: Fraction) -> Fraction:
     """The step that nobody declared: 1/100, or the power of ten that parts a small width into one to ten million steps.
 
     Far from 0 it is coarser, so that both ends are on a grid of doubles.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+
+    Returns:
+        The step.
     """
     step = Fraction(1, 100)
     while 0 < 10 * (high - low) / step <= FINE_STEPS and 10 * max(-low, high) / step <= _LARGEST_GRID:
