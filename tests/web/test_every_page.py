@@ -232,7 +232,7 @@ def asked(directory, address, tokens):
     ):
         sent = {name: [value] for name, value in fields.items()}
         values = {"dataset": "purchases", "owner": "ada", "project": "", "title": title, "fields": json.dumps(sent)}
-        directory.store.save(values)
+        assert directory.store.save(values, most=24)
     positions["SAVED"] = directory.store.saved("purchases")[0]["id"]
     positions["AFTER"] = json.dumps({"limit": 1})
     return positions

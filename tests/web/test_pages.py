@@ -24,6 +24,7 @@ from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.pages import admin
+from neartwin.web.pages.dashboard import MOST_SAVED
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
 from tests.web.conftest import ASK, bearer, registered, released
@@ -571,6 +572,21 @@ def test_a_dashboard_has_no_title_that_a_database_would_not_store(client, direct
     (new,) = [row for row in directory.store.saved("purchases") if row not in before]
     assert new["title"] == "a b"
     directory.store.forget(new["id"])
+
+
+def test_a_full_dashboard_and_a_long_question_are_refused_in_words(client, directory, signed):
+    sent, rows = FIELDS | {"csrf": signed("analyst"), "amount": "0.05"}, directory.store.saved("purchases")
+    values = {"dataset": "purchases", "owner": "ada", "project": "", "title": "one of many", "fields": "{}"}
+    while directory.store.save(values, most=MOST_SAVED):
+        pass
+    full = client.post("/data/purchases/dashboard", data=sent)
+    for row in directory.store.saved("purchases"):
+        directory.store.forget(row["id"]) if row not in rows else None
+    long = client.post("/data/purchases/dashboard", data=sent | {"more": "x" * 20_000})
+    for answer in (full, long):
+        assert answer.status_code == 422
+        assert "at most 24 questions of 20,000 letters" in text_of(answer)
+    assert directory.store.saved("purchases") == rows
 
 
 def test_texts_too_long_for_a_schema_are_refused_in_words(client, directory, signed):

@@ -1,5 +1,6 @@
 """What a service remembers lies in the ledger's database, whichever it is, and its migrations make what the code reads."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 
 from neartwin.accounting.budgets import pure
 from neartwin.cli import main
+from neartwin.errors import LedgerError
 from neartwin.ledger import Book, Population
 from neartwin.ledger.store import schema as ledger_schema
 from neartwin.web import tokens
@@ -94,6 +96,34 @@ def test_next_process_finds_registrations_tokens_and_answers(store, place):  # n
         assert faults(again) == ()
     finally:
         again.close()
+
+
+def test_of_many_registrations_of_a_name_at_once_one_stands(store, place):  # noqa: F811 - a fixture
+    def register(number):
+        store.register(Dataset(name="p", place=f"{number}.csv", unit="id", budget=pure(1)), by="carol")
+
+    with ThreadPoolExecutor(8) as threads:
+        ends = [future.exception() for future in [threads.submit(register, number) for number in range(8)]]
+    assert [end for end in ends if not isinstance(end, LedgerError)] == [None]
+    assert all("'p' was registered meanwhile" in str(end) for end in ends if end)
+    (stands,) = store.datasets()
+    assert stands.place == f"{ends.index(None)}.csv"
+    assert faults(store) == ()
+
+
+def test_saves_at_one_moment_take_no_more_than_the_room_that_is_left(store):
+    def save(number):
+        project = "census" if number < 4 else ""
+        question = {"dataset": "p", "owner": "ada", "project": project, "title": str(number), "fields": "{}"}
+        return store.save(question, most=5)
+
+    with ThreadPoolExecutor(8) as threads:
+        saved = list(threads.map(save, range(16)))
+    assert saved[:4] == [True] * 4
+    assert sum(saved[4:]) == 5
+    assert len(store.saved("p")) == 9
+    assert not save(4)
+    assert save(0)  # of another project
 
 
 def by_hand(store, *statements):

@@ -86,12 +86,8 @@ def _answers(total: Cost, deltas: tuple[str, ...], epsilons: tuple[str, ...]) ->
 
 
 def _answer(question: str, interval: Interval[float]) -> dict[str, Any]:
-    ends = {"lower": _finite(interval.lower), "upper": _finite(interval.upper)}
+    ends = {end: value if math.isfinite(value := getattr(interval, end)) else "infinite" for end in ("lower", "upper")}
     return {"question": question} | ends | {"method": interval.method}
-
-
-def _finite(value: float) -> float | str:
-    return value if math.isfinite(value) else "infinite"
 
 
 def _digits(value: float | str) -> str:

@@ -208,27 +208,20 @@ def reconstruction_figure(bounded: Sequence[Attempt], epsilon: Sequence[Attempt]
     """
     figure = transition_figure(bounded)
     points, floors, notes = [], [], []
-    for attempts, label, floor in ((epsilon, "ε = {:g}", _pure_floor), (mu, "μ = {:g}", _gaussian_floor)):
+    for attempts, label, normal in ((epsilon, "ε = {:g}", False), (mu, "μ = {:g}", True)):
         for setting in sorted({attempt.setting for attempt in attempts}):
             group = [attempt for attempt in attempts if attempt.setting == setting]
             error = float(np.mean([attempt.error_in_roots for attempt in group]))
             points += [(error, attempt.wrong) for attempt in group]
-            floors.append((error, floor(setting)))
-            notes.append(Note(label.format(setting), 1.08 * error, floor(setting)))
+            floor = NormalDist().cdf(-setting / 2) if normal else float(np.exp(-np.logaddexp(0, setting)))
+            floors.append((error, floor))
+            notes.append(Note(label.format(setting), 1.08 * error, floor))
     if not points:
         return figure
     (x, wrong), (place, least) = np.array(points).T, np.array(floors).T
     releases = Line("neartwin releases", x, wrong, "dots")
     possible = Line("the least that anyone can reach against them", place, least, "dots")
     return replace(figure, lines=(*figure.lines, releases, possible), notes=tuple(notes))
-
-
-def _pure_floor(epsilon: float) -> float:
-    return float(np.exp(-np.logaddexp(0, epsilon)))
-
-
-def _gaussian_floor(mu: float) -> float:
-    return NormalDist().cdf(-mu / 2)
 
 
 def transition_lines(attempts: Sequence[Attempt]) -> dict[str, tuple[list[float], list[float]]]:

@@ -227,7 +227,8 @@ class Authenticator:
             raise self._refused(cookie, address_of(request.client)) if cookie else unauthenticated()
         self._memory.remember(cookie)
         self.rates.take("token", record[0].id)
-        return Caller.of(record[0], _csrf(cookie))
+        # The secret of its forms follows from its cookie, which no script can read, so that every service knows it.
+        return Caller.of(record[0], _digest(f"neartwin csrf {cookie}"))
 
     def _refused(self, secret: str, address: str) -> AccessError:
         """The refusal of a wrong secret, which counts for its address."""
@@ -269,11 +270,6 @@ def unauthenticated() -> AccessError:
 
 def _digest(cookie: str) -> str:
     return sha256(cookie.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _csrf(cookie: str) -> str:
-    """The secret of a session: made from its cookie, which no script can read, so that every service knows it."""
-    return sha256(b"neartwin csrf " + cookie.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def bearer(request: Request, authenticator: Authenticator) -> Token | None:

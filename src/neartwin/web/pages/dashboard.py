@@ -45,22 +45,22 @@ async def dashboard(name: Named, request: Request, caller: Anyone, running: Runn
 async def change(name: Named, caller: Asker, running: Running, sent: Form) -> Response:
     """Save the question of the question page, or remove a saved one."""
     dataset, _ = await run_in_threadpool(visible, running.directory, name, caller)
-    rows = await run_in_threadpool(saved_for, running.directory.store, name, caller)
+    store = running.directory.store
     if identity := first(sent, "remove"):
+        rows = await run_in_threadpool(saved_for, store, name, caller)
         if not any(row["id"] == identity and _may_remove(row, caller) for row in rows):
             raise AccessError(404, "question", identity, "is not a saved one of yours", remedy="see the dashboard")
-        await run_in_threadpool(running.directory.store.forget, identity)
+        await run_in_threadpool(store.forget, identity)
         return RedirectResponse(address("data", name, "dashboard"), 303)
     fields = json.dumps({part: values for part, values in sent.items() if part not in _NOT_SAVED})
     project = "" if first(sent, "for") == "all" else caller.project
-    if len(fields) > _MOST_LETTERS or sum(row["project"] == project for row in rows) >= MOST_SAVED:
-        rule = f"must have at most {MOST_SAVED} questions of {_MOST_LETTERS:,} letters"
-        raise ParameterError("dashboard", name, rule, remedy="remove one, or ask a shorter one")
     form = written(read(json.loads(fields)), dataset)
     await running.ask(question_task("plan", dataset, caller, form))  # which refuses what cannot be asked
     title = text(title=(first(sent, "title") or ", ".join(form.names) or "A question")[:100], at_least=1, at_most=100)
     values = {"dataset": name, "owner": caller.name, "project": project, "title": title, "fields": fields}
-    await run_in_threadpool(running.directory.store.save, values)
+    if len(fields) > _MOST_LETTERS or not await run_in_threadpool(store.save, values, most=MOST_SAVED):
+        rule = f"must have at most {MOST_SAVED} questions of {_MOST_LETTERS:,} letters"
+        raise ParameterError("dashboard", name, rule, remedy="remove one, or ask a shorter one")
     return RedirectResponse(address("data", name, "dashboard"), 303)
 
 

@@ -85,7 +85,10 @@ class Store:
         Raises:
             LedgerError: The name is taken.
         """
+        here = sa.select(schema.dataset.c.name).where(schema.dataset.c.name == dataset.name)
         with self._database.write() as page:
+            if page.connection.execute(here).first() is not None:
+                raise LedgerError(f"data set {dataset.name!r} was registered meanwhile; look at it, or give a name")
             page.connection.execute(sa.insert(schema.dataset).values(name=dataset.name, body=dataset.to_json()))
             _note(page, by, "register", _registration(dataset))
 
@@ -316,10 +319,23 @@ class Store:
         rows = sa.select(table).where(table.c.dataset == dataset).order_by(table.c.created, table.c.id)
         return [dict(row._mapping) for row in self._rows(rows)]  # noqa: SLF001 - its public name
 
-    def save(self, question: dict[str, str]) -> None:
-        """Save a question, given as its columns without identity and time."""
-        now = datetime.now(UTC).isoformat(timespec="microseconds")
-        self._run(sa.insert(schema.saved).values(id=secrets.token_urlsafe(9), created=now, **question))
+    def save(self, question: dict[str, str], *, most: int) -> bool:
+        """Save a question where there is room.
+
+        Args:
+            question: Its columns without identity and time.
+            most: The most questions of its data set and project.
+
+        Returns:
+            Whether there was room.
+        """
+        table, now = schema.saved, datetime.now(UTC).isoformat(timespec="microseconds")
+        here = (table.c[name] == question[name] for name in ("dataset", "project"))
+        with self._database.write() as page:  # one save at a time
+            room = page.connection.execute(sa.select(sa.func.count()).where(*here)).scalar_one() < most
+            if room:
+                page.connection.execute(sa.insert(table).values(id=secrets.token_urlsafe(9), created=now, **question))
+        return room
 
     def forget(self, identity: str) -> None:
         """Remove a saved question."""
