@@ -70,6 +70,34 @@ def test_moments_without_noise_equal_numpy(tmp_path):
         assert release[name].upper[0] - release[name].lower[0] < slack
 
 
+@pytest.mark.parametrize("fill", [None, 0])
+def test_a_mean_and_a_sum_beside_a_deviation_hold_values_below_its_steps(tmp_path, fill):
+    """Squares have steps of 100 in these bounds: all values are on 0 there."""
+    values = np.random.default_rng(5).gamma(16, 1.25, 3000)
+    values[::50] = np.nan
+    truth = np.nan_to_num(values) if fill == 0 else values[~np.isnan(values)]
+    rows = nt.table(pa.table({"who": np.arange(3000), "town": ["Ulm"] * 3000, "x": values}), unit="who", name="p")
+    alone = {"mean": nt.mean("x", 0, 10**6, fill=fill), "sum": nt.sum("x", 0, 10**6, fill=fill)}
+    beside = {"deviation": nt.stddev("x", 0, 10**6, fill=fill)}
+    wide, fine = released(tmp_path, rows, 10**5, **alone, **beside), released(tmp_path, rows, 10**5, **alone)
+    for release in (wide, fine):
+        for name, true in (("mean", truth.mean()), ("sum", truth.sum())):
+            assert release[name].lower[0] <= true <= release[name].upper[0], name
+            assert release is wide or release[name].upper[0] - release[name].lower[0] < 0.02 * true
+    assert wide["mean"].upper[0] <= 51  # half a step above 0, and noise
+    assert wide["sum"].upper[0] - wide["sum"].lower[0] < 0.02 * truth.sum()  # on steps of its own
+
+
+@pytest.mark.parametrize("step", [None, "100"])
+def test_a_chosen_step_is_the_question_and_no_error_of_a_mean(tmp_path, step):
+    rows = table_of(people())
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account, limits = book.open(rows, nt.pure(10**9)), nt.limits(max_rows_per_group=1, loss_share=0)
+        asked = rows.agg(mean=nt.mean("x", 0, 10**6, step), deviation=nt.stddev("x", 0, 10**6, step))
+        error = account.plan(asked, spend=nt.pure(10**8), limits=limits).preview().errors[0]
+    assert (dict(error.by_size)[1000] < 1) == (step == "100")
+
+
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 40])
 def test_a_samples_variance_divides_by_one_less(tmp_path, size):
     rows, data = table_of(people(size)), people(size)["x"]

@@ -68,9 +68,7 @@ def columns(outputs: Outputs) -> dict[str, FloatArray]:
     grid = _as_grid(outputs)
     if grid is None:
         return _ragged(outputs)
-    if grid.ndim == 1:
-        return _of_numbers(grid)
-    return _of_vectors(grid)
+    return _of_numbers(grid) if grid.ndim == 1 else _of_vectors(grid)
 
 
 def _as_grid(outputs: Outputs) -> FloatArray | None:

@@ -237,9 +237,7 @@ class DiscreteGaussianLaw(Law):
     @property
     def variance(self) -> float:
         """Below the parameter; equal to it in floats beyond deviation 3."""
-        if self.parameter > 9:
-            return float(self.parameter)
-        return self._sum(lambda x: x * x) / self._normaliser
+        return float(self.parameter) if self.parameter > 9 else self._sum(lambda x: x * x) / self._normaliser
 
 
 @dataclass(frozen=True, slots=True)

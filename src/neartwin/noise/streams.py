@@ -78,9 +78,7 @@ class Fresh:
 
     def first(self, rows: slice | Rows, n: int, width: int) -> NDArray[np.uint32] | U64:  # noqa: ARG002 - all alike
         """Words from the source; each 64 bits give two words of 32."""
-        if width == 32:
-            return self._source.words(-(-n // 2)).view(np.uint32)[:n]
-        return self._source.words(n)
+        return self._source.words(-(-n // 2)).view(np.uint32)[:n] if width == 32 else self._source.words(n)
 
     def take(self, rows: Rows, k: int) -> U64:
         """Words from the source."""

@@ -51,7 +51,9 @@ class ExpectedError:
     says: str
 
     @classmethod
-    def of_mean(cls, name: str, read: TotalAndNumber, step: Fraction, confidence: float) -> Self:
+    def of_mean(
+        cls, name: str, read: TotalAndNumber, step: Fraction, confidence: float, *, rounding: float = 0.0
+    ) -> Self:
         """The bar around T' / N' for n values: t over N', with N' above n - b but for (1 - confidence) / 2.
 
         Args:
@@ -59,10 +61,12 @@ class ExpectedError:
             read: The noise of total and number.
             step: The step of the values.
             confidence: The confidence of the bar.
+            rounding: What the bar holds beside noise.
         """
         reach, off = float(read.thresholds(confidence).reach.max()), float(read.half_width(None, (1 + confidence) / 2))
         span = float(step * (read.ends[1] - read.ends[0]))
-        by_size = tuple((n, min(span, reach * float(step) / (n - off)) if n > off else span) for n in GROUP_SIZES)
+        widths = (reach * float(step) / (n - off) + rounding if n > off else span for n in GROUP_SIZES)
+        by_size = tuple((n, min(span, width)) for n, width in zip(GROUP_SIZES, widths, strict=True))
         says = "at most " + ", ".join(f"± {width:.3g} at n = {n:,}" for n, width in by_size)
         return cls(name=name, confidence=confidence, half_width=None, by_size=by_size, says=says)
 

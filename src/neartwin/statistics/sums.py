@@ -53,9 +53,9 @@ class _Totalled(OneColumn):
         value, bounds = self.value(context.table), self.value(context.table).bounds
         if not any(other.averages(context.table, value, self.fill) for other in context.statistics):
             return (centred(value, bounds, self.fill, 0),)
-        for other in context.statistics:  # a mean can share a variance's sums
+        for other in context.statistics:  # a mean can share a variance's sums, and its bar can hold their coarser steps
             shared = other.shared_column(context.table, (self.column, *self.grid))
-            if shared is not None:
+            if shared is not None and (self.is_value or shared.bounds.step == bounds.step):
                 return (shared,)
         low, high = bounds.low_units, bounds.high_units
         if self.fill is not None or low == high:
@@ -182,10 +182,11 @@ class Mean(_Totalled):
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """The total over the number, within the bounds: a mean cannot leave them."""
         column, (names, read) = self.total_column(context), self._read(context)
-        few, bounds = _FEW * bool(context.clipped), column.bounds
+        few, bounds, rounding = _FEW * bool(context.clipped), column.bounds, self._rounding(context)
         *ends, counts = read.means([noisy.sums[one].astype(float) for one in names], confidence + few, context.lost)
         inside = ((np.clip(end, column.low, column.high) + column.centre) * float(bounds.step) for end in ends)
-        value, low, high = (np.clip(end, float(bounds.low), float(bounds.high)) for end in inside)
+        ends = [end + move * rounding for end, move in zip(inside, (0, -1, 1), strict=True)]
+        value, low, high = (np.clip(end, float(bounds.low), float(bounds.high)) for end in ends)
         if few:
             least = counts - float(read.half_width(None, 1 - 2 * _FEW))
             off = float(context.clipped * largest(column) * bounds.step) / np.maximum(least, 1.0)
@@ -194,7 +195,13 @@ class Mean(_Totalled):
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar of the mean."""
-        return [ExpectedError.of_mean(name, self._read(context)[1], self.total_column(context).bounds.step, confidence)]
+        read, step = self._read(context)[1], self.total_column(context).bounds.step
+        return [ExpectedError.of_mean(name, read, step, confidence, rounding=self._rounding(context))]
+
+    def _rounding(self, context: Context) -> float:
+        """How far the mean of values is from that of values on the grid, which may be the coarser one of squares."""
+        step = self.total_column(context).bounds.step
+        return float(step) / 2 if step != self.value(context.table).bounds.step else 0.0
 
 
 @constructor

@@ -137,9 +137,7 @@ def short(amount: object) -> str:
     ('0.333333', '0', '1e-07', '12,345,678')
     """
     value = Fraction(str(amount))
-    if value.denominator == 1:
-        return f"{value.numerator:,}"
-    return f"{float(value):.6g}"
+    return f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):.6g}"
 
 
 def amounts(by_pool: Mapping[str, Fraction]) -> str:
