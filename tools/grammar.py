@@ -72,6 +72,7 @@ SAME = {
         f"{ALL_OF} ((SELECT * FROM visits) AS v LEFT JOIN towns AS t ON v.town = t.name)",
         f"{ALL} AS v LEFT JOIN towns AS t ON v.town = t.name",
     ),
+    "constants in WITH": ("WITH p AS (SELECT 5 AS top) SELECT COUNT(*) AS n FROM visits, p WHERE x < top", f"{ALL} WHERE x < 5"),
     "WITH inside": (f"{ALL_OF} (WITH v AS (SELECT * FROM visits) SELECT * FROM v) AS t", ALL),
     "a total inside SUM": (
         "SELECT SUM(x / (SELECT SUM(x) FROM visits)) AS s FROM visits",
@@ -186,6 +187,9 @@ BY_UNIT = {
     "a subquery by person: GROUP BY the unit": f"{ALL_OF} (SELECT who, MAX(x) AS m FROM visits GROUP BY who) AS t WHERE m > 5",
     "windows of one person: ROW_NUMBER, RANK, LAG, LEAD, FIRST_VALUE, sums": (
         f"{ALL_OF} (SELECT who, ROW_NUMBER() OVER (PARTITION BY who ORDER BY at) AS r FROM visits) AS t WHERE r = 2"
+    ),
+    "the value of the first or last row: ARG_MIN, ARG_MAX, MIN_BY, MAX_BY": (
+        f"{ALL_OF} (SELECT who, ARG_MIN(town, at) AS t FROM visits GROUP BY who) AS v WHERE t = 'Ulm'"
     ),
     "a default of LAG and LEAD": (
         f"{ALL_OF} (SELECT LAG(x, 1, 0) OVER (PARTITION BY who ORDER BY at) AS l, x FROM visits) AS t WHERE x > l"

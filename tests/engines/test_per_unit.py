@@ -64,6 +64,9 @@ AGGREGATES = {
     "some": "BOOL_OR(open)",
     "every": "BOOL_AND(open)",
     "twice": "SUM(CASE WHEN open THEN paid ELSE 1 END)",
+    "newest": "ARG_MAX(town, seen)",
+    "was_open": "ARG_MIN(open, day)",
+    "of_paid": "COALESCE(ARG_MIN(year, paid), 0)",
 }
 OVER = "OVER (PARTITION BY who, open ORDER BY day DESC, paid)"
 WINDOWS = {

@@ -56,6 +56,15 @@ SAME = {
         "SELECT state, COUNT(*) AS n FROM visits JOIN towns ON visits.town = towns.town WHERE age > 3 GROUP BY state"
     ),
     "SELECT COUNT(DISTINCT p) AS n FROM (SELECT who AS p FROM visits) t": "SELECT COUNT(DISTINCT who) AS n FROM visits",
+    "WITH p AS (SELECT 1 AS low, 3 AS age) SELECT town, COUNT(*) AS n FROM visits CROSS JOIN p WHERE paid > low AND "
+    "visits.age > p.age GROUP BY town": "SELECT town, COUNT(*) AS n FROM visits WHERE paid > 1 AND age > 3 GROUP BY town",
+    "WITH p(low) AS (SELECT 1), q AS (SELECT low + 1 AS high FROM p) SELECT SUM(paid) AS s FROM p JOIN visits v ON "
+    "v.paid > p.low, q WHERE age < (SELECT 5) AND paid < high": (
+        "SELECT SUM(paid) AS s FROM visits WHERE (age < 5 AND paid < 1 + 1) AND paid > 1"
+    ),
+    "WITH p AS (SELECT 'Ulm' AS home) SELECT COUNT(*) AS n FROM (SELECT visits.* FROM visits, p WHERE town = home) AS t": (
+        "SELECT COUNT(*) AS n FROM visits WHERE town = 'Ulm'"
+    ),
 }
 
 
@@ -75,6 +84,17 @@ def test_subquery_of_single_rows_is_the_question_without_it(asked, text):
         ("SELECT COUNT(*) FROM visits PIVOT (SUM(paid) FOR town IN ('Ulm'))", "FILTER"),
         ("WITH RECURSIVE a AS (SELECT * FROM visits) SELECT COUNT(*) FROM a", "without RECURSIVE"),
         ("SELECT COUNT(*) FROM (SELECT 1 AS one) t", "FROM a table inside"),
+        ("SELECT COUNT(*) FROM visits, (SELECT 1 AS one WHERE FALSE) t", "no join condition"),
+        ("SELECT COUNT(*) FROM visits, (SELECT 1 AS one UNION ALL SELECT 2) t", "without UNION"),
+        ("SELECT COUNT(*) FROM visits, (SELECT UNNEST([1, 2]) AS one) t WHERE age > one", "not allowed in a row"),
+        (
+            "SELECT COUNT(*) FROM (SELECT who, ARG_MIN(town, age, 2) AS t FROM visits GROUP BY who) t",
+            "ARG_MIN, ARG_MAX, over",
+        ),
+        (
+            "SELECT COUNT(*) FROM (SELECT town, ARG_MIN(age, paid) AS a FROM visits GROUP BY town) t",
+            "must be of one person",
+        ),
         ("SELECT COUNT(*) FROM (SELECT town, paid FROM visits) t (x)", "2 columns and 1 names"),
         ("SELECT COUNT(*) FROM (SELECT * EXCLUDE (paid) FROM visits) t", "a star stands alone"),
     ],
@@ -134,6 +154,13 @@ FROM (SELECT count(*) over (partition by who order by age range unbounded preced
 FROM (SELECT who, COUNT(*) OVER (PARTITION BY who, town) AS n FROM visits WHERE day IS NOT NULL) t WHERE n = 2
 FROM (SELECT *, RANK() OVER (PARTITION BY who ORDER BY town) AS r FROM visits) t WHERE r > 1 AND age > 3
 FROM (SELECT *, DENSE_RANK() OVER (PARTITION BY who ORDER BY age DESC, day) AS r FROM visits) t WHERE r = 2
+FROM (SELECT who, ARG_MIN(CASE WHEN town <> '' THEN age END, age) AS a FROM visits GROUP BY who) t WHERE a = 4
+FROM (SELECT who, town, MAX_BY(day, day) FILTER (WHERE age > 3) AS last FROM visits GROUP BY ALL) t WHERE last > DATE '2024-02-29'
+FROM (SELECT who p, ARG_MAX(age + 1, age) - MIN(age) AS m FROM visits GROUP BY p HAVING ARG_MIN(age, age) > 3) WHERE m > 1
+FROM (SELECT ARG_MAX(d.dose > 4, d.dose) AS high FROM visits v JOIN doses d ON v.who = d.who GROUP BY d.who) t WHERE high
+FROM visits, (SELECT 3 AS least, DATE '2024-03-01' AS start) p WHERE age > p.least AND day >= start
+FROM visits WHERE day >= (SELECT start + INTERVAL '1' DAY FROM (SELECT DATE '2024-02-29' AS start) q)
+FROM visits v WHERE EXISTS (SELECT 1 FROM doses d, (SELECT 2 k) WHERE d.who = v.who AND dose > k)
 FROM visits v WHERE age = (SELECT MAX(age) FROM visits w WHERE w.who = v.who AND w.town = v.town)
 FROM visits v WHERE age > 1 + (SELECT 2 * COUNT(*) FROM doses d WHERE d.who = v.who AND drug = 'a')
 FROM (SELECT * FROM visits v WHERE day > (SELECT MIN(day) FROM visits w WHERE w.who = v.who)) t WHERE age > 3

@@ -61,7 +61,7 @@ class ExpectedError:
             read: The noise of total and number.
             step: The step of the values.
             confidence: The confidence of the bar.
-            rounding: What the bar holds beside noise.
+            rounding: Half of a step that is coarser than that of the values, else 0.
         """
         reach, off = float(read.thresholds(confidence).reach.max()), float(read.half_width(None, (1 + confidence) / 2))
         span = float(step * (read.ends[1] - read.ends[0]))

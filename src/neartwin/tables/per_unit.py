@@ -11,6 +11,7 @@ the order in which rows are stored:
 | SUM(x), AVG(x) of other numbers | x is clipped to its bounds and summed exactly on its grid; NaN is passed over |
 | MIN(x), MAX(x) | NaN is the largest number, texts go by their bytes |
 | BOOL_OR(c), BOOL_AND(c) | SQL's |
+| ARG_MIN(x, y), ARG_MAX(x, y) | FIRST_VALUE(x) over the order of y, of the rows in which both have a value |
 | ROW_NUMBER(), LAG(x, k), LEAD(x, k), FIRST_VALUE(x) | over the order, then over all columns that the question reads |
 | RANK(), DENSE_RANK() | over the order; rows that tie have one place |
 | an aggregate OVER (PARTITION BY unit ORDER BY k) | up to the last row with an equal k |
@@ -18,7 +19,7 @@ the order in which rows are stored:
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -53,9 +54,8 @@ _ARGUMENTS: dict[str, frozenset[ColumnType]] = {
     **dict.fromkeys(("bool_or", "bool_and"), _CONDITIONS),
 }
 _DEEPEST = 12  # names of nested parts then fit the 63 letters of PostgreSQL
-_KNOWN = (
-    ", ".join(map(str.upper, AGGREGATES.values())) + ", over windows " + ", ".join(map(str.upper, ORDERED.values()))
-)
+_WINDOWED = ", ".join(map(str.upper, ORDERED.values()))
+_KNOWN = ", ".join([*map(str.upper, AGGREGATES.values()), "ARG_MIN", f"ARG_MAX, over windows {_WINDOWED}"])
 
 
 def per_unit(
@@ -86,11 +86,34 @@ def per_unit(
         )
     if not (by or columns):
         raise QueryError("a subquery has a column at least; write COUNT(*) AS n")
+    firsts = dict[str, exp.Expr]()
+    columns = {name: tree.transform(_first, table, by.values(), firsts) for name, tree in columns.items()}
+    if firsts:
+        return per_unit(with_windows(table, conditions, firsts), (), by, columns)
     kinds = {name: table.groupable(column) for name, column in by.items()}
     found, rest = _taken_out(columns, exp.AggFunc, narrowed(table, tuple(one.term for one in conditions)))
     passed = {name: table.columns[column] for name, column in by.items() if column in table.columns}
     of = PerUnit(table=table, conditions=conditions, by=MappingProxyType(dict(by)), columns=found)
     return _derived(of, replace(table, unit=own or NOBODY, schema=kinds, columns=passed), found, rest)
+
+
+def _first(node: exp.Expr, table: Table, by: Iterable[str], firsts: dict[str, exp.Expr]) -> exp.Expr:
+    """ARG_MIN(x, y) as MIN of a column that is put among the windows: FIRST_VALUE(x), which is one value in a group."""
+    if (
+        type(node) not in {exp.ArgMin, exp.ArgMax}
+        or node.args.get("count")
+        or isinstance(node.parent, exp.Filter | exp.Window)
+    ):
+        return node
+    value, key, name = node.this, node.expression, f"(first {len(firsts)})"
+    at = exp.Ordered(
+        this=exp.case().when(value.is_(exp.null()).not_(), key), desc=isinstance(node, exp.ArgMax), nulls_first=False
+    )
+    first = exp.FirstValue(this=exp.case().when(key.is_(exp.null()).not_(), value))
+    columns = [exp.column(one, quoted=True) for one in by]
+    firsts[name] = exp.Window(this=first, partition_by=columns, order=exp.Order(expressions=[at]))
+    of_one = exp.LogicalOr if _row(value, table).type is ColumnType.BOOLEAN else exp.Min
+    return of_one(this=exp.column(name, quoted=True))
 
 
 def units_of(table: Table) -> set[str]:

@@ -255,7 +255,7 @@ def plain(tree: exp.Expr, tables: Mapping[str, Iterable[str]]) -> exp.Expr:
     >>> plain(sqlglot.parse_one(text, read="duckdb"), {"t": ["city", "day"]}).sql(dialect="duckdb")
     "SELECT t.city, COUNT(*) FROM t WHERE day < CAST('1994-02-28' AS DATE) GROUP BY t.city"
     """
-    _fold(tree)
+    fold(tree)
     for node in reversed(list(tree.walk())):
         node.pop_comments()
         changed = shortened(node)
@@ -399,8 +399,15 @@ def value_of(node: exp.Expr) -> Any:
         return None
 
 
-def _fold(tree: exp.Expr) -> None:
-    """Replace the largest constants by their values, in place. What DuckDB cannot compute stays as written."""
+def fold(tree: exp.Expr) -> None:
+    """Replace the largest constants by their values, in place, but for those that DuckDB cannot compute.
+
+    Args:
+        tree: The statement, which is changed.
+
+    Raises:
+        QueryError: There are too many of them.
+    """
     for zoned in list(tree.find_all(exp.Cast)):
         if zoned.is_type("timestamptz") and isinstance(zoned.this, exp.Literal):
             zoned.replace(exp.cast(zoned.copy(), "timestamp"))

@@ -22,7 +22,7 @@ from neartwin.interactive import instead
 from neartwin.queries.query import Rows, table_of
 from neartwin.queries.sql.derived import statistics_in
 from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
-from neartwin.queries.sql.spelling import checked_nodes
+from neartwin.queries.sql.spelling import checked_nodes, fold
 from neartwin.tables.expressions import not_understood
 from neartwin.tables.joins import OtherTable, claims_of, is_public
 from neartwin.tables.per_unit import per_unit, with_windows
@@ -34,6 +34,7 @@ _PLAIN = {"kind", "expressions", "from_", "joins", "where", "order"}  # an order
 _AFTER = {"kind", "expressions", "from_", "where", "order", "limit", "offset", "qualify"}
 _BY_UNIT = _PLAIN | {"group", "having", "distinct", "qualify"}
 _INSIDE = (exp.Exists, exp.In, exp.Any, exp.All)
+_INNER = {"", "CROSS", "INNER"}
 
 
 def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[exp.Expr], Any]) -> tuple[exp.Select, Rows]:
@@ -52,6 +53,7 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[exp.
         QueryError: A subquery or a join is not understood.
     """
     _write_names_out(select)
+    _write_constants_out(select)
     _merge(select)
     given = {rows.table.name: rows, **others}
     if (table := select.find(exp.Table)) and _is_of_public(select, given):
@@ -106,6 +108,37 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[exp.Expr], A
         statistics_in(number)[0].replace(exp.Placeholder(this=str(1 + list(found).index(text))))
         node.replace(number)
     return tuple(found.values())
+
+
+def _write_constants_out(select: exp.Select) -> None:
+    """Write the columns of subqueries without FROM, as WITH names constants, in place of their names."""
+    if all(one.args.get("from_") for one in select.find_all(exp.Select)):
+        return
+    for one in reversed(list(select.find_all(exp.Select))):
+        source, joins = one.args.get("from_"), one.args.get("joins") or []
+        plain = [join for join in joins if _clauses(join) <= {"this", "kind", "on"} and join.kind in _INNER]
+        if source and plain and _constants(source.this):  # one row may as well come last
+            rows, fixed = plain[0].this, source.this
+            source.set("this", rows)
+            plain[0].set("this", fixed)
+        for place in [*plain, *[source] * (one is not select and not joins)]:
+            if place and (columns := _constants(place.this)):
+                _put_in_place(one, str(place.this.alias_or_name or "(constants)"), columns)
+                place.pop()
+                one.where(place.args.get("on"), copy=False)
+    for node in reversed(list(select.find_all(exp.Subquery))):
+        columns = None if isinstance(node.parent, exp.From | exp.Join | exp.In) else _constants(node)
+        if columns and len(columns.expressions) == 1:
+            node.replace(exp.paren(*columns.expressions.values()))
+    fold(select)
+
+
+def _constants(node: exp.Expr) -> "_Output | None":
+    """The columns of a subquery without FROM; None for any other."""
+    inner = node.this if isinstance(node, exp.Subquery) else None
+    if not isinstance(inner, exp.Select) or _clauses(inner) - {"expressions"} or inner.find(exp.AggFunc, exp.Column):
+        return None
+    return _output(inner, cast("exp.Subquery", node), "")
 
 
 def _write_numbers_out(select: exp.Select) -> None:
