@@ -56,10 +56,7 @@ def tuned(path):
 def capped(path):
     import neartwin as nt
 
-    return by_city(
-        path,
-        limits=nt.limits(rows=nt.private_limit(groups=TUNED), max_discovered_groups=32),
-    )
+    return by_city(path, limits=nt.limits(rows=nt.private_limit(groups=TUNED), max_discovered_groups=32))
 
 
 def by_hand_loaded(path):

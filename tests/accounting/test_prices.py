@@ -136,14 +136,7 @@ def test_advantage_account_has_its_advantage_and_no_more(value, delta):
 
 
 def test_a_filter_refuses_the_first_unit_above_a_cap_in_every_pool():
-    for target in (
-        pure(1),
-        approx(1, "1e-6"),
-        zcdp(1, "1e-6"),
-        rdp(3, 1, "1e-6"),
-        gdp(1, "1e-6"),
-        mixed(1, 1, "1e-6"),
-    ):
+    for target in (pure(1), approx(1, "1e-6"), zcdp(1, "1e-6"), rdp(3, 1, "1e-6"), gdp(1, "1e-6"), mixed(1, 1, "1e-6")):
         rule = filter_for(target)
         rule.check((0,) * len(rule.caps), rule.caps)
         for place in range(len(rule.caps)):

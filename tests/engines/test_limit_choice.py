@@ -412,10 +412,7 @@ def test_a_lost_row_costs_a_ratio_less_and_then_the_choice_costs_less_too():
     assert growth["n"] < both.growth < 10 * growth["n"]  # a count beside it needs its rows
 
 
-REAL = {
-    "purchases": ("customer_id", "month(day)", range(1, 13)),
-    "ratings": ("s", "dept", range(1, 16)),
-}
+REAL = {"purchases": ("customer_id", "month(day)", range(1, 13)), "ratings": ("s", "dept", range(1, 16))}
 
 
 @pytest.mark.slow

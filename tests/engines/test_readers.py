@@ -184,11 +184,7 @@ def test_other_encodings_are_declared_and_remembered(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "header"),
-    [
-        ("v.csv", 'who,"a;b;c"'),
-        ("v.tsv", "who\ta, b, c"),
-        *(("v.csv", f"who{one}a b") for one in ",;\t|^~:\x01\x1f"),
-    ],
+    [("v.csv", 'who,"a;b;c"'), ("v.tsv", "who\ta, b, c"), *(("v.csv", f"who{one}a b") for one in ",;\t|^~:\x01\x1f")],
 )
 def test_separator_is_the_headers_whatever_stands_in_quotes(tmp_path, name, header):
     separator = header[3]

@@ -156,9 +156,7 @@ def test_meaningless_cap_of_rows_is_refused():
         (lambda: plan(groups.agg(n=nt.count()), spend=SPEND, limits=nt.limits(max_groups=2, rows=0)), ParameterError),
         (
             lambda: plan(
-                groups.agg(n=nt.count()),
-                spend=SPEND,
-                limits=nt.limits(norm=nt.private_limit(groups=3), rows=5),
+                groups.agg(n=nt.count()), spend=SPEND, limits=nt.limits(norm=nt.private_limit(groups=3), rows=5)
             ),
             ParameterError,
         ),

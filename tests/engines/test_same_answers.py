@@ -114,8 +114,7 @@ CAPS = [(1, 1), (2, 3), (1000, 1000)]
 
 
 @pytest.mark.parametrize(
-    ("place", "seed", "caps"),
-    [(place, seed, caps) for place in ENGINES for seed in range(6) for caps in CAPS],
+    ("place", "seed", "caps"), [(place, seed, caps) for place in ENGINES for seed in range(6) for caps in CAPS]
 )
 def test_an_engine_and_the_oracle_agree_to_the_last_bit_with_every_cap(request, place, seed, caps):
     place = request.getfixturevalue(place)

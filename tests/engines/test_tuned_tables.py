@@ -71,11 +71,7 @@ def test_values_and_contributions_are_tuned_one_after_the_other(tmp_path):
     )
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(visits, nt.gdp(40))
-        proposal = account.plan(
-            query,
-            spend=nt.gdp(40),
-            limits=nt.limits(rows=nt.private_limit(64)),
-        )
+        proposal = account.plan(query, spend=nt.gdp(40), limits=nt.limits(rows=nt.private_limit(64)))
         written = account.release_to_parquet(proposal, tmp_path / "t.parquet")
     told = written.provenance.explanation
     assert told.index("Chosen privately: paid") < told.index("Chosen privately: rows")

@@ -25,14 +25,7 @@ ASKED = {
 EVENTS = st.one_of(
     st.builds(records.Begun, ledger=WORDS),
     st.builds(
-        records.Opened,
-        account=WORDS,
-        unit=WORDS,
-        relation=WORDS,
-        source=WORDS,
-        rule=WORDS,
-        pools=POOLS,
-        caps=PRICES,
+        records.Opened, account=WORDS, unit=WORDS, relation=WORDS, source=WORDS, rule=WORDS, pools=POOLS, caps=PRICES
     ),
     st.builds(records.Sourced, account=WORDS, source=WORDS),
     st.builds(records.Raised, account=WORDS, caps=PRICES, reason=WORDS),

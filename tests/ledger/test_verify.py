@@ -109,11 +109,7 @@ TAMPERINGS = {
     "the newest record removed": (sql("DELETE FROM neartwin_record WHERE position = 11"), "removed", 11),
     "two records swapped": (lambda c: swap(c, 5, 7), "moved", 5),
     "the last record repeated": (put_in_after_the_last, "moved", 12),
-    "the sum made smaller": (
-        sql("""UPDATE neartwin_account SET spent = '[["epsilon","0"]]'"""),
-        "index",
-        2,
-    ),
+    "the sum made smaller": (sql("""UPDATE neartwin_account SET spent = '[["epsilon","0"]]'"""), "index", 2),
     "a sum that is no number": (sql("UPDATE neartwin_account SET spent = 'nothing'"), "index", 0),
     "the cap made larger": (sql("""UPDATE neartwin_account SET caps = '[["epsilon","9999999999999"]]'"""), "index", 2),
     "an allotment made larger": (

@@ -9,11 +9,7 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.linear.continual import (
-    PrefixTree,
-    intervals_change,
-    root_coefficients,
-)
+from neartwin.mechanisms.linear.continual import PrefixTree, intervals_change, root_coefficients
 from neartwin.mechanisms.linear.matrix import MatrixMechanism, eigen_design, identity, intervals_tree
 from neartwin.mechanisms.neighbours import Neighbours
 

@@ -275,10 +275,7 @@ def test_subquery_by_person_is_the_question_of_python(text, ask):
             "FROM visits v WHERE age >= ALL (SELECT age FROM visits w WHERE w.who = v.who)",
             "write [NOT] EXISTS (SELECT 1",
         ),
-        (
-            "FROM visits v WHERE age = ANY (SELECT age FROM visits w WHERE w.town = v.town)",
-            "inside.who = outside.who",
-        ),
+        ("FROM visits v WHERE age = ANY (SELECT age FROM visits w WHERE w.town = v.town)", "inside.who = outside.who"),
     ],
 )
 def test_subquery_over_several_people_is_refused_with_a_line(asked, text, says):

@@ -145,10 +145,7 @@ EVERYTHING = {
         at.where("paid > $1", at.agg(m=nt.mean("paid", 0, 9))).group_by("town", keys=TOWNS).agg(n=nt.count()),
         LIMITS,
     ),
-    "private limits": lambda at: (
-        at.group_by("town", keys=TOWNS).agg(n=nt.count()),
-        {},
-    ),
+    "private limits": lambda at: (at.group_by("town", keys=TOWNS).agg(n=nt.count()), {}),
     "private norm": lambda at: (
         at.group_by("kind", keys=[0, 1, 2]).workload(nt.prefix_sums()).agg(n=nt.count()),
         {"norm": nt.private_limit(8)},

@@ -43,10 +43,7 @@ def test_inverses_return_to_the_risk():
 
 
 def test_impossible_risks_are_refused():
-    for call in (
-        lambda: c.mu_of_tpr("0.01", "0.02"),
-        lambda: c.mu_of_advantage(1),
-    ):
+    for call in (lambda: c.mu_of_tpr("0.01", "0.02"), lambda: c.mu_of_advantage(1)):
         with pytest.raises(ParameterError):
             call()
 

@@ -97,8 +97,7 @@ def test_a_million_factors_stay_certified():
 
 
 @pytest.mark.parametrize(
-    ("P", "Q"),
-    [(["0.5", "0.6"], ["0.5", "0.5"]), (["0.5", "0.5"], ["1"]), (["1.5", "-0.5"], ["0.5", "0.5"])],
+    ("P", "Q"), [(["0.5", "0.6"], ["0.5", "0.5"]), (["0.5", "0.5"], ["1"]), (["1.5", "-0.5"], ["0.5", "0.5"])]
 )
 def test_vectors_that_are_no_laws_are_refused(P, Q):
     with pytest.raises(ParameterError):

@@ -19,10 +19,7 @@ ASK = {
     "question": {
         "group_by": ["cds"],
         "keys": {"cds": [1, 2, 3]},
-        "statistics": {
-            "orders": {"ask": "count"},
-            "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200},
-        },
+        "statistics": {"orders": {"ask": "count"}, "total": {"ask": "sum", "column": "amount", "low": 0, "high": 200}},
     },
     "spend": {"epsilon": "0.25"},
     "limits": {"max_rows_per_group": 5, "max_groups": 3},

@@ -36,10 +36,7 @@ def notebook(account):
     query = account.rows.where("amount > 5").group_by("cds", keys=[1, 2, 3]).agg(
         orders=nt.count(), people=nt.count_distinct_units(), total=nt.sum("amount", 0, 200), typical=nt.mean("amount")
     )  # fmt: skip
-    tuned = {
-        "limits": nt.limits(rows=nt.private_limit(8, share="1/5"), max_groups=3),
-        "importance": {"orders": 2},
-    }
+    tuned = {"limits": nt.limits(rows=nt.private_limit(8, share="1/5"), max_groups=3), "importance": {"orders": 2}}
     found = account.plan(query, spend=nt.pure("0.25"), **tuned)
     assert [error.name for error in found.preview().errors] == ["orders", "people", "total", "typical"]
     proposal = account.plan(query, spend=nt.pure("0.25"), limits=nt.limits(max_rows_per_group=5, max_groups=3))

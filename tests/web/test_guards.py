@@ -344,10 +344,7 @@ def fragile(directory, tmp_path):
 
 @pytest.mark.slow
 def test_failure_after_the_reserve_is_one_uniform_error_and_stays_spent(fragile, tokens):
-    ask = {
-        "question": {"statistics": {"n": {"ask": "count_distinct_units"}}},
-        "spend": {"epsilon": "0.25"},
-    }
+    ask = {"question": {"statistics": {"n": {"ask": "count_distinct_units"}}}, "spend": {"epsilon": "0.25"}}
     with TestClient(create_app(fragile, Settings(workers=1))) as client:
         ada = bearer(tokens["analyst"])
         done = released(client, ask, ada, name="people")

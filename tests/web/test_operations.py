@@ -107,12 +107,7 @@ def test_the_audit_log_says_who_did_what_and_holds_no_question(client, tokens, a
     lines = [one for one in audited() if "method" in one]
     (outcome,) = (one for one in audited() if "method" not in one)
     assert outcome.pop("time")
-    assert outcome == {
-        "dataset": "purchases",
-        "holder": "analyst:ada",
-        "release": done["position"],
-        "refused": None,
-    }
+    assert outcome == {"dataset": "purchases", "holder": "analyst:ada", "release": done["position"], "refused": None}
     said = [(one.get("caller", ""), one["method"], one.get("path", ""), one["status"]) for one in lines]
     assert said[:2] == [("ada", "POST", "/signin", 303), ("", "POST", "", 401)]
     asked = {status for *who, status in said if who == ["ada", "POST", "/v1/datasets/purchases/releases"]}

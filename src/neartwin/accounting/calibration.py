@@ -228,11 +228,7 @@ def _log(ratio: Fraction) -> float:
 
 
 def least_noise(
-    spend: Callable[[Fraction], AnyUsage],
-    target: Goal,
-    *,
-    neighbours: str = "add_remove",
-    tolerance: Number = "1e-6",
+    spend: Callable[[Fraction], AnyUsage], target: Goal, *, neighbours: str = "add_remove", tolerance: Number = "1e-6"
 ) -> Calibrated[Fraction]:
     """The least scale at which a spend meets a goal. `value` meets it, and exceeds the least by at most the tolerance.
 
@@ -260,11 +256,7 @@ def least_noise(
 
 
 def largest_rate(
-    spend: Callable[[Fraction], AnyUsage],
-    target: Goal,
-    *,
-    neighbours: str = "add_remove",
-    tolerance: Number = "1e-6",
+    spend: Callable[[Fraction], AnyUsage], target: Goal, *, neighbours: str = "add_remove", tolerance: Number = "1e-6"
 ) -> Calibrated[Fraction]:
     """The largest sampling rate in (0, 1] at which a spend meets a goal. `value` meets it.
 

@@ -14,13 +14,7 @@ if TYPE_CHECKING:
     from neartwin.losses import Composition
 
 _SYMBOLS = {"epsilon": "ε", "delta": "δ", "rho": "ρ", "mu": "μ", "order": "order", "advantage": "advantage"}
-_KINDS: dict[str, type[Budget]] = {
-    "zcdp": Zcdp,
-    "rdp": Rdp,
-    "gdp": Gdp,
-    "three pools": Mixed,
-    "advantage": Advantage,
-}
+_KINDS: dict[str, type[Budget]] = {"zcdp": Zcdp, "rdp": Rdp, "gdp": Gdp, "three pools": Mixed, "advantage": Advantage}
 _UNCHECKED = (
     " This does not cover a failure: no check of these data is on record, and a value that cannot be read would have made"
     " the release fail."

@@ -29,12 +29,7 @@ from neartwin.exact import Interval
 @options.json_option
 @report_errors
 def account(
-    *,
-    expression: str,
-    deltas: tuple[str, ...],
-    epsilons: tuple[str, ...],
-    neighbours: str,
-    as_json: bool,
+    *, expression: str, deltas: tuple[str, ...], epsilons: tuple[str, ...], neighbours: str, as_json: bool
 ) -> None:
     """Compute the privacy of mechanisms used together, certified.
 

@@ -16,14 +16,7 @@ from neartwin.cli.output import NOT_WHOLE, report_errors, stderr
 from neartwin.errors import ParameterError
 from neartwin.interactive import visible
 from neartwin.ledger import Book, Head
-from neartwin.releases.certificates import (
-    Certificate,
-    OwnerKey,
-    PublicKey,
-    issue,
-    read_certificate,
-    released,
-)
+from neartwin.releases.certificates import Certificate, OwnerKey, PublicKey, issue, read_certificate, released
 from neartwin.releases.certificates.check import Flaw, check
 from neartwin.releases.certificates.document import read_bytes
 

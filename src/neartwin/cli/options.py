@@ -51,9 +51,7 @@ def together(*options: Decorator) -> Decorator:
 
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
 out_option = click.option(
-    "--out",
-    type=click.Path(dir_okay=False),
-    help="Also write .html, .json, .csv, .parquet or .xlsx.",
+    "--out", type=click.Path(dir_okay=False), help="Also write .html, .json, .csv, .parquet or .xlsx."
 )
 picture_option = click.option(
     "--picture", type=click.Path(dir_okay=False), help="Draw the result to this .svg, .png or .pdf file."

@@ -196,12 +196,7 @@ def kl_normal(*, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma
 
 
 def renyi_normal(
-    *,
-    mean: Numeric,
-    sigma: Numeric,
-    other_mean: Numeric,
-    other_sigma: Numeric,
-    order: Numeric,
+    *, mean: Numeric, sigma: Numeric, other_mean: Numeric, other_sigma: Numeric, order: Numeric
 ) -> Certified:
     """Renyi divergence of normals of different variances; KL at order 1.
 

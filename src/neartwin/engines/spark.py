@@ -315,8 +315,7 @@ def _beside(left: Any, right: Any, names: Sequence[str]) -> Any:
     from pyspark.sql import functions as f
 
     other = right.select(
-        *(f.col(name).alias(f"of_{name}") for name in names),
-        *(name for name in right.columns if name not in names),
+        *(f.col(name).alias(f"of_{name}") for name in names), *(name for name in right.columns if name not in names)
     )
     same = reduce(and_, (left[name].eqNullSafe(other[f"of_{name}"]) for name in names))
     return left.join(other.hint("merge"), same, "left").drop(*(f"of_{name}" for name in names))

@@ -346,8 +346,5 @@ def _read(parts: Mapping[str, Any]) -> Record:
         raise ValueError(f"a record of kind {kind!r} has the fields {', '.join(forms)}")
     values = {name: form.read(body[name]) for name, form in forms.items()}
     return Record(
-        position=position,
-        previous=_TEXT.read(parts["previous"]),
-        time=_TEXT.read(parts["time"]),
-        event=event(**values),
+        position=position, previous=_TEXT.read(parts["previous"]), time=_TEXT.read(parts["time"]), event=event(**values)
     )

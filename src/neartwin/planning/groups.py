@@ -17,14 +17,7 @@ from neartwin.losses import Composition
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.noise import Source
-from neartwin.planning.allocation import (
-    CONFIDENCE,
-    LARGEST_SCALE,
-    LOSS_FAILURE,
-    Allocation,
-    Discovery,
-    allocate,
-)
+from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, LOSS_FAILURE, Allocation, Discovery, allocate
 from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits

@@ -108,9 +108,7 @@ class Limits:
             if isinstance(value, PrivateLimit):
                 if name not in _PRIVATE:
                     raise ParameterError(
-                        name,
-                        "nt.private_limit(...)",
-                        f"must be a number; only {', '.join(_PRIVATE)} can be private",
+                        name, "nt.private_limit(...)", f"must be a number; only {', '.join(_PRIVATE)} can be private"
                     )
             elif name == "norm":
                 positive(norm=rational(norm=value))

@@ -50,13 +50,7 @@ ACCOUNT_ALONE = Payer()
 _NUMBERS = ("values", "lower", "upper")  # of a statistic
 
 
-def run(
-    account: Account,
-    prepared: PreparedRelease,
-    *,
-    engine: Engine,
-    payer: Payer = ACCOUNT_ALONE,
-) -> Release:
+def run(account: Account, prepared: PreparedRelease, *, engine: Engine, payer: Payer = ACCOUNT_ALONE) -> Release:
     """Pay for a release, make it, and return it. A repeated question gets its stored answer at no cost.
 
     The price is durable before a row is read, and the release is durable before it is returned.
@@ -261,11 +255,7 @@ def prepare_series(series: SeriesPlan) -> tuple[PreparedRelease, ...]:
 
 
 def run_series(
-    account: Account,
-    series: SeriesPlan,
-    *,
-    engine: Engine,
-    payer: Payer = ACCOUNT_ALONE,
+    account: Account, series: SeriesPlan, *, engine: Engine, payer: Payer = ACCOUNT_ALONE
 ) -> tuple[Release, ...]:
     """Pay once, ask every question, and return all answers. A repeated series gets its stored answers at no cost.
 

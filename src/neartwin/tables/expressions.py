@@ -21,17 +21,7 @@ from sqlglot.errors import SqlglotError
 from neartwin.errors import QueryError
 from neartwin.interactive import instead, suggested
 from neartwin.tables.functions import CAPITAL, FUNCTIONS, LETTERS, REGULAR, SMALL, RowFunction, brief, regular
-from neartwin.tables.terms import (
-    CLOCK,
-    PARTS,
-    UNITS,
-    Term,
-    as_kind,
-    check_surface,
-    check_term,
-    common_kind,
-    moment,
-)
+from neartwin.tables.terms import CLOCK, PARTS, UNITS, Term, as_kind, check_surface, check_term, common_kind, moment
 from neartwin.tables.types import NUMERIC, SURROGATE, ColumnType, column_in_sql, column_type
 
 _NULL = Term("literal", ColumnType.OTHER)

@@ -13,15 +13,7 @@ from neartwin.interactive import instead, shown_as_text
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.ingestion import Terms
 from neartwin.tables.postgres import PostgresTable, check_declared
-from neartwin.tables.sources import (
-    ImportedFiles,
-    LocalSource,
-    ParquetFiles,
-    ServedTable,
-    Source,
-    same_rows,
-    source_of,
-)
+from neartwin.tables.sources import ImportedFiles, LocalSource, ParquetFiles, ServedTable, Source, same_rows, source_of
 from neartwin.tables.table import NOBODY, ROW, Bounds, How, Join, JoinKind, Owner, Table, together
 from neartwin.tables.types import GROUPABLE, ColumnType, has_column, number_column
 

@@ -24,12 +24,7 @@ from typing import Self
 
 from sqlglot import exp
 
-from neartwin.engines.sql.bounding import (
-    contribution_sizes,
-    in_parts,
-    over_units,
-    weighed_by_norm,
-)
+from neartwin.engines.sql.bounding import contribution_sizes, in_parts, over_units, weighed_by_norm
 from neartwin.engines.sql.dialect import (
     KEYS,
     POSITION,

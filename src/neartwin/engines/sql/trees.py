@@ -64,11 +64,7 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
         order = exp.Order(expressions=[exp.Ordered(this=exp.column(CELL))])
         sizes.append(named(windowed(exp.RowNumber(), "u", *groups, order=order), "turn"))
     counted = selected("kept", "u", *groups, named(exp.column("x0"), CELL), named(exp.Count(this=exp.Star()), "c"))
-    parts = {
-        **parts,
-        "cells": grouped(counted, "u", *groups, "x0"),
-        "sizes": selected("cells", *sizes),
-    }
+    parts = {**parts, "cells": grouped(counted, "u", *groups, "x0"), "sizes": selected("cells", *sizes)}
     if stage.groups_per_unit is not None:  # all cells of a group have one place
         parts |= placed(stage, ranked_by, "sizes", exp.func("dense_rank"))
     if stage.norm is not None:

@@ -25,10 +25,7 @@ class LedgerOfTables(Protocol):
 
 
 def certify(
-    release: Release | WrittenRelease,
-    ledger: LedgerOfTables | books.Book,
-    *,
-    key: str | os.PathLike[str] | None = None,
+    release: Release | WrittenRelease, ledger: LedgerOfTables | books.Book, *, key: str | os.PathLike[str] | None = None
 ) -> Certificate:
     """The certificate of a release, signed with the key of the ledger's owner (extra `certificates`).
 

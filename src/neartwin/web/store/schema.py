@@ -11,10 +11,7 @@ VERSIONS = "neartwin_service_version"
 tables = sa.MetaData()
 
 dataset = sa.Table(
-    "neartwin_dataset",
-    tables,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
+    "neartwin_dataset", tables, sa.Column("name", sa.Text, primary_key=True), sa.Column("body", sa.Text, nullable=False)
 )
 
 token = sa.Table(
