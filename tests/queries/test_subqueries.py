@@ -62,6 +62,15 @@ SAME = {
     "v.paid > p.low, q WHERE age < (SELECT 5) AND paid < high": (
         "SELECT SUM(paid) AS s FROM visits WHERE (age < 5 AND paid < 1 + 1) AND paid > 1"
     ),
+    "WITH p(low, home) AS (VALUES (1, 'Ulm')) SELECT COUNT(*) AS n FROM visits, p WHERE paid > low AND town = home": (
+        "SELECT COUNT(*) AS n FROM visits WHERE paid > 1 AND town = 'Ulm'"
+    ),
+    "WITH p AS (SELECT 2 AS k) SELECT town, SUM(paid) / MAX(k) AS s FROM visits, p GROUP BY town": (
+        "SELECT town, SUM(paid) / 2 AS s FROM visits GROUP BY town"
+    ),
+    "SELECT COUNT(*) AS n FROM visits CROSS JOIN (VALUES (1)) AS p(low) WHERE paid > p.low": (
+        "SELECT COUNT(*) AS n FROM visits WHERE paid > 1"
+    ),
     "WITH p AS (SELECT 'Ulm' AS home) SELECT COUNT(*) AS n FROM (SELECT visits.* FROM visits, p WHERE town = home) AS t": (
         "SELECT COUNT(*) AS n FROM visits WHERE town = 'Ulm'"
     ),
@@ -86,6 +95,7 @@ def test_subquery_of_single_rows_is_the_question_without_it(asked, text):
         ("SELECT COUNT(*) FROM (SELECT 1 AS one) t", "FROM a table inside"),
         ("SELECT COUNT(*) FROM visits, (SELECT 1 AS one WHERE FALSE) t", "no join condition"),
         ("SELECT COUNT(*) FROM visits, (SELECT 1 AS one UNION ALL SELECT 2) t", "without UNION"),
+        ("SELECT COUNT(*) FROM visits, (VALUES (1), (2)) AS p(low) WHERE age > low", "no join condition|understood"),
         ("SELECT COUNT(*) FROM visits, (SELECT UNNEST([1, 2]) AS one) t WHERE age > one", "not allowed in a row"),
         (
             "SELECT COUNT(*) FROM (SELECT who, ARG_MIN(town, age, 2) AS t FROM visits GROUP BY who) t",

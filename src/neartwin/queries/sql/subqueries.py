@@ -112,7 +112,7 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[exp.Expr], A
 
 def _write_constants_out(select: exp.Select) -> None:
     """Write the columns of subqueries without FROM, as WITH names constants, in place of their names."""
-    if all(one.args.get("from_") for one in select.find_all(exp.Select)):
+    if all(one.args.get("from_") for one in select.find_all(exp.Select, exp.Values)):
         return
     for one in reversed(list(select.find_all(exp.Select))):
         source, joins = one.args.get("from_"), one.args.get("joins") or []
@@ -129,13 +129,20 @@ def _write_constants_out(select: exp.Select) -> None:
     for node in reversed(list(select.find_all(exp.Subquery))):
         columns = None if isinstance(node.parent, exp.From | exp.Join | exp.In) else _constants(node)
         if columns and len(columns.expressions) == 1:
-            node.replace(exp.paren(*columns.expressions.values()))
+            node.replace(exp.paren(next(iter(columns.expressions.values()))))
     fold(select)
+    for same in list(select.find_all(exp.Min, exp.Max, exp.AnyValue)):
+        if isinstance(same.this.unnest(), exp.Literal | exp.Cast) and not same.find(
+            exp.Column
+        ):  # of one value in every row
+            same.replace(same.this)
 
 
 def _constants(node: exp.Expr) -> "_Output | None":
-    """The columns of a subquery without FROM; None for any other."""
-    inner = node.this if isinstance(node, exp.Subquery) else None
+    """The columns of a subquery without FROM, or of one row of VALUES; None for any other."""
+    inner = node.this if isinstance(node, exp.Subquery) else node
+    if isinstance(inner, exp.Values) and len(inner.expressions) == 1:
+        inner = exp.select(*inner.expressions[0].expressions)
     if not isinstance(inner, exp.Select) or _clauses(inner) - {"expressions"} or inner.find(exp.AggFunc, exp.Column):
         return None
     return _output(inner, cast("exp.Subquery", node), "")
