@@ -244,7 +244,7 @@ def test_a_share_keeps_the_name_that_its_ratio_has(visits):
         ("SELECT COUNT(*) FROM visits GROUP BY town, town", "twice"),
         ("SELECT day AS town, COUNT(*) FROM visits GROUP BY town", "write GROUP BY day"),
         ("SELECT paid AS p, COUNT(*) FROM visits GROUP BY town", "is not understood"),
-        ("SELECT SUM(paid * (SELECT 1)) FROM visits", "asked first in WHERE and beside"),
+        ("SELECT SUM(paid * (SELECT age FROM visits)) FROM visits", "asked first in WHERE and beside"),
         ("SELECT LN(SUM(paid)) FROM visits", "is not understood"),
         ("SELECT SUM(SUM(paid)) FROM visits", "allowed are"),
         ("SELECT SUM(town) FROM visits", "must be a number"),
