@@ -252,7 +252,7 @@ def bounds(low: Number, high: Number, step: Number | None = None) -> Bounds:
     Args:
         low: The lower bound, a multiple of step.
         high: The upper bound, a multiple of step.
-        step: The step of the grid; by default 1/100, or where that is less a power of ten that makes at least a million steps.
+        step: The step of the grid; by default 1/100, or a smaller power of ten, so that there are at least a million steps.
 
     Returns:
         The bounds.
