@@ -96,6 +96,8 @@ def test_subquery_of_single_rows_is_the_question_without_it(asked, text):
         ("SELECT COUNT(*) FROM visits, (SELECT 1 AS one WHERE FALSE) t", "no join condition"),
         ("SELECT COUNT(*) FROM visits, (SELECT 1 AS one UNION ALL SELECT 2) t", "without UNION"),
         ("SELECT COUNT(*) FROM visits, (VALUES (1), (2)) AS p(low) WHERE age > low", "no join condition|understood"),
+        ("SELECT COUNT(*) FROM visits, (SELECT 4 AS age) p WHERE age > 3", "several tables; write table.age"),
+        ("SELECT COUNT(*) FROM (SELECT 4 age) p JOIN visits ON paid > age", "several tables; write table.age"),
         ("SELECT COUNT(*) FROM visits, (SELECT UNNEST([1, 2]) AS one) t WHERE age > one", "not allowed in a row"),
         (
             "SELECT COUNT(*) FROM (SELECT who, ARG_MIN(town, age, 2) AS t FROM visits GROUP BY who) t",

@@ -405,5 +405,10 @@ def _named(column: exp.Column, scope: _Scope) -> str:
         return known[column.name]
     matches = {one[column.name] for one in scope.values() if column.name in one}
     if len(matches) > 1:
-        raise QueryError(f"{column.name!r} is a column of several tables; write table.{column.name}")
+        raise of_several(column)
     return matches.pop() if matches else column.name
+
+
+def of_several(column: exp.Column) -> QueryError:
+    """The refusal of a name that does not say which table it is of."""
+    return QueryError(f"{column.name!r} is a column of several tables; write table.{column.name}")

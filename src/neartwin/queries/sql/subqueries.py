@@ -21,7 +21,7 @@ from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.query import Rows, table_of
 from neartwin.queries.sql.derived import statistics_in
-from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by
+from neartwin.queries.sql.joins import Others, arrange, columns_of, conjuncts, joined_by, of_several
 from neartwin.queries.sql.spelling import checked_nodes, fold
 from neartwin.tables.expressions import not_understood
 from neartwin.tables.joins import OtherTable, claims_of, is_public
@@ -53,9 +53,9 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[exp.
         QueryError: A subquery or a join is not understood.
     """
     _write_names_out(select)
-    _write_constants_out(select)
-    _merge(select)
     given = {rows.table.name: rows, **others}
+    _write_constants_out(select, given)
+    _merge(select)
     if (table := select.find(exp.Table)) and _is_of_public(select, given):
         raise QueryError(instead("clauses", "public", table=table.name))
     _write_numbers_out(select)
@@ -110,7 +110,7 @@ def _asked_first(select: exp.Select, given: Others, read: Callable[[exp.Expr], A
     return tuple(found.values())
 
 
-def _write_constants_out(select: exp.Select) -> None:
+def _write_constants_out(select: exp.Select, given: Others) -> None:
     """Write the columns of subqueries without FROM, as WITH names constants, in place of their names."""
     if all(one.args.get("from_") for one in select.find_all(exp.Select, exp.Values)):
         return
@@ -123,6 +123,11 @@ def _write_constants_out(select: exp.Select) -> None:
             plain[0].set("this", fixed)
         for place in [*plain, *[source] * (one is not select and not joins)]:
             if place and (columns := _constants(place.this)):
+                others = [columns_of(other.this, given) for other in (source, *joins) if other and other is not place]
+                names = {name for name in columns.expressions if any(name in of for of in others)}
+                for column in _own_columns(one):
+                    if not column.table and column.name in names:
+                        raise of_several(column)
                 _put_in_place(one, str(place.this.alias_or_name or "(constants)"), columns)
                 place.pop()
                 one.where(place.args.get("on"), copy=False)
@@ -132,10 +137,9 @@ def _write_constants_out(select: exp.Select) -> None:
             node.replace(exp.paren(next(iter(columns.expressions.values()))))
     fold(select)
     for same in list(select.find_all(exp.Min, exp.Max, exp.AnyValue)):
-        if isinstance(same.this.unnest(), exp.Literal | exp.Cast) and not same.find(
-            exp.Column
-        ):  # of one value in every row
-            same.replace(same.this)
+        value = same.this.unnest()  # the same in every row
+        if isinstance(value, exp.Literal | exp.Cast) and value.find(exp.Column) is None:
+            same.replace(value)
 
 
 def _constants(node: exp.Expr) -> "_Output | None":
