@@ -48,7 +48,7 @@ class _Totalled(OneColumn):
         A mean is read from two totals, of distances from the lower bound and from the upper one: (W17). A row adds the span of
         the bounds to both together. Where missing values are filled, so that others have their number, a mean is taken around
         the middle of its bounds, which halves the sensitivity of its total. A sum of the same column reads what the mean
-        reads. A sum alone is taken around 0.
+        reads, unless the mean reads a variance's sums in coarser steps. A sum alone is taken around 0.
         """
         value, bounds = self.value(context.table), self.value(context.table).bounds
         if not any(other.averages(context.table, value, self.fill) for other in context.statistics):
@@ -182,7 +182,7 @@ class Mean(_Totalled):
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """The total over the number, within the bounds: a mean cannot leave them."""
         column, (names, read) = self.total_column(context), self._read(context)
-        few, bounds, rounding = _FEW * bool(context.clipped), column.bounds, self._rounding(context)
+        few, bounds, rounding = _FEW * bool(context.clipped), column.bounds, self._rounding(column, context)
         *ends, counts = read.means([noisy.sums[one].astype(float) for one in names], confidence + few, context.lost)
         inside = ((np.clip(end, column.low, column.high) + column.centre) * float(bounds.step) for end in ends)
         ends = [end + move * rounding for end, move in zip(inside, (0, -1, 1), strict=True)]
@@ -195,12 +195,13 @@ class Mean(_Totalled):
 
     def expected(self, name: str, context: Context, confidence: float) -> list[ExpectedError]:
         """The bar of the mean."""
-        read, step = self._read(context)[1], self.total_column(context).bounds.step
-        return [ExpectedError.of_mean(name, read, step, confidence, rounding=self._rounding(context))]
+        read, column = self._read(context)[1], self.total_column(context)
+        rounding = self._rounding(column, context)
+        return [ExpectedError.of_mean(name, read, column.bounds.step, confidence, rounding=rounding)]
 
-    def _rounding(self, context: Context) -> float:
-        """How far the mean of values is from that of values on the grid, which may be the coarser one of squares."""
-        step = self.total_column(context).bounds.step
+    def _rounding(self, column: GridColumn, context: Context) -> float:
+        """How far the mean may be from that of values on the column's grid, if that is the coarser one of squares."""
+        step = column.bounds.step
         return float(step) / 2 if step != self.value(context.table).bounds.step else 0.0
 
 
