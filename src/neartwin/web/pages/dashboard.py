@@ -54,13 +54,16 @@ async def change(name: Named, caller: Asker, running: Running, sent: Form) -> Re
         return RedirectResponse(address("data", name, "dashboard"), 303)
     fields = json.dumps({part: values for part, values in sent.items() if part not in _NOT_SAVED})
     project = "" if first(sent, "for") == "all" else caller.project
+    rule = f"must have at most {MOST_SAVED} questions of {_MOST_LETTERS:,} letters"
+    full = ParameterError("dashboard", name, rule, remedy="remove one, or ask a shorter one")
+    if len(fields) > _MOST_LETTERS:  # before it costs a plan
+        raise full
     form = written(read(json.loads(fields)), dataset)
     await running.ask(question_task("plan", dataset, caller, form))  # which refuses what cannot be asked
     title = text(title=(first(sent, "title") or ", ".join(form.names) or "A question")[:100], at_least=1, at_most=100)
     values = {"dataset": name, "owner": caller.name, "project": project, "title": title, "fields": fields}
-    if len(fields) > _MOST_LETTERS or not await run_in_threadpool(store.save, values, most=MOST_SAVED):
-        rule = f"must have at most {MOST_SAVED} questions of {_MOST_LETTERS:,} letters"
-        raise ParameterError("dashboard", name, rule, remedy="remove one, or ask a shorter one")
+    if not await run_in_threadpool(store.save, values, most=MOST_SAVED):
+        raise full
     return RedirectResponse(address("data", name, "dashboard"), 303)
 
 
