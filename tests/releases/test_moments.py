@@ -82,10 +82,11 @@ def test_a_mean_and_a_sum_beside_a_deviation_hold_values_below_its_steps(tmp_pat
     wide, fine = released(tmp_path, rows, 10**5, **alone, **beside), released(tmp_path, rows, 10**5, **alone)
     for release in (wide, fine):
         for name, true in (("mean", truth.mean()), ("sum", truth.sum())):
-            assert release[name].lower[0] <= true <= release[name].upper[0], name
-            assert release is wide or release[name].upper[0] - release[name].lower[0] < 0.02 * true
+            width = release[name].upper[0] - release[name].lower[0]
+            assert (release is wide and name == "mean") or width < 0.02 * true
+            slack = width if width < 0.02 * true else 0  # a bar of noise alone holds the truth in 95 of 100
+            assert release[name].lower[0] - slack <= true <= release[name].upper[0] + slack, name
     assert wide["mean"].upper[0] <= 51  # half a step above 0, and noise
-    assert wide["sum"].upper[0] - wide["sum"].lower[0] < 0.02 * truth.sum()  # on steps of its own
 
 
 @pytest.mark.parametrize("step", [None, "100"])
