@@ -7,14 +7,17 @@ of it, and counted per draw. Times are processor time, the best of several.
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from fractions import Fraction
 from importlib import import_module
 
 import numpy as np
 
 from neartwin import noise
+from neartwin.noise.distributions import Law
 from neartwin.noise.lookup_table import build
-from neartwin.noise.sampler import WIDEST_BLOCK
+from neartwin.noise.sampler import SINGLES, WIDEST_BLOCK
+from neartwin.noise.streams import Fresh
 
 SCALES = (1, 100, 10**4, 10**9)
 BATCHES = (1, 10**3, 10**7)
@@ -114,7 +117,7 @@ def present(name: str, make: Callable[[str], Callable[[int], Draw]], law: str) -
 
 
 def main() -> None:
-    """Tables for both laws, then table building against two million draws."""
+    """Tables for both laws, then what tables take."""
     for law, own in (
         ("laplace", (noise.discrete_laplace, noise.rounded_laplace, 1)),
         ("gaussian", (noise.discrete_gaussian, noise.rounded_gaussian, 2)),
@@ -140,7 +143,9 @@ def main() -> None:
                     times.append(nanoseconds(peer(scale), n, most))
                 cells = [f"{each:.1f} ({each / times[1]:.2f})" for each in times]
                 print(f"{scale:g} {n:g} " + " | ".join(cells), flush=True)
-    print("\nbuilding a table against two million draws, ms")
+    print(
+        "\na whole table against two million draws, and the first draw of a new law against that of a whole table; ms"
+    )
     for family, power in (
         (noise.discrete_laplace, 1),
         (noise.rounded_laplace, 1),
@@ -148,12 +153,28 @@ def main() -> None:
         (noise.rounded_gaussian, 2),
     ):
         for scale in SCALES:
-            sampler = family(scale**power)
-            building = min(_seconds(lambda law=sampler.law: build(law.recipe)) for _ in range(5))
+            laws = [family((scale + Fraction(place, 1000)) ** power).law for place in range(1, 10)]
+            building = 1e3 * min(_seconds(lambda law=law: build(law.recipe)) for law in laws)
             drawing = nanoseconds(ours(family, scale, power), 2 * 10**6, BATCHES[-1]) * 2
-            print(
-                f"{family.__name__} {scale:g}: {building * 1e3:.1f} against {drawing:.1f} ({building * 1e3 / drawing:.2f})"
+            whole, first = (
+                1e3 * min(_seconds(lambda law=law: _first(law)) for law in part) for part in _made_new(laws)
             )
+            print(
+                f"{family.__name__} {scale:g}: {building:.1f} against {drawing:.1f} ({building / drawing:.2f}), "
+                f"{first:.1f} against {whole:.1f} ({first / whole:.2f})"
+            )
+
+
+def _made_new(laws: list[Law]) -> Iterator[list[Law]]:
+    """The laws, then what a sampler draws its first values by; the tables of each are made anew."""
+    for part in (laws, [law.for_few() for law in laws]):
+        build.cache_clear()
+        yield part
+
+
+def _first(law: Law) -> None:
+    """As a sampler's first draw: one block."""
+    law.fill(np.empty(SINGLES, np.int64), Fresh(noise.SYSTEM))
 
 
 def _seconds(act: Callable[[], object]) -> float:

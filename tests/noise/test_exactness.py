@@ -34,6 +34,12 @@ def profile(name, scale):
     return (lambda y: mp.exp(-((y / t) ** 2) / 2)) if "Gaussian" in name else (lambda y: mp.exp(-y / t))
 
 
+def recipe_of(name, scale, few):
+    """The recipe of a law's draws: of all of them, or of a sampler's first few."""
+    law = setting(name, scale)[0].law
+    return (law.for_few() if few else law).recipe
+
+
 class Words:
     """A stream that gives each request the next of these words."""
 
@@ -44,9 +50,10 @@ class Words:
         return self.words.pop(0)
 
 
+@pytest.mark.parametrize("few", [False, True], ids=["many", "few"])
 @pytest.mark.parametrize(("name", "scale"), grid(SOME))
-def test_every_entry_of_the_table_has_its_mass_to_sixty_bits(name, scale):
-    recipe = setting(name, scale)[0].law.recipe
+def test_every_entry_of_the_table_has_its_mass_to_sixty_bits(name, scale, few):
+    recipe = recipe_of(name, scale, few)
     table, f = build(recipe), profile(name, scale)
     with mp.workdps(60):
         length = real(recipe.layout.length)
@@ -68,10 +75,11 @@ def test_every_entry_of_the_table_has_its_mass_to_sixty_bits(name, scale):
         assert int(table.thresholds[-1]) == 2**64 - 1
 
 
+@pytest.mark.parametrize("few", [False, True], ids=["many", "few"])
 @pytest.mark.parametrize(("name", "scale"), [(n, s) for n, s in grid([100, 1000]) if not n.startswith("rounded")])
-def test_proposals_and_acceptance_give_the_law_to_thirty_digits(name, scale):
+def test_proposals_and_acceptance_give_the_law_to_thirty_digits(name, scale, few):
     """The proof in numbers: P(proposed and taken) of each integer is in proportion to f."""
-    recipe = setting(name, scale)[0].law.recipe
+    recipe = recipe_of(name, scale, few)
     if isinstance(recipe.layout, Single):
         return
     f, layout = profile(name, scale), recipe.layout
@@ -107,10 +115,11 @@ def test_fall_within_a_block_follows_the_profile(name, scale):
                 assert abs(mp.mpf(rounded) - fall) <= fall * mp.mpf(2) ** -51
 
 
+@pytest.mark.parametrize("few", [False, True], ids=["many", "few"])
 @pytest.mark.parametrize("forced", [{}, FORCED], ids=["as served", "rare branches forced"])
 @pytest.mark.parametrize(("name", "scale"), grid(SOME))
-def test_arrays_and_integers_read_the_same_bits_as_the_same_values(name, scale, forced):
-    table = build(setting(name, scale)[0].law.recipe, **forced)
+def test_arrays_and_integers_read_the_same_bits_as_the_same_values(name, scale, forced, few):
+    table = build(recipe_of(name, scale, few), **forced)
     rows = [f"{name} {scale} {i}".encode() for i in range(1500)]
     by_arrays = np.empty(len(rows), np.int64)
     kernel.fill(table, by_arrays, _Streams(b"key", rows))

@@ -398,6 +398,20 @@ def test_unit_under_another_name_is_counted_as_the_unit():
     assert read("d.dose").aggregates == {"n": nt.count_distinct("dose")}
 
 
+def test_the_account_s_table_under_another_name_is_the_same_question(visits):
+    homes = nt.table(pa.table({"who": [1, 2], "home": ["Ulm", "Bonn"]}), unit="who", name="visits")
+
+    def read(text, name):
+        return nt.from_sql(text.format(name), visits, tables={"homes": homes, "orders": visits})
+
+    join = "SELECT home, AVG({0}.paid) AS m FROM {0} JOIN homes h ON {0}.who = h.who WHERE {0}.age > 3 GROUP BY home"
+    within = "SELECT AVG(LEAST(n, 5)) AS m FROM (SELECT who, COUNT(*) AS n FROM {0} GROUP BY who)"
+    for text in ("SELECT COUNT(*) AS n FROM {}", "SELECT COUNT(*) AS n FROM {} AS o WHERE o.paid > 1", join, within):
+        assert digest(read(text, "orders")) == digest(read(text, "visits")), text
+    with pytest.raises(QueryError, match=r"FROM must name the table 'visits', and not 'others'; .* tables="):
+        read("SELECT COUNT(*) AS n FROM {}", "others")
+
+
 def test_conditions_within_bound_what_a_person_s_rows_add_up_to(visits):
     inner = "SELECT who, {} AS n FROM visits WHERE age BETWEEN 0 AND 50 GROUP BY who"
     text = f"SELECT AVG({{}}) AS m FROM ({inner}) AS t WHERE n BETWEEN 0 AND 400"

@@ -148,8 +148,12 @@ class Single(Layout):
 
 
 @dataclass(frozen=True, slots=True)
-class _Blocks(Layout):
-    """The common part of integer and real blocks. exponent: l = log2 L."""
+class Blocks(Layout):
+    """The common part of integer and real blocks.
+
+    Attributes:
+        exponent: l = log2 L.
+    """
 
     exponent: int
 
@@ -170,7 +174,7 @@ class _Blocks(Layout):
 
 
 @dataclass(frozen=True, slots=True)
-class IntegerBlocks(_Blocks):
+class IntegerBlocks(Blocks):
     """Block h is the 2**l integers hL, ..., hL + L - 1, or their mirror images ~x = -x - 1.
 
     |x| = hL + offset + negative, so hL <= |x| <= (h + 1)L on both sides.
@@ -191,7 +195,7 @@ class IntegerBlocks(_Blocks):
 
 
 @dataclass(frozen=True, slots=True)
-class RealBlocks(_Blocks):
+class RealBlocks(Blocks):
     """Block h is the reals from hL to (h + 1)L, or their mirror image; each is rounded to the nearest integer.
 
     In half steps the offset has l + 1 bits. For part in (0, 1), round((2hL + offset + part) / 2) = (2hL + offset + 1)

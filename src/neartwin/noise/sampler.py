@@ -103,7 +103,8 @@ class _Pool:
         self._used = 0
 
     def _drawn(self, block: NDArray[Any]) -> NDArray[Any]:
-        self._law.fill(block, Fresh(SYSTEM))
+        law = self._law.for_few() if block.size <= SINGLES else self._law
+        law.fill(block, Fresh(SYSTEM))
         return block
 
     def close(self) -> None:

@@ -332,7 +332,8 @@ def _base(select: exp.Select, table: Table) -> str:
     source_node = source.this if source is not None else None
     if not _is_plain(source_node) or source_node.name != table.name:
         text = "" if source_node is None else source_node.sql(dialect="duckdb", comments=False)
-        raise QueryError(f"FROM must name the table {table.name!r}, and not {text!r}; write FROM {table.name}")
+        line = f"write FROM {table.name}, or give it this name in tables= as well"
+        raise QueryError(f"FROM must name the table {table.name!r}, and not {text!r}; {line}")
     return str(source_node.alias_or_name)
 
 
