@@ -67,7 +67,12 @@ def shop():
         ("CASE WHEN who > 3 THEN 1 ELSE 0 END", 0, 1, "1"),
         ("CASE WHEN who > 9 THEN 9 WHEN who < 2 THEN 2 ELSE who END", 2, 9, "1"),
         ("CASE WHEN 150 <= price THEN 150 ELSE price END", 0, 150, "1/100"),
-        ("CASE WHEN price > 150 OR open THEN 150 ELSE price END", 0, 200, "1/100"),  # may be over 150, or NULL and open
+        ("CASE WHEN price > 150 OR open THEN 150 ELSE price END", 0, 150, "1/100"),
+        ("CASE WHEN price > 150 AND open THEN 150 ELSE price END", 0, 200, "1/100"),  # may be over 150 and closed
+        ("CASE WHEN NOT (price > 150 OR open) THEN 150 ELSE price END", 0, 200, "1/100"),  # may be anything and open
+        ("CASE WHEN NOT price * 2 BETWEEN 10 AND 50 THEN NULL ELSE price * 2 END", 10, 50, "1/50"),
+        ("CASE WHEN NOT (price >= 10 AND price <= 50) OR open THEN 0 ELSE price END", 0, 50, "1/100"),
+        ("CASE WHEN price > 50 THEN 0 ELSE coalesce(price, 90) END", 0, 200, "1/100"),  # 90 for NULL
         ("CASE WHEN price = 150 THEN 150 ELSE price END", 0, 200, "1/100"),
         ("CASE WHEN price > CASE WHEN 1 > 2 THEN 5 END THEN 5 ELSE price END", 0, 200, "1/100"),  # above NULL is nobody
         ("CASE WHEN quantity > 1 THEN 0 ELSE coalesce(quantity, 9) END", -3, 10, "1"),
@@ -109,6 +114,11 @@ def test_no_value_of_any_row_leaves_the_range_that_was_propagated(shop):
         "(price + discount) * (price - quantity)", "clip(price, 10, 20) * quantity", "if(open, price, -price)",
         "CASE WHEN quantity < 3 THEN quantity WHEN price BETWEEN 7 AND 300 THEN price END",
         "CASE WHEN price > 55 THEN 55 WHEN price < 7 THEN discount WHEN quantity >= 2 THEN price ELSE price END",
+        "CASE WHEN quantity < 0 OR NOT (price BETWEEN 7 AND 55) OR open THEN NULL ELSE price * quantity END",
+        "CASE WHEN NOT (price >= 7 AND quantity <= 2) THEN discount ELSE least(price, quantity) END",
+        "CASE WHEN price BETWEEN 7 AND 55 THEN price * 2 - 1 ELSE coalesce(quantity, discount) END",
+        "CASE WHEN price > 55 OR quantity > 2 THEN 0 ELSE coalesce(price, discount) + greatest(quantity, price) END",
+        "CASE WHEN NOT (price > 55 OR NOT (quantity > 0 AND open)) THEN price - quantity ELSE discount END",
         "CASE WHEN 2 <= quantity THEN discount WHEN price <= 55 THEN greatest(quantity, price) ELSE quantity END",
     ]  # fmt: skip
     reached = 0
@@ -142,9 +152,11 @@ def test_rows_that_meet_a_condition_lie_where_it_says(shop):
         ("price", "price BETWEEN 3 AND 90", (3, 90)), ("price", "3 < price AND 90 >= price AND open", (3, 90)),
         ("quantity", "quantity IN (3, -2, 90)", (-2, 90)), ("quantity", "quantity > 2.5 AND quantity < 40", (2.5, 40)),
         ("price - quantity", "price - quantity <= 90 AND price - quantity >= 0 AND price > 3", (0, 90)),
+        ("price", "NOT (price < 3 OR price > 90)", (3, 90)), ("quantity", "NOT (quantity < 3 OR NOT quantity <= 90)", (3, 90)),
+        ("quantity", "NOT quantity NOT BETWEEN 3 AND 90", (3, 90)),
         ("quantity", "quantity = 3", (3, 3)), ("price", "price < 3 AND price > 90", (-math.inf, 3)),  # of no row
         *((name, condition, (-math.inf, math.inf)) for name, condition in [  # which bound nothing
-            ("price", "price <= quantity"), ("price", "price < 90 OR open"), ("price", "NOT (price < 90)"),
+            ("price", "price <= quantity"), ("price", "price < 90 OR open"), ("price", "NOT (price > 90 AND open)"),
             ("price", "price <> 3"),
             ("price", "discount BETWEEN 3 AND 90"), ("price", "CASE WHEN open THEN price < 3 ELSE TRUE END"),
         ]),

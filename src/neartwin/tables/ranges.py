@@ -7,12 +7,12 @@ rounding error, so they are clipped to it once more on their grid.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import reduce
-from itertools import repeat
+from functools import partial, reduce
+from itertools import chain, zip_longest
 from shlex import quote
 from types import MappingProxyType
 
@@ -108,7 +108,11 @@ def range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tupl
     >>> print(found.low, found.high, found.step)
     0 200 1/10000
     """
-    return reduce(lambda reach, one: where_true(one, term, reach), conditions, _range_of(term, columns, conditions))
+    return _where_all(conditions, term, _range_of(term, columns, conditions))
+
+
+def _where_all(conditions: Iterable[Term], term: Term, reach: Range) -> Range:
+    return reduce(lambda found, one: where_true(one, term, found), conditions, reach)
 
 
 def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tuple[Term, ...]) -> Range:
@@ -127,14 +131,14 @@ def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tup
         low, high, *_ = (*OPERATIONS[operation].ends, math.inf)
         return replace(_inside(ANY, low, high), step=Fraction(1))
     if operation in {"case", "coalesce"}:
-        values, met = values_of(term), term.parts[:-1:2] if operation == "case" else ()
-        reaches = [range_of(part, columns, conditions) for part in values]
-        reaches[: len(met)] = map(where_true, met, values, reaches)  # a value counts where its condition is true
-        for place, one in enumerate(met):  # and those before are not, or where it is NULL and does not count
-            if one.operation in _OPPOSITE and all(part.columns or never_null(part) for part in one.parts):
-                untrue = replace(one, operation=_OPPOSITE[one.operation])
-                reaches[place + 1 :] = map(where_true, repeat(untrue), values[place + 1 :], reaches[place + 1 :])
-        return _hull([reach for part, reach in zip(values, reaches, strict=True) if not part.is_null])
+        met, untrue, reaches = term.parts[:-1:2] if operation == "case" else (), list[Term](), list[Range]()
+        for part, condition in zip_longest(values_of(term), met):
+            # it counts where its condition is true and those before are not, or where it is NULL itself
+            held = untrue if condition is None else [*untrue, condition]
+            if not part.is_null:
+                reaches.append(_where_all(held, part, range_of(part, columns, conditions)))
+            untrue += [] if condition is None else _held(condition, true=False)
+        return _hull(reaches)
     return _of_parts(term, [range_of(part, columns, conditions) for part in term.parts])
 
 
@@ -156,9 +160,25 @@ def where_true(condition: Term, term: Term, reach: Range) -> Range:
     >>> print(found.low, found.high)
     5 90
     """
-    operation, parts, term = condition.operation, [*map(_bare, condition.parts)], _bare(term)
-    if operation == "and":
-        return reduce(lambda found, part: where_true(part, term, found), parts, reach)
+    return reduce(partial(_compared, _bare(term)), _held(condition), reach)
+
+
+def _held(condition: Term, *, true: bool = True) -> Iterator[Term]:
+    """Comparisons that hold where a condition is true or NULL, else false or NULL, unless what they compare is NULL."""
+    operation, parts = condition.operation, condition.parts
+    if operation == "not":
+        yield from _held(parts[0], true=not true)
+    elif operation == ("and" if true else "or"):
+        yield from chain.from_iterable(_held(part, true=true) for part in parts)
+    elif all(part.columns or never_null(part) for part in parts):
+        if true:
+            yield condition
+        elif operation in _OPPOSITE:
+            yield replace(condition, operation=_OPPOSITE[operation])
+
+
+def _compared(term: Term, reach: Range, condition: Term) -> Range:
+    operation, parts = condition.operation, [*map(_bare, condition.parts)]
     if operation in _MIRRORED and parts[1] == term:
         operation, parts = _MIRRORED[operation], parts[::-1]
     if operation not in {"between", "in", *_MIRRORED} or parts[0] != term or any(part.columns for part in parts[1:]):
