@@ -70,6 +70,7 @@ def shop():
         ("CASE WHEN price > 150 OR open THEN 150 ELSE price END", 0, 150, "1/100"),
         ("CASE WHEN price > 150 AND open THEN 150 ELSE price END", 0, 200, "1/100"),  # may be over 150 and closed
         ("CASE WHEN NOT (price > 150 OR open) THEN 150 ELSE price END", 0, 200, "1/100"),  # may be anything and open
+        ("CASE WHEN price BETWEEN 10 AND 50 THEN price ELSE 20 END", 10, 50, "1/100"),
         ("CASE WHEN NOT price * 2 BETWEEN 10 AND 50 THEN NULL ELSE price * 2 END", 10, 50, "1/50"),
         ("CASE WHEN NOT (price >= 10 AND price <= 50) OR open THEN 0 ELSE price END", 0, 50, "1/100"),
         ("CASE WHEN price > 50 THEN 0 ELSE coalesce(price, 90) END", 0, 200, "1/100"),  # 90 for NULL
