@@ -80,11 +80,6 @@ def _explained(name: str) -> object:
     return explained_call(found, f"nt.{name}") if isinstance(found, FunctionType) else found
 
 
-@cache
-def _is_room(name: str) -> bool:
-    return find_spec(f"{__name__}.{name}") is not None
-
-
 if not TYPE_CHECKING:  # a type checker then knows the names above and no others
 
     def __getattr__(name: str) -> object:
@@ -92,7 +87,7 @@ if not TYPE_CHECKING:  # a type checker then knows the names above and no others
             return _explained(name)
         if name == "__all__":
             return __dir__()[:-1]
-        if name.startswith("_") or _is_room(name):  # which is imported in a moment
+        if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:  # a room, imported in a moment
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         if name in import_module("neartwin.statistics").CONSTRUCTORS:
             return _explained(name)

@@ -9,6 +9,7 @@ import pytest
 from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.noise.exponentials import exp_neg
+from neartwin.noise.streams import Fresh
 from tests.oracles import noise_laws as oracles
 from tests.oracles.noise_laws import THRESHOLD, Fit, chi_square
 
@@ -51,6 +52,16 @@ def test_a_scale_off_by_two_percent_and_a_shift_by_one_step_are_refused(name, sc
         assert fit.p_value(oracle(setting(name, scale * factor)[2])) < THRESHOLD
     for step in (-1, 1):
         assert Fit(oracle(parameter)).add(draws + step).p_value() < THRESHOLD
+
+
+@pytest.mark.parametrize(("name", "scale"), grid(["3/10", 1, 10, 64, 1000, 10**9, 2**50]))
+def test_first_draws_fit_the_law_and_no_other(name, scale):
+    sampler, oracle, parameter = setting(name, scale)
+    draws = np.empty(200_000, np.int64)
+    sampler.law.for_few().fill(draws, Fresh(noise.ScriptedSource(f"few {name} {scale}".encode())))
+    fit = Fit(oracle(parameter)).add(draws)
+    assert fit.p_value() > THRESHOLD
+    assert fit.p_value(oracle(setting(name, scale * Fraction(9, 10))[2])) < THRESHOLD
 
 
 def offsets_fit(draws, scale):

@@ -65,7 +65,7 @@ def rows_of(select: exp.Select, rows: Rows, others: Others, read: Callable[[exp.
     made = None if source is None else given.get(source.name)
     if source is not None and made is not None and is_public(table_of(made)):
         raise not_understood(source, f"rows of people come first; write FROM {rows.table.name} JOIN (SELECT ...)")
-    if source is not None and isinstance(made, Rows) and (source.name != rows.table.name or made is not rows):
+    if source is not None and isinstance(made, Rows):
         if made != rows and (source.name in others or made.table.source != rows.table.source):
             unit = exp.column(str(made.table.unit), table=source.alias_or_name, quoted=True)
             made = rows.per_unit()  # each person of the account's table, to whom rows of the other are joined
