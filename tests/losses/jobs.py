@@ -67,7 +67,7 @@ FACTORS = {
 }
 EXACT = tuple(
     name for name in FACTORS if name != "bounded range"
-)  # a class of mechanisms: its interval is wide by nature
+)  # a class of mechanisms: its interval is wider, and takes seconds
 
 
 def ranged(rng):

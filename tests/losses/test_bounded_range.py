@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import BoundedRange, Gaussian, RandomizedResponse
+from neartwin.losses import BoundedRange, Gaussian, RandomizedResponse, compose
 from tests.oracles import ranges
 
 
@@ -71,6 +71,89 @@ def test_a_few_uses_at_a_delta_near_their_total_variation_are_sharp(e, count, de
 def test_a_choice_by_an_earlier_answer_costs_more():
     fixed = float(ranges.composed(1, 3, 0.9))
     assert (3 * BoundedRange(epsilon=1)).delta(0.9).lower > 1.05 * fixed
+
+
+RESPONSES = {"0.4": 2, "1": 1}  # of randomized response: 6 sums of losses
+
+
+def beside_responses(eps, profile, responses=RESPONSES):
+    """The mean of a profile over the losses of responses under P, by brute force."""
+    law = {0.0: 1.0}
+    for size in [float(e) for e, count in responses.items() for _ in range(count)]:
+        after = {}
+        for loss, mass in law.items():
+            for own, share in ((size, 1 / (1 + math.exp(-size))), (-size, 1 / (1 + math.exp(size)))):
+                after[loss + own] = after.get(loss + own, 0.0) + mass * share
+        law = after
+    return sum(mass * profile(eps - loss) for loss, mass in law.items())
+
+
+@pytest.mark.parametrize(
+    ("e", "count"),
+    [("0.7", 1), ("0.3", 2), *(pytest.param(*one, marks=pytest.mark.slow) for one in (("2", 2), ("1", 3)))],
+)
+def test_uses_beside_fixed_pairs_cost_the_mean_of_their_optimum(e, count):
+    whole = compose({BoundedRange(epsilon=e): count} | {RandomizedResponse(epsilon=e): n for e, n in RESPONSES.items()})
+    eps = np.array([0.0, 0.4, 0.9]) * (count * float(e) + 1.8)
+    truth = beside_responses(eps, lambda at: ranges.adaptive(float(e), count, at, 32))
+    found = whole.delta(eps)
+    assert np.all(found.lower <= truth * (1 + 1e-9))
+    assert np.all(truth <= found.upper * (1 + 1e-9))
+    assert np.all(found.width <= 1e-4 * found.upper)
+    for near in (1 - 1e-3, 1 + 1e-3):
+        assert not np.any((found.lower <= truth * near) & (truth * near <= found.upper))
+    answer = whole.epsilon(truth[1])
+    assert answer.lower * (1 - 1e-9) <= eps[1] <= answer.upper * (1 + 1e-9)
+    assert answer.width <= 3e-6 * answer.upper
+
+
+def test_no_order_of_uses_and_pairs_costs_more_than_the_pairs_first():
+    """Two uses with a response before, between and after them, each choosing one of 41 pairs by what was shown."""
+    e, size = 1.0, 0.8
+    t = e * np.arange(41) / 40
+    shares, response = np.expm1(t - e) / np.expm1(-e), 1 / (1 + math.exp(-size))
+
+    def use(after):
+        return lambda eps: max(
+            share * after(eps - at) + (1 - share) * after(eps - at + e)
+            for at, share in zip(t.tolist(), shares.tolist(), strict=True)
+        )
+
+    def shown(after):
+        return lambda eps: response * after(eps - size) + (1 - response) * after(eps + size)
+
+    def nothing(eps):
+        return max(-math.expm1(eps), 0.0)
+
+    whole = 2 * BoundedRange(epsilon=e) + RandomizedResponse(epsilon=size)
+    for eps in (0.3, 1.1, 2.0):
+        first, between, last = (
+            one(eps) for one in (shown(use(use(nothing))), use(shown(use(nothing))), use(use(shown(nothing))))
+        )
+        assert last <= between * (1 + 1e-12) <= first * (1 + 2e-12)
+        found = whole.delta(eps)
+        assert found.lower * (1 - 0.01) <= first <= found.upper  # a finer grid finds more
+
+
+@pytest.mark.parametrize("count", [10, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 60))])
+def test_uses_beside_noise_have_a_sharp_price(count):
+    whole = count * BoundedRange(epsilon="0.2") + 3 * Gaussian(mu="0.4")
+    found = whole.epsilon("1e-6")
+    assert found.width <= 1e-6 * found.upper
+    apart = whole + BoundedRange(epsilon="0.1")  # two ranges: the smaller by its fixed pair
+    assert found.upper < apart.epsilon("1e-6").upper
+    for order in (1.5, 3.0):  # of one member, and by the worst of each order
+        assert 0 < whole.renyi(order).lower <= whole.renyi(order).upper
+    noise, z = 0.4 * math.sqrt(3), np.linspace(-12, 12, 3001)
+    alone = (count * BoundedRange(epsilon="0.2")).delta
+    for end, side in ((found.lower, 1), (found.upper, -1)):
+        profile = alone(end - (noise * z + noise * noise / 2))
+        mean = [
+            np.trapezoid(part * np.exp(-z * z / 2), z) / math.sqrt(2 * math.pi)
+            for part in (profile.lower, profile.upper)
+        ]
+        assert mean[0] * (1 - 1e-4) <= 1e-6 * (1 + side * 1e-4)
+        assert mean[1] * (1 + 1e-4) >= 1e-6 * (1 - 1e-4)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from tests.oracles.sums import exact
 
 
 def promises(seed, count):
-    """Jobs with a class of mechanisms, whose interval is wide by nature: only its ends are asked for. How many, and by an oracle.
+    """Jobs with a class of mechanisms, of which only the ends are asked for. How many, and by an oracle.
 
     The dominating pair's lines have a common point; the ends of eps and of delta agree; more uses never promise less than fewer
     are known to cost, and their own lower end is about as high at least; and alone the worst of uses that do not choose by each
@@ -30,6 +30,7 @@ def promises(seed, count):
         whole, asked = compose(uses), asked + 1
         found = whole.epsilon(delta, direction="replace")
         assert 0 <= found.lower <= found.upper < math.inf, (uses, delta)
+        assert found.upper - found.lower <= 0.01 * found.upper + 1e-6, (uses, delta)
         assert whole.delta(found.upper, direction="replace").lower <= delta, (uses, delta)
         assert found.lower == 0 or delta <= whole.delta(found.lower).upper, (uses, delta)
         more = (whole + next(iter(uses))).epsilon(delta, direction="replace")
@@ -49,7 +50,7 @@ def promises(seed, count):
 
 
 @pytest.mark.slow
-def test_sixty_promises_about_a_class_hold():
-    asked, by_oracle = promises(secrets.randbits(32), 60)
-    assert asked == 60
-    assert by_oracle >= 18
+def test_forty_promises_about_a_class_hold():
+    asked, by_oracle = promises(secrets.randbits(32), 40)
+    assert asked == 40
+    assert by_oracle >= 8

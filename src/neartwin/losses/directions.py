@@ -39,14 +39,17 @@ OTHER: dict[Direction, Direction] = {
 }
 
 
-def _total(pairs: Mapping[Pair, int]) -> SumOfLosses | None:
-    """The sum of the losses of pairs, those of one family together where it merges them."""
+def _total(pairs: Mapping[Pair, int], *, envelopes: bool = False) -> SumOfLosses | None:
+    """The sum of the losses of pairs, those of one family together where it merges them.
+
+    envelopes: whether profiles alone are asked for, so that those of a family's envelope may stand for a class.
+    """
     families: dict[type[Pair], list[tuple[Pair, int]]] = {}
     for pair, count in pairs.items():
         families.setdefault(type(pair), []).append((pair, count))
     summands: list[Summand] = []
     for family, members in families.items():
-        if len(members) >= family.merges:
+        if len(members) >= family.merges or (envelopes and family.envelopes):
             summands += family.merged(members)
         else:
             summands += [pair.repeated(count) for pair, count in members]
@@ -110,12 +113,19 @@ class DirectedComposition:
     @cached_property
     def upper(self) -> SumOfLosses | None:
         """The pairs above; of all factors if `complete`, else of those that have one."""
-        return _total(self.dominating)
+        return _total(self.dominating, envelopes=True)
 
     @cached_property
     def lower(self) -> SumOfLosses | None:
         """The pairs below; the same object as `upper` where they are the same pairs."""
         return self.upper if self.attained is self.dominating else _total(self.attained)
+
+    @cached_property
+    def profile_below(self) -> SumOfLosses | None:
+        """The pairs that bound delta from below, at each eps perhaps by another mechanism of a class."""
+        if not any(pair.envelopes for pair in self.attained):
+            return self.lower
+        return _total(self.attained, envelopes=True)
 
     def log_mgf_above(self, s: float) -> float:
         """K(s) from above, each factor by its curve where it has one and that is lower, else by its pair."""
@@ -196,8 +206,8 @@ class DirectedComposition:
         else:
             lower, upper = np.zeros(len(eps)), np.ones(len(eps))
             method = np.full(len(eps), FLOOR, dtype="<U16")
-            if self.lower is not None:
-                lower = methods.delta(self.lower, eps, rtol, lines)[0]
+            if self.profile_below is not None:
+                lower = methods.delta(self.profile_below, eps, rtol, lines)[0]
             if self.complete and self.upper is not None:
                 _, upper, method = methods.delta(self.upper, eps, rtol, lines)
         if self.curves:
@@ -230,7 +240,8 @@ class DirectedComposition:
         if self.exact and self.upper is not None:
             result = methods.epsilon(self.upper, low_delta, high_delta, rtol)
         else:
-            lower = 0.0 if self.lower is None else methods.epsilon(self.lower, low_delta, high_delta).lower
+            below = self.profile_below
+            lower = 0.0 if below is None else methods.epsilon(below, low_delta, high_delta).lower
             result = Answer(lower, math.inf, UNKNOWN)
             if self.complete and self.upper is not None:
                 above = methods.epsilon(self.upper, low_delta, high_delta)
@@ -271,8 +282,7 @@ class DirectedComposition:
             return self._kl()
         s = order - 1
         error = 4 * U * order / s  # the rounding of order - 1
-        infinite = self._infinity > 0
-        upper = math.inf if infinite else self.log_mgf_above(s) / s * (1 + error)
+        upper = math.inf if self._infinity > 0 else self.log_mgf_above(s) / s * (1 + error)
         lower = 0.0
         if self.lower is not None:
             value, slack = self.lower.log_mgf(s)

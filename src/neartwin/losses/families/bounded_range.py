@@ -11,8 +11,9 @@ dominates every e-bounded-range mechanism, so its composition is an upper bound,
 
     M(s) = [sinh(w)/w] / [sinh(e/2)/(e/2)].
 
-Adaptive uses of one range alone have an optimum, delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
-pair of t. `optimum` bounds it on lattices of eps (M15, M16), for up to some hundred uses: docs/proofs/mechanisms.md.
+Adaptive uses of one range have an optimum, delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
+pair of t. `optimum` bounds it on lattices of eps (M15, M16), for up to some hundred uses. Beside fixed pairs two laws have
+its profile, but for little (M17, M18): docs/proofs/mechanisms.md.
 
 For many uses the Renyi curve is the better bound, the supremum over t of the two-point pair.
 From below, t = e/2 is randomized response of e/2, one mechanism of the class.
@@ -21,19 +22,20 @@ From below, t = e/2 is randomized response of e/2, one mechanism of the class.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from neartwin import balls
 from neartwin.exact import FloatArray, float_above, float_below
 from neartwin.losses.composition import PureLoss
-from neartwin.losses.families.randomized_response import three_losses
-from neartwin.losses.summands.atoms import AtomicSum
-from neartwin.losses.summands.base import Direction, Lattice, MaximumLoss, Pair, RenyiCurve, Summand
+from neartwin.losses.families.randomized_response import NONE, ResponsePair
+from neartwin.losses.summands.atoms import AtomicSum, Weighted
+from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.half_line import half_line_delta
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, log_within
 
@@ -62,6 +64,7 @@ WORK, BLOCK = 1 << 22, 1 << 10  # maxima over t for one optimum, and at once
 FEWEST, FINE, MOST = 8, 1 << 10, 1 << 14  # steps of a range: at least; for n uses FINE + MOST/n at most
 WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta that no one asks about
 GROWTH, PARTS = 3, 4  # of intervals of t away from a guess; into which one is cut
+HIGHEST = 600  # of losses whose exponentials are floats
 NEARLY = 1 + 1e-10  # a bound that is no greater gains nothing
 
 
@@ -148,7 +151,7 @@ def optimum(e: Fraction, count: int) -> tuple[tuple[float, FloatArray], ...] | N
         count: Adaptive uses.
 
     Returns:
-        For each of the two a step, and the bounds on delta at its multiples from -e on.
+        For each of the two a step, and the bounds on delta at its multiples from -e on; then of all uses from below.
     """
     size, uses = float(e), np.arange(1.0, min(count, 1 << 16) + 1)
     reach = np.minimum(uses, uses * (size / 8) + np.sqrt(0.5 * LEAST * uses))  # of eps, over e
@@ -173,7 +176,53 @@ def optimum(e: Fraction, count: int) -> tuple[tuple[float, FloatArray], ...] | N
         for side, t in ((lower, ends[0]), (upper, ends[1])):
             side[:m] = -np.expm1(-t[:0:-1]) + np.exp(-t[:0:-1]) * side[2 * m : m : -1]
     slack = 4096 * U * (count + 2)  # sums of products of positive numbers
-    return (steps[0], before * (1 - slack)), (steps[1], upper * (1 + slack))
+    below_all = steps[0], lower * (1 - slack)
+    return (steps[0], before * (1 - slack)), (steps[1], upper * (1 + slack)), below_all
+
+
+def law_of_uses(e: Fraction, count: int, *, above: bool) -> Weighted | None:
+    """The law of a pair whose profile bounds the optimum on one side (M17); None where that is not known.
+
+    Args:
+        e: The range.
+        count: Adaptive uses.
+        above: Whether it bounds from above.
+    """
+    known = optimum(e, count) if count * e <= HIGHEST else None
+    if known is None:
+        return None
+    (step, low), (_, high) = known[2], known[1]
+    m, top = round(float(e) / step), count * float(e) * (1 + 2 * U)
+    last = min(len(low) - 1 - 2 * m, math.floor(top / step - 0.5))
+    loss, slack = np.append(step * np.arange(last + 1.0), top), (16 * last + 4096) * U
+    rise = np.full(last + 1, math.expm1(step))  # of e^eps from one to the next, over itself
+    rise[-1] = math.expm1(top - loss[-2])
+    high = high[m - 2 : m + last + 1]  # at multiples of a step that is longer by rounding
+    low, high = low[m : m + last + 1], high[1:] + 8 * U * (last + 1) * math.exp(step) * -np.diff(high)
+    falls = -np.diff(np.append(high[1:], 0.0)) / (rise * np.exp(loss[:-1]))
+    mass = -np.diff(np.append(np.maximum.accumulate(falls[::-1])[::-1], 0.0)) * np.exp(loss[1:])
+    slopes = np.cumsum((mass * np.exp(-loss[1:]))[::-1])[::-1] * np.exp(loss[:-1])
+    profile = np.cumsum((slopes * rise)[::-1])[::-1]
+    if above:
+        mass *= float((high[1:] / profile).max()) * (1 + slack)
+    else:
+        left = low[:-2] + 0.5 * (1 + rise[0]) * (low[:-2] - high[:-3])
+        right = low[1:-1] + 0.5 / (1 + rise[0]) * (low[1:-1] - high[3:])
+        ends, middle = np.minimum(low[:-2] / profile[:-2], low[1:-1] / profile[1:-1]), profile[:-2] + profile[1:-1]
+        share = np.minimum(ends, 2 * np.minimum(left, right) / middle)
+        mass[: last - 1] *= np.maximum(np.minimum.accumulate(share), 0.0) * (1 - slack)
+        mass[last - 1 :] = 0.0
+    loss, mass = loss[1:][mass > 0], mass[mass > 0]
+    rest = 1 - float((mass * (1 + np.exp(-loss))).sum())
+    logs, near = np.log(mass), np.abs(loss)
+    if not rest > 1024 * U:
+        return None
+    return Weighted(
+        np.concatenate([-loss[::-1], [0.0], loss]),
+        np.concatenate([(logs - loss)[::-1], [math.log(rest)], logs]),
+        np.concatenate([np.full(len(loss), slack), [512 * U / rest], np.full(len(loss), slack)]),
+        2 * U * np.concatenate([near[::-1], [0.0], near]),
+    )
 
 
 def one_use(e: Fraction, eps: float) -> Any:
@@ -266,32 +315,40 @@ class BoundedRangeSum(Summand):
         return optimal_delta(self.range, self.count, eps, above=True)
 
 
-class WorstUsesSum(AtomicSum):
-    """`count` adaptive uses: alone the worst ones, beside other mechanisms copies of randomized response of e/2."""
+class UsesTogether(AtomicSum):
+    """Adaptive uses of one range beside fixed pairs: a law whose profile bounds the optimum on one side."""
 
-    def __init__(self, e: Fraction, count: int) -> None:
-        """e: the range."""
-        self.range = e
-        masses = tuple(1 / (1 + math.exp(side * float(e) / 2)) for side in (-1, 1))
-        response = three_losses(e / 2, (masses[0], 0.0, masses[1]), count, error=4 * ELEMENTARY + 2 * U * float(e))
-        super().__init__(response.weighted, count, lattice=Lattice(e / 2, e))
-        self.top = self.top._replace(loss=BoundedRangeSum(e, count).top.loss)
+    def __init__(self, e: Fraction, count: int, law: Weighted, *, above: bool) -> None:
+        """e: the range; law: of `law_of_uses`."""
+        super().__init__(law, 1)
+        self._alone, self.top = partial(optimal_delta, e, count, above=above), BoundedRangeSum(e, count).top
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """A lower bound that some uses attain."""
-        return optimal_delta(self.range, self.count, eps, above=False)
+        """Alone: the optimum itself."""
+        return self._alone(eps)
 
 
 @dataclass(frozen=True, slots=True)
 class BoundedRangePair(Pair):
     """A pair above the class of range e, or uses of it; each its own mirror image."""
 
+    envelopes: ClassVar[bool] = True
     e: Fraction
-    kind: type[BoundedRangeSum | WorstUsesSum]
+    above: bool
 
     def repeated(self, count: int) -> Summand:
-        """The composition."""
-        return self.kind(self.e, count)
+        """Copies of the dominating pair, or of randomized response of e/2, a member of the class."""
+        return BoundedRangeSum(self.e, count) if self.above else ResponsePair(self.e / 2, NONE, 0).repeated(count)
+
+    @classmethod
+    def merged(cls, uses: Sequence[tuple[BoundedRangePair, int]]) -> list[Summand]:
+        """The optimum of the range whose uses weigh most, and all others as fixed pairs (M18)."""
+        first, *others = sorted(uses, key=lambda use: use[0].e ** 2 * use[1], reverse=True)
+        pair, count = first
+        law = law_of_uses(pair.e, count, above=pair.above) if count > 1 else None
+        one = pair.repeated(count) if count > 1 else BoundedRangeSum(pair.e, 1)
+        together = one if law is None else UsesTogether(pair.e, count, law, above=pair.above)
+        return [together, *(other.repeated(n) for other, n in others)]
 
 
 def worst_renyi(epsilon: balls.Exact, order: balls.Exact) -> Any:
@@ -345,11 +402,11 @@ class BoundedRange(PureLoss):
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The dominating pair."""
-        return BoundedRangePair(self.epsilon, BoundedRangeSum)
+        return BoundedRangePair(self.epsilon, above=True)
 
     def attained_pair(self, direction: Direction) -> Pair:
         """Mechanisms of the class."""
-        return BoundedRangePair(self.epsilon, WorstUsesSum)
+        return BoundedRangePair(self.epsilon, above=False)
 
     def renyi(self, direction: Direction) -> RenyiCurve:
         """The better bound for many uses."""

@@ -173,6 +173,7 @@ class Pair(ABC):
     """One ordered pair (P, Q) by its family and its exact parameters; equal pairs are counted together."""
 
     merges: ClassVar[float] = math.inf  # so many pairs of the family make one summand
+    envelopes: ClassVar[bool] = False  # `merged` has profiles that no member need have at all eps
 
     @abstractmethod
     def repeated(self, count: int) -> Summand:
