@@ -106,8 +106,7 @@ def root_above(value: Fraction, bits: int = 64) -> Fraction:
     if top * top == value.numerator and bottom * bottom == value.denominator:
         return Fraction(top, bottom)
     bits += max(0, value.denominator.bit_length() - value.numerator.bit_length()) // 2  # digits of small values too
-    scaled = (value.numerator << 2 * bits) // value.denominator
-    return Fraction(isqrt(scaled) + 1, 1 << bits)
+    return Fraction(isqrt((value.numerator << 2 * bits) // value.denominator) + 1, 1 << bits)
 
 
 def root_below(value: Fraction, bits: int = 64) -> Fraction:

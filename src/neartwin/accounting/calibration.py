@@ -409,5 +409,4 @@ def _width(spend: object, tolerance: Number) -> Fraction:
     """The width of a search in a function."""
     if not callable(spend):
         raise ParameterError("spend", spend, "must be a function from the scale or rate to what is done")
-    value = open_probability(tolerance=rational(tolerance=tolerance))
-    return max(value, Fraction(1, 10**12))
+    return max(open_probability(tolerance=rational(tolerance=tolerance)), Fraction(1, 10**12))

@@ -198,8 +198,7 @@ def tree_with_restarts(*, noise_multiplier: Number, steps: int, restarts: int = 
         steps: Steps between restarts.
         restarts: Trees, the first one counted.
     """
-    depth = integer(at_least=1, steps=steps).bit_length()
-    nodes = depth * integer(at_least=1, restarts=restarts)
+    nodes = integer(at_least=1, steps=steps).bit_length() * integer(at_least=1, restarts=restarts)
     return AddRemove(repeated(losses.Gaussian(mu=_inverse(noise_multiplier)), nodes))
 
 

@@ -94,8 +94,7 @@ def parse(text: str) -> Usage:
     if not isinstance(written, str) or not 0 < len(text) <= LONGEST:
         raise ParameterError("expression", str(text)[:80], f"must be text of 1 to {LONGEST} characters")
     try:
-        tree = ast.parse(text.strip(), mode="eval")
-        usage = _Reader(text.strip()).read(tree.body)
+        usage = _Reader(text.strip()).read(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as fault:
         if isinstance(fault, ParameterError):
             raise

@@ -116,8 +116,7 @@ def raise_cap(path: str, name: str, budget: str, reason: str) -> None:
     NAME is the account's, as `show` lists it. No budget is ever lowered.
     """
     with Book.existing(path) as book:
-        account = book.raise_cap(name, budget_in(budget, "budget"), reason)
-        left = account.remaining
+        left = book.raise_cap(name, budget_in(budget, "budget"), reason).remaining
     click.echo(", ".join(f"{pool} {float(amount):.6g} left" for pool, amount in left.items()))
 
 

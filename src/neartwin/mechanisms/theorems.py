@@ -348,8 +348,7 @@ def histogram_sensitivity(neighbours: Neighbours, *, norm: Norm = Norm.L1) -> Fr
     >>> histogram_sensitivity(Neighbours.ADD_REMOVE), histogram_sensitivity(Neighbours.REPLACE_ONE)
     (Fraction(1, 1), Fraction(2, 1))
     """
-    changed = 2 if neighbours is Neighbours.REPLACE_ONE else 1
-    return length([Fraction(1)] * changed, norm)
+    return length([Fraction(1)] * (2 if neighbours is Neighbours.REPLACE_ONE else 1), norm)
 
 
 def linear_sensitivity(

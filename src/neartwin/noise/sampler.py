@@ -103,8 +103,7 @@ class _Pool:
         self._used = 0
 
     def _drawn(self, block: NDArray[Any]) -> NDArray[Any]:
-        law = self._law.for_few() if block.size <= SINGLES else self._law
-        law.fill(block, Fresh(SYSTEM))
+        (self._law.for_few() if block.size <= SINGLES else self._law).fill(block, Fresh(SYSTEM))
         return block
 
     def close(self) -> None:

@@ -144,8 +144,7 @@ class GroupPlan(QueryPlan):
     @property
     def discovered_cells(self) -> int:
         """The most groups that one unit brings in or takes away while groups are discovered."""
-        both = 1 if self.stage.table.neighbours == "add_remove" else 2
-        return both * self.bounding.entering
+        return (1 if self.stage.table.neighbours == "add_remove" else 2) * self.bounding.entering
 
     @property
     def discovered_by(self) -> str:

@@ -54,8 +54,7 @@ def _flow(owner: WholeNumbers, value: WholeNumbers, most: WholeNumbers) -> Whole
     room = np.concatenate([most[owners], np.ones(len(owner) + len(values))]).astype(np.int32)
     flow = csgraph.maximum_flow(csr_array((room, (tails, heads)), shape=(sink + 1, sink + 1)), source, sink).flow
     into = flow[[sink]].tocoo()
-    taken: WholeNumbers = values[into.col[into.data < 0] - len(owners)]
-    return taken
+    return values[into.col[into.data < 0] - len(owners)]
 
 
 def _capacities(stage: Stage, unit: WholeNumbers, tie: WholeNumbers, size: WholeNumbers) -> WholeNumbers:

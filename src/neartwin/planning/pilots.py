@@ -450,5 +450,4 @@ def _narrowed(query: Query, aggregate: Statistic, narrow: Mapping[tuple[str, Bou
 def _seen(plan: GroupPlan, bins: FloatArray) -> FloatArray:
     """Units by cell; counts within the noise are 0."""
     (measure,) = plan.measures.values()
-    units: FloatArray = np.where(bins > measure.mechanism.half_width(SURE, len(bins)) / measure.parts, bins, 0.0)
-    return units
+    return np.where(bins > measure.mechanism.half_width(SURE, len(bins)) / measure.parts, bins, 0.0)

@@ -22,8 +22,7 @@ def delta_of(spend: Budget) -> Fraction:
     Returns:
         The delta; 0 if it has none.
     """
-    delta: Fraction = getattr(spend, "delta", NO_DELTA)
-    return delta
+    return getattr(spend, "delta", NO_DELTA)
 
 
 def without_delta(spend: Budget) -> Budget:

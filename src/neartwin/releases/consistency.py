@@ -84,8 +84,7 @@ def _isotonic(statistic: Statistic, *, increasing: bool) -> FloatArray:
     from scipy.optimize import isotonic_regression
 
     values = np.asarray(statistic.values, dtype=float)
-    found: FloatArray = isotonic_regression(values, weights=1.0 / _variances(statistic), increasing=increasing).x
-    return found
+    return isotonic_regression(values, weights=1.0 / _variances(statistic), increasing=increasing).x
 
 
 def make_consistent(*levels: AnyTable, name: str) -> tuple[AnyTable, ...]:

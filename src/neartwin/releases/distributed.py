@@ -127,8 +127,7 @@ def _noisy_nodes(keyed: noise.Keyed, keys: list[Any], level: WholeNumbers) -> Wh
     groups, nodes = level.shape
     place = pa.array(np.repeat(np.arange(groups), nodes))
     named = [*(column.take(place) for column in keys), pa.array(np.tile(np.arange(nodes), groups))]
-    noisy: WholeNumbers = _noisy(keyed, named, level.ravel()).reshape(groups, nodes)
-    return noisy
+    return _noisy(keyed, named, level.ravel()).reshape(groups, nodes)
 
 
 def _leaves(split: Split, column: pa.ChunkedArray) -> WholeNumbers:

@@ -81,8 +81,7 @@ class WrittenRelease:
 def parts_in(document: bytes) -> list[dict[str, Any]]:
     """The releases in a stored document as JSON data, those of a series in the order of its questions."""
     body = json.loads(document)
-    parts: list[dict[str, Any]] = body["releases"] if body.get("format") == SERIES_FORMAT else [body]
-    return parts
+    return body["releases"] if body.get("format") == SERIES_FORMAT else [body]
 
 
 def answer_text(position: int | None = None, document: bytes = b"") -> str:

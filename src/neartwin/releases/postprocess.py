@@ -118,8 +118,7 @@ def order_by(release: AnyTable, *columns: str | SortKey) -> AnyTable:
             checked, values[name] = _computed_values(release, name)
             read |= checked.columns
     places = _order([(values[name], down, first == [True]) for name, down, *first in keys], len(release))
-    chosen = read - set(release.group_columns)
-    return _selected(release, places, (_CHOSEN,) if chosen else ())
+    return _selected(release, places, (_CHOSEN,) if read - set(release.group_columns) else ())
 
 
 def _order(keys: Sequence[tuple[Sequence[Any], bool, bool]], rows: int) -> list[int]:
@@ -129,8 +128,7 @@ def _order(keys: Sequence[tuple[Sequence[Any], bool, bool]], rows: int) -> list[
         distinct = sorted(set(values) - {None}, reverse=down)
         rank = {value: place for place, value in enumerate(distinct)} | {None: -1 if nulls_first else rows}
         ranks.append(np.fromiter(map(rank.__getitem__, values), np.int64, rows))
-    found: list[int] = np.lexsort(ranks[::-1]).tolist() if ranks else list(range(rows))
-    return found
+    return np.lexsort(ranks[::-1]).tolist() if ranks else list(range(rows))
 
 
 def limit(release: AnyTable, groups: int) -> AnyTable:

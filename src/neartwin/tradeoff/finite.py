@@ -252,8 +252,7 @@ def polygon(alphas: Sequence[Number], betas: Sequence[Number]) -> FinitePair:
         if (b[k] - b[k - 1]) * (a[k + 1] - a[k]) > (b[k + 1] - b[k]) * (a[k] - a[k - 1]):
             raise ParameterError("betas", betas, f"must be convex in alpha; knot {k} lies above its neighbours' chord")
     p = [y - x for x, y in pairwise(a)]
-    q = [x - y for x, y in pairwise(b)]
-    return finite_pair([Fraction(0), *p], [1 - b[0], *q])
+    return finite_pair([Fraction(0), *p], [1 - b[0], *[x - y for x, y in pairwise(b)]])
 
 
 def randomized_response(epsilon: Number, k: int = 2) -> FinitePair:

@@ -110,8 +110,7 @@ def as_floats(exact: Any) -> FloatArray:
 
 def complement(exact: Any) -> Any:
     """1 - alpha, exactly, of a probability or an array of them."""
-    whole = np.frompyfunc(lambda alpha: 1 - Fraction(alpha), 1, 1)
-    return whole(exact)
+    return np.frompyfunc(lambda alpha: 1 - Fraction(alpha), 1, 1)(exact)
 
 
 def closed_form(formula: Formula, *arguments: Any, method: str = "closed form") -> Interval[FloatArray]:

@@ -271,8 +271,7 @@ class Group(DerivedCurve):
 
     def _steps(self, alpha: Argument) -> tuple[FloatArray, FloatArray]:
         # 1 - f increases, so each end steps on its own
-        first = self.of.power(alpha)
-        low, high = ends(first)
+        low, high = ends(self.of.power(alpha))
         for _ in range(self.k - 2):
             low, high = ends(self.of.power(low))[0], ends(self.of.power(high))[1]
         return low, high

@@ -39,8 +39,7 @@ def knots_below(slopes: FloatArray, heights: FloatArray) -> tuple[FloatArray, Fl
     alphas = np.clip((t[:-1] - t[1:]) / (s[:-1] - s[1:]), 0.0, 1.0)
     alphas = np.concatenate(([0.0], np.maximum.accumulate(alphas)))
     index = np.concatenate(([0], np.arange(s.size - 1)))  # the line that ends at each corner
-    betas = t[index] - s[index] * alphas
-    return np.append(alphas, 1.0), np.append(np.maximum(betas, 0.0), 0.0)
+    return np.append(alphas, 1.0), np.append(np.maximum(t[index] - s[index] * alphas, 0.0), 0.0)
 
 
 def hull(alphas: FloatArray, betas: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -165,8 +164,7 @@ def alphas_grid(curve: TradeOff, size: int) -> FloatArray:
     """
     even = np.linspace(0, 1, size // 2)
     tail = np.geomspace(1e-12, 0.5, size // 4)
-    mirrored = np.clip(ends(curve.beta(tail))[0], 0.0, 1.0)
-    return np.unique(np.concatenate((even, tail, mirrored)))
+    return np.unique(np.concatenate((even, tail, np.clip(ends(curve.beta(tail))[0], 0.0, 1.0))))
 
 
 def corners_below(alphas: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -201,8 +199,7 @@ def corners_below(alphas: FloatArray, lower: FloatArray, upper: FloatArray) -> t
 
 def _furthest(points: FloatArray, values: FloatArray, factor: FloatArray) -> FloatArray:
     """The maximum of 1 - values - factor points over a convex chain, by its slopes; neighbours guard the rounding."""
-    slopes = np.diff(values) / np.maximum(np.diff(points), 1e-300)
-    index = np.searchsorted(slopes, -factor)
+    index = np.searchsorted(np.diff(values) / np.maximum(np.diff(points), 1e-300), -factor)
     near = [np.clip(index + step, 0, points.size - 1) for step in (-1, 0, 1)]
     return np.asarray(np.max([1 - values[k] - factor * points[k] for k in near], axis=0))
 

@@ -126,8 +126,7 @@ def _behind(table: Table, column: str, names: Mapping[Source, str]) -> list[str]
         return [_called(part.source, own, names)]
     inside = part.per_unit
     if own not in inside.columns:
-        passed = own if inside.by is None else inside.by[own]
-        return _behind(inside.table, passed, names)
+        return _behind(inside.table, own if inside.by is None else inside.by[own], names)
     read = inside.columns[own].columns.union((inside.by or {}).values(), *(one.columns for one in inside.conditions))
     found = [name for one in sorted(read - units_of(inside.table)) for name in _behind(inside.table, one, names)]
     met = [left for left, _ in part.on if left != table.unit] if isinstance(part, Join) else []  # by which it is found

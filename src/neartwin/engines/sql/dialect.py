@@ -367,5 +367,4 @@ def in_calendar(day: exp.Expr, kind: ColumnType) -> exp.Expr:
     """
     last = "9999-12-31" if kind is ColumnType.DATE else "9999-12-31 23:59:59.999999"
     ends = [exp.cast(exp.Literal.string(end), kind.value, dialect="duckdb") for end in ("0001-01-01", last)]
-    inside = exp.Between(this=day, low=ends[0], high=ends[1])
-    return either(inside, day.copy(), exp.null())
+    return either(exp.Between(this=day, low=ends[0], high=ends[1]), day.copy(), exp.null())

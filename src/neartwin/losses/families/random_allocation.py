@@ -71,8 +71,7 @@ def nodes(mu: float, steps: int) -> FloatArray:
     about = steps + deviation * np.sinh(np.linspace(first, last, 20 * NODES))
     fine: FloatArray = np.union1d(about.clip(low, high), np.geomspace(low, high, 20 * NODES))
     place = np.arcsinh((fine - steps) / deviation) + 0.5 * np.log(fine)
-    result: FloatArray = np.interp(np.linspace(place[0], place[-1], NODES), place, fine)
-    return result
+    return np.interp(np.linspace(place[0], place[-1], NODES), place, fine)
 
 
 def one(mu: Fraction, *, above: bool) -> Ratios:

@@ -371,8 +371,7 @@ class Ladder:
         least, most = (float(np.logaddexp(0.0, end)) for end in (lowest, self.top))
         count = max(math.ceil(math.log(most / least) / math.log(RATIO)), 1)
         losses = most * RATIO ** -np.arange(count, dtype=float)[::-1]
-        result: FloatArray = np.append(np.log(np.expm1(losses[:-1])), self.top)
-        return result
+        return np.append(np.log(np.expm1(losses[:-1])), self.top)
 
     @cached_property
     def panels(self) -> list[Panels]:
@@ -523,8 +522,7 @@ class Ladder:
             add(j, first, SHARE)
         if not parts:
             raise NoCertificateError
-        weights = [part.point_estimate(eps)[0] for part in parts]
-        at = parts[int(np.argmax(weights))].saddle
+        at = parts[int(np.argmax([part.point_estimate(eps)[0] for part in parts]))].saddle
         rest = np.array([*rests, (mass + log_c(at.tilt), at.tilt)])
         return SeparateLines(tuple(parts), rest[:, 0], rest[:, 1]), at
 

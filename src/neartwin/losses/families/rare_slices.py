@@ -57,8 +57,7 @@ def log_odds_at(law: SeldomSampled, u: FloatArray) -> FloatArray:
         law: The law.
         u: The answers, (n,).
     """
-    result: FloatArray = law.odds[:, None] + np.multiply.outer(law.shifts, u) - 0.5 * np.square(law.shifts)[:, None]
-    return result
+    return law.odds[:, None] + np.multiply.outer(law.shifts, u) - 0.5 * np.square(law.shifts)[:, None]
 
 
 class Panels:
@@ -101,8 +100,7 @@ class Panels:
     def log_modulus(self, place: float) -> FloatArray:
         """Log |E| of the share that ends at this place, at the second edge, (angles,)."""
         log, back = log_height(self.steep * (self.edges[1] - place))
-        result: FloatArray = log + 2 * np.square(np.sin((0.5 * self.steep / self.mu) * self.angles)) * back
-        return result
+        return log + 2 * np.square(np.sin((0.5 * self.steep / self.mu) * self.angles)) * back
 
     @cached_property
     def normal(self) -> tuple[FloatArray, FloatArray]:
@@ -217,10 +215,9 @@ class Edges(NamedTuple):
 
 def _log_filled(log_w: FloatArray) -> FloatArray:
     """Log (1 - e^{-w})."""
-    result: FloatArray = np.where(
+    return np.where(
         log_w < LOW, log_w - 0.5 * np.exp(np.minimum(log_w, LOW)), np.log(-np.expm1(-np.exp(np.maximum(log_w, LOW))))
     )
-    return result
 
 
 def logsumexp(logs: FloatArray, axis: int = 0) -> FloatArray:
@@ -296,8 +293,7 @@ class SlicedSum(QuadratureSum):
             return None
         (log, _), (_, back) = log_height(steep * (u - low)), log_height(steep * (u - high))
         gap = steep * (high - low) - back * math.expm1(-steep * (high - low))
-        result: FloatArray = log + np.log(-np.expm1(-gap))
-        return result
+        return log + np.log(-np.expm1(-gap))
 
     def log_share(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The logarithm of the share at each u, and its error.
@@ -318,8 +314,7 @@ class SlicedSum(QuadratureSum):
     def _moved(self, u: FloatArray, place: float, back: FloatArray) -> FloatArray:
         """The error of p, with that of e^p."""
         x_error = 4 * U * self.panels.steep * (np.abs(u) + abs(place))
-        result: FloatArray = 1.01 * (1 + back) * (x_error + 2 * ELEMENTARY) + 2 * ELEMENTARY
-        return result
+        return 1.01 * (1 + back) * (x_error + 2 * ELEMENTARY) + 2 * ELEMENTARY
 
     def _masses(self, tilt: float) -> tuple[FloatArray, FloatArray, float, float]:
         """Log of the least and the greatest mass of each panel at this tilt, and of their sums, rounded down and up."""
@@ -357,8 +352,7 @@ class SlicedSum(QuadratureSum):
             return self._share.rise
         w = self._share.modulus[:, 1:] + self._lower.modulus[:, 1:]
         together = np.logaddexp(0.0, self._share.modulus[:, 1:] - self._lower.less)
-        result: FloatArray = self._share.rise + np.minimum(np.log(np.maximum(w, SMALLEST)) + w, together)
-        return result
+        return self._share.rise + np.minimum(np.log(np.maximum(w, SMALLEST)) + w, together)
 
     @np.errstate(all="ignore")
     def turned(self, tilt: float, t: float) -> FloatArray:

@@ -399,8 +399,7 @@ class SubsampledGaussian(PrivacyLoss):
     def __init__(self, *, mu: Number, rate: Number) -> None:
         """mu, rate: exact; 0 < rate <= 1."""
         object.__setattr__(self, "mu", in_floats(mu=rational(mu=mu)))
-        share = rational(rate=rate)
-        object.__setattr__(self, "rate", sampling_rate(rate=share))
+        object.__setattr__(self, "rate", sampling_rate(rate=rational(rate=rate)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair of this direction; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""

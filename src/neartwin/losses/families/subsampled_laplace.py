@@ -238,8 +238,7 @@ class SubsampledLaplace(PrivacyLoss):
         object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
         if self.epsilon > 700:
             raise ParameterError("epsilon", float(self.epsilon), "must be at most 700: e^epsilon has no float beyond")
-        share = rational(rate=rate)
-        object.__setattr__(self, "rate", sampling_rate(rate=share))
+        object.__setattr__(self, "rate", sampling_rate(rate=rational(rate=rate)))
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair of this direction; at rate 1 the plain mechanism (twice as far apart under replace-one)."""

@@ -56,8 +56,7 @@ class Alias(NamedTuple):
     def log_bound(self, eps: FloatArray) -> FloatArray:
         """Log of the bound at each eps."""
         right = np.where(eps + self.period * (1 - 4 * U) >= self.top, -np.inf, self.above[1] - self.above[0] * eps)
-        bound: FloatArray = np.logaddexp(right, self.below[1] - self.below[0] * eps) + 1e-12
-        return bound
+        return np.logaddexp(right, self.below[1] - self.below[0] * eps) + 1e-12
 
 
 def _shortest(
@@ -101,8 +100,7 @@ def find_alias(total: SumOfLosses, saddle: Saddle, log_goal: float, rough: Curve
         rough: About K at any tilts, where that is at hand and K itself is slow.
     """
     tilt, deviation, eps = saddle.tilt, saddle.deviation, saddle.eps
-    need = max(total.log_mgf(tilt)[0] - tilt * eps - log_goal, 2.0)
-    gap = math.sqrt(2 * need) / deviation
+    gap = math.sqrt(2 * max(total.log_mgf(tilt)[0] - tilt * eps - log_goal, 2.0)) / deviation
     if not math.isfinite(gap):
         raise NoCertificateError
     room = (total.top.loss - eps) * (1 + 1e-6)
@@ -243,14 +241,12 @@ class Contour(ContourRule):
 
     def bounds_with_errors(self, eps: FloatArray) -> Bounds:
         """The bounds (K3) and every source of error that went into them, absolute."""
-        log_scale = self.log_scale - self.saddle.tilt * eps
-        scale = np.exp(np.minimum(log_scale, 700.0))
+        scale = np.exp(np.minimum(self.log_scale - self.saddle.tilt * eps, 700.0))
         scale_error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.tilt * np.abs(eps)) + 32 * U
         # S of the upper kernel, and what the lower one adds to it (K2)
         (s_upper, dip), products = self._sums(eps)
-        longest = float(self.t[-1])
         # nothing is known where the angle of the longest frequency errs by more than 1
-        reach = np.where(2 * U * np.abs(eps) * longest <= 1, np.abs(eps), np.inf)
+        reach = np.where(2 * U * np.abs(eps) * float(self.t[-1]) <= 1, np.abs(eps), np.inf)
         rounding = self.rounding.fixed + reach * self.rounding.per_eps + products
         rounding_below = rounding
         if self.dip is not None:

@@ -124,8 +124,7 @@ def moved_by(log: FloatArray, error: FloatArray) -> FloatArray:
         log: Logarithms of the numbers.
         error: The arguments of expm1.
     """
-    result: FloatArray = np.where(error > 1, np.exp(log + error), np.exp(log) * np.expm1(np.minimum(error, 1.0)))
-    return result
+    return np.where(error > 1, np.exp(log + error), np.exp(log) * np.expm1(np.minimum(error, 1.0)))
 
 
 def few_bits(step: float, bits: int) -> float:

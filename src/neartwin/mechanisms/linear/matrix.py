@@ -221,8 +221,7 @@ def eigen_of_gram(gram: FloatArray, *, bits: int) -> Table:
         A, (cells, cells).
     """
     values, vectors = np.linalg.eigh(gram)
-    floor = values.max() * 1e-9
-    root = (vectors * np.maximum(values, floor) ** 0.25) @ vectors.T
+    root = (vectors * np.maximum(values, values.max() * 1e-9) ** 0.25) @ vectors.T
     return np.asarray(np.rint(root * (2**bits / np.abs(root).max())).astype(np.int64))
 
 

@@ -95,8 +95,7 @@ class Rappor:
             The lasting bits, of the same shape.
         """
         replaced = noise.bernoulli(self.lasting, bits.shape, source=source)
-        coin = noise.bernoulli(Fraction(1, 2), bits.shape, source=source)
-        return np.where(replaced, coin, bits)
+        return np.where(replaced, noise.bernoulli(Fraction(1, 2), bits.shape, source=source), bits)
 
     def report(self, lasting: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
         """The fresh layer. The client runs it for each report, on the stored bits.
@@ -109,8 +108,7 @@ class Rappor:
             The reported bits, of the same shape.
         """
         on = noise.bernoulli(self.on, lasting.shape, source=source)
-        off = noise.bernoulli(self.off, lasting.shape, source=source)
-        return np.where(lasting, on, off)
+        return np.where(lasting, on, noise.bernoulli(self.off, lasting.shape, source=source))
 
     def estimate(self, reports: Bits, *, confidence: float = 0.95) -> Frequencies:
         """The server: the share of people whose true bit is set, for each bit. reports: (people, bits), one a person."""

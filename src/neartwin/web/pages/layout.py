@@ -117,8 +117,7 @@ def address(*parts: object) -> str:
 @lru_cache(maxsize=32)
 def asset(name: str) -> str:
     """The address of a static file. It changes with the file's contents, so browsers may cache it."""
-    mark = hashlib.sha256((_STATIC / name).read_bytes()).hexdigest()[:12]
-    return f"/static/{name}?v={mark}"
+    return f"/static/{name}?v={hashlib.sha256((_STATIC / name).read_bytes()).hexdigest()[:12]}"
 
 
 @lru_cache(maxsize=1)
