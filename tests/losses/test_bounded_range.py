@@ -1,12 +1,14 @@
 """Bounded range against the optimal composition of its extreme pairs: promises hold, and no member of the class exceeds them."""
 
 import math
+from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
 
 from neartwin.losses import BoundedRange, Gaussian, RandomizedResponse, compose
+from neartwin.losses.families import bounded_range
 from tests.oracles import ranges
 
 
@@ -154,6 +156,27 @@ def test_uses_beside_noise_have_a_sharp_price(count):
         ]
         assert mean[0] * (1 - 1e-4) <= 1e-6 * (1 + side * 1e-4)
         assert mean[1] * (1 + 1e-4) >= 1e-6 * (1 - 1e-4)
+
+
+@pytest.mark.parametrize(("e", "count", "steps"), [(1, 2, 16), (4, 2, 16), (2, 3, 8)])
+def test_the_laws_of_uses_bound_the_optimum_between_the_steps_too(monkeypatch, e, count, steps):
+    """The optimum is known at few steps, so that chords and tangents are far from it, and a wrong one on its other side."""
+
+    def optimum(eps):
+        return ranges.adaptive(float(e), count, eps, 24, 30)
+
+    step = e / steps
+    known = step, optimum(step * np.arange(-steps, (count + 1) * steps + 1.0))
+    monkeypatch.setattr(bounded_range, "optimum", lambda *_: (known, known, known))
+    eps = np.linspace(-1, 0.6, 2001) * count * e
+    truth = optimum(eps)
+    for above in (True, False):
+        law = bounded_range.law_of_uses(Fraction(e), count, above=above)
+        found = -np.expm1(np.minimum(np.subtract.outer(eps, law.losses), 0.0)) @ law.masses
+        over = found / truth if above else truth / found
+        assert over.min() > 1 - 1e-9
+        assert over.max() > 1.001  # so much room is there
+        assert np.median(over) < 1.05
 
 
 @pytest.mark.slow
