@@ -75,21 +75,6 @@ def test_fast_transform_and_turns_agree_within_their_errors(step):
     assert np.all(np.abs(fast[[1, 40, 2999]] - exactly) <= (error + tilt.moved.bulk)[[1, 40, 2999]])
 
 
-@pytest.mark.parametrize("step", [2.0**-30, 0.01])
-def test_rows_are_transformed_together_as_each_alone(step):
-    w, t = law(250, 7), step * np.arange(300.0)
-    rows = np.array([atoms.Tilted(w, tilt).shifted.weights for tilt in (0.5, 1.5, 4.0)])
-    sizes = (rows @ np.abs(w.losses))[:, None] * (1 + 1e-9)
-    x, y, own = atoms.transformed(w.losses, rows, sizes, t)
-    for row, size, *found in zip(rows, sizes.ravel(), x, y, own, strict=True):
-        one_x, one_y, alone = atoms.transformed(w.losses, row, size, t)
-        assert np.allclose(found, [one_x, one_y, alone], rtol=1e-12, atol=1e-300)
-        turned_x, turned_y, slack = atoms.turned(w.losses, row, size, t)
-        off = np.abs(found[0] - turned_x + 1j * (found[1] - turned_y))
-        assert np.all(off <= found[2] + slack)
-    assert np.any(np.abs(x[0] - x[1]) > own[0] + own[1])  # another row is not the same
-
-
 def test_a_line_looks_at_its_tail_a_few_times():
     total = (8_000 * SubsampledGaussian(mu=1, rate="0.001")).sides("remove")[0].upper
     (steps,) = total.summands

@@ -18,11 +18,9 @@ from neartwin.losses.inversion import methods
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
 
-STEP = Fraction(1, 32)  # of the oracle's rule; what it leaves out is below 1e-30 for tilts and frequencies here
 
-
-def log_m(mu, q, s, direction):
-    """Log M(s) of one step, by the trapezoidal rule over u, of 200 bits."""
+def log_m(mu, q, s, direction, parts=32):
+    """Log M(s) of one step, by the trapezoidal rule over u with so many parts of 1, of 200 bits."""
     with flint.ctx.workprec(200):
         exact, rate, power = (
             flint.arb(mu.numerator) / mu.denominator,
@@ -30,11 +28,11 @@ def log_m(mu, q, s, direction):
             flint.acb(*s),
         )
         whole = flint.acb(0)
-        for k in range(-20 * 32, 40 * 32):
-            u = flint.arb(k) * STEP.numerator / STEP.denominator
+        for k in range(-20 * parts, 40 * parts):
+            u = flint.arb(k) / parts
             r = 1 - rate + rate * (exact * u - exact * exact / 2).exp()
             whole += (-u * u / 2).exp() * (r.log() * ((1 + power) if direction == "remove" else -power)).exp()
-        return (whole * STEP.numerator / STEP.denominator / (2 * flint.arb.pi()).sqrt()).log()
+        return (whole / parts / (2 * flint.arb.pi()).sqrt()).log()
 
 
 def drawn(seed, laws=10):
@@ -102,6 +100,34 @@ def test_a_step_too_wide_is_seen():
         group.narrowest = group.widest  # the step of the widest law for all
         wide += any(misses(group, case, sums(case))[0])
     assert wide >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("direction", ["remove", "add"])
+def test_high_frequencies_of_a_schedule_hold_in_balls(monkeypatch, direction):
+    """Where losses turn often from one place of a real line to the next."""
+    mus, q, tilt, t = [Fraction(1), Fraction(3, 2), Fraction(2)], Fraction(1, 1000), 2.0, 2.5 * np.arange(121.0)
+    still = [log_m(mu, q, (tilt, 0.0), direction) for mu in mus]
+    truth = {
+        k: sum(
+            (log_m(mu, q, (tilt, float(t[k])), direction, 1024) - a for mu, a in zip(mus, still, strict=True)),
+            flint.acb(0),
+        )
+        for k in (1, 40, 120)
+    }
+
+    def off():
+        value, error = group_of(mus, [1, 1, 1], q, direction).by_rows(tilt, t)
+        return [abs(np.expm1(complex(one) - value[k])) / np.expm1(error[k]) for k, one in truth.items()], error
+
+    within, error = off()
+    assert max(within) <= 1
+    assert error.max() < 1e-11
+    with monkeypatch.context() as patch:  # a step that leaves out e^-12 and not e^-40
+        patch.setattr(noise_schedule.rounding, "few_bits", lambda step, _: 4 * step)
+        assert max(off()[0]) > 1
+    monkeypatch.setattr(noise_schedule, "LEAST", -6.0)  # as if what is light were nothing
+    assert max(off()[0]) > 1
 
 
 SEEDS = (1, 3, 4, 6, 7, 8, 9, 10)

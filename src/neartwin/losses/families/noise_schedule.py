@@ -19,7 +19,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebvander
 
 from neartwin.exact import FloatArray, floats_around
-from neartwin.losses.summands import atoms, rounding
+from neartwin.losses.summands import rounding
 from neartwin.losses.summands.atoms import Weighted
 from neartwin.losses.summands.base import Summand
 from neartwin.losses.summands.quadrature import Layout, Nodes, QuadratureSum
@@ -27,13 +27,15 @@ from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray
 from neartwin.special import ndtr
 
 SHOWN = 64  # laws that bound K of more
+PART = 64  # places of a line whose sums are taken first
 ROWS, NUMBERS, WORTH = 32, 1 << 17, 1 << 16  # laws at a time; numbers that stay near the processor, or are worth a rule
 MOST_NUMBERS = 1 << 23  # of all weights
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
 RULES, DEGREES = (8, 16, 24, 32, 48), 128  # laws of a rule, and degrees of which it is known what it misses
 ELLIPSES = np.geomspace(0.02, 0.95, 16)  # about the variances, as shares of the one that reaches 0
 STEP = 0.25  # of a tilt, between which a mean loss is bounded
-SLIGHT = 1e-3  # of errors of first order, and of what is left of 1
+SLIGHT, FIRST = 1e-3, 1e-3  # of errors of first order, and of what is left of 1; of those of weights
+FURTHEST = 0.78  # a line from the real one, so that twice as far is below a quarter turn
 CLOSE, APART, FADED = 1e-11, 1e-7, -10.0  # what a rule may miss near the saddle and beyond it; log of what may vanish
 
 
@@ -53,6 +55,15 @@ class Rows(NamedTuple):
     mu: FloatArray
     weights: FloatArray
     moved: FloatArray
+
+
+def _turns(losses: ComplexArray, t: FloatArray) -> ComplexArray:
+    """e^{itl} - 1 at each place and frequency, each relatively to min(2, t|l|)."""
+    half, faded = np.multiply.outer(losses.real, 0.5 * t), np.expm1(-np.multiply.outer(losses.imag, t))
+    sine = np.sin(half)
+    turned = 2 * sine * (-sine + 1j * np.cos(half))
+    result: ComplexArray = turned + faded * (1 + turned)
+    return result
 
 
 class NoiseSchedule(QuadratureSum):
@@ -282,34 +293,85 @@ class NoiseSchedule(QuadratureSum):
 
     @np.errstate(all="ignore")
     def by_rows(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
-        """Law by law (S22).
+        """Law by law, on a line of x + ia where all that turns fast has faded (S22).
 
         Args:
             tilt: As of `log_mgf_ratio`.
             t: As there.
         """
-        nodes = self._nodes(tilt, float(t.max(initial=0.0)))
-        value, error, losses = np.zeros(len(t), dtype=complex), np.zeros(len(t)), nodes.weighted.losses
-        together, short = max(1, NUMBERS // max(len(t), len(losses))), len(losses) * len(t) <= NUMBERS
-        half = np.multiply.outer(losses, 0.5 * t) if short else np.empty(0)
-        turns = 2 * np.sin(half) * [-np.sin(half), np.cos(half)]
-        for some in [slice(first, first + together) for first in range(0, self.kinds, together)] if len(t) > 1 else ():
-            rows = self.weights(some, nodes, tilt)
-            turned = rows * np.abs(losses)
-            sizes, n = turned.sum(axis=1), self.n[some]
-            moved = self.lost(some, nodes, tilt, turned)
-            moved += (self.lost(some, nodes, tilt, rows) + self.drift(nodes.weighted)) * sizes
-            if short:
-                real, imaginary = rows @ turns
-                own = np.multiply.outer(sizes, t) * (3 * ELEMENTARY + rounding.gamma(len(losses)))
-            else:
-                real, imaginary, own = atoms.transformed(losses, rows, sizes[:, None], t)
-            off = own + 1.01 * np.multiply.outer(moved, t) + 4 * nodes.weighted.outside
-            log, bound = rounding.log_one_plus(real, imaginary, off)
+        value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
+        if len(t) < 2:
+            return value, error
+        losses, every, moved, outside = self._beside(tilt, float(t[-1]))
+        parts = [slice(first, first + PART) for first in range(0, len(losses), PART)]
+        few = math.isqrt(len(t) - 1) + 1  # e^{itl} is a product of a coarse and a fine turn
+        fine, coarse = (_turns(losses, one) for one in (t[1] * np.arange(few), t[1] * few * np.arange(few)))
+        together = max(ROWS, NUMBERS // len(t))
+        for some in [slice(first, first + together) for first in range(0, self.kinds, together)]:
+            weights, n = every[some], self.n[some]
+            ratios = np.zeros((len(n), few, few), dtype=complex)
+            for one in parts:
+                ratios += (weights[:, one] @ coarse[one])[:, :, None]
+                for i in range(few):
+                    ratios[:, i] += (weights[:, one] * (1 + coarse[one, i])) @ fine[one]
+            less_one = ratios.reshape(len(n), -1)[:, : len(t)]
+            slow, fast, faded = (moved[some, i, None] for i in range(3))
+            off = slow * t + np.minimum(fast * t, faded) + outside
+            log, bound = rounding.log_one_plus(less_one.real, less_one.imag, off)
             bound[(n % 1 > 0)[:, None] & (bound > SLIGHT)] = np.inf  # of whole copies alone every power errs so
             value += n @ log
             error += n @ (bound + (self.kinds + 4) * U * (np.abs(log.real) + np.abs(log.imag)))
         return value, 1.01 * error
+
+    def _beside(self, tilt: float, last: float) -> tuple[ComplexArray, ComplexArray, FloatArray, float]:
+        """Losses and tilted laws at x + ia, or x - ia under add (S22).
+
+        Args:
+            tilt: As of `log_mgf_ratio`.
+            last: The highest frequency.
+
+        Returns:
+            Losses with imaginary parts above 0, (places,); rows of weights of sum 1, (laws, places); what rounding moves a sum of
+            weights and differences of turns by, over t, and further over t but in all no more than the third, (laws, 3); and what
+            the rule leaves out.
+        """
+        one, remove, least = self.narrowest, self.narrowest.direction == "remove", self.narrowest.mu
+        a = min(least, FURTHEST)
+        grown = 2 * (a / least) ** 2 + one.strip.hidden(tilt)  # at most, twice as far away
+        step = rounding.few_bits(2 * math.pi * a / (1 + grown - self.goal), 6)
+        layout = self.layout(tilt, tilt, 0.0)._replace(step=step)
+        side, power, x = (1.0, 1 + tilt, layout.places()) if remove else (-1.0, tilt, layout.places())
+        log, log_error = one.log_ratio_at(x)
+        # the greatest density of any variance; the rest is less than what is left out, for M(tilt) >= 1
+        most = np.clip(2 * np.abs(x), least**2, self.widest.mu**2)
+        kept = side * power * log - 0.5 * x - 0.5 * np.square(x) / most - most / 8 > self.goal - grown - math.log(
+            len(x)
+        )
+        x, log, log_error = x[kept], log[kept], log_error[kept]
+        if self.kinds * len(x) > MOST_NUMBERS:
+            raise NoCertificateError
+        modulus, argument, relative = (part[0] for part in one.turned(x / least + 0.5 * least, np.array([a])))
+        losses, sizes = side * (log + modulus) + 1j * argument, np.abs(log) + np.abs(modulus) + argument
+        lost, v = log_error + relative * (np.abs(modulus) + argument) + 4 * U * sizes, np.square(self.mu)[:, None]
+        exponents = power * losses - 0.5 * x - 0.5 * np.square(x) / v
+        turns = exponents.imag - side * a * (x / v + 0.5)
+        weights = np.exp(np.maximum(exponents.real - exponents.real.max(axis=1, keepdims=True), LEAST))
+        weights = weights * (np.cos(turns) + 1j * np.sin(turns))
+        starts = np.arange(0, len(x), rounding.block(len(x)))
+        weights /= np.add.reduceat(weights, starts, axis=1).sum(axis=1, keepdims=True)
+        # a difference of turns is at most t |l|, or 4, and t |l| e^{-t Im l} at most |l| / (e Im l)
+        faded, each = np.maximum(4.0, sizes / (math.e * argument)), np.abs(weights)
+        slow = last * sizes <= faded
+        columns = np.array([np.ones_like(x), slow * sizes, ~slow * sizes, np.where(slow, 0.0, faded)])
+        alike = (1 + tilt) * lost + 8 * U * (np.abs(x) + a + 8) + 8 * ELEMENTARY
+        steady = 8 * ELEMENTARY + 2 * rounding.gamma(PART + 2 * (len(x) // PART) + 2) + 16 * U + lost / sizes
+        square, sums = x * x + a * np.abs(x) + a * a, each @ columns.T
+        moved = each @ (columns * alike).T + 8 * U * (each @ (columns * square).T / v + v * sums)
+        whole = moved[:, :1] + 2 * rounding.blocked(len(x)) * sums[:, :1]
+        moved = 1.01 * (moved + each @ (columns * steady).T + whole * sums)[:, 1:]
+        if whole.max() > FIRST:
+            raise NoCertificateError
+        return losses, weights, moved, 8 * (1 + math.exp(grown)) * math.exp(self.goal)
 
     def log_tail(self, tilt: float, t: float, until: float) -> float:
         """Sum of n times that of one copy (S23)."""

@@ -19,7 +19,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
-from neartwin.losses.summands import primitives  # noqa: F401 - measured before any number is certified
+from neartwin.losses.summands import primitives, rounding  # noqa: F401 - measured before any number is certified
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, few_bits, gamma
 from neartwin.special import ndtr
 
@@ -188,7 +188,8 @@ class Rounding(NamedTuple):
         """
         grown = np.expm1(error)
         per_eps = float((size + size * grown) @ t)
-        return cls(float(size @ (grown + gamma(len(t)))) * (1 + 1e-9), per_eps * 1.72 * 2 * U * 1.01)
+        summed = min(gamma(len(t)), 2 * rounding.blocked(len(t)))  # by blocks, or a table's columns and rows
+        return cls(float(size @ (grown + summed)) * (1 + 1e-9), per_eps * 1.72 * 2 * U * 1.01)
 
 
 NOTHING = Rounding(0.0, 0.0)
@@ -297,13 +298,12 @@ class Contour(ContourRule):
             result = [(np.einsum("ej,ij->ei", fine, table) * coarse).sum(axis=1).real for table in tables]
             return [*result, np.zeros(len(eps))][:2], error
         turned = self.angle - np.multiply.outer(eps, self.t)
-        cosine = np.cos(turned)
-        if self.dip is None:
-            return [cosine @ self.size, np.zeros(len(eps))], 0.0
-        return [
-            cosine @ self.size,
-            cosine @ (self.size * self.dip.real) - np.sin(turned) @ (self.size * self.dip.imag),
-        ], 0.0
+        cosine, starts = np.cos(turned), np.arange(0, len(self.t), rounding.block(len(self.t)))
+        every = [cosine * self.size]
+        if self.dip is not None:
+            every.append(every[0] * self.dip.real - np.sin(turned) * (self.size * self.dip.imag))
+        result = [np.add.reduceat(terms, starts, axis=1).sum(axis=1) for terms in every]
+        return [*result, np.zeros(len(eps))][:2], 0.0
 
     def point_estimate(self, eps: float) -> tuple[float, float]:
         """S between the kernels and -dS/deps, uncertified; for Newton."""

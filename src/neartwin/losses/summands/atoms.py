@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -136,20 +135,19 @@ HEIGHT = math.exp(math.pi**2 / (64 * SHARPNESS)) * 1.001
 ALIAS = 1.02 * math.exp(-0.75 * math.pi**2 / SHARPNESS)
 TRUNCATION = 2.1 * math.exp(-SHARPNESS * REACH**2) * HEIGHT / math.sqrt(math.pi / SHARPNESS)
 GROUP = 64  # atoms of one place that are summed one after the other
-FEW_ROWS = 4  # that are summed one after the other
 
 
-def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, FloatArray]:
+def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) -> tuple[ComplexArray, float]:
     """The sums at 0, step, ..., count * step, and a bound on the absolute error of each (K13).
 
     Args:
         losses: The l, (atoms,).
-        weights: Their signs may differ, (..., atoms).
+        weights: Their signs may differ, (atoms,).
         step: Between frequencies.
         count: The number of frequencies above 0.
 
     Returns:
-        The sums, (..., count + 1), and their errors, (..., 1).
+        The sums, (count + 1,), and the error of each.
     """
     size = 1 << max(8, math.ceil(math.log2(8 * max(count, 1))))
     offsets = np.arange(1 - REACH, REACH + 1)
@@ -159,18 +157,13 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
     starts = np.flatnonzero((np.arange(len(y)) % GROUP == 0) | np.append(True, base[1:] != base[:-1]))
     spread = offsets - (y - base)[:, None]
     np.exp(-SHARPNESS * np.square(spread, out=spread), out=spread)
-    rows, ends = weights.reshape(-1, len(losses)), np.append(starts, len(y)).tolist()
-    sums: Any = [np.add.reduceat(spread * row[:, None], starts).ravel() for row in rows[:FEW_ROWS]]
-    if len(rows) > FEW_ROWS:
-        sums = np.array([spread[a:b].T @ rows.T[a:b] for a, b in pairwise(ends)]).reshape(-1, len(rows)).T
+    sums = np.add.reduceat(spread * weights[:, None], starts).ravel()
     near = ((base[starts].astype(np.int64)[:, None] + offsets) % size).ravel()
-    grids = [np.bincount(near, weights=row, minlength=size) for row in sums]
-    result = np.conj(np.fft.rfft(grids)[:, : count + 1]).reshape(*weights.shape[:-1], count + 1)
+    result = np.conj(np.fft.rfft(np.bincount(near, weights=sums, minlength=size))[: count + 1])
     ratio = (np.arange(count + 1) / size) ** 2 * (math.pi**2 / SHARPNESS)
     result *= np.exp(ratio) / math.sqrt(math.pi / SHARPNESS)
     rounding = (6 * math.log2(size) + float(np.bincount(near).max()) + GROUP + 20 + 24) * U + 2 * ELEMENTARY
-    each: FloatArray = np.abs(weights).sum(axis=-1, keepdims=True) * (1 + 1e-9)
-    return result, (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * each
+    return result, (ALIAS + TRUNCATION + HEIGHT * rounding * 1.01) * float(np.abs(weights).sum()) * (1 + 1e-9)
 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
@@ -245,29 +238,27 @@ def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) 
     return x, y, 3 * ELEMENTARY * np.minimum(2.0, t * size)
 
 
-def transformed(losses: FloatArray, weights: FloatArray, size: FloatArray | float, t: FloatArray) -> Parts:
+def transformed(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
     """Both parts at t = 0, d, 2d, ..., by a fast transform: of the sums themselves, or of their differences (K14).
 
     Args:
         losses: As of `turned`.
-        weights: As of `turned`, or rows of such, (..., atoms).
-        size: As of `turned`, (..., 1) for rows; the first decides for all.
+        weights: As of `turned`.
+        size: As of `turned`.
         t: Frequencies 0, d, 2d, ...
     """
     step, last = float(t[1]), len(t) - 1
-    if float(t[-1]) * np.ravel(size)[0] > FEW_TURNS:
+    if float(t[-1]) * size > FEW_TURNS:
         result, slack = transform(losses, weights, step, last)
-        return result.real - result[..., :1].real, result.imag - result[..., :1].imag, 2 * slack + np.zeros(len(t))
+        return result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
     rises = 2 * np.sin((0.5 * step) * losses) * weights
     result, slack = transform(losses, rises, 0.5 * step, 2 * last - 1)
     # running sums by rows, and before each row those of all rows above
-    few, shape = math.isqrt(last) + 1, weights.shape[:-1]
-    spare = np.zeros((*shape, few * few - last))
-    sums: ComplexArray = np.append(result[..., 1::2], spare, axis=-1).reshape(*shape, few, few).cumsum(axis=-1)
-    sums[..., 1:, :] += sums[..., :-1, -1].cumsum(axis=-1)[..., None]
-    partial_sums = np.append(np.zeros((*shape, 1)), sums.reshape(*shape, -1)[..., :last], axis=-1)
-    whole = np.abs(rises).sum(axis=-1, keepdims=True)
-    own = slack + (2 * ELEMENTARY + gamma(2 * few)) * whole + 4 * U * step * size
+    few = math.isqrt(last) + 1
+    sums: ComplexArray = np.append(result[1::2], np.zeros(few * few - last)).reshape(few, few).cumsum(axis=1)
+    sums[1:] += sums[:-1, -1].cumsum()[:, None]
+    partial_sums = np.append(0.0, sums.ravel()[:last])
+    own = slack + (2 * ELEMENTARY + gamma(2 * few)) * float(np.abs(rises).sum()) + 4 * U * step * size
     return -partial_sums.imag, partial_sums.real, np.arange(float(len(t))) * (own * 1.01)
 
 
