@@ -201,8 +201,7 @@ def naive_laplace(centre: float, scale: float, runs: int, rng: np.random.Generat
         (runs,) draws.
     """
     uniform = (rng.integers(0, 2**53, runs) + 1) * _ULP
-    sign = rng.choice([-1.0, 1.0], runs)
-    return np.asarray(centre + sign * (scale * np.log(uniform)))
+    return np.asarray(centre + rng.choice([-1.0, 1.0], runs) * (scale * np.log(uniform)))
 
 
 def reachable(outputs: FloatArray, centre: float, scale: float, *, tries: int = 4) -> NDArray[np.bool_]:
@@ -231,8 +230,7 @@ def reachable(outputs: FloatArray, centre: float, scale: float, *, tries: int = 
     """
     positive(scale=scale)
     targets = np.asarray(outputs, np.float64)
-    noise = np.abs(targets - centre)
-    near = np.rint(np.exp(-noise / scale) / _ULP)
+    near = np.rint(np.exp(-np.abs(targets - centre) / scale) / _ULP)
     hit = np.zeros(targets.shape, bool)
     for shift in range(-tries, tries + 1):
         # among large uniforms neighbours in u are one float apart in noise; among small ones many floats apart

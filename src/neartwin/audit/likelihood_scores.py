@@ -328,8 +328,7 @@ def _linear_score(names: tuple[str, ...], left: FloatArray, right: FloatArray) -
     left, right = left[:_ROWS], right[:_ROWS]
     pooled = np.vstack([left, right])
     usable = np.where(np.isfinite(pooled), pooled, np.nan)
-    some = np.any(np.isfinite(usable), axis=0)
-    filled = np.where(some, usable, 0.0)
+    filled = np.where(np.any(np.isfinite(usable), axis=0), usable, 0.0)
     centre = np.nanmedian(filled, axis=0)
     scale = np.nanmean(np.abs(filled - centre), axis=0)
     scale = np.where(scale > 0, scale, 1.0)

@@ -54,8 +54,7 @@ def one_run_pvalue(correct: int, guesses: int, canaries: int, *, epsilon: float,
     if beta > 0.5:  # the same from the other tail, where it is not a difference of numbers near 1
         under = np.concatenate([[0.0], special.bdtr(np.arange(correct - 1.0), guesses, p)])  # Pr[Bin < i], i < v
         below = (float(special.bdtr(correct - 1.0, guesses, p)) - under)[::-1]
-    worst = float(np.max(below / np.arange(1, correct + 1)))
-    return min(beta + 2 * canaries * delta * worst, 1.0)
+    return min(beta + 2 * canaries * delta * float(np.max(below / np.arange(1, correct + 1))), 1.0)
 
 
 def one_run_curve_pvalue(correct: int, guesses: int, canaries: int, *, curve: Curve) -> float:

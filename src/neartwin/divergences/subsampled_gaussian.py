@@ -105,8 +105,7 @@ def by_quadrature(q: Fraction, s: Fraction, order: Fraction) -> "arb":
     beyond = normal_cdf(first * width / wide) + normal_cdf(-end / wide)
     beyond += rate * (ball(b * (b - 1)) / twice).exp() * normal_cdf(-(end - ball(b)) / wide)
     error = 2 * (angle**2 * ball(s**2 / 2)).exp() / (2 * pi() * angle * wide * wide / width).expm1()
-    moment = (total + beyond.union(ball(0))) / (1 + error.union(-error))
-    return moment.log() / ball(order - 1)
+    return ((total + beyond.union(ball(0))) / (1 + error.union(-error))).log() / ball(order - 1)
 
 
 def _fitted(q: Fraction, s: Fraction, order: Fraction) -> tuple[float, float, float]:

@@ -295,8 +295,7 @@ class DirectedComposition:
         upper, lower = math.inf, 0.0
         if self._infinity == 0:
             exact = self.upper.mean()[1] if self.upper is not None and self.complete else math.inf
-            by_curve = self.log_mgf_above(SMALL) / SMALL if self.curves else math.inf
-            upper = min(exact, by_curve)
+            upper = min(exact, self.log_mgf_above(SMALL) / SMALL if self.curves else math.inf)
         if self.lower is not None:
             lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
         return Answer(lower, ordered(lower, up(upper)), CLOSED)

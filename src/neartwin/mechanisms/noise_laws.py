@@ -218,8 +218,7 @@ class DiscreteGaussianLaw(Law):
     def _sum(self, of: Callable[[FloatArray], FloatArray]) -> float:
         s2 = float(self.parameter)
         x = np.arange(math.ceil(40 * math.sqrt(s2)) + 2).astype(np.float64)
-        weight = np.exp(-x * x / (2 * s2)) * np.where(x > 0, 2.0, 1.0)
-        return float((of(x) * weight)[::-1].sum())
+        return float((of(x) * (np.exp(-x * x / (2 * s2)) * np.where(x > 0, 2.0, 1.0)))[::-1].sum())
 
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """exp(-x^2 / (2 parameter)) over its sum."""
@@ -262,8 +261,7 @@ class StaircaseLaw(Law):
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """exp(-epsilon * steps down) over the sum."""
         period, place = np.divmod(np.abs(x), self.sensitivity)
-        down = period + (place >= self.step)
-        return np.exp(-float(self.epsilon) * down) / self._whole
+        return np.exp(-float(self.epsilon) * (period + (place >= self.step))) / self._whole
 
     def beyond(self, t: int) -> float:
         """The rest of t's period and all later ones, twice."""

@@ -455,8 +455,7 @@ def brute_force_sensitivity(
     largest = Fraction(0)
     for one, two in pairs:
         answers = [[rational(answer=a) for a in query(rows)] for rows in (one, two)]
-        change = [a - b for a, b in zip(*answers, strict=True)]
-        largest = max(largest, length(change, norm))
+        largest = max(largest, length([a - b for a, b in zip(*answers, strict=True)], norm))
     return largest
 
 

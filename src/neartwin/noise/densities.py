@@ -136,8 +136,7 @@ class Gaussian(Profile):
             d_lo, d_hi = (d_lo * q_lo) >> bits, ((d_hi * q_hi) >> bits) + 1
             lows.append(lo)
             highs.append(hi)
-        tail = -(-hi * d_hi // (one - d_hi))
-        return lows, highs, (sum(lows), sum(highs) + tail)
+        return lows, highs, (sum(lows), sum(highs) - (-hi * d_hi // (one - d_hi)))
 
     def fall(self, length: Fraction, h: int, q: Fraction) -> Fraction:
         """The fall a q (2h + q), because (h + q)**2 - h**2 = q (2h + q)."""

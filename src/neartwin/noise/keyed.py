@@ -82,8 +82,7 @@ def encode_rows(columns: Sequence[Any]) -> list[bytes]:
     sizes = [each.tags.size for each in encoded]
     if len(set(sizes)) > 1:
         raise ParameterError("columns", sizes, "must be of one length")
-    layout = np.dtype([("tag", np.uint8), ("word", "<i8")])
-    block = np.empty((sizes[0], len(encoded)), layout)
+    block = np.empty((sizes[0], len(encoded)), np.dtype([("tag", np.uint8), ("word", "<i8")]))
     for i, each in enumerate(encoded):
         block["tag"][:, i], block["word"][:, i] = each.tags, each.words
     width, whole = 9 * len(encoded), block.tobytes()

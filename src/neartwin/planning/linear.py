@@ -58,8 +58,7 @@ class LinearPlan(QueryPlan):
         """The noise of an answer, or of a cell of each margin."""
         own = self.bounding
         limits = {"norm": own.norm, "rows": own.rows or own.max_rows_per_group, "max_groups": own.max_groups}
-        limit = float(limits[name] or 1)
-        return _MEAN_OF_NOISE * self.error / limit / self.groups_counted
+        return _MEAN_OF_NOISE * self.error / float(limits[name] or 1) / self.groups_counted
 
     def estimate(self, values: FloatArray, bars: FloatArray) -> Estimate:
         """The released column.

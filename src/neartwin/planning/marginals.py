@@ -374,8 +374,7 @@ def _normal(
     """Normal noise by margin, and the parts of a step in which it is drawn."""
     squares = {margin: reach.l2_squared(cells[margin]) * size**2 for margin in shares}
     exact = {margin: squares[margin] / (mu_squared * part) for margin, part in _parts(shares).items()}
-    least = math.sqrt(float(min(exact.values())))
-    parts = 1 << max(0, math.ceil(math.log2(FINE / least)))
+    parts = 1 << max(0, math.ceil(math.log2(FINE / math.sqrt(float(min(exact.values()))))))
     noise = {
         margin: Gaussian(variance=Fraction(math.ceil(variance * parts**2)), l2_squared=squares[margin] * parts**2)
         for margin, variance in exact.items()

@@ -473,8 +473,7 @@ def _case(node: exp.Expr, names: Names) -> Term:
         both = compared and _one_type(node, [compared, _something(node, names, branch.this)])
         equal = both and Term("=", _BOOLEAN, both)
         pairs += (equal or _condition(node, names, branch.this), term_of(branch.args.get("true"), names))
-    last = term_of(node.args.get("default") or exp.null(), names)
-    values = _one_type(node, [*pairs[1::2], last])
+    values = _one_type(node, [*pairs[1::2], term_of(node.args.get("default") or exp.null(), names)])
     pairs[1::2] = values[:-1]
     return Term("case", values[0].kind, (*pairs, values[-1]))
 

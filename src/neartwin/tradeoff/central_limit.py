@@ -385,8 +385,7 @@ def poisson_limit(mu: Number, delta_total: Number) -> Estimate[TradeOff]:
     """
     square = non_negative(mu=rational(mu=mu)) ** 2
     total = non_negative(delta_total=rational(delta_total=delta_total))
-    lost = bounds(lambda: -ball(-total).expm1())[0]
-    curve = with_failure(Gaussian(square), Fraction(lost))
+    curve = with_failure(Gaussian(square), Fraction(bounds(lambda: -ball(-total).expm1())[0]))
     return Estimate(curve, method="limit of (epsilon, delta) compositions", error="no rate is stated")
 
 

@@ -58,8 +58,7 @@ def cells_of(parts: Parts, stage: Stage, groups: list[str], dialect: Dialect, ra
         return with_parts(grouped(counted.where(_present("x0")), *groups, CELL), parts)
     # A group's rows squared are the sum, over its cells, of a cell's rows times the group's. Of the rows that a group counts
     # for each of its cells has all, so one of them speaks for it.
-    rows = windowed(dialect.summed(exp.column("c")), "u", *groups)
-    sizes = [exp.Star(), named(rows, "n")]
+    sizes = [exp.Star(), named(windowed(dialect.summed(exp.column("c")), "u", *groups), "n")]
     if stage.rows_per_unit is not None:
         order = exp.Order(expressions=[exp.Ordered(this=exp.column(CELL))])
         sizes.append(named(windowed(exp.RowNumber(), "u", *groups, order=order), "turn"))

@@ -392,8 +392,7 @@ class Writing(Reading):
             self.connection.execute(sa.update(table).where(*here).values(caps=_pack(caps)))
 
     def _index_reserved(self, position: int, event: records.Reserved) -> None:
-        row = self.account(event.account)
-        spent = _pack(add(row.spent, event.price))
+        spent = _pack(add(self.account(event.account).spent, event.price))
         statements.SPEND.rows(self.connection, its_name=event.account, its_sum=spent)
         for holder in event.holders:
             allotted = self.allotment(event.account, holder)

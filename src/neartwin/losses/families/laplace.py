@@ -115,8 +115,7 @@ class LaplaceSum(Batch):
         a = 1 - b
         size_a, size_b = np.abs(a), np.abs(b)
         angle = t * e
-        z = np.exp(-(1 + 2 * tilt) * e) * np.exp(-2j * angle)
-        w = a + b * z
+        w = a + b * np.exp(-(1 + 2 * tilt) * e) * np.exp(-2j * angle)
         size_z = np.exp(-(1 + 2 * tilt) * e)
         moved = (
             4 * ELEMENTARY * (size_a + size_b * size_z) + (16 * angle + 4 * (1 + 2 * tilt) * e) * U * size_b * size_z

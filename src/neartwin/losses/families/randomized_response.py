@@ -92,8 +92,7 @@ class TwoSidedSum(AtomicSum):
 
     def _some(self, eps: FloatArray, losses: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The sum at a few eps, and what the errors of the exponents do to it: at most themselves, for masses up to there."""
-        gap = np.minimum(np.subtract.outer(eps, losses), 0.0)
-        value = -np.expm1(gap) @ self.law.masses
+        value = -np.expm1(np.minimum(np.subtract.outer(eps, losses), 0.0)) @ self.law.masses
         above = np.searchsorted(-losses, -eps * (1 - 4 * U * np.sign(eps)), side="right")
         reach = self.law.a[np.minimum(above, len(losses) - 1)]
         return value, reach * (6 * U * (np.abs(eps) + float(losses[0])))

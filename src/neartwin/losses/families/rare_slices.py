@@ -82,8 +82,7 @@ class Panels:
         cos(a), where b = (1 - cos(psi)) e^{-x} and the argument a fall.
         """
         if place not in self._shares:
-            x = self.steep * (self.edges - place)
-            log, back = log_height(x)
+            log, back = log_height(self.steep * (self.edges - place))
             psi = (self.steep / self.mu) * self.angles[:, None]
             lost = 2 * np.square(np.sin(0.5 * psi)) * back
             modulus = np.exp(np.minimum(log + lost, MOST))
@@ -325,8 +324,7 @@ class SlicedSum(QuadratureSum):
                 filled = _log_filled(self._depth)
                 low, high = low + filled[:-1], high + filled[1:]
             below, above = self._outside(tilt, 0.0)
-            outside = np.logaddexp(below[0], above[0])
-            most = float(np.logaddexp(np.logaddexp.reduce(high), outside))
+            most = float(np.logaddexp(np.logaddexp.reduce(high), np.logaddexp(below[0], above[0])))
             self._weights = {tilt: (low, high, float(np.logaddexp.reduce(low)) - SLACK, most + SLACK)}
         return self._weights[tilt]
 

@@ -307,8 +307,7 @@ class SubsampledGaussianSum(NormalRatioSum):
         (1-q) sin(g)/|r(u+iy)| <= g. A relative error of D becomes one of log1p(-D) at most 3/2 as large: D/(1-D) <=
         3/2 log 1/(1-D) for D <= 1/2. Products, sums and atan2 are covered by the rest of the constant.
         """
-        x = np.minimum(self.mu * u - 0.5 * self.mu**2, 600.0)
-        grown = self.q * np.exp(x)
+        grown = self.q * np.exp(np.minimum(self.mu * u - 0.5 * self.mu**2, 600.0))
         plain = 1 - self.q + grown
         drop = 4 * np.multiply.outer(np.square(np.sin(theta / 2)), (1 - self.q) * grown / np.square(plain))
         modulus = 0.5 * np.log1p(-np.minimum(drop, 0.5))

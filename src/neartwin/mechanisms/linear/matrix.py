@@ -12,7 +12,7 @@ linear queries W x then changes by a column of W, or by a difference of two.
 """
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -271,31 +271,23 @@ class MatrixMechanism(PostProcessed):
         return cls(workload, strategy, Gaussian.for_gdp(mu=mu, l2_squared=change.l2_squared), back)
 
     @classmethod
-    def best_for_gdp(
-        cls,
-        workload: NDArray[Any],
-        *,
-        mu: Fraction,
-        neighbours: Neighbours,
-        judged_by: Callable[[FloatArray], float] = lambda deviations: float(np.square(deviations).sum()),
-    ) -> "MatrixMechanism":
+    def best_for_gdp(cls, workload: NDArray[Any], *, mu: Fraction, neighbours: Neighbours) -> "MatrixMechanism":
         """The best of four strategies: identity, the workload, dyadic intervals, eigen design. Reads no data.
 
         Args:
             workload: W, (queries, cells).
             mu: The GDP parameter.
             neighbours: The neighbour relation.
-            judged_by: The objective of the queries' standard deviations; by default their total squared error.
 
         Returns:
-            The mechanism with the least objective.
+            The mechanism with the least total squared error.
         """
         cells = workload.shape[1]
         strategies = [identity(cells), intervals_tree(cells), eigen_design(workload)]
         if np.asarray(workload).dtype.kind in "iu":
             strategies.append(np.asarray(workload, dtype=np.int64))
         candidates = [cls.for_gdp(workload, each, mu=mu, neighbours=neighbours) for each in strategies]
-        return min(candidates, key=lambda one: judged_by(one.deviations))
+        return min(candidates, key=lambda one: float(np.square(one.deviations).sum()))
 
     @property
     def deviations(self) -> FloatArray:

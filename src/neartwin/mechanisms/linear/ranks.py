@@ -233,5 +233,4 @@ class Ranks:
 
 def _first(true: NDArray[np.bool_]) -> NDArray[np.intp]:
     """(groups,) the first true place of each row, the last place where there is none."""
-    first = np.argmax(true, axis=1)
-    return np.asarray(np.where(true.any(axis=1), first, true.shape[1] - 1))
+    return np.asarray(np.where(true.any(axis=1), np.argmax(true, axis=1), true.shape[1] - 1))

@@ -81,8 +81,7 @@ class Rappor:
         h = self.hashes
         on, off = ([comb(h, k) * p**k * (1 - p) ** (h - k) for k in range(h + 1)] for p in self.chances)
         here = [a * b for a in on for b in off]
-        there = [a * b for a in off for b in on]
-        return here, there
+        return here, [a * b for a in off for b in on]
 
     def keep(self, bits: Bits, *, source: noise.Source = noise.SYSTEM) -> Bits:
         """The lasting layer. The client runs it once for each person and answer, and stores the result.

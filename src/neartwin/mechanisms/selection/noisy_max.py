@@ -90,8 +90,7 @@ def _pieces(degree: int) -> list[tuple[float, float]]:
     """[0, 1] whole, for a polynomial that the nodes integrate exactly; else in halves towards 0, where many factors drop it."""
     if degree <= 2 * _NODES:
         return [(0.0, 1.0)]
-    ends = [0.0, *(2.0**-k for k in range(degree.bit_length() + 8, -1, -1))]
-    return list(pairwise(ends))
+    return list(pairwise([0.0, *(2.0**-k for k in range(degree.bit_length() + 8, -1, -1))]))
 
 
 def gumbel_noise_wins(scores: WholeNumbers, scale: Fraction) -> FloatArray:

@@ -341,8 +341,7 @@ def _opinion(body: Mapping[str, Any]) -> Opinion:
         holds = _at_most(_sampled(loss, _number(text, "epsilon"), rate), delta)
         opinion.claims.append(Claim(f"epsilon at delta {one['delta']}", text, found, holds))
     if stated["pure"] != "none":
-        pure = _number(stated["pure"], "pure")
-        holds = _at_most(_sampled(loss, pure, rate), ZERO)
+        holds = _at_most(_sampled(loss, _number(stated["pure"], "pure"), rate), ZERO)
         opinion.claims.append(Claim("pure epsilon", stated["pure"], "no loss beyond" if holds else "more", holds))
     return opinion
 
@@ -420,8 +419,7 @@ def _sampled(loss: Loss, epsilon: Fraction, rate: Fraction) -> Any:
     """Delta of a mechanism on a secret sample: rate delta(log(1 + (e^epsilon - 1) / rate))."""
     if rate == 1:
         return loss.delta(epsilon)
-    inner = (_ball(epsilon).expm1() / _ball(rate)).log1p().lower()
-    mantissa, exponent = inner.man_exp()
+    mantissa, exponent = (_ball(epsilon).expm1() / _ball(rate)).log1p().lower().man_exp()
     return _ball(rate) * _ball(loss.delta(Fraction(int(mantissa)) * Fraction(2) ** int(exponent)))
 
 
