@@ -130,6 +130,14 @@ def test_high_frequencies_of_a_schedule_hold_in_balls(monkeypatch, direction):
     assert max(off()[0]) > 1
 
 
+@pytest.mark.parametrize(("q", "delta"), [("0.5", "1e-12"), ("0.9", "1e-30"), ("0.1", "1e-9")])
+def test_tiny_distances_are_narrow_at_every_rate_in_both_directions(q, delta):
+    whole = compose({SubsampledGaussian(mu=Fraction(30 + k, 3000), rate=q): 3 for k in range(40)})
+    for direction in ("remove", "add"):
+        found = whole.epsilon(delta, direction=direction)
+        assert found.width <= 1e-7 * found.upper
+
+
 SEEDS = (1, 3, 4, 6, 7, 8, 9, 10)
 
 

@@ -337,16 +337,16 @@ class NoiseSchedule(QuadratureSum):
         """
         one, remove, least = self.narrowest, self.narrowest.direction == "remove", self.narrowest.mu
         a = min(least, FURTHEST)
-        grown = 2 * (a / least) ** 2 + one.strip.hidden(tilt)  # at most, twice as far away
+        # at most, twice as far away
+        grown = 2 * (a / least) ** 2 + min(one.strip.hidden(tilt), -tilt * math.log(math.cos(a)))
         step = rounding.few_bits(2 * math.pi * a / (1 + grown - self.goal), 6)
         layout = self.layout(tilt, tilt, 0.0)._replace(step=step)
         side, power, x = (1.0, 1 + tilt, layout.places()) if remove else (-1.0, tilt, layout.places())
         log, log_error = one.log_ratio_at(x)
         # the greatest density of any variance; the rest is less than what is left out, for M(tilt) >= 1
         most = np.clip(2 * np.abs(x), least**2, self.widest.mu**2)
-        kept = side * power * log - 0.5 * x - 0.5 * np.square(x) / most - most / 8 > self.goal - grown - math.log(
-            len(x)
-        )
+        height = side * power * log - 0.5 * x - 0.5 * np.square(x) / most - most / 8
+        kept = height > self.goal - grown - math.log(len(x))
         x, log, log_error = x[kept], log[kept], log_error[kept]
         if self.kinds * len(x) > MOST_NUMBERS:
             raise NoCertificateError
