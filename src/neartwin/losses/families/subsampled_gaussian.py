@@ -358,6 +358,10 @@ class SubsampledGaussianPair(Pair):
     rate: Fraction
     direction: Direction
 
+    def __hash__(self) -> int:
+        """By its ratios: the hash of a fraction takes a power of integers, which schedules would wait for."""
+        return hash((self.mu.as_integer_ratio(), self.rate.as_integer_ratio(), self.direction))
+
     def repeated(self, count: int) -> Summand:
         """The composition."""
         return SubsampledGaussianSum(self.mu, self.rate, count, self.direction)
@@ -399,6 +403,10 @@ class SubsampledGaussian(PrivacyLoss):
         """mu, rate: exact; 0 < rate <= 1."""
         object.__setattr__(self, "mu", in_floats(mu=rational(mu=mu)))
         object.__setattr__(self, "rate", sampling_rate(rate=rational(rate=rate)))
+
+    def __hash__(self) -> int:
+        """By its ratios, as of its pair."""
+        return hash((self.mu.as_integer_ratio(), self.rate.as_integer_ratio()))
 
     def dominating_pair(self, direction: Direction) -> Pair:
         """The pair of this direction; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""
