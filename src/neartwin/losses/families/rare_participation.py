@@ -188,7 +188,7 @@ STEEPNESS = 3.0  # of the shares, over mu
 POWERS = np.array([0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
 RATIO = 8.0  # of two neighbouring rungs' losses
 LOWEST, LEFTMOST = 0.05, -1.0  # of z at a rung, of the rung itself
-HIGHEST, PLACES = 40.0, 1 / 8  # of the rungs
+HIGHEST, RISE, PLACES = 40.0, 2.0, 1 / 8  # of the rungs, and further in mu u, for slight mu have gentle edges
 NEGLIGIBLE = 5e-12  # of delta: what is above the last rung may add, and what all terms without a line
 LEAST_TILT, MOST_TILT, GRID = 1e-4, 60.0, 36  # of tilts, over one over the loss at a rung
 STEEP = 8.0  # the same: a law of which the best tilt is less has no far hump
@@ -348,7 +348,7 @@ class Ladder:
         """The logarithm of k at the last rung."""
         lowest = min(float(logsumexp(log_odds_at(law, np.ones(1)))[0]) for law in self.laws)
         step = min(law.mu for law in self.laws) * PLACES
-        count = int(HIGHEST * max(law.mu for law in self.laws) / step)
+        count = int((HIGHEST * max(law.mu for law in self.laws) + RISE) / step)
         goal = self.log_delta + math.log(NEGLIGIBLE)
         i = bisect.bisect_left(range(count), True, key=lambda i: self.never(lowest + i * step)[0] < goal)
         if i == count:
