@@ -85,7 +85,7 @@ def floats(value: "arb | Exact") -> tuple[float, float]:
     _flint().ctx.prec = 53  # to which `lower` and `upper` round outward
     low, high = float(value.lower()), float(value.upper())
     if not value.is_finite():
-        return (low, high) if (value.is_exact() and low == high) else (-math.inf, math.inf)
+        return (low, high) if value.is_exact() and low == high else (-math.inf, math.inf)
     if abs(low) < _SUBNORMAL or low == math.inf:
         low = low if value.is_zero() else math.nextafter(low, -math.inf)
     if abs(high) < _SUBNORMAL or high == -math.inf:

@@ -218,7 +218,7 @@ class DiscreteGaussianLaw(Law):
     def _sum(self, of: Callable[[FloatArray], FloatArray]) -> float:
         s2 = float(self.parameter)
         x = np.arange(math.ceil(40 * math.sqrt(s2)) + 2).astype(np.float64)
-        return float((of(x) * (np.exp(-x * x / (2 * s2)) * np.where(x > 0, 2.0, 1.0)))[::-1].sum())
+        return float((of(x) * np.exp(-x * x / (2 * s2)) * np.where(x > 0, 2.0, 1.0))[::-1].sum())
 
     def pmf(self, x: NDArray[np.int64]) -> FloatArray:
         """exp(-x^2 / (2 parameter)) over its sum."""
