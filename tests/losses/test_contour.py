@@ -34,9 +34,9 @@ def test_the_alias_of_a_short_period_is_charged_to_the_lower_end_alone(eps, long
         ends.append((s, log - far - math.log(-math.expm1(-far)) + 1e-12))
     aliases = short._replace(period=period, above=ends[0], below=ends[1])
     line = contour.build(GAUSSIAN, at, 0.0, tolerance=1e-6, aliases=lambda *_: aliases)
-    low, high, parts = line.bounds_with_errors(np.array([eps]))
+    low, high = line.bounds(np.array([eps]))
     exact = truth.gaussian(TWO, eps)
-    own = float(parts["frequency cut"][0] + parts["rounding"][0])
+    own = high[0] - line.point_estimate(eps)[0]  # the cut and rounding
     assert low[0] <= exact <= high[0]
     assert high[0] - 2 * own > exact  # the sum exceeds the truth by more than its other errors: the alias saves `low`
 

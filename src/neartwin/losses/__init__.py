@@ -1,6 +1,5 @@
 """Certified composition of privacy losses."""
 
-from neartwin.losses.composition import Certified as Certified
 from neartwin.losses.composition import Composition as Composition
 from neartwin.losses.composition import compose as compose
 from neartwin.losses.families.bounded_range import BoundedRange as BoundedRange

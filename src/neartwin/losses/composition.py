@@ -10,10 +10,10 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,20 +24,6 @@ from neartwin.losses import directions
 from neartwin.losses.directions import DirectedComposition
 from neartwin.losses.inversion.contour_search import NARROW, Answer
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve
-
-
-@dataclass(frozen=True, slots=True)
-class Certified(Interval[End], Generic[End]):
-    """A proved interval with the sources of error that went into it.
-
-    Attributes:
-        lower: At most the true value, a float or a float array, as asked.
-        upper: At least the true value.
-        method: The name of the method that proved it.
-        errors: The most that a source (aliasing, frequency cut, rounding, smoothing) adds, in units of delta at the upper end.
-    """
-
-    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 class PrivacyLoss(ABC):
@@ -182,7 +168,7 @@ class Composition:
         sides = [self._sides[one] for one in wanted]
         return sides[:1] if len(sides) > 1 and sides[0] == sides[1] else sides
 
-    def epsilon(self, delta: Number, *, direction: Direction | None = None, rtol: float = NARROW) -> Certified[float]:
+    def epsilon(self, delta: Number, *, direction: Direction | None = None, rtol: float = NARROW) -> Interval[float]:
         """The least eps >= 0 for which the composition is (eps, delta)-DP.
 
         It is inf if the probability of revealing everything exceeds delta.
@@ -223,7 +209,7 @@ class Composition:
             return replace(found, upper=max(found.lower, *(one.finite_top(exact) for one in self.sides(direction))))
         return found
 
-    def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
+    def delta(self, eps: float | FloatArray, *, direction: Direction | None = None) -> Interval[End]:
         """The least delta for which the composition is (eps, delta)-DP, at each eps.
 
         Args:
@@ -249,11 +235,11 @@ class Composition:
         method = ", ".join(sorted({str(name) for f in bounds for name in f[2]}))
         return _interval(lower, upper, method)
 
-    def pure(self) -> Certified[float]:
+    def pure(self) -> Interval[float]:
         """The pure guarantee: the largest privacy loss, inf where it is unbounded or all may be revealed."""
         return _greatest([one.pure() for one in self.sides(None)])
 
-    def renyi(self, order: float, *, direction: Direction | None = None) -> Certified[float]:
+    def renyi(self, order: float, *, direction: Direction | None = None) -> Interval[float]:
         """The Renyi divergence of one order, the worst over both directions; inf if everything may be revealed.
 
         Args:
@@ -274,7 +260,7 @@ class Composition:
             raise ParameterError("order", order, "must be at least 1, where it is the KL divergence")
         return _greatest([one.renyi(float(order)) for one in self.sides(direction)])
 
-    def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
+    def tradeoff(self, alpha: float | FloatArray, *, direction: Direction | None = None) -> Interval[End]:
         """T(alpha), the least type-II error of any test at level alpha, in the worse direction.
 
         Args:
@@ -303,7 +289,7 @@ class Composition:
         upper = np.minimum.reduce([f[1] for f in bounds]).reshape(values.shape)
         return _interval(lower, upper, "convex envelope")
 
-    def advantage(self, *, direction: Direction | None = None) -> Certified[float]:
+    def advantage(self, *, direction: Direction | None = None) -> Interval[float]:
         """The attacker's advantage max(TPR - FPR), the total variation distance: delta at eps = 0.
 
         >>> from neartwin.losses import Gaussian
@@ -312,18 +298,18 @@ class Composition:
         """
         return self.delta(0.0, direction=direction)
 
-    def tpr(self, fpr: float | FloatArray, *, direction: Direction | None = None) -> Certified[End]:
+    def tpr(self, fpr: float | FloatArray, *, direction: Direction | None = None) -> Interval[End]:
         """The best true positive rate of a membership attack at each false positive rate: 1 - T.
 
         Args:
             fpr: False positive rates in [0, 1], any shape.
             direction: As of `epsilon`.
         """
-        curve: Certified[End] = self.tradeoff(fpr, direction=direction)
+        curve: Interval[End] = self.tradeoff(fpr, direction=direction)
         lower, upper = (np.clip(1 - np.asarray(end), 0.0, 1.0) for end in (curve.upper, curve.lower))
         return _interval(np.maximum(lower - 1e-16, 0.0), np.minimum(upper + 2e-16, 1.0), curve.method)
 
-    def gdp(self, delta: Number) -> Certified[float]:
+    def gdp(self, delta: Number) -> Interval[float]:
         """The least mu for which T >= G_mu (x) f_{0,delta} at all alpha and in both directions.
 
         It is inf when more than delta may be revealed, and, for a delta of 0, where a loss other than Gaussian is unbounded. The
@@ -343,11 +329,11 @@ class Composition:
         exact = rational(delta=delta)
         given = max(float_below(open_probability(delta=exact)), 1e-300) if exact else 0.0
         if given and self.delta(0.0).upper <= given:  # P and Q are equal but for delta
-            return Certified(0.0, 0.0, "failure alone")
+            return Interval(0.0, 0.0, "failure alone")
         low, high = directions.gdp(self.sides(None), given)
-        return Certified(low, high, "profile chords")
+        return Interval(low, high, "profile chords")
 
-    def zcdp(self) -> Certified[float]:
+    def zcdp(self) -> Interval[float]:
         """The least rho with D_order <= rho order at every order above 1, both directions; inf where there is none.
 
         Bun, Steinke 2016. Lower end: the divergence of some order on a grid.
@@ -360,7 +346,7 @@ class Composition:
         low, high = directions.zcdp(self.sides(None))
         stated = self.stated_rho()
         high = high if stated is None else min(high, float_above(stated))
-        return Certified(min(low, high), high, "convex chords")
+        return Interval(min(low, high), high, "convex chords")
 
     def stated_rho(self) -> Fraction | None:
         """The exact rho where the parameters of all factors state theirs, else None.
@@ -450,14 +436,14 @@ def _checked(given: float | FloatArray, name: str = "eps") -> FloatArray:
     return values
 
 
-def _interval(lower: FloatArray, upper: FloatArray, method: str) -> Certified[End]:
+def _interval(lower: FloatArray, upper: FloatArray, method: str) -> Interval[End]:
     """Floats for a scalar question, arrays for an array."""
     if lower.ndim:
-        return Certified(lower, upper, method)  # type: ignore[arg-type]
-    return Certified(float(lower), float(upper), method)  # type: ignore[arg-type]
+        return Interval(lower, upper, method)  # type: ignore[arg-type]
+    return Interval(float(lower), float(upper), method)  # type: ignore[arg-type]
 
 
-def _greatest(result: Sequence[Answer]) -> Certified[float]:
-    """The maximum over directions: of the lower ends and of the upper ends; the worse direction's method and errors."""
+def _greatest(result: Sequence[Answer]) -> Interval[float]:
+    """The maximum over directions: of the lower ends and of the upper ends; the worse direction's method."""
     worst = max(result, key=lambda answer: (answer.upper, answer.lower))
-    return Certified(max(answer.lower for answer in result), worst.upper, worst.method, worst.errors)
+    return Interval(max(answer.lower for answer in result), worst.upper, worst.method)

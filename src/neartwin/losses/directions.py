@@ -245,7 +245,7 @@ class DirectedComposition:
             result = Answer(lower, math.inf, UNKNOWN)
             if self.complete and self.upper is not None:
                 above = methods.epsilon(self.upper, low_delta, high_delta)
-                result = Answer(lower, ordered(lower, above.upper), above.method, above.errors)
+                result = Answer(lower, ordered(lower, above.upper), above.method)
         if self.curves and self._infinity < low_delta:
             target = (low_delta - self._infinity) / (1 - self._infinity) * (1 - 16 * U)
             upper = chernoff.epsilon_above(self.log_mgf_above, target)

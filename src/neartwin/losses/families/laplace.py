@@ -153,7 +153,7 @@ class LaplaceSum(Batch):
         """The sum of residues, for a few uses."""
         return None if self.residues is None else self.residues.delta(eps)
 
-    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float] | None:
         """The inverse, from the sum of residues."""
         if self.residues is None:
             return None

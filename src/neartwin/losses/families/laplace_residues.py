@@ -116,7 +116,7 @@ class ResidueSum:
             guess: About the answer; a poor one costs time alone.
 
         Returns:
-            (lower, upper, errors).
+            (lower, upper).
         """
         low, high = 0.0, math.nextafter(float(self.top), math.inf)
         ends = np.clip(guess + CLOSE * abs(guess) * np.array([-1.0, 1.0]), low, high)

@@ -71,14 +71,14 @@ class TwoSidedSum(AtomicSum):
         return Law(masses / whole, p / whole, q / whole, error)
 
     @np.errstate(all="ignore")
-    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]]:
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float]:
         """The maximum over m."""
         _, a, b, error = self.law
         least = (a * (1 - error) - high_delta) * ((1 - 4 * U) / (1 + error))
         most = (a * (1 + error) - low_delta) * ((1 + 4 * U) / (1 - error))
         lower, upper = (float(np.log(np.maximum(top, 0.0) / b).max()) for top in (least, most))
         slack = 2 * ELEMENTARY * (1 + abs(upper))
-        return lower - slack, upper + slack, {"rounding": error}
+        return lower - slack, upper + slack
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The sum over losses above eps, every term a product of positive numbers; a loss errs by 3U of itself."""

@@ -37,7 +37,7 @@ from neartwin.losses.families.rare_slices import (
     logsumexp,
 )
 from neartwin.losses.inversion import contour, saddle
-from neartwin.losses.inversion.contour import Contour, ContourRule
+from neartwin.losses.inversion.contour import Bounds, Contour, ContourRule
 from neartwin.losses.inversion.contour_search import CONTOUR, NO_LINE, Answer, invert, narrow
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
@@ -261,16 +261,14 @@ class SeparateLines(ContourRule):
         """The number of nodes of all lines."""
         return sum(part.nodes for part in self.parts)
 
-    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The bounds and the errors of all lines together; a line that proves nothing far from its saddle gives 0 and 1."""
-        each = [part.bounds_with_errors(eps) for part in self.parts]
+    def bounds(self, eps: FloatArray) -> Bounds:
+        """The bounds of all lines together; a line that proves nothing far from its saddle gives 0 and 1."""
+        each = [part.bounds(eps) for part in self.parts]
         more = 1 + (len(each) + 8) * U
         rest = np.exp(np.minimum(self.log_rest - np.multiply.outer(eps, self.s_rest), 700.0)).sum(axis=1) * (1 + 1e-9)
-        lower = np.sum([np.nan_to_num(one[0], nan=0.0) for one in each], axis=0) + np.zeros(len(eps))
-        upper = np.sum([np.nan_to_num(one[1], nan=1.0) for one in each], axis=0) + rest
-        names = each[0][2] if each else {}
-        errors = {name: np.asarray(np.sum([one[2][name] for one in each], axis=0)) for name in names}
-        return lower / more, np.minimum(upper * more, 1.0), errors | {"terms without a line": rest}
+        lower = np.sum([np.nan_to_num(low, nan=0.0) for low, _ in each], axis=0) + np.zeros(len(eps))
+        upper = np.sum([np.nan_to_num(high, nan=1.0) for _, high in each], axis=0) + rest
+        return lower / more, np.minimum(upper * more, 1.0)
 
     def point_estimate(self, eps: float) -> tuple[float, float]:
         """Delta and -d delta/d eps, uncertified."""

@@ -321,7 +321,7 @@ class SubsampledGaussianSum(NormalRatioSum):
         """One step, by its half-line."""
         return half_line_delta(self._one_step, eps) if self.count == 1 else None
 
-    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float] | None:
         """One step, by its half-line; no loss is as great as `most` but with less probability than the low delta."""
         x = self.mu * (math.sqrt(-2 * math.log(low_delta)) + 1 + self.mu)  # no less than |log z| there
         most = x - math.log(self.q) if self.direction == "add" else np.logaddexp(0.0, x + math.log(self.q))

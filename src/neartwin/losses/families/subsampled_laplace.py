@@ -174,7 +174,7 @@ class SubsampledLaplaceSum(QuadratureSum):
         """One step, by its half-line."""
         return half_line_delta(self._one_step, eps) if self.count == 1 else None
 
-    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float] | None:
         """One step, by its half-line."""
         return half_line_epsilon(self._one_step, low_delta, high_delta, 1.01 * self.top.loss)
 

@@ -40,7 +40,7 @@ SMOOTH = 4  # times as many of both where smooth kernels must stand for the deca
 
 
 Curve = Callable[[FloatArray], FloatArray]
-Bounds = tuple[FloatArray, FloatArray, dict[str, FloatArray]]  # on delta, and every source of error
+Bounds = tuple[FloatArray, FloatArray]  # on delta
 
 
 class Alias(NamedTuple):
@@ -204,8 +204,8 @@ class ContourRule(ABC):
         return 1
 
     @abstractmethod
-    def bounds_with_errors(self, eps: FloatArray) -> Bounds:
-        """Lower and upper bounds on the finite part of delta at each eps, and every source of error, absolute."""
+    def bounds(self, eps: FloatArray) -> Bounds:
+        """Lower and upper bounds on the finite part of delta at each eps."""
 
     @abstractmethod
     def point_estimate(self, eps: float) -> tuple[float, float]:
@@ -214,7 +214,7 @@ class ContourRule(ABC):
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The bounds; 0 and 1 where a line far from its saddle proves nothing."""
         with np.errstate(over="ignore", invalid="ignore"):
-            lower, upper, _ = self.bounds_with_errors(eps)
+            lower, upper = self.bounds(eps)
         return np.nan_to_num(lower, nan=0.0), np.nan_to_num(upper, nan=1.0)
 
 
@@ -240,8 +240,8 @@ class Contour(ContourRule):
         """How many frequencies."""
         return len(self.t)
 
-    def bounds_with_errors(self, eps: FloatArray) -> Bounds:
-        """The bounds (K3) and every source of error that went into them, absolute."""
+    def bounds(self, eps: FloatArray) -> Bounds:
+        """The bounds (K3)."""
         scale = np.exp(np.minimum(self.log_scale - self.saddle.tilt * eps, 700.0))
         scale_error = self.scale_error + 4 * U * (abs(self.log_scale) + self.saddle.tilt * np.abs(eps)) + 32 * U
         # S of the upper kernel, and what the lower one adds to it (K2)
@@ -256,13 +256,7 @@ class Contour(ContourRule):
         upper = (s_upper + rounding + self.cut) * scale * (1 + np.expm1(scale_error))
         low = s_upper + np.minimum(dip, 0.0) - rounding_below - self.cut
         lower = np.maximum(np.maximum(low, 0.0) * scale * (1 - scale_error) - alias, 0.0)  # the error may be above 1
-        parts = {
-            "aliasing": alias,
-            "frequency cut": self.cut * scale,
-            "rounding": (rounding_below + np.abs(s_upper) * scale_error) * scale,
-            "smoothing": np.abs(dip) * scale,
-        }
-        return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
+        return lower, np.minimum(np.maximum(upper, 0.0), 1.0)
 
     @cached_property
     def _tables(self) -> tuple[list[ComplexArray], float] | None:

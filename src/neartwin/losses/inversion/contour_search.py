@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -42,20 +41,18 @@ FINER = 0.02  # share of the last level that a next line may aim at
 
 
 class Answer(NamedTuple):
-    """Certified ends of epsilon, the method that gave them, and its error terms.
+    """Certified ends of epsilon, and the method that gave them.
 
     Attributes:
         lower: At most the true epsilon.
         upper: At least the true epsilon.
         method: The name of the method.
-        errors: The most that each source of error contributes, absolute, in delta.
         slope: About -d log delta / d epsilon there, where a line was asked.
     """
 
     lower: float
     upper: float
     method: str
-    errors: Mapping[str, float] = MappingProxyType({})
     slope: float = math.nan
 
 
@@ -80,7 +77,7 @@ def common(one: Answer, other: Answer) -> Answer:
     first, second = sorted((one, other), key=lambda answer: answer.upper - max(answer.lower, 0.0))
     slope = first.slope if math.isfinite(first.slope) else second.slope
     lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
-    return Answer(lower, upper, first.method, first.errors or second.errors, slope)
+    return Answer(lower, upper, first.method, slope)
 
 
 Build = Callable[[SumOfLosses, Saddle, float], tuple[str, ContourRule]]
@@ -91,7 +88,6 @@ class Ends(NamedTuple):
 
     lower: float
     upper: float
-    errors: dict[str, float]  # at the upper end
 
 
 def invert(
@@ -127,10 +123,10 @@ def invert(
         e += move
         if settled:
             break
-    lower, upper, errors = ends(line.bounds_with_errors, e, slope, low_target, high_target)
+    lower, upper = ends(line.bounds, e, slope, low_target, high_target)
     name = WIDE if name == CONTOUR and not narrow(lower, upper, max(enough, NARROW)) else name
     slope = slope if math.isfinite(lower) and math.isfinite(upper) else at.tilt
-    return Answer(lower, upper, name, errors, slope), e if math.isfinite(e) else at.eps
+    return Answer(lower, upper, name, slope), e if math.isfinite(e) else at.eps
 
 
 def ends(bounds: Callable[[FloatArray], Bounds], e: float, slope: float, low_target: float, high_target: float) -> Ends:
@@ -140,34 +136,32 @@ def ends(bounds: Callable[[FloatArray], Bounds], e: float, slope: float, low_tar
     of the line's own error.
 
     Args:
-        bounds: Those of a line, with its errors.
+        bounds: Those of a line.
         e: The estimate.
         slope: About -d log delta / d eps there.
         low_target: Delta at the lower end is at least this.
         high_target: Delta at the upper end is at most this.
     """
     widths = WIDTHS * (abs(e) + 1e-3)
-    low, high, parts = bounds(np.concatenate([e - widths, e + widths, [e]]))
+    low, high = bounds(np.concatenate([e - widths, e + widths, [e]]))
     least, most = (float(low[-1]), float(high[-1])) if high[-1] >= low[-1] else (0.0, 1.0)  # NaN: far from its saddle
     start = 0.6 * (most - least) / (max(most, 1e-300) * slope) + 2e-16 * abs(e) + 1e-300
     tried = len(WIDTHS)
     holds = (low[:tried] >= low_target) & (high[tried:-1] <= high_target)
     j = int(np.argmax(holds))
     if holds[j] and widths[j] <= TIGHT * start:
-        errors = {source: float(value[tried + j]) for source, value in parts.items()}
-        return Ends(e - float(widths[j]), e + float(widths[j]), errors)
-    errors = {source: float(value[-1]) for source, value in parts.items()}
+        return Ends(e - float(widths[j]), e + float(widths[j]))
     lower, upper, width = -math.inf, math.inf, start
     for _ in range(60):
-        low, high, parts = bounds(np.array([e - width, e + width]))
+        low, high = bounds(np.array([e - width, e + width]))
         if not math.isfinite(lower) and low[0] >= low_target:
             lower = e - width
         if not math.isfinite(upper) and high[1] <= high_target:
-            upper, errors = e + width, {source: float(value[1]) for source, value in parts.items()}
+            upper = e + width
         if math.isfinite(lower) and math.isfinite(upper):
             break
         width *= 2
-    return Ends(lower, upper, errors)
+    return Ends(lower, upper)
 
 
 def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
@@ -291,7 +285,7 @@ def by_line(
         best = result if best is None else common(best, result)
         if narrow(best.lower, best.upper, rtol):
             break
-        smooth = result.errors.get("smoothing", 0.0) > 0
+        smooth = isinstance(line, contour.Contour) and line.dip is not None
         if smooth and ahead:
             eps = middle if narrow(result.lower, result.upper, FAR) else at.eps
             aim, at, look = ahead.pop(0), here._replace(eps=eps), smooth_line_at

@@ -15,7 +15,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import contour
-from neartwin.losses.inversion.contour import TOLERANCE, Alias, ContourRule
+from neartwin.losses.inversion.contour import TOLERANCE, Alias, Bounds, ContourRule
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.base import Lattice
@@ -82,27 +82,22 @@ class Periodic(ContourRule):
         scale_error = self.scale_error + 6 * U * (abs(self.log_scale) + tilt * np.abs(point)) + 32 * U
         return high, low, error, log_scale, scale_error
 
-    def bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
-        """The bounds and every source of error, absolute."""
+    def bounds(self, eps: FloatArray) -> Bounds:
+        """The bounds."""
         if not self.lattice_error:
-            return self._bounds_with_errors(eps)
-        below = self._bounds_with_errors(np.nextafter(eps + self.lattice_error, np.inf))
-        above = self._bounds_with_errors(np.nextafter(eps - self.lattice_error, -np.inf))
-        return below[0], above[1], above[2]
+            return self._bounds(eps)
+        low, _ = self._bounds(np.nextafter(eps + self.lattice_error, np.inf))
+        _, high = self._bounds(np.nextafter(eps - self.lattice_error, -np.inf))
+        return low, high
 
-    def _bounds_with_errors(self, eps: FloatArray) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+    def _bounds(self, eps: FloatArray) -> Bounds:
         high, low, error, log_scale, scale_error = self._sums(eps)
         scale = np.exp(np.minimum(log_scale, 700.0))
         alias = np.exp(np.minimum(self.alias.log_bound(eps), 700.0))
         value = high - low
         upper = (value + error + self.cut) * scale * (1 + np.expm1(scale_error))
         lower = np.maximum(np.maximum(value - error - self.cut, 0.0) * scale * (1 - scale_error) - alias, 0.0)
-        parts = {
-            "aliasing": alias,
-            "frequency cut": self.cut * scale,
-            "rounding": (error + np.abs(value) * scale_error) * scale,
-        }
-        return lower, np.minimum(np.maximum(upper, 0.0), 1.0), parts
+        return lower, np.minimum(np.maximum(upper, 0.0), 1.0)
 
     def point_estimate(self, eps: float) -> tuple[float, float]:
         """Delta and -d delta/d eps, uncertified."""

@@ -307,19 +307,19 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
     """
     formula = total.summands[0].inverse(high_target, low_target)
     if formula is not None:
-        return Answer(formula[0], formula[1], CLOSED, formula[2])
+        return Answer(*formula, CLOSED)
 
     def bounds(eps: FloatArray) -> Bounds:
         result = closed_form(total, eps)
         if result is None:
             raise NoCertificateError
-        return *result, {"rounding": (result[1] - result[0]) / 2}
+        return result
 
     guess = total.summands[0].root(high_target)
     if guess is not None:
-        lower, upper, errors = ends(bounds, *guess, low_target, high_target)
+        lower, upper = ends(bounds, *guess, low_target, high_target)
         if math.isfinite(lower) and math.isfinite(upper):
-            return Answer(lower, upper, CLOSED, errors)
+            return Answer(lower, upper, CLOSED)
 
     def more(eps: FloatArray | float) -> Booleans:
         return bounds(np.atleast_1d(eps))[0] >= low_target
@@ -334,8 +334,7 @@ def by_closed_form(total: SumOfLosses, low_target: float, high_target: float) ->
         low = low / 2 if low > 1 else min(-1.0, 2 * low)
     # ends are proved where they were found: asked again, alone, their last digits may differ
     lower, upper = _last(low, high, more)[0], math.inf if not_less(high) else _last(low, high, not_less)[1]
-    rounding = float(bounds(np.array([min(upper, high)]))[2]["rounding"][0])
-    return Answer(lower, upper, CLOSED, {"rounding": rounding})
+    return Answer(lower, upper, CLOSED)
 
 
 def _last(low: float, high: float, holds: Callable[[FloatArray], Booleans]) -> tuple[float, float]:

@@ -149,8 +149,8 @@ class Summand(ABC):
         """About where a closed form meets delta, and -d log delta / d eps there; uncertified; None where bisection must do."""
         return None
 
-    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float, dict[str, float]] | None:
-        """Certified bounds on eps, and its errors, where there is a formula.
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float] | None:
+        """Certified bounds on eps, where there is a formula.
 
         Args:
             low_delta: At most the finite part of delta at the upper end.

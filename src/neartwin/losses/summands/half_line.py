@@ -16,7 +16,7 @@ from neartwin import balls
 from neartwin.exact import FloatArray
 
 Step = Callable[[float], Any]  # delta at one eps, a ball, or an exact 0
-Bracket = tuple[float, float, dict[str, float]]  # lower, upper, errors
+Bracket = tuple[float, float]  # lower, upper
 
 
 def half_line_delta(step: Step, eps: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -31,7 +31,7 @@ def half_line_delta(step: Step, eps: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def half_line_epsilon(step: Step, low_delta: float, high_delta: float, most: float, least: float = 0) -> Bracket | None:
-    """Bounds on the eps from `least` on at which delta lies between two floats, and no errors.
+    """Bounds on the eps from `least` on at which delta lies between two floats.
 
     Args:
         step: Delta at one eps.
@@ -41,7 +41,7 @@ def half_line_epsilon(step: Step, low_delta: float, high_delta: float, most: flo
         least: An eps that is known to be no greater.
 
     Returns:
-        (lower, upper, errors).
+        (lower, upper).
     """
     if not math.isfinite(most):
         return None
@@ -53,4 +53,4 @@ def half_line_epsilon(step: Step, low_delta: float, high_delta: float, most: flo
     lower, upper = balls.root(lambda eps: excess(eps, high_delta), least, most)
     if low_delta < high_delta:
         upper = balls.root(lambda eps: excess(eps, low_delta), least, most, upper)[1]
-    return lower, upper, {}
+    return lower, upper
