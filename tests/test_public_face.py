@@ -33,6 +33,25 @@ def test_importing_the_package_and_its_accounting_loads_no_driver():
         assert f"'{heavy}'" not in loaded, heavy
 
 
+FIRST_RELEASE = """
+import sys, duckdb, neartwin as nt
+duckdb.sql("COPY (SELECT i % 900 AS who, i % 3 AS town, i % 7 AS paid FROM range(3000) t(i)) TO 'visits.parquet'")
+rows = nt.table("visits.parquet", unit="who")
+account = nt.open_ledger("budget.db").open(rows, nt.approx(5, "1e-6"))
+asked = rows.group_by("town").agg(n=nt.count(), total=nt.sum("paid", 0, 7))
+release = account.release(account.plan(asked, spend=nt.approx(5, "1e-6"), limits=nt.limits(rows=4, max_groups=3)))
+print(release.keys, release["n"].values, "pandas" in sys.modules)
+"""
+
+
+def test_a_release_of_found_groups_does_not_import_pandas(tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-c", FIRST_RELEASE], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert run.stdout.startswith("((0,), (1,), (2,)) (")
+    assert run.stdout.strip().endswith("False"), run.stdout
+
+
 def test_no_public_name_of_a_room_is_hidden_by_its_module_of_that_name():
     for room in (neartwin.accounting, neartwin.tradeoff, neartwin.losses, neartwin.divergences, neartwin.mechanisms):
         face = ast.parse(Path(room.__file__).read_text(encoding="utf-8"))

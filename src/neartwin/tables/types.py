@@ -270,7 +270,9 @@ def in_order(keys: Sequence[Key], kept: NDArray[np.bool_]) -> tuple[NDArray[np.i
     if not kept.any():
         return np.empty(0, np.int64), ()
     every = keys.columns if isinstance(keys, ArrowKeys) else list(map(pa.array, zip(*keys, strict=True)))
-    chosen = {str(i): column.filter(pa.array(kept)) for i, column in enumerate(every)}
+    bits = pa.py_buffer(np.packbits(kept, bitorder="little"))  # pa.array would import pandas wherever it is installed
+    mask = pa.Array.from_buffers(pa.bool_(), len(kept), [None, bits])
+    chosen = {str(i): column.filter(mask) for i, column in enumerate(every)}
     order = pc.sort_indices(pa.table(chosen), sort_keys=[(name, "ascending") for name in chosen])
     return np.flatnonzero(kept)[np.from_dlpack(order)], keys_of(column.take(order) for column in chosen.values())
 
