@@ -8,6 +8,8 @@ import ast
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from inspect import signature
+from typing import Any
 
 from neartwin import losses
 from neartwin.accounting.usage import Usage, for_group, parallel, repeated, sequential, subsample, use
@@ -17,64 +19,30 @@ from neartwin.interactive import suggested
 from neartwin.losses.composition import PrivacyLoss
 
 LONGEST = 10_000
-Given = dict[str, Fraction]
-
-
-def _distance(arguments: Given, noise: str, own: str) -> Fraction:
-    """How far one unit moves the answer in units of the noise: stated as `own`, or as noise and sensitivity."""
-    if own in arguments:
-        if twice := [name for name in (noise, "sensitivity") if name in arguments]:
-            raise ParameterError("expression", own, f"is given beside {twice[0]}: give one or the other")
-        return arguments.pop(own)
-    if noise not in arguments:
-        raise ParameterError("expression", own, f"is missing: give {own}=..., or {noise}=... and sensitivity=...")
-    return arguments.pop("sensitivity", Fraction(1)) / positive(**{noise: arguments.pop(noise)})
-
-
-def _whole(arguments: Given, name: str, default: int | None = None) -> int:
-    value = _take(arguments, name) if default is None else arguments.pop(name, Fraction(default))
-    if value.denominator != 1:
-        raise ParameterError(name, str(value), "must be a whole number")
-    return int(value)
-
-
-def _take(arguments: Given, name: str) -> Fraction:
-    if name not in arguments:
-        raise ParameterError("expression", name, f"is missing: give {name}=...")
-    return arguments.pop(name)
-
-
-_FACTORS: Mapping[str, Callable[[Given], PrivacyLoss]] = {
-    "gaussian": lambda g: losses.Gaussian(mu=_distance(g, "sigma", "mu")),
-    "laplace": lambda g: losses.Laplace(epsilon=_distance(g, "scale", "epsilon")),
-    "geometric": lambda g: losses.Geometric(epsilon=_take(g, "epsilon"), sensitivity=_whole(g, "sensitivity", 1)),
-    "staircase": lambda g: losses.Staircase(
-        epsilon=_take(g, "epsilon"), sensitivity=_whole(g, "sensitivity"), step=_whole(g, "step")
-    ),
-    "discrete_gaussian": lambda g: losses.DiscreteGaussian(
-        sigma2=_take(g, "sigma2"), sensitivity=_whole(g, "sensitivity", 1)
-    ),
-    "randomized_response": lambda g: losses.RandomizedResponse(
-        epsilon=_take(g, "epsilon"), answers=_whole(g, "answers", 2)
-    ),
-    "exponential": lambda g: losses.BoundedRange(epsilon=_take(g, "epsilon")),
-    "pure": lambda g: losses.Pure(epsilon=_take(g, "epsilon")),
-    "approx": lambda g: losses.Approx(epsilon=_take(g, "epsilon"), delta=_take(g, "delta")),
-    "gdp": lambda g: losses.Gaussian(mu=_take(g, "mu")),
-    "zcdp": lambda g: losses.ZeroConcentrated(rho=_take(g, "rho")),
-    "leak": lambda g: losses.Leak(delta=_take(g, "delta")),
-    "subsampled_gaussian": lambda g: losses.SubsampledGaussian(mu=_distance(g, "sigma", "mu"), rate=_take(g, "rate")),
-    "random_allocation": lambda g: losses.RandomAllocation(mu=_distance(g, "sigma", "mu"), steps=_whole(g, "steps")),
-    "subsampled_laplace": lambda g: losses.SubsampledLaplace(
-        epsilon=_distance(g, "scale", "epsilon"), rate=_take(g, "rate")
-    ),
+_KNOWN: Mapping[str, Callable[..., Any]] = {
+    "approx": losses.Approx,
+    "discrete_gaussian": losses.DiscreteGaussian,
+    "exponential": losses.BoundedRange,
+    "gaussian": losses.Gaussian,
+    "gdp": losses.Gaussian,
+    "geometric": losses.Geometric,
+    "laplace": losses.Laplace,
+    "leak": losses.Leak,
+    "pure": losses.Pure,
+    "random_allocation": losses.RandomAllocation,
+    "randomized_response": losses.RandomizedResponse,
+    "staircase": losses.Staircase,
+    "subsampled_gaussian": losses.SubsampledGaussian,
+    "subsampled_laplace": losses.SubsampledLaplace,
+    "zcdp": losses.ZeroConcentrated,
+    "group": for_group,
+    "parallel": parallel,
+    "sampled": subsample,
 }
-_SPENDS: Mapping[str, tuple[str, Callable[[tuple[Usage, ...], Given], Usage]]] = {
-    "parallel": ("parts", lambda parts, _: parallel(*parts)),
-    "sampled": ("one part and rate=...", lambda parts, g: subsample(parts[0], _take(g, "rate"))),
-    "group": ("one part and size=...", lambda parts, g: for_group(parts[0], _whole(g, "size"))),
-}
-NAMES = (*sorted(_FACTORS), *sorted(_SPENDS))
+_NOISE = {"mu": "sigma", "epsilon": "scale"}  # which may be stated, with the sensitivity, for a distance in its units
+_BY_NOISE = {"gaussian", "laplace", "random_allocation", "subsampled_gaussian", "subsampled_laplace"}
+_PARTS = {"parallel": LONGEST, "sampled": 1, "group": 1}  # usages that it takes, at most
+NAMES = tuple(_KNOWN)
 
 
 def parse(text: str) -> Usage:
@@ -156,28 +124,30 @@ class _Reader:
             raise self._refused(
                 node, f"calls {name!r}; " + (f"write {near}" if near else f"known are {', '.join(NAMES)}")
             )
-        arguments: Given = {}
+        given: dict[str, Fraction | int] = {}
         for keyword in node.keywords:
             value = self.read(keyword.value)
             if keyword.arg is None or not isinstance(value, Fraction):
                 raise self._refused(node, "takes numbers by name, such as epsilon=0.1")
-            arguments[keyword.arg] = value
-        usage = self._construct(node, name, arguments)
-        if arguments:
-            raise self._refused(node, f"does not know {', '.join(map(repr, arguments))}")
-        return usage
-
-    def _construct(self, node: ast.Call, name: str, arguments: Given) -> Usage:
-        if name in _FACTORS:
-            if node.args:
-                raise self._refused(node, "takes its numbers by name, such as epsilon=0.1")
-            return use(_FACTORS[name](arguments))
-        wants, make = _SPENDS[name]
-        read = [self.read(argument) for argument in node.args]
-        parts = tuple(part for part in read if not isinstance(part, Fraction))
-        if len(parts) < len(read) or not parts or (name != "parallel" and len(parts) != 1):
-            raise self._refused(node, f"takes {wants}")
-        return make(parts, arguments)
+            given[keyword.arg] = int(value) if value.denominator == 1 else value
+        wanted = [one for one in signature(_KNOWN[name]).parameters.values() if one.name not in {"inner", "parts"}]
+        own = wanted[0].name if name in _BY_NOISE else ""
+        if own in given and (twice := [one for one in (_NOISE[own], "sensitivity") if one in given]):
+            raise ParameterError("expression", own, f"is given beside {twice[0]}: give one or the other")
+        if _NOISE.get(own) in given:
+            given[own] = given.pop("sensitivity", 1) / positive(noise=Fraction(given.pop(_NOISE[own])))
+        for one in wanted:
+            if one.name not in given and one.default is one.empty:
+                other = f", or {_NOISE[own]}=... and sensitivity=..." if one.name == own else ""
+                raise ParameterError("expression", one.name, f"is missing: give {one.name}=...{other}")
+        if unknown := given.keys() - {one.name for one in wanted}:
+            raise self._refused(node, f"does not know {', '.join(map(repr, sorted(unknown)))}")
+        parts = [self.read(argument) for argument in node.args]
+        least, most = min(1, _PARTS.get(name, 0)), _PARTS.get(name, 0)
+        if not least <= len(parts) <= most or any(isinstance(part, Fraction) for part in parts):
+            raise self._refused(node, ("takes no parts", "takes one part", "takes parts")[min(most, 2)])
+        made = _KNOWN[name](*parts, **given)
+        return use(made) if isinstance(made, PrivacyLoss) else made
 
     def _number(self, node: ast.Constant) -> Fraction:
         """Exactly as written; Python's own reading tells first that it is in the range of a float."""
