@@ -7,6 +7,8 @@ proposition 1); an approximate guarantee's delta composes as a probability of re
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -37,22 +39,33 @@ class Listed(RenyiCurve):
     """D at a list of orders; between them s D_{1+s} is convex in s, beyond the last nothing is known.
 
     K(s) = s D_{1+s} is convex with K(0) = 0, so a chord between two known orders bounds it from above.
+
+    Attributes:
+        places: Each s, from 0 on.
+        heights: K there, rounded up.
     """
 
-    orders: tuple[Fraction, ...]
-    values: tuple[Fraction, ...]
+    places: tuple[float, ...]
+    heights: tuple[float, ...]
+
+    @classmethod
+    def of(cls, orders: Iterable[Fraction], values: Iterable[Fraction]) -> Listed:
+        """The curve of divergences at orders.
+
+        Args:
+            orders: Orders above 1, rising.
+            values: The divergences.
+        """
+        known = [(float(a - 1), float_above((a - 1) * d)) for a, d in zip(orders, values, strict=True)]
+        return cls(*((0.0, *part) for part in zip(*known, strict=True)))
 
     def renyi(self, order: float) -> float:
         """The chord of K at s = order - 1, over s; rounded up."""
-        s, low, k_low = order - 1, 0.0, 0.0
-        for a, d in zip(self.orders, self.values, strict=True):
-            high = float(a - 1)
-            k_high = float_above((a - 1) * d)
-            if s <= high:
-                share = (s - low) / (high - low)
-                return (k_low + (k_high - k_low) * share) / s * (1 + 32 * U) + 32 * U * k_high / s
-            low, k_low = high, k_high
-        return math.inf
+        s, j = order - 1, bisect_left(self.places, order - 1, lo=1)
+        if j == len(self.places):
+            return math.inf
+        (left, right), (low, high) = self.places[j - 1 : j + 1], self.heights[j - 1 : j + 1]
+        return (low + (high - low) * (s - left) / (right - left)) / s * (1 + 32 * U) + 32 * U * high / s
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -121,4 +134,4 @@ class Renyi(PrivacyLoss):
 
     def renyi(self, direction: Direction) -> RenyiCurve:
         """The chord bound in every direction."""
-        return Listed(self.orders, self.values)
+        return Listed.of(self.orders, self.values)
