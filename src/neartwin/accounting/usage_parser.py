@@ -130,6 +130,12 @@ class _Reader:
             if keyword.arg is None or not isinstance(value, Fraction):
                 raise self._refused(node, "takes numbers by name, such as epsilon=0.1")
             given[keyword.arg] = int(value) if value.denominator == 1 else value
+        parts = [self.read(argument) for argument in node.args]
+        if any(isinstance(part, Fraction) for part in parts):
+            raise self._refused(node, "takes its numbers by name, such as epsilon=0.1")
+        most = _PARTS.get(name, 0)
+        if not min(1, most) <= len(parts) <= most:
+            raise self._refused(node, ("takes no parts", "takes one part", "takes parts")[min(most, 2)])
         wanted = [one for one in signature(_KNOWN[name]).parameters.values() if one.name not in {"inner", "parts"}]
         own = wanted[0].name if name in _BY_NOISE else ""
         if own in given and (twice := [one for one in (_NOISE[own], "sensitivity") if one in given]):
@@ -142,10 +148,6 @@ class _Reader:
                 raise ParameterError("expression", one.name, f"is missing: give {one.name}=...{other}")
         if unknown := given.keys() - {one.name for one in wanted}:
             raise self._refused(node, f"does not know {', '.join(map(repr, sorted(unknown)))}")
-        parts = [self.read(argument) for argument in node.args]
-        least, most = min(1, _PARTS.get(name, 0)), _PARTS.get(name, 0)
-        if not least <= len(parts) <= most or any(isinstance(part, Fraction) for part in parts):
-            raise self._refused(node, ("takes no parts", "takes one part", "takes parts")[min(most, 2)])
         made = _KNOWN[name](*parts, **given)
         return use(made) if isinstance(made, PrivacyLoss) else made
 
