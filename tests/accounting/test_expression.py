@@ -106,6 +106,12 @@ def test_a_number_that_is_missing_is_named(text, missing):
         parse(text)
 
 
+@pytest.mark.parametrize(("text", "noise"), [("gaussian(sigma=0)", "sigma"), ("laplace(scale=-1)", "scale")])
+def test_noise_that_is_none_is_refused_by_its_name(text, noise):
+    with pytest.raises(ParameterError, match=f"{noise}="):
+        parse(text)
+
+
 def test_every_name_is_known_to_the_refusal():
     with pytest.raises(ParameterError, match=", ".join(NAMES)):
         parse("eval(x=1)")

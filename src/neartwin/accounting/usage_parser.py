@@ -45,6 +45,15 @@ _PARTS = {"parallel": LONGEST, "sampled": 1, "group": 1}  # usages that it takes
 NAMES = tuple(_KNOWN)
 
 
+def _put_in_units_of_noise(given: dict[str, Fraction | int], own: str) -> None:
+    """State how far one unit moves the answer as `own`, where it is given as noise and sensitivity."""
+    noise = _NOISE[own]
+    if own in given and (twice := [one for one in (noise, "sensitivity") if one in given]):
+        raise ParameterError("expression", own, f"is given beside {twice[0]}: give one or the other")
+    if noise in given:
+        given[own] = given.pop("sensitivity", 1) / positive(**{noise: Fraction(given.pop(noise))})
+
+
 def parse(text: str) -> Usage:
     """The spend that a line of text describes.
 
@@ -138,10 +147,8 @@ class _Reader:
             raise self._refused(node, ("takes no parts", "takes one part", "takes parts")[min(most, 2)])
         wanted = [one for one in signature(_KNOWN[name]).parameters.values() if one.name not in {"inner", "parts"}]
         own = wanted[0].name if name in _BY_NOISE else ""
-        if own in given and (twice := [one for one in (_NOISE[own], "sensitivity") if one in given]):
-            raise ParameterError("expression", own, f"is given beside {twice[0]}: give one or the other")
-        if _NOISE.get(own) in given:
-            given[own] = given.pop("sensitivity", 1) / positive(noise=Fraction(given.pop(_NOISE[own])))
+        if own:
+            _put_in_units_of_noise(given, own)
         for one in wanted:
             if one.name not in given and one.default is one.empty:
                 other = f", or {_NOISE[own]}=... and sensitivity=..." if one.name == own else ""

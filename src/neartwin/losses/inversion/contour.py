@@ -203,6 +203,11 @@ class ContourRule(ABC):
         """How many frequencies it has; a formula counts as one."""
         return 1
 
+    @property
+    def smooth(self) -> bool:
+        """Whether it has two kernels, which blur delta."""
+        return False
+
     @abstractmethod
     def bounds(self, eps: FloatArray) -> Bounds:
         """Lower and upper bounds on the finite part of delta at each eps."""
@@ -239,6 +244,11 @@ class Contour(ContourRule):
     def nodes(self) -> int:
         """How many frequencies."""
         return len(self.t)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the lower kernel is another."""
+        return self.dip is not None
 
     def bounds(self, eps: FloatArray) -> Bounds:
         """The bounds (K3)."""

@@ -217,7 +217,7 @@ def lines_at(
         except NoCertificateError:
             break
         yield result
-        if not isinstance(result[1], contour.Contour) or result[1].dip is None:
+        if not result[1].smooth:
             break
     if result is None and at.log_delta > FAINT:
         yield smooth_line(total, at, COARSER)
@@ -285,15 +285,14 @@ def by_line(
         best = result if best is None else common(best, result)
         if narrow(best.lower, best.upper, rtol):
             break
-        smooth = isinstance(line, contour.Contour) and line.dip is not None
-        if smooth and ahead:
+        if line.smooth and ahead:
             eps = middle if narrow(result.lower, result.upper, FAR) else at.eps
             aim, at, look = ahead.pop(0), here._replace(eps=eps), smooth_line_at
             factor = 0
             continue
         look = build
         left -= 1
-        if smooth and result.upper < math.inf:
+        if line.smooth and result.upper < math.inf:
             aim *= min(max(0.25 * least * result.upper / (result.upper - result.lower), FINER), 1.0)
         left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
         again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
