@@ -1,13 +1,15 @@
 """Each error of a line is charged to its side: made visible, the bracket holds, and would not without it."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.stats import binom
 
-from neartwin.losses import Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
+from neartwin.losses import FinitePair, Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
 from neartwin.losses.families.gaussian import GaussianSum
 from neartwin.losses.families.randomized_response import ResponsePair
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
@@ -208,3 +210,18 @@ def test_chernoff_asks_few_s_for_many_eps_and_loses_nothing(reach, last):
     assert (np.log(upper[alone > -700]) <= alone[alone > -700] * (1 - 3e-4) + 1e-6).all()
     # a bound for each eps: the truth of the normal pair of mu 0.6 lies below it
     assert (upper[eps <= 3] >= [float(truth.gaussian(mp.mpf("0.6"), one)) for one in eps[eps <= 3]]).all()
+
+
+@pytest.mark.parametrize("moved", [-0.01, 0.01])
+def test_a_lattice_known_to_rounding_holds_losses_that_lie_beside_it(moved):
+    p, q, uses = 0.6, 0.35, 50
+    total = (uses * FinitePair(p=("0.6", "0.4"), q=("0.35", "0.65"))).sides("remove")[0].upper
+    line, eps = lattice.build(total, saddle.for_eps(total, 2.0)), np.array([1.5, 2.0, 2.5])
+    low, high = replace(line, lattice_error=0.01).bounds(eps)
+    hits = np.arange(uses + 1)
+    losses = hits * math.log(p / q) + (uses - hits) * math.log((1 - p) / (1 - q)) + moved
+    truth = -np.expm1(np.minimum(np.subtract.outer(eps, losses), 0.0)) @ binom.pmf(hits, uses, p)
+    end = low if moved < 0 else high
+    assert np.all(low <= truth * (1 + 1e-9))
+    assert np.all(truth * (1 - 1e-9) <= high)
+    assert np.all(abs(end - truth) <= 1e-9 * truth)  # and not more than that
