@@ -8,6 +8,7 @@ ten thousand; theirs are floats without error bounds, ours are certified interva
 import math
 import time
 from collections.abc import Callable
+from fractions import Fraction
 from importlib.util import find_spec
 
 import numpy as np
@@ -16,8 +17,10 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from neartwin import accounting as a
 from neartwin import tradeoff as c
-from neartwin.divergences import gaussian_pair, laplace_pair, randomized_response_pair, subsampled_gaussian_renyi
-from neartwin.losses import Pure
+from neartwin.accounting.accountants import rdp_accountant
+from neartwin.accounting.usage import repeated
+from neartwin.divergences import gaussian_pair, laplace_pair, randomized_response_pair
+from neartwin.losses import Pure, SubsampledGaussian
 
 POINTS = 10_000
 FEW, SOME = 100, 10_000  # points of peers that take one a call, and of those that take an array
@@ -190,10 +193,8 @@ def against_dp_accounting() -> None:
             return float(rdp.RdpAccountant(orders).compose(event).get_epsilon(1e-6))
 
         def ours(orders: tuple[float, ...] = orders) -> float:
-            curve = a.rdp_curve(
-                lambda order: subsampled_gaussian_renyi(rate="0.01", noise_multiplier="1.1", order=order), orders=orders
-            )
-            return float(curve.times(10_000).epsilon("1e-6").epsilon.upper)
+            step = SubsampledGaussian(mu=1 / Fraction("1.1"), rate="0.01")
+            return float(rdp_accountant(repeated(step, 10_000), orders=orders).epsilon("1e-6").epsilon.upper)
 
         peer, here = seconds(theirs), seconds(ours)
         print(f"subsampled Gaussian RDP, {len(orders)} {name} orders: ours {here * 1e3:.0f} ms (certified), ", end="")

@@ -14,14 +14,7 @@ from neartwin.accounting import (
     zcdp_to_epsilon,
     zcdp_to_epsilon_bun_steinke,
 )
-from neartwin.divergences import (
-    finite_pair,
-    gaussian_pair,
-    kl_normal,
-    laplace_pair,
-    randomized_response_pair,
-    subsampled_gaussian_renyi,
-)
+from neartwin.divergences import finite_pair, gaussian_pair, kl_normal, laplace_pair, randomized_response_pair
 from neartwin.divergences.theorems import kl_bound_dwork_roth, nearby_law, nearby_pair
 from neartwin.tradeoff import amplified_epsilon
 from tests.oracles.kov import kov_delta, kov_epsilon
@@ -50,7 +43,6 @@ ZEROS = {
     "zcdp": lambda: zcdp_to_epsilon(rho=0, delta="1e-6"),
     "zcdp bun steinke": lambda: zcdp_to_epsilon_bun_steinke(rho=0, delta="1e-6"),
     "zcdp of pure": lambda: zcdp_of_pure(0),
-    "subsampled": lambda: subsampled_gaussian_renyi(rate=0, noise_multiplier=1, order=2),
     "kov": lambda: kov_delta(epsilon="0.1", count=3, epsilon_total="0.3"),
     "kov epsilon": lambda: kov_epsilon(epsilon="0.1", count=1, delta_total="0.9"),
     "advanced inverse": lambda: advanced_epsilon_each(epsilon_total=0, count=3, slack="0.1"),

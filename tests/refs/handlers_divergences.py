@@ -1,12 +1,13 @@
 """Reference families of divergences, composition theorems, RDP, zCDP, bounded range and Laplace accuracy."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 
+from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.renyi import (
     bounded_range_rdp,
-    rdp_curve,
     rdp_to_epsilon,
     rdp_to_epsilon_mironov,
     zcdp_of_bounded_range,
@@ -25,6 +26,7 @@ from neartwin.accounting.theorems import (
     group_approximate,
     group_zcdp,
 )
+from neartwin.accounting.usage import repeated
 from neartwin.divergences import (
     discrete_laplace_pair,
     finite_pair,
@@ -32,7 +34,6 @@ from neartwin.divergences import (
     kl_normal,
     laplace_pair,
     randomized_response_pair,
-    subsampled_gaussian_renyi,
 )
 from neartwin.divergences.theorems import (
     azuma_tail,
@@ -43,6 +44,7 @@ from neartwin.divergences.theorems import (
     nearby_pair,
     response_loss_tail,
 )
+from neartwin.losses import SubsampledGaussian
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.theorems import (
     counts_scale,
@@ -75,8 +77,7 @@ def chain(e0, e10, e11):
 
 def dp_sgd_epsilon(q, sigma, T, delta, conv):
     orders = np.arange(2.0, 129.0)
-    curve = rdp_curve(lambda a: subsampled_gaussian_renyi(rate=q, noise_multiplier=sigma, order=a), orders=orders)
-    total = curve.times(int(T))
+    total = rdp_accountant(repeated(SubsampledGaussian(mu=1 / Fraction(sigma), rate=q), int(T)), orders=orders)
     answer = total.epsilon_mironov(delta) if conv == "mironov" else total.epsilon(delta)
     return number(answer.epsilon)
 
@@ -136,7 +137,7 @@ HANDLERS = {
     "zcdp_eps_cks": lambda rho, delta: number(zcdp_to_epsilon(rho=rho, delta=delta)),
     "zcdp_tight_laplace": lambda d: number(laplace_pair(distance=d).kl()),
     "sgm_rdp_int": lambda q, sigma, alpha: number(
-        subsampled_gaussian_renyi(rate=q, noise_multiplier=sigma, order=alpha)
+        (1 * SubsampledGaussian(mu=1 / Fraction(sigma), rate=q)).renyi(alpha)
     ),
     "sgm_eps_orders": dp_sgd_epsilon,
     "lap_acc_ex33": lambda k, delta, D, eps: number(

@@ -14,4 +14,3 @@ from neartwin.divergences.gaussian import kl_normal as kl_normal
 from neartwin.divergences.gaussian import renyi_normal as renyi_normal
 from neartwin.divergences.laplace import LaplacePair as LaplacePair
 from neartwin.divergences.laplace import laplace_pair as laplace_pair
-from neartwin.divergences.subsampled_gaussian import subsampled_gaussian_renyi as subsampled_gaussian_renyi
