@@ -1,4 +1,4 @@
-"""The page of a certificate shows everything escaped, and its checklist has all hazards with honest states."""
+"""The page of a certificate shows everything escaped."""
 
 import numpy as np
 import pyarrow as pa
@@ -7,7 +7,6 @@ import pytest
 import neartwin as nt
 from neartwin.report.certificate import lines, page
 from neartwin.report.figures import tradeoff_chart
-from neartwin.report.nist_checklist import hazards
 from neartwin.report.svg import Bar, Line, bars, dial
 
 
@@ -22,22 +21,13 @@ def made(request, tmp_path_factory):
         return nt.certify(account.release(account.plan(query, spend=spend, limits=nt.limits(max_groups=1))), book)
 
 
-def test_checklist_has_all_24_hazards_and_claims_only_held_ones(made):
-    found = hazards(made)
-    assert [one.number for one in found] == list(range(1, 25))
-    states = {one.number: one.state for one in found}
-    assert states[8] == states[22] == states[24] == "not covered"
-    delta = made.body["guarantee"]["promise"]["delta"] != "0"
-    assert states[2] == ("stated" if delta else "held")  # a delta is never said to be no risk
-
-
 def test_the_page_shows_everything_escaped_and_loads_nothing(made):
     text = page(made)
     assert "visits &lt;i&gt;" in text
     assert "<i>" not in text
     for outside in ("http://", "https://", "<script", "<link", "src="):
         assert outside not in text.replace("http://www.w3.org/2000/svg", "")
-    for part in (made.signer.text, made.signature, made.body["release"]["digest"], "hazard"):
+    for part in (made.signer.text, made.signature, made.body["release"]["digest"]):
         assert part in text.replace("&#43;", "+")
     assert any("best guess" in line for line in lines(made))
 

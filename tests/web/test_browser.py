@@ -106,7 +106,7 @@ def test_an_analyst_asks_previews_releases_and_keeps_a_certificate(browser, addr
         assert spent(directory) == before + Fraction("0.501")
         page.get_by_role("link", name="Certificate").click()
         page.get_by_text("The record:").click()
-        expect(page.get_by_role("heading", name="Hazards of NIST SP 800-226")).to_be_visible()
+        expect(page.get_by_role("heading", name="Where it stands")).to_be_visible()
         with page.expect_download() as download:
             page.get_by_role("link", name="The signed file").click()
         kept = tmp_path / "certificate.json"

@@ -166,7 +166,7 @@ def test_preview_is_free_and_repeated_clicks_pay_once(client, directory, signed)
     assert "best guess about one customer_id" in text_of(first)
     assert account.spent == {"epsilon": Fraction(1, 4)}
     certificate = client.get(f"{first.url.path}/certificate").text
-    assert "Hazards of NIST" in certificate
+    assert "Where it stands" in certificate
     file = client.get(re.search(r'href="([^"]*)" download="certificate-', certificate)[1])
     assert file.json()["body"]["unit"] == "customer_id"
     assert client.get(f"{first.url.path}/csv").text.startswith('"cds"')

@@ -8,7 +8,6 @@ import numpy as np
 
 from neartwin.releases.certificates import Certificate
 from neartwin.report.figures import tradeoff_chart
-from neartwin.report.nist_checklist import hazards
 from neartwin.report.page import render
 from neartwin.report.svg import Line
 
@@ -26,7 +25,6 @@ def facts(certificate: Certificate) -> dict[str, Any]:
         "body": certificate.body,
         "certificate": certificate,
         "curve": tradeoff_chart([Line("this release", alpha, beta)], name="certificate") if points else "",
-        "hazards": hazards(certificate),
         "mechanisms": [part | {"parameters": _shown(part["parameters"])} for part in certificate.body["mechanisms"]],
         "guess": f"{float(certificate.body['guarantee']['currencies']['best_guess_from_one_half']) * 100:.2f}",
     }

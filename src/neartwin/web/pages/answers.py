@@ -64,7 +64,7 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
 def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     name: Named, position: Position, request: Request, caller: Anyone, running: Running, part: Part = 1
 ) -> Response:
-    """The certificate of a release, with the hazards checklist."""
+    """The certificate of a release, as a page."""
     account, _ = readable(running, name, position, caller)
     issued = running.directory.certificate(account, position, part)
     title = f"Certificate of answer {issued.body['ledger']['reserved']}"
