@@ -125,7 +125,6 @@ def gaussian_rows(peers: dict[str, Callable[..., object]]) -> list[Row]:
     return [
         ("Gaussian delta(epsilon)", lambda: c.delta_of(1, EPSILONS), *deltas[0]),
         ("Gaussian delta(epsilon), any mu", lambda: c.delta_of(MUS, EPSILONS), *textbook),
-        ("Gaussian ln delta(epsilon)", lambda: c.log_delta_of(1, EPSILONS), *textbook),
         ("Gaussian epsilon(delta)", lambda: c.epsilon_of(1, WIDE), hand, *each(lambda d: epsilon_by_brent(1, d), WIDE)),
         ("Gaussian epsilon(delta), delta in (0, 1)", lambda: c.epsilon_of(1, UNIT), *NOBODY),
         ("Gaussian epsilon(delta), any mu", lambda: c.epsilon_of(MUS, WIDE), hand, *pairs),

@@ -11,7 +11,6 @@ from neartwin.losses import (
     Gaussian,
     Geometric,
     Laplace,
-    PiecewiseLinear,
     Pure,
     RandomizedResponse,
     SilentResponse,
@@ -38,7 +37,7 @@ def pair(rng):
 
 def line(rng):
     a = Fraction(int(rng.integers(5, 30)), 100)
-    return PiecewiseLinear(alpha=(0, a, 1), beta=(1, a, 0))
+    return FinitePair(p=(1 - a, a), q=(a, 1 - a))
 
 
 def stairs(rng):

@@ -16,7 +16,6 @@ from neartwin.losses import (
     Gaussian,
     Geometric,
     Laplace,
-    PiecewiseLinear,
     Pure,
     RandomizedResponse,
     SubsampledFinite,
@@ -148,8 +147,8 @@ def finite(rng, n, delta):
 def piecewise(rng, n, delta):
     """A trade-off line of two pieces, and a coin on a Poisson sample: two outcomes each."""
     if rng.random() < 0.5:
-        factor: PiecewiseLinear = line(rng)
-        a = factor.alpha[1]
+        factor = line(rng)
+        a = factor.q[0]
         return n * factor, DIRECTIONS[:2], two_outcomes((1 - a, a), (a, 1 - a), n)
     rate = between(rng, 1e-3, 0.5)
     order = DIRECTIONS[rng.integers(2)]

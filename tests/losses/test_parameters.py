@@ -16,7 +16,6 @@ from neartwin.losses import (
     Geometric,
     Laplace,
     Leak,
-    PiecewiseLinear,
     Pure,
     RandomizedResponse,
     Renyi,
@@ -64,10 +63,6 @@ REFUSED = {
     "sampled whole": (lambda: SubsampledFinite(base=COIN, rate=1), lambda: SubsampledFinite(base=COIN, rate=0.99)),
     "masses": (lambda: FinitePair(p=(0.5, 0.4), q=(0.5, 0.5)), lambda: FinitePair(p=(0.5, 0.5), q=(0.5, 0.5))),
     "lengths": (lambda: FinitePair(p=(1,), q=(0.5, 0.5)), lambda: FinitePair(p=(1, 0), q=(0.5, 0.5))),
-    "concave": (
-        lambda: PiecewiseLinear(alpha=(0, "1/2", 1), beta=(1, "3/4", 0)),
-        lambda: PiecewiseLinear(alpha=(0, "1/2", 1), beta=(1, "1/4", 0)),
-    ),
     "rho of 0": (lambda: ZeroConcentrated(rho=0), lambda: ZeroConcentrated(rho="0.01")),
     "order 1": (lambda: Renyi(curve=((1, 1),)), lambda: Renyi(curve=((1.1, 1),))),
     "range of 0": (lambda: BoundedRange(epsilon=0), lambda: BoundedRange(epsilon=1)),

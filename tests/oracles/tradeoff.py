@@ -106,3 +106,12 @@ def laplace_power_delta(shift, epsilon, n):
             tail = sum(series[j] * (b / 2) ** (n - 1 - j) / mp.factorial(n - 1 - j) for j in range(n))
             total += weight * (value + 2 * mp.exp(-b / 2) * tail)
         return total
+
+
+def shuffled_epsilon(local, people, delta):
+    """The closed form of Feldman, McMillan, Talwar 2021, theorem 3.1, for local epsilon at most ln(n/(16 ln(2/delta)))."""
+    e, d = num(local), num(delta)
+    assert e <= mp.log(people / (16 * mp.log(2 / d)))
+    growth = mp.exp(e)
+    size = 8 * mp.sqrt(growth * mp.log(4 / d) / people) + 8 * growth / people
+    return mp.log1p((growth - 1) / (growth + 1) * size)

@@ -119,7 +119,7 @@ HANDLERS = {
     "gauss_eps_exact_vs_zcdp": gauss_eps,
     "dgauss_delta": discrete_gauss,
     "dlap_T_is_feps": lambda eps, alpha: middle(c.discrete_laplace(eps).beta(alpha)),
-    "shuffle_fmt21": lambda eps0, n, delta: middle(c.shuffle_epsilon_closed_form(eps0, int(n), delta)),
+    "shuffle_fmt21": lambda eps0, n, delta: float(oracle.shuffled_epsilon(eps0, int(n), delta)),
     "advantage_gdp": lambda mu: middle(c.advantage(c.gaussian(mu))),
     "recon_risk_gdp": lambda mu, kappa: middle(c.reconstruction_success(c.gaussian(mu), kappa)),
     "krr_T": lambda eps, k, alpha: middle(c.randomized_response(eps, int(k)).beta(alpha)),

@@ -90,12 +90,12 @@ def test_the_shuffled_pair_agrees_with_its_double_sum():
     assert c.shuffle_delta(1, n, 1).upper < 1e-14
 
 
-def test_the_closed_form_of_shuffling_is_safe_and_keeps_to_its_range():
-    epsilon = c.shuffle_epsilon_closed_form(1, 10_000, "1e-6").upper
-    assert c.shuffle_delta(1, 10_000, repr(epsilon)).upper <= 1e-6
-    for arguments in ((4, 100, "1e-6"), (1, 500, "1e-6")):
-        with pytest.raises(ParameterError):
-            c.shuffle_epsilon_closed_form(*arguments)
+@pytest.mark.parametrize(
+    ("epsilon", "people", "delta"), [("1", 10_000, "1e-6"), ("0.5", 2000, "1e-4"), ("3", 10**6, "1e-8")]
+)
+def test_shuffling_costs_no_more_than_its_closed_form(epsilon, people, delta):
+    known = oracle.shuffled_epsilon(epsilon, people, delta)
+    assert 0 < c.shuffle_delta(epsilon, people, str(known)).upper <= float(delta)
 
 
 @pytest.mark.parametrize(("epsilon", "reach"), [("1", 1), ("0.5", 3), ("3", 4)])

@@ -418,7 +418,7 @@ def sample_loss(factor: PrivacyLoss, rate: Fraction) -> PrivacyLoss:
             return type(factor)(**kept | {"rate": before * rate})
         case losses.GaussianMixture():
             return factor.sampled(rate)
-        case losses.FinitePair() | losses.PiecewiseLinear() | losses.Geometric() | losses.DiscreteGaussian():
+        case losses.FinitePair() | losses.Geometric() | losses.DiscreteGaussian():
             return losses.SubsampledFinite(base=factor, rate=rate)
         case losses.Approx(epsilon=epsilon, delta=delta):
             return losses.Approx(epsilon=_amplified(epsilon, rate), delta=delta * rate)

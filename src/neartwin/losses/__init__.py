@@ -7,7 +7,6 @@ from neartwin.losses.families.discrete_gaussian import DiscreteGaussian as Discr
 from neartwin.losses.families.discrete_laplace import Geometric as Geometric
 from neartwin.losses.families.discrete_laplace import Staircase as Staircase
 from neartwin.losses.families.finite import FinitePair as FinitePair
-from neartwin.losses.families.finite import PiecewiseLinear as PiecewiseLinear
 from neartwin.losses.families.gaussian import Gaussian as Gaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture as GaussianMixture
 from neartwin.losses.families.laplace import Laplace as Laplace

@@ -7,7 +7,6 @@ from neartwin.exact import Estimate as Estimate
 from neartwin.tradeoff.amplification import amplified_epsilon as amplified_epsilon
 from neartwin.tradeoff.amplification import poisson as poisson
 from neartwin.tradeoff.amplification import shuffle_delta as shuffle_delta
-from neartwin.tradeoff.amplification import shuffle_epsilon_closed_form as shuffle_epsilon_closed_form
 from neartwin.tradeoff.amplification import subsampled as subsampled
 from neartwin.tradeoff.attackers import advantage as advantage
 from neartwin.tradeoff.attackers import mu_of_tpr as mu_of_tpr
@@ -30,7 +29,6 @@ from neartwin.tradeoff.finite import staircase as staircase
 from neartwin.tradeoff.functions import TradeOff as TradeOff
 from neartwin.tradeoff.gaussian_dp import delta_of as delta_of
 from neartwin.tradeoff.gaussian_dp import epsilon_of as epsilon_of
-from neartwin.tradeoff.gaussian_dp import log_delta_of as log_delta_of
 from neartwin.tradeoff.gaussian_dp import mu_of as mu_of
 from neartwin.tradeoff.gaussian_dp import mu_of_advantage as mu_of_advantage
 from neartwin.tradeoff.gaussian_dp import sigma_of as sigma_of

@@ -23,8 +23,7 @@ import numpy as np
 
 from neartwin import domains, special
 from neartwin.balls import Exact, ball, bounds, each, elementwise, hull, root
-from neartwin.checks import integer, open_probability, positive, probability
-from neartwin.errors import ParameterError
+from neartwin.checks import integer, positive, probability
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff import functions
 from neartwin.tradeoff.functions import UNIT, Argument, SymmetricCurve, TradeOff, clipped, levels
@@ -240,46 +239,6 @@ def amplified_epsilon(epsilon: Argument, rate: Argument) -> Interval[FloatArray]
     size, share = domains.FINITE_NOT_NEGATIVE(epsilon=epsilon), levels(rate=rate)
     method = "amplification by subsampling"
     return elementwise(lambda e, q: (ball(q) * ball(e).expm1()).log1p(), size, share, method=method, least=0.0)
-
-
-def shuffle_epsilon_closed_form(local_epsilon: Number, n: int, delta: Number) -> Interval[float]:
-    """ln(1 + (e^e0 - 1)/(e^e0 + 1) (8 sqrt(e^e0 ln(4/delta)/n) + 8 e^e0/n)): an epsilon that holds with delta.
-
-    The theorem needs eps0 <= ln(n/(16 ln(2/delta))). `upper` is the safe side.
-
-    Args:
-        local_epsilon: eps0, the privacy of each report.
-        n: The number of people.
-        delta: The failure probability.
-
-    Returns:
-        The epsilon.
-
-    Raises:
-        ParameterError: The theorem does not hold.
-
-    >>> e = shuffle_epsilon_closed_form(1, 10_000, "1e-6")
-    >>> bool(e.lower <= 0.21402565193083783 <= e.upper)
-    True
-    """
-    exact = positive(local_epsilon=rational(local_epsilon=local_epsilon))
-    people = integer(at_least=1, n=n)
-    lost = open_probability(delta=rational(delta=delta))
-
-    def furthest() -> "arb":
-        return (people / (16 * (2 / ball(lost)).log())).log()
-
-    most = bounds(furthest)[0]
-    if exact > most:
-        rule = f"must be at most ln(n/(16 ln(2/delta))) = {most:.6g}"
-        raise ParameterError("local_epsilon", local_epsilon, rule, remedy="take more people or shuffle_delta")
-
-    def formula() -> "arb":
-        growth = ball(exact).exp()
-        size = 8 * (growth * (4 / ball(lost)).log() / people).sqrt() + 8 * growth / people
-        return ((growth - 1) / (growth + 1) * size).log1p()
-
-    return Interval(*bounds(formula), "closed form")
 
 
 def _binomial_tail(least: FloatArray, count: FloatArray) -> FloatArray:

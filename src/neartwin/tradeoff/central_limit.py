@@ -25,12 +25,9 @@ from neartwin.balls import Exact, ball, bounds, elementwise, every, normal_cdf, 
 from neartwin.checks import non_negative, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
-from neartwin.tradeoff.amplification import Subsampled
 from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace
-from neartwin.tradeoff.finite import FinitePair
-from neartwin.tradeoff.functions import UNIT, Argument, TradeOff, certified, ends, levels, mapped
-from neartwin.tradeoff.operations import Group, Maximum, with_failure
-from neartwin.tradeoff.polygons import alphas_grid
+from neartwin.tradeoff.functions import Argument, TradeOff, certified, ends, levels, mapped
+from neartwin.tradeoff.operations import with_failure
 
 if TYPE_CHECKING:
     from flint import arb
@@ -113,69 +110,17 @@ def _of_laplace(shift: Fraction) -> Moments:
     return _each([kl, lambda: mean(2, ball(0)), lambda: mean(3, ball(0)), lambda: mean(3, kl()), lambda: mean(2, kl())])
 
 
-def _of_finite(pair: FinitePair) -> Moments:
-    if pair.betas[0] < 1 - 64 * UNIT - pair.slack or np.any((pair.P <= 0) & (pair.Q > 0)):
-        raise _infinite()
-    live = pair.P > 0
-    if np.any(pair.Q[live] <= 0):
-        endless = Interval(math.inf, math.inf, "P has outcomes that Q lacks")
-        return Moments(kl=endless, kappa2=endless, kappa3=endless, centred3=endless, variance=endless)
-    p, loss = pair.P[live], np.log(pair.P[live]) - np.log(pair.Q[live])
-    room = (2 * pair.slack + (8 + p.size) * UNIT) * (1 + np.abs(loss))
-
-    def summed(terms: FloatArray, error: FloatArray) -> Interval[float]:
-        total, slack = math.fsum(p * terms), math.fsum(p * error)
-        return Interval(total - slack, total + slack, "sum over outcomes")
-
-    kl = summed(loss, room)
-    size = np.abs(loss)
-    apart, off = np.abs(loss - 0.5 * (kl.lower + kl.upper)), room + kl.width
-    return Moments(
-        kl=Interval(max(kl.lower, 0.0), kl.upper, kl.method),
-        kappa2=summed(size**2, 4 * (1 + size) * room),
-        kappa3=summed(size**3, 8 * (1 + size) ** 2 * room),
-        centred3=summed(apart**3, 8 * (1 + apart) ** 2 * off),
-        variance=summed(apart**2, 4 * (1 + apart) * off),
-    )
-
-
-def _infinite() -> ParameterError:
-    return ParameterError(
-        "curve", "f(0) < 1", "must start at f(0) = 1: its moments are infinite", remedy="factor f_{0,delta} out first"
-    )
-
-
-def largest_loss(curve: TradeOff) -> float:
-    """A bound on |ln |f'||, by the curve's construction; infinite where none is known."""
-    match curve:
-        case EpsilonDelta(epsilon=epsilon, delta_mass=mass) if mass == 0:
-            return float(epsilon) * (1 + UNIT)
-        case Laplace(shift=shift):
-            return float(shift) * (1 + UNIT)
-        case Subsampled(of=inner) | Group(of=inner, k=1):
-            return largest_loss(inner)
-        case Group(of=inner, k=k):
-            return k * largest_loss(inner)
-        case Maximum(of=parts):
-            return max(largest_loss(part) for part in parts)
-        case _:
-            return math.inf
-
-
-def moments(curve: TradeOff, size: int = 1 << 14) -> Moments:
-    """All functionals of one curve: closed forms, exact sums over finite pairs, else certified quadrature.
-
-    Upper ends are infinite if the loss has no known bound.
+def moments(curve: TradeOff) -> Moments:
+    """All functionals of one curve, by closed forms.
 
     Args:
-        curve: The curve, with f(0) = 1.
-        size: The cells of the quadrature; its width falls in proportion.
+        curve: The curve, with f(0) = 1: pure, Gaussian or Laplace.
 
     Returns:
         The functionals.
 
     Raises:
-        ParameterError: f(0) < 1, so the functionals are infinite.
+        ParameterError: f(0) < 1, so the functionals are infinite; or the curve is of another kind.
 
     >>> from neartwin.tradeoff.families import laplace
     >>> m = moments(laplace(1))
@@ -184,68 +129,15 @@ def moments(curve: TradeOff, size: int = 1 << 14) -> Moments:
     """
     match curve:
         case EpsilonDelta(delta_mass=mass) if mass > 0:
-            raise _infinite()
+            rule, remedy = "must start at f(0) = 1: its moments are infinite", "factor f_{0,delta} out first"
+            raise ParameterError("curve", curve, rule, remedy=remedy)
         case EpsilonDelta(epsilon=epsilon):
             return _of_pure(epsilon)
         case Gaussian(mu_squared=square):
             return _of_gaussian(square)
         case Laplace(shift=shift):
             return _of_laplace(shift)
-        case FinitePair():
-            return _of_finite(curve)
-        case _:
-            return quadrature(curve, size)
-
-
-def quadrature(curve: TradeOff, size: int = 1 << 14) -> Moments:
-    """The functionals from values of the curve alone.
-
-    f is convex, so on each cell |f'| lies between the slopes of the neighbouring cells' chords. `largest_loss` bounds
-    the two end cells. The functionals are sums of cell-wise extremes, each rounded outward.
-
-    Args:
-        curve: The curve, with f(0) = 1.
-        size: The number of cells.
-
-    Returns:
-        The functionals.
-
-    Raises:
-        ParameterError: f(0) < 1, so the functionals are infinite.
-    """
-    if ends(curve.beta(np.array(0.0)))[0] < 1 - 1e-9:
-        raise _infinite()
-    reach = largest_loss(curve)
-    alphas = np.unique(np.append(alphas_grid(curve, size), [0.0, 1.0]))
-    low, high = ends(curve.beta(alphas))
-    width = np.diff(alphas)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        steep = np.log(np.maximum((high[:-1] - low[1:]) / width, 0.0))
-        flat = np.log(np.maximum((low[:-1] - high[1:]) / width, 0.0))
-    # the loss ln p/q = -ln |f'| rises with alpha; chords of neighbours bound it
-    most = np.minimum(np.append(-flat[1:], np.inf), reach)
-    least = np.maximum(np.concatenate(([-np.inf], -steep[:-1])), -reach)
-    least = np.minimum(least, most)
-    room = 64 * UNIT
-
-    def mean(transform: str, centre: Interval[float]) -> Interval[float]:
-        power = {"square": 2, "cube": 3}[transform]
-        nearest = np.maximum(np.maximum(least - centre.upper, centre.lower - most), 0.0) ** power
-        farthest = np.maximum(np.abs(least - centre.upper), np.abs(most - centre.lower))
-        farthest = np.maximum(farthest, np.maximum(np.abs(least - centre.lower), np.abs(most - centre.upper))) ** power
-        ceiling = math.inf if math.isinf(reach) else float(np.sum(width * farthest)) * (1 + room)
-        return Interval(float(np.sum(width * nearest)) * (1 - room), ceiling, "quadrature")
-
-    bounded = math.isfinite(reach)
-    kl = Interval(
-        max(float(np.sum(width * np.where(np.isfinite(least), least, 0.0))) * (1 - room), 0.0) if bounded else 0.0,
-        float(np.sum(width * most)) * (1 + room) if bounded else math.inf,
-        "quadrature",
-    )
-    zero = Interval(0.0, 0.0)
-    centre = kl if bounded else Interval(0.0, math.inf)
-    apart = [mean(name, centre) if bounded else Interval(0.0, math.inf, "quadrature") for name in ("square", "cube")]
-    return Moments(kl=kl, kappa2=mean("square", zero), kappa3=mean("cube", zero), centred3=apart[1], variance=apart[0])
+    raise ParameterError("curve", curve, "must be pure, Gaussian or Laplace")
 
 
 @dataclass(frozen=True, slots=True)

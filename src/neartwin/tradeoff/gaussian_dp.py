@@ -59,30 +59,6 @@ def delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
     return closed_form(lambda m, e: gaussian_profile(e, m), domains.FINITE_NOT_NEGATIVE(mu=mu), finite(epsilon=epsilon))
 
 
-def log_delta_of(mu: Argument, epsilon: Argument) -> Interval[FloatArray]:
-    """The logarithm ln delta(epsilon), for deltas far below the range of floats.
-
-    Args:
-        mu: distance of the two unit normals, positive; broadcast with epsilon.
-        epsilon: of any sign.
-
-    Returns:
-        ln delta, at most 0, of the broadcast shape.
-
-    Raises:
-        ParameterError: if mu is not positive or an argument is not finite.
-
-    Source: as `delta_of`.
-
-    >>> bool(-4e4 < log_delta_of(mu="0.01", epsilon="2.8").upper < -3.9e4)
-    True
-    """
-    apart = _APART(mu=mu)
-    return elementwise(
-        lambda m, e: gaussian_profile(e, m).log(), apart, finite(epsilon=epsilon), method="closed form", most=0.0
-    )
-
-
 def _near(z: Exact) -> float:
     """Phi^-1 of a probability, near enough to start from."""
     level = float(z)

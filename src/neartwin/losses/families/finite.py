@@ -1,4 +1,4 @@
-"""Any finite pair of laws, and any piecewise-linear trade-off function.
+"""Any finite pair of laws.
 
 Losses are logarithms of exact ratios, masses exact fractions, both rounded once.
 """
@@ -6,10 +6,9 @@ Losses are logarithms of exact ratios, masses exact fractions, both rounded once
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
 
@@ -63,11 +62,6 @@ class FinitePairLaw(Pair):
         return AtomicSum(law, count, infinity=ends)
 
 
-def _resolved(name: str, values: object, masses: Iterable[Fraction]) -> None:
-    if any(0 < mass < _LEAST for mass in masses):
-        raise ParameterError(name, values, "must hold no mass between 0 and 1e-300: floating point has none")
-
-
 def _masses(name: str, values: Sequence[Number]) -> Masses:
     exact = tuple(rational(**{name: value}) for value in several(**{name: values}))  # type: ignore[arg-type]
     if not exact or any(mass < 0 for mass in exact):
@@ -79,7 +73,8 @@ def _masses(name: str, values: Sequence[Number]) -> Masses:
             f"must sum to 1 exactly, not {float(sum(exact))!r}",
             remedy="write fractions, for instance '1/3'",
         )
-    _resolved(name, values, exact)
+    if any(0 < mass < _LEAST for mass in exact):
+        raise ParameterError(name, values, "must hold no mass between 0 and 1e-300: floating point has none")
     return exact
 
 
@@ -105,45 +100,6 @@ class FinitePair(PrivacyLoss):
         if len(self.p) != len(self.q):
             raise ParameterError("q", q, f"must have as many masses as p, {len(self.p)}")
 
-    def dominating_pair(self, direction: Direction) -> Pair:
+    def dominating_pair(self, direction: Direction) -> FinitePairLaw:
         """(P, Q) for remove, (Q, P) for add."""
         return FinitePairLaw(self.p, self.q) if direction in ("remove", "replace") else FinitePairLaw(self.q, self.p)
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class PiecewiseLinear(PrivacyLoss):
-    """A piecewise-linear trade-off function f through knots (alpha_k, beta_k): any mechanism with T >= f.
-
-    alpha: increasing from 0 to 1; beta: convex, not increasing, ending at 0, below 1 - alpha. A segment of slope -r
-    is an outcome of ratio r: P-mass the drop of beta, Q-mass the length of the segment; 1 - f(0) is revealed
-    outright. f need not be symmetric: it bounds T(Q, P), that is alpha is an error under the data set without the
-    unit; the add direction uses the inverse. Errors: `ParameterError`. Dong, Roth, Su 2022, proposition 2.
-
-    >>> response = PiecewiseLinear(alpha=(0, "1/4", 1), beta=(1, "1/4", 0))
-    >>> round((1 * response).delta(0.0).upper, 12)
-    0.5
-    """
-
-    alpha: Masses
-    beta: Masses
-
-    def __init__(self, *, alpha: Sequence[Number], beta: Sequence[Number]) -> None:
-        """alpha, beta: exact knots, as many each."""
-        a = tuple(rational(alpha=value) for value in several(alpha=alpha))  # type: ignore[arg-type]
-        b = tuple(rational(beta=value) for value in several(beta=beta))  # type: ignore[arg-type]
-        if len(a) != len(b) or len(a) < 2 or a[0] != 0 or a[-1] != 1 or any(x >= y for x, y in pairwise(a)):
-            raise ParameterError("alpha", alpha, "must increase from 0 to 1, with one beta for each")
-        slopes = [(b[k + 1] - b[k]) / (a[k + 1] - a[k]) for k in range(len(a) - 1)]
-        convex = all(x <= y for x, y in pairwise(slopes))
-        if not convex or slopes[-1] > 0 or b[-1] != 0 or b[0] > 1:
-            raise ParameterError("beta", beta, "must be convex and not increasing, from at most 1 to 0")
-        _resolved("alpha", alpha, (y - x for x, y in pairwise(a)))
-        _resolved("beta", beta, (x - y for x, y in pairwise((Fraction(1), *b))))
-        object.__setattr__(self, "alpha", a)
-        object.__setattr__(self, "beta", b)
-
-    def dominating_pair(self, direction: Direction) -> Pair:
-        """The pair that attains f."""
-        p = (1 - self.beta[0], *(x - y for x, y in pairwise(self.beta)))
-        q = (Fraction(0), *(y - x for x, y in pairwise(self.alpha)))
-        return FinitePairLaw(p, q) if direction in ("remove", "replace") else FinitePairLaw(q, p)

@@ -19,7 +19,7 @@ from neartwin.exact import Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.discrete_gaussian import FAR, OMITTED, DiscreteGaussian, atoms
 from neartwin.losses.families.discrete_laplace import Geometric, GeometricPair
-from neartwin.losses.families.finite import FinitePair, FinitePairLaw, PiecewiseLinear
+from neartwin.losses.families.finite import FinitePair, FinitePairLaw
 from neartwin.losses.families.subsampled_gaussian import log_mixed
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Pair, Summand
@@ -66,10 +66,10 @@ class SubsampledFinite(PrivacyLoss):
     2.675035
     """
 
-    base: FinitePair | PiecewiseLinear | Geometric | DiscreteGaussian
+    base: FinitePair | Geometric | DiscreteGaussian
     rate: Fraction
 
-    def __init__(self, *, base: FinitePair | PiecewiseLinear | Geometric | DiscreteGaussian, rate: Number) -> None:
+    def __init__(self, *, base: FinitePair | Geometric | DiscreteGaussian, rate: Number) -> None:
         """One sampled use.
 
         Args:
@@ -80,16 +80,14 @@ class SubsampledFinite(PrivacyLoss):
             ParameterError: The rate is out of bounds, or the noise has more than 200,000 outcomes that matter.
         """
         match base:
-            case FinitePair() | PiecewiseLinear():
+            case FinitePair():
                 wide = 0.0
             case Geometric(sensitivity=sensitivity):
                 wide = float(sensitivity)
             case DiscreteGaussian(sigma2=sigma2, sensitivity=sensitivity):
                 wide = 2 * (FAR * math.sqrt(sigma2) + sensitivity)
             case _:
-                raise ParameterError(
-                    "base", base, "must be a FinitePair, a PiecewiseLinear, a Geometric or a DiscreteGaussian"
-                )
+                raise ParameterError("base", base, "must be a FinitePair, a Geometric or a DiscreteGaussian")
         if wide > MOST_OUTCOMES:
             raise ParameterError("base", base, f"has more than {MOST_OUTCOMES:,} outcomes that matter")
         object.__setattr__(self, "base", base)
@@ -102,7 +100,6 @@ class SubsampledFinite(PrivacyLoss):
         if isinstance(self.base, Geometric | DiscreteGaussian):
             return SubsampledIntegerPair(self.base, self.rate, direction)
         law, r = self.base.dominating_pair(direction), self.rate
-        assert isinstance(law, FinitePairLaw)  # noqa: S101 - both bases make this pair
         one, other = (law.p, law.q) if direction == "remove" else (law.q, law.p)
         mixed = tuple((1 - r) * y + r * x for x, y in zip(one, other, strict=True))
         return FinitePairLaw(mixed, law.q) if direction == "remove" else FinitePairLaw(law.p, mixed)
