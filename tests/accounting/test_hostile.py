@@ -96,6 +96,8 @@ GOOD = {
     "value": "0.3",
     "fpr": "0.01",
     "uses": [Laplace(epsilon=1)],
+    "run": 1 * Laplace(epsilon=1),
+    "mean": 3,
     "pair": PAIR,
     "then": (),
     "chain": accounting.Step(PAIR),

@@ -8,12 +8,10 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate
-from typing import Any
 
 from neartwin import losses
-from neartwin.accounting.renyi import DEFAULT_ORDERS
-from neartwin.accounting.usage import AddRemove, AnyUsage, Usage, cost, group_loss, repeated, sample_loss, sequential
-from neartwin.balls import ball, binomial_cdf, bounds, root
+from neartwin.accounting.usage import AddRemove, Usage, cost, group_loss, parallel, repeated, sample_loss, sequential
+from neartwin.balls import ball, binomial_cdf, bounds
 from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Number, float_above, float_below, rational, root_above
@@ -231,7 +229,9 @@ def toeplitz_factorization(
     return AddRemove(repeated(losses.Gaussian(mu=mu * root_above(sum((one * one for one in moved), Fraction(0)))), 1))
 
 
-def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1) -> Usage:
+def repeat_and_select(
+    usage: Usage | PrivacyLoss | losses.Composition, *, mean: Number, shape: Number | None = 1
+) -> Usage:
     """Private selection: the best of a random number of runs, such as a search for hyperparameters (T7).
 
     Args:
@@ -240,50 +240,11 @@ def repeat_and_select(usage: AnyUsage, *, mean: Number, shape: Number | None = 1
         shape: eta of the truncated negative binomial law: 1 is geometric, 0 logarithmic. None is Poisson.
 
     Returns:
-        One use of a Renyi curve, which is an upper bound.
-
-    Raises:
-        PrivacyError: One run has no finite Renyi divergence.
+        The usage; its cost holds for the worst score.
     """
-    runs, total, eta = positive(mean=rational(mean=mean)), cost(usage), None if shape is None else rational(shape=shape)
-    if runs <= 1:
-        raise ParameterError("mean", mean, "must be above 1")
-    known = [(order, float(total.renyi(order).upper)) for order in DEFAULT_ORDERS]
-    known = [(order, rdp) for order, rdp in known if math.isfinite(rdp)]
-    if not known:
-        raise PrivacyError("one run has no finite Renyi divergence, so that its selection has none here")
-    more = math.log(float_above(runs)) * (1 + 1e-12)
-    if eta is None:
-        fixed = [
-            float_above(runs) * float(total.delta(math.log1p(1 / (order - 1)) * (1 - 1e-12)).upper)
-            for order, _ in known
-        ]
-    else:
-        if eta < 0:
-            raise ParameterError("shape", shape, "must not be negative")
-        grown = _log_inverse_gamma(runs, eta)
-        best = min((1 - 1 / order) * rdp + grown / order for order, rdp in known)
-        fixed = [(1 + float(eta)) * best] * len(known)
-    curve = tuple(
-        (Fraction(order), Fraction((rdp + more / (order - 1) + extra) * (1 + 1e-12)))
-        for (order, rdp), extra in zip(known, fixed, strict=True)
-    )
-    law = math.inf if eta is None else float_above(eta)
-    event = "RepeatAndSelectDpEvent", (repeated(usage, 1).each, float_above(runs), law)
-    return AddRemove(repeated(losses.Renyi(curve=curve), 1), event)
-
-
-def _log_inverse_gamma(mean: Fraction, eta: Fraction) -> float:
-    """An upper bound on log(1/gamma) of the truncated negative binomial law of this mean: x with mean = f(x), which rises.
-
-    f(x) = eta (e^x - 1)/(1 - e^{-eta x}), and (e^x - 1)/x for eta = 0.
-    """
-
-    def missed(x: float) -> Any:
-        y = ball(x)
-        return ball(mean) - y.expm1() * (ball(eta) / -(-ball(eta) * y).expm1() if eta else 1 / y)
-
-    return root(missed, 1e-12, 2 * math.log(float(mean)) + 1)[1]
+    kinds = [losses.PrivateSelection(run=case, mean=mean, shape=shape) for case in cost(usage).cases]
+    event = repeated(usage, 1).each, float_above(rational(mean=mean)), kinds[0].runs.power - 1
+    return AddRemove(parallel(*kinds), ("RepeatAndSelectDpEvent", event))
 
 
 def _drawn(mu: Fraction, rate: Fraction, draws: int, steps: int) -> Usage:

@@ -10,6 +10,7 @@ from neartwin.losses.families.finite import FinitePair as FinitePair
 from neartwin.losses.families.gaussian import Gaussian as Gaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture as GaussianMixture
 from neartwin.losses.families.laplace import Laplace as Laplace
+from neartwin.losses.families.private_selection import PrivateSelection as PrivateSelection
 from neartwin.losses.families.public_choice import PublicChoice as PublicChoice
 from neartwin.losses.families.random_allocation import RandomAllocation as RandomAllocation
 from neartwin.losses.families.randomized_response import Approx as Approx

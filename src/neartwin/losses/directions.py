@@ -49,7 +49,7 @@ def _total(pairs: Mapping[Pair, int], *, envelopes: bool = False) -> SumOfLosses
         families.setdefault(type(pair), []).append((pair, count))
     summands: list[Summand] = []
     for family, members in families.items():
-        if len(members) >= family.merges or (envelopes and family.envelopes):
+        if len(members) >= family.merges or (envelopes and sum(pairs.values()) <= family.envelopes):
             summands += family.merged(members)
         else:
             summands += [pair.repeated(count) for pair, count in members]
@@ -137,13 +137,15 @@ class DirectedComposition:
     @cached_property
     def _rest(self) -> SumOfLosses | None:
         """The pairs above of all factors without a curve."""
+        if not self.curves:
+            return self.upper
         with_curve = {pair for pair, _, _ in self.curves}
-        return _total({pair: count for pair, count in self.dominating.items() if pair not in with_curve})
+        return _total({k: n for k, n in self.dominating.items() if k not in with_curve}, envelopes=True)
 
     @property
     def _infinity(self) -> float:
-        """The probability of revealing all, from above."""
-        return self.upper.infinity[1] if self.upper is not None else 0.0
+        """The probability of revealing all, from above; what has a Renyi divergence reveals nothing for sure."""
+        return self._rest.infinity[1] if self._rest is not None else 0.0
 
     @np.errstate(all="ignore")
     def meets(self, eps: float, delta: float, slope: float) -> bool:
@@ -294,7 +296,8 @@ class DirectedComposition:
         """The divergence of order 1, at most that of any higher order."""
         upper, lower = math.inf, 0.0
         if self._infinity == 0:
-            exact = self.upper.mean()[1] if self.upper is not None and self.complete else math.inf
+            known = self.upper if self.complete else None
+            exact = known.mean()[1] if known is not None and known.infinity[1] == 0 else math.inf
             upper = min(exact, self.log_mgf_above(SMALL) / SMALL if self.curves else math.inf)
         if self.lower is not None:
             lower = math.inf if self.lower.infinity[0] > 0 else self.lower.mean()[0]
@@ -310,7 +313,8 @@ class DirectedComposition:
             deviation = math.sqrt(max(variance, 1e-300)) + 1e-9
         reach = abs(mean) + 9 * deviation
         lines: Lines = {}
-        revealed = (self.lower.infinity[0] if self.lower is not None else 0.0, self._infinity)
+        most = self._infinity if math.isfinite(self.log_mgf_above(SMALL)) else 1.0
+        revealed = (self.lower.infinity[0] if self.lower is not None else 0.0, most)
         return tradeoff.tradeoff(lambda eps: self.delta(eps, lines=lines)[:2], alpha, (-reach, reach), revealed)
 
 

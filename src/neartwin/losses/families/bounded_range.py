@@ -37,10 +37,8 @@ from neartwin.losses.families.randomized_response import NONE, ResponsePair
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.half_line import half_line_delta
+from neartwin.losses.summands.profiles import IntArray, Sampled, Two, law
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, log_within
-
-IntArray = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
-Two = tuple[FloatArray, FloatArray]
 
 
 def log_sinhc(x: FloatArray, y: FloatArray) -> tuple[ComplexArray, FloatArray]:
@@ -62,10 +60,10 @@ def log_sinhc(x: FloatArray, y: FloatArray) -> tuple[ComplexArray, FloatArray]:
 
 WORK, BLOCK = 1 << 22, 1 << 10  # maxima over t for one optimum, and at once
 FEWEST, FINE, MOST = 8, 1 << 10, 1 << 14  # steps of a range: at least; for n uses FINE + MOST/n at most
-WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta that no one asks about
 GROWTH, PARTS = 3, 4  # of intervals of t away from a guess; into which one is cut
-HIGHEST = 600  # of losses whose exponentials are floats
 NEARLY = 1 + 1e-10  # a bound that is no greater gains nothing
+WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta that no one asks about
+HIGHEST = 600  # of losses whose exponentials are floats
 
 
 class Choices(NamedTuple):
@@ -194,35 +192,12 @@ def law_of_uses(e: Fraction, count: int, *, above: bool) -> Weighted | None:
     (step, low), (_, high) = known[2], known[1]
     m, top = round(float(e) / step), count * float(e) * (1 + 2 * U)
     last = min(len(low) - 1 - 2 * m, math.floor(top / step - 0.5))
-    loss, slack = np.append(step * np.arange(last + 1.0), top), (16 * last + 4096) * U
-    rise = np.full(last + 1, math.expm1(step))  # of e^eps from one to the next, over itself
-    rise[-1] = math.expm1(top - loss[-2])
     high = high[m - 2 : m + last + 1]  # at multiples of a step that is longer by rounding
-    low, high = low[m : m + last + 1], high[1:] + 8 * U * (last + 1) * math.exp(step) * -np.diff(high)
-    falls = -np.diff(np.append(high[1:], 0.0)) / (rise * np.exp(loss[:-1]))
-    mass = -np.diff(np.append(np.maximum.accumulate(falls[::-1])[::-1], 0.0)) * np.exp(loss[1:])
-    slopes = np.cumsum((mass * np.exp(-loss[1:]))[::-1])[::-1] * np.exp(loss[:-1])
-    profile = np.cumsum((slopes * rise)[::-1])[::-1]
-    if above:
-        mass *= float((high[1:] / profile).max()) * (1 + slack)
-    else:
-        left = low[:-2] + 0.5 * (1 + rise[0]) * (low[:-2] - high[:-3])
-        right = low[1:-1] + 0.5 / (1 + rise[0]) * (low[1:-1] - high[3:])
-        ends, middle = np.minimum(low[:-2] / profile[:-2], low[1:-1] / profile[1:-1]), profile[:-2] + profile[1:-1]
-        share = np.minimum(ends, 2 * np.minimum(left, right) / middle)
-        mass[: last - 1] *= np.maximum(np.minimum.accumulate(share), 0.0) * (1 - slack)
-        mass[last - 1 :] = 0.0
-    loss, mass = loss[1:][mass > 0], mass[mass > 0]
-    rest = 1 - float((mass * (1 + np.exp(-loss))).sum())
-    logs, near = np.log(mass), np.abs(loss)
-    if not rest > 1024 * U:
-        return None
-    return Weighted(
-        np.concatenate([-loss[::-1], [0.0], loss]),
-        np.concatenate([(logs - loss)[::-1], [math.log(rest)], logs]),
-        np.concatenate([np.full(len(loss), slack), [512 * U / rest], np.full(len(loss), slack)]),
-        2 * U * np.concatenate([near[::-1], [0.0], near]),
-    )
+    high = high[1:] + 8 * U * (last + 1) * math.exp(step) * -np.diff(high)
+    eps = np.append(step * np.arange(-1.0, last + 1), top)
+    side = Sampled(eps, np.append(low[m - 1 : m + last + 1], 0.0), np.append(high, 0.0))
+    found = law((side, side), (0.0, 0.0), above=above)
+    return None if found is None else found.weighted()
 
 
 def one_use(e: Fraction, eps: float) -> Any:
@@ -332,7 +307,7 @@ class UsesTogether(AtomicSum):
 class BoundedRangePair(Pair):
     """A pair above the class of range e, or uses of it; each its own mirror image."""
 
-    envelopes: ClassVar[bool] = True
+    envelopes: ClassVar[float] = math.inf
     e: Fraction
     above: bool
 
