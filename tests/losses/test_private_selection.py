@@ -310,6 +310,15 @@ def test_runs_known_by_a_curve_alone_have_an_upper_end():
     assert (1 * ZeroConcentrated(rho="0.02")).epsilon("1e-6").upper < found.upper < 5
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+def test_runs_that_say_nothing_cost_nothing(shape):
+    search = PrivateSelection(run=1 * FinitePair(p=("0.5", "0.5"), q=("0.5", "0.5")), mean=3, shape=shape)
+    for whole in (1 * search, 2 * search):
+        assert whole.epsilon("1e-6").upper == whole.pure().upper == 0
+    beside = (search + Gaussian(mu=1)).epsilon("1e-6")
+    assert beside.upper == pytest.approx((1 * Gaussian(mu=1)).epsilon("1e-6").upper, rel=1e-6)
+
+
 def test_selections_that_make_no_sense_are_refused():
     for wrong in ({"mean": 1}, {"mean": 0}, {"mean": 2, "shape": -1}):
         with pytest.raises(ParameterError):

@@ -259,7 +259,7 @@ def outcomes(run: Composition, direction: Direction, floor: float, tolerance: fl
         reach = min(one.epsilon(beyond, beyond).upper, top.least * (1 - FINEST) or math.inf)
         if not reach < FAR:
             return None
-        found = sampled(profiles(one, own, above=above), reach, tolerance) if reach > 0 else NO_LOSS
+        found = sampled(profiles(one, own, above=above), max(reach, FINEST), tolerance) if reach > 0 else NO_LOSS
         if above and 0 < reach < top.loss < FAR:
             found = Sampled(*(np.append(x, y) for x, y in zip(found, (top.loss, 0.0, 0.0), strict=True)))
         seen.append(found)
@@ -319,7 +319,7 @@ class WorstScores(Summand):
             return math.inf if fine is not None and not above and gap(math.inf, fine) >= 0 else 0.0, math.inf
         if gap(0.0, fine) <= 0:
             return 0.0, 0.0 if above else math.inf
-        eps = about = float(brentq(gap, 0.0, FAR, args=(rough,))) if gap(0.0, rough) > 0 else 1e-9
+        about = max(float(brentq(gap, 0.0, FAR, args=(rough,))), 1e-9) if gap(0.0, rough) > 0 else 1e-9
         near = [(about * (1 - width), about * (1 + width)) for width in (1e-4, 1e-2)]
         ends = next((two for two in near if gap(two[0], fine) > 0 > gap(two[1], fine)), (0.0, FAR))
         eps = float(brentq(gap, *ends, args=(fine,), xtol=1e-10 * about))
@@ -345,7 +345,7 @@ class SelectionPair(Pair):
         known = [one.upper if one.complete else None for one in (side, side.reverse)]
         ends = [math.inf if one is None or one.infinity[1] > 0 else one.top.loss for one in known]
         runs = self.selection.runs
-        turned = min(runs.power * ends[1], float(runs.steepness(np.zeros(1))[0]))
+        turned = min(runs.power * ends[1] if ends[1] else 0.0, float(runs.steepness(np.zeros(1))[0]))
         return MaximumLoss((ends[0] + turned) * (1 + 64 * U), 0.0, 0.0)
 
     def repeated(self, count: int) -> Summand:
