@@ -402,9 +402,10 @@ class PrivateSelection(PrivacyLoss):
     Source:
         Papernot, Steinke 2022 for the laws of the number of runs and for Renyi divergences.
 
+    >>> from neartwin.losses import Gaussian
     >>> search = (1 * PrivateSelection(run=1 * Gaussian(mu="0.5"), mean=10)).epsilon("1e-6")
     >>> round(search.upper, 5), search.width < 1e-6 * search.upper
-    (3.5, True)
+    (3.25632, True)
     """
 
     run: Composition
