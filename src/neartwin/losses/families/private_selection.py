@@ -31,7 +31,7 @@ from neartwin.losses.inversion.methods import Lines
 from neartwin.losses.summands.atoms import AtomicSum
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.profiles import FINEST, IntArray, Outcomes, Profile, Sampled, Two, law, sampled
-from neartwin.losses.summands.rounding import SMALLEST, U, gamma, up
+from neartwin.losses.summands.rounding import SMALLEST, ComplexArray, NoCertificateError, U, gamma, up
 
 FAR = 600.0  # a loss beyond which all is revealed
 TOLERANCE, ROUGH, MOST = 4e-7, 1e-3, 10**9  # of a run's law; runs
@@ -292,6 +292,14 @@ class WorstScores(Summand):
         """Those of a normal loss of about the same epsilon."""
         return 0.0, 0.0, (self.inverse(1e-6, 1e-6)[self.pair.above] / 6) ** 2
 
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """Unknown: Renyi divergences are bounded by a curve."""
+        return math.inf, 0.0
+
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Unknown."""
+        raise NoCertificateError
+
     def delta(self, eps: FloatArray) -> Two:
         """The bound of its side, as both ends; it looks into lesser deltas of one run until they cannot matter."""
         found, left = np.full(len(eps), float(self.pair.above)), np.arange(len(eps))
@@ -356,9 +364,8 @@ class SelectionPair(Pair):
         none = math.exp(-runs.mean) if math.isinf(runs.power) and not self.above else 0.0
         p, q = (np.append(mass * (1 - none), none or []) for mass in (one.p, one.q))
         some = one._replace(p=p, q=q, revealed=one.revealed * (1 - none))
-        result = AtomicSum(
-            some.weighted(), count, infinity=(some.revealed * (1 - 64 * U), some.revealed * (1 + 64 * U))
-        )
+        ends = some.revealed * (1 - 64 * U), some.revealed * (1 + 64 * U)
+        result = AtomicSum(some.weighted(), count, infinity=ends)
         result.top = MaximumLoss(count * self.top.loss, 0.0, 0.0)
         return result
 
@@ -378,18 +385,18 @@ def renyi_curve(run: Composition, runs: Runs, direction: Direction) -> Listed | 
         direction: Which data set P is the law of.
     """
     side, orders = DirectedComposition.of(run.uses, direction), np.array(ORDERS)
-    rdp, back = (np.array([up(one.renyi(order).upper) for order in ORDERS]) for one in (side, side.reverse))
+
+    def divergences(one: DirectedComposition) -> FloatArray:
+        return np.array([up(one.renyi(order).upper) for order in ORDERS])
+
     if math.isinf(runs.power):
         fixed = runs.mean * side.reverse.delta(np.log1p(1 / (orders - 1)) * (1 - 1e-12))[1]
     else:
-        fixed = runs.power * ((1 - 1 / orders) * back + math.log1p(runs.odds) / orders).min()
-    values = (rdp + math.log(runs.mean) / (orders - 1) + fixed) * (1 + 1e-11)
-    known = [
-        (Fraction(order), Fraction(value))
-        for order, value in zip(ORDERS, values.tolist(), strict=True)
-        if value < math.inf
-    ]
-    return Listed.of(*zip(*known, strict=True)) if known else None
+        fixed = runs.power * ((1 - 1 / orders) * divergences(side.reverse) + math.log1p(runs.odds) / orders).min()
+    values = (divergences(side) + math.log(runs.mean) / (orders - 1) + fixed) * (1 + 1e-11)
+    kept = values < math.inf
+    known = (map(Fraction, some[kept].tolist()) for some in (orders, values))
+    return Listed.of(*known) if kept.any() else None
 
 
 @dataclass(frozen=True, slots=True, init=False)

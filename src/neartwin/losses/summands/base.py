@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.summands.rounding import ComplexArray, NoCertificateError, U
+from neartwin.losses.summands.rounding import ComplexArray, U
 
 Direction = Literal["remove", "add", "replace", "replace_back"]
 
@@ -59,7 +59,7 @@ class SpecialMethod(NamedTuple):
     lines: Callable[..., Any]
 
 
-class Summand:
+class Summand(ABC):
     """The n-fold composition of one ordered pair, or of a batch of one family, ready for arithmetic.
 
     `log_finite`: bounds on log P(L < inf), lower and upper; `top`: the largest loss; `lattice`: where all losses
@@ -84,18 +84,19 @@ class Summand:
         """Those laws, each as a summand of its own."""
         return [self]
 
+    @abstractmethod
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """K, K', K'' at tilt > 0, without a certificate: they place the contour and cannot harm what it proves."""
-        raise NoCertificateError
 
+    @abstractmethod
     def log_mgf(self, tilt: float) -> tuple[float, float]:
-        """K(tilt) for tilt >= 0 and a bound on its error; (inf, 0) where M is infinite, or where there is a formula alone.
+        """K(tilt) for tilt >= 0 and a bound on its error; (inf, 0) where M is infinite.
 
         Raises:
             NoCertificateError: Nothing is proved.
         """
-        return math.inf, 0.0
 
+    @abstractmethod
     def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
         """A logarithm (any branch) of M(tilt + it) / M(tilt), and a bound E on its error.
 
@@ -106,7 +107,6 @@ class Summand:
             t: Frequencies 0, d, 2d, ... They may carry a relative error of 4U (a frequency of a lattice is irrational);
                 that too is in E.
         """
-        raise NoCertificateError
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The cost of a line, in exponentials.
