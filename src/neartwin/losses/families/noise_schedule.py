@@ -28,7 +28,7 @@ from neartwin.special import ndtr
 
 SHOWN = 64  # laws that bound K of more
 PART = 64  # places of a line whose sums are taken first
-ROWS, NUMBERS, WORTH = 32, 1 << 17, 1 << 16  # laws at a time; numbers that stay near the processor, or are worth a rule
+ROWS, NUMBERS, WORTH = 32, 1 << 17, 1 << 12  # laws at a time; numbers that stay near the processor, or are worth a rule
 MOST_NUMBERS = 1 << 23  # of all weights
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
 RULES, DEGREES = (8, 16, 24, 32, 48), 128  # laws of a rule, and degrees of which it is known what it misses
@@ -96,7 +96,7 @@ class NoiseSchedule(QuadratureSum):
     @cached_property
     def coarser(self) -> NoiseSchedule | None:
         """As if all laws of a group had the greatest distance of them: more noise is post-processing."""
-        size, laws = max(1, self.kinds // SHOWN), sorted(self.uses, key=lambda use: use[0].mu)
+        size, laws = max(1, self.kinds // SHOWN), sorted(self.uses, key=lambda use: (float(use[0].mu), use[0].mu))
         groups = [laws[start : start + size] for start in range(0, self.kinds, size)]
         return NoiseSchedule([(some[-1][0], sum([n for _, n in some])) for some in groups]) if size > 1 else None
 
@@ -171,9 +171,9 @@ class NoiseSchedule(QuadratureSum):
 
     # -- K -----------------------------------------------------------------------------------------------------------
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
-        """Those of fewer laws."""
-        if self.coarser is not None:
-            return self.coarser.cumulants(tilt)
+        """About those of the smallest rule."""
+        if self.kinds > RULES[0]:
+            return self.rule(RULES[0])[0].cumulants(tilt)
         try:
             nodes = self._nodes(max(8.0, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0)
         except NoCertificateError:  # the tilt is too great
