@@ -198,6 +198,7 @@ PAIRS = [
     ("0.3", "1e-10", 1e-12, "remove"),
     ("0.252", "0.00083", 4.77e-15, "remove"),  # delta falls so steeply that the best tilt is 100 over the loss
     pytest.param("1.4", "1e-6", 3e-10, "remove", marks=pytest.mark.slow),
+    ("1.1", "0.0001367", 6.8e-13, "remove"),  # the lower rungs cannot reach epsilon at any tilt
     pytest.param("1", "1e-9", 1e-10, "replace", marks=pytest.mark.slow),
     pytest.param("2", "1e-8", 1e-10, "replace", marks=pytest.mark.slow),
     pytest.param("0.5", "1e-7", 1e-9, "replace", marks=pytest.mark.slow),
@@ -278,6 +279,8 @@ MANY = [
     (("0.02", "1e-5"), 120, 1e-9, "remove", 0.3),  # shares of gentle edges
     (("0.005", "1e-6"), 1000, 1e-9, "remove", 0.3),
     (("0.02", "1e-5"), 120, 1e-9, "replace", 0.3),
+    # a rung has great tilts that leave the range of floats
+    (("1.25", "1.59e-5"), 427, 1e-5, "remove", 0.005),
 ]
 
 

@@ -414,9 +414,9 @@ class Ladder:
 
     @cached_property
     def curves(self) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-        """Eps and log delta at the saddles of each term's tilts, and the tilts."""
+        """Eps and log delta at the saddles of each term's tilts, and the tilts; of those that leave the range of floats none."""
         result = [(*at_saddles(rung.tilts, rung.reached), rung.tilts) for rung in self.rungs]
-        return [(eps, np.where(np.isfinite(log), log, np.inf), tilts) for eps, log, tilts in result]
+        return [(eps[known], log[known], tilts[known]) for eps, log, tilts in result for known in [np.isfinite(log)]]
 
     def guess(self) -> float:
         """About where delta is met."""
@@ -469,7 +469,7 @@ class Ladder:
         rung, goal = self.rungs[j], self.log_delta + math.log(NEGLIGIBLE / len(self.rungs))
         k = (rung.alone if j == first else rung.reached)[0]
         bound = np.where(np.isnan(k), np.inf, k - rung.tilts * eps - np.log1p(rung.tilts) - 1)
-        i = int(np.argmin(bound))
+        i = int(np.argmax(bound < goal - 1))  # the least such tilt, for beyond it K may be too great to be known
         if not bound[i] < goal:
             return None
         tilt = float(rung.tilts[i])
