@@ -93,6 +93,21 @@ def test_a_group_is_the_mixture_over_who_of_it_takes_part():
     assert whole == (1 * Gaussian(mu=3 * mu)).epsilon("1e-6").upper
 
 
+def test_a_mixture_far_from_0_costs_between_the_gaussians_of_its_ends():
+    far = GaussianMixture(distances=(5, 6, 9), weights=("0.5", "0.3", "0.2"))
+    for count, delta in ((1, 1e-9), (600, 1e-10)):
+        least, found, most = ((count * law).epsilon(delta) for law in (Gaussian(mu=5), far, Gaussian(mu=9)))
+        assert least.upper < found.lower <= found.upper < most.lower
+        assert found.width < 1e-9 * found.upper
+    u = np.array(
+        [-300.0, -40.0, -3.0, 0.0, 2.0, 3.0, 20.0]
+    )  # the greatest ratio is far below 1, near it, and far above
+    with np.errstate(divide="ignore"):
+        value, error = GaussianMixtureSum(far.law, 1, "remove").log_ratio(u)
+    for i, place in enumerate(u):
+        assert abs(value[i] - mp.log(ratio(far.law, mp.mpf(place)))) <= error[i] < 1e-12 * (1 + abs(value[i]))
+
+
 def test_mixtures_of_two_are_the_sampled_gaussian_and_of_one_the_gaussian():
     assert (9 * GaussianMixture(distances=(0, 1), weights=("0.9", "0.1"))).epsilon("1e-6") == (
         9 * SubsampledGaussian(mu=1, rate="0.1")

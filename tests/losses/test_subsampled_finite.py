@@ -4,6 +4,7 @@ from fractions import Fraction
 from itertools import product
 
 import mpmath as mp
+import numpy as np
 import pytest
 
 from neartwin.accounting.usage import cost, repeated, subsample
@@ -63,6 +64,44 @@ def test_a_few_uses_cost_the_sum_over_all_their_outcomes(base, count, direction)
 
 
 @pytest.mark.slow
+def on_grid(weighted, count, eps, step):
+    """Bounds on delta of many copies: losses rounded to a grid both ways; great ones that are rare are left out or revealed."""
+    order = np.argsort(weighted.losses)
+    losses, masses = weighted.losses[order], weighted.masses[order]
+    kept = np.cumsum(masses[::-1])[::-1] > 1e-13 / count
+    ends = []
+    for rounded, rest in ((np.floor, 0.0), (np.ceil, count * masses[~kept].sum())):
+        at, size = rounded(losses[kept] / step).astype(int), 1 << 21
+        law = np.fft.irfft(np.fft.rfft(np.bincount(at % size, masses[kept], size)) ** count, size)
+        sums = step * np.rint(np.fft.fftfreq(size, 1 / size))
+        ends.append(float(law @ np.maximum(-np.expm1(eps - sums), 0.0)) + rest)
+    return ends
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "count", "delta", "step"),
+    [
+        (DiscreteGaussian(sigma2="20.3", sensitivity=2), "0.000495", 52, 1.8e-5, 2e-8),
+        (DiscreteGaussian(sigma2=11), "0.00158", 400, 1e-9, 1e-7),
+        (DiscreteGaussian(sigma2="3.11"), "0.000252", 1701, 1e-10, 1e-7),
+    ],
+)
+def test_seldom_sampled_noise_is_narrow_and_within_bounds_of_a_grid(noise, rate, count, delta, step):
+    whole = count * SubsampledFinite(base=noise, rate=rate)
+    found = whole.epsilon(delta, direction="remove")
+    assert found.width < 1e-6 * found.upper
+    (summand,) = whole.sides("remove")[0].upper.summands
+    for eps in (found.lower, found.upper):
+        low, high = on_grid(summand.weighted, count, eps, step)
+        assert low <= delta <= high < 1.2 * low
+    assert on_grid(summand.weighted, count, 0.97 * found.lower, step)[0] > delta  # the near miss, 3 % less
+    kept, lost = summand.trimmed(1e-14 * delta)
+    assert 0 < lost <= 1e-14 * delta
+    gone = summand.weighted.losses > kept.weighted.losses.max()
+    assert count * summand.weighted.masses[gone].sum() <= lost
+    assert len(kept.weighted.losses) + gone.sum() == len(summand.weighted.losses)
+
+
 def test_many_uses_of_wide_noise_cost_as_the_continuous_mechanism():
     discrete = cost(repeated(subsample(DiscreteGaussian(sigma2=36, sensitivity=6), "0.01"), 1000)).epsilon("1e-6")
     assert discrete.width <= 1e-6

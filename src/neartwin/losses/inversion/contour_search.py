@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.rounding import NoCertificateError
+from neartwin.losses.summands.rounding import NoCertificateError, U
 
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
 NARROW = 1e-8  # relative width in eps that a contour promises; a wider answer is named so
@@ -28,13 +28,12 @@ WIDTHS = np.array([1e-14, 1e-13, 1e-12, 1e-11])  # relative half-widths that lin
 TIGHT = 16  # one of them so much wider than the line's own error is taken
 RESOLUTIONS = (0.2, 0.4, 0.7, 0.9)  # shares of the width aimed at that smooth kernels try
 LEVELS = (1e-3, 1e-6, NARROW)  # relative widths that smooth kernels aim at in turn, whatever is asked for
-FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then, where that was not narrow enough
 COARSER = (3e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # relative widths that remain when no method did better
-TRIES = 3  # lines built for one question
-REPEATS = 2  # of them at a tilt tried before
+TRIES, REPEATS = 3, 2  # lines built for one question, and of them at a tilt tried before
 FAR = 0.05  # how far off a guess of eps may be
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
+RARE = 1e-14  # of delta: great losses that no line needs, and that would leave a second hump at its saddle (K17)
 FAINT = -100.0  # of log delta
 BRIEF = 0.04  # of the usual budget for each law, for a line that may fail
 FINER = 0.02  # share of the last level that a next line may aim at
@@ -78,9 +77,6 @@ def common(one: Answer, other: Answer) -> Answer:
     slope = first.slope if math.isfinite(first.slope) else second.slope
     lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
     return Answer(lower, upper, first.method, slope)
-
-
-Build = Callable[[SumOfLosses, Saddle, float], tuple[str, ContourRule]]
 
 
 class Ends(NamedTuple):
@@ -223,7 +219,7 @@ def lines_at(
         yield smooth_line(total, at, COARSER)
 
 
-def smooth_line(total: SumOfLosses, at: Saddle, resolutions: tuple[float, ...]) -> tuple[str, ContourRule]:
+def smooth_line(total: SumOfLosses, at: Saddle, resolutions: Sequence[float]) -> tuple[str, ContourRule]:
     """The first smooth kernels that are affordable; the two of a pair are gamma^2 (tilt + 1) apart in eps.
 
     Args:
@@ -242,20 +238,13 @@ def smooth_line(total: SumOfLosses, at: Saddle, resolutions: tuple[float, ...]) 
 
 
 def by_line(
-    total: SumOfLosses,
-    low_target: float,
-    high_target: float,
-    *,
-    rtol: float = NARROW,
-    tries: int = TRIES,
-    build: Build = line_at,
-    levels: tuple[float, ...] = LEVELS,
+    total: SumOfLosses, low_target: float, high_target: float, *, rtol: float = NARROW, levels: Sequence[float] = LEVELS
 ) -> Answer:
     """The intersection of a few lines' answers; most questions stop at the first.
 
     Where the first guess of eps was poor, so were the period and the cut. The line is then built again. Smooth kernels
     aim at the levels in turn, each cheap beside the next. An atom within their width weighs more than a density, and
-    the last level then gives less. Finer ones are asked for.
+    the last level then gives less. Finer ones are asked for. Where none was met, coarser ones are, on lines nearer to 0 too.
 
     Args:
         total: The sum.
@@ -263,60 +252,71 @@ def by_line(
         high_target: Delta at the upper end is at most this.
         rtol: The relative width at which to stop. It decides nothing else, so that the answer for a lesser width lies
             inside that for a greater one.
-        tries: The number of lines.
-        build: How a line is built.
         levels: Relative widths that smooth kernels aim at.
 
     Raises:
         NoCertificateError: No line proves an upper end.
     """
+    total, lost = total.trimmed(RARE * high_target)
+    if lost:
+        low_target, high_target = low_target * (1 + 2 * lost + 4 * U), (high_target - lost) * (1 - 4 * U)
     best: Answer | None = None
-    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, tries
+    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, TRIES
     aim, *ahead = [level for level in levels if level <= NARROW or level * abs(at.eps) * at.tilt <= BLUR]
-    least, look = levels[-1], build
+    least, look = levels[-1], line_at
     while factor < len(NEARER) and left > 0:
         here = at.lower(total, NEARER[factor]) if factor else at
         try:
             name, line = look(total, here, aim)
             result, middle = invert(line, here, low_target, high_target, name=name, enough=rtol)
         except NO_LINE:
-            factor, look = factor + (look is build), build
+            factor, look = factor + (look is line_at), line_at
             continue
         best = result if best is None else common(best, result)
         if narrow(best.lower, best.upper, rtol):
             break
         if line.smooth and ahead:
             eps = middle if narrow(result.lower, result.upper, FAR) else at.eps
-            aim, at, look = ahead.pop(0), here._replace(eps=eps), smooth_line_at
-            factor = 0
+            aim, at, look, factor = ahead.pop(0), here._replace(eps=eps), smooth_line_at, 0
             continue
-        look = build
+        look = line_at
         left -= 1
         if line.smooth and result.upper < math.inf:
             aim *= min(max(0.25 * least * result.upper / (result.upper - result.lower), FINER), 1.0)
         left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
         again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
         at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
+    for share in NEARER:  # the last level was never met
+        if best is not None and narrow(best.lower, best.upper, rtol):
+            break
+        with contextlib.suppress(*NO_LINE):
+            width = 1 if best is None else 1 - best.lower / best.upper
+            line = smooth_line(total, here := at.lower(total, share), [w for w in COARSER if least < w < width])[1]
+            last = invert(line, here, low_target, high_target, enough=rtol)[0]
+            best = last if best is None else common(best, last)
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError
-    if left == tries and build is line_at and not narrow(best.lower, best.upper, rtol):  # the last level was never met
-        with contextlib.suppress(*NO_LINE):
-            _, line = smooth_line(
-                total, at, tuple(w for w in COARSER if least < w * best.upper < best.upper - best.lower)
-            )
-            best = common(best, invert(line, at, low_target, high_target, enough=rtol)[0])
     return best
 
 
+def short_line(total: SumOfLosses, at: Saddle) -> tuple[Saddle, ContourRule]:
+    """One plain line of a part of the usual budget, and its saddle.
+
+    Args:
+        total: The sum.
+        at: About the saddle.
+    """
+    at = at._replace(tilt=total.nearer * at.tilt)
+    return at, contour.build(total, at, 0.0, share=BRIEF * total.laws)
+
+
 def by_short_line(total: SumOfLosses, low_target: float, high_target: float) -> Answer:
-    """The answer of one plain line of a part of the usual budget.
+    """The answer of one short line.
 
     Args:
         total: The sum.
         low_target: Delta at the lower end is at least this.
         high_target: Delta at the upper end is at most this.
     """
-    at = saddle.for_delta(total, high_target)
-    at = at._replace(tilt=total.nearer * at.tilt)
-    line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
+    at, line = short_line(total, saddle.for_delta(total, high_target))
     return invert(line, at, low_target, high_target)[0]

@@ -18,15 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.losses.inversion import chernoff, contour, saddle
+from neartwin.losses.inversion import chernoff, saddle
 from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.contour_search import (
-    BRIEF,
     CLOSED,
-    COARSER,
     CONTOUR,
     FLOOR,
-    FURTHER,
     NARROW,
     NO_LINE,
     Answer,
@@ -36,7 +33,7 @@ from neartwin.losses.inversion.contour_search import (
     ends,
     lines_at,
     narrow,
-    smooth_line,
+    short_line,
 )
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
@@ -47,7 +44,7 @@ BLOCK, FEWEST = 1 << 19, 16  # numbers a temporary matrix may hold, but no fewer
 LINES = 48  # lines of one method that one vectorised query may build
 SPECIAL_LINES = 8  # of a special method, of which each is many
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
-POOR = 1e-3  # relative width from which wide kernels are tried
+FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then in turn, where less is asked for
 LOOSE = 1e-5  # relative width in delta from which another method is tried
 NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -89,20 +86,13 @@ def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
         yield Method(enough, partial(special.epsilon, total), partial(special.lines, total), SPECIAL_LINES)
     levels = (NARROW,) if special is not None else (ROUGH, NARROW)
     yield Method(enough, partial(by_line, total, rtol=rtol), partial(_lines, total, rtol, levels))
-    yield Method(
-        max(POOR, rtol), partial(by_line, total, rtol=rtol, build=lambda total, at, _: smooth_line(total, at, COARSER))
-    )
-    wider = NARROW
-    for level in FURTHER:
+    for wider, level in zip((NARROW, *FURTHER), FURTHER, strict=False):
         if rtol < wider:
             yield Method(max(level, rtol), partial(by_line, total, rtol=rtol, levels=(level,)))
-        wider = level
 
 
 def _short_line(total: SumOfLosses, width: float, eps: float) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    at = saddle.for_eps(total, eps)
-    at = at._replace(tilt=total.nearer * at.tilt)
-    line = contour.build(total, at, 0.0, share=BRIEF * total.laws)
+    at, line = short_line(total, saddle.for_eps(total, eps))
     low, high = line.delta(np.array([at.eps]))
     if not high[0] - low[0] <= width * high[0]:
         raise NoCertificateError

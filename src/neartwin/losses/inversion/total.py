@@ -60,6 +60,15 @@ class SumOfLosses:
         fewer = [part.coarser or part for part in self.summands]
         self.coarser: SumOfLosses = self if fewer == self.summands else SumOfLosses(fewer)
 
+    def trimmed(self, most: float) -> tuple[SumOfLosses, float]:
+        """Itself without great losses that are that rare, and a bound on the probability of any of them (K17).
+
+        Args:
+            most: The bound is no greater.
+        """
+        parts, lost = zip(*[part.trimmed(most / len(self.summands)) for part in self.summands], strict=True)
+        return (SumOfLosses(list(parts)), sum(lost)) if any(lost) else (self, 0.0)
+
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The cost of a line, in exponentials."""
         return sum(part.work(tilt, t, frequencies) for part in self.summands)

@@ -307,6 +307,17 @@ class AtomicSum(Summand):
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
         self._tilted_law: Callable[[float], Tilted] = lru_cache(maxsize=64)(partial(Tilted, weighted))
 
+    def trimmed(self, most: float) -> tuple[Summand, float]:
+        """Some atoms fewer; all of them on a lattice, where every line is short."""
+        w, order = self.weighted, np.argsort(-self.weighted.losses)
+        beyond = np.cumsum(w.masses[order] * (1 + w.mass_error[order])) * (1.01 * self.count)
+        rare = int(np.searchsorted(beyond, most)) if self.lattice is None else 0
+        if not 0 < rare < len(order):
+            return self, 0.0
+        lost, i = float(beyond[rare - 1]), order[rare:]
+        law = Weighted(w.losses[i], w.log_masses[i], w.mass_error[i] + 2 * lost, w.loss_error[i], w.outside)
+        return AtomicSum(law, self.count), lost
+
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""
         w = self.weighted

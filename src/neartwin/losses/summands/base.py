@@ -84,6 +84,14 @@ class Summand(ABC):
         """Those laws, each as a summand of its own."""
         return [self]
 
+    def trimmed(self, most: float) -> tuple[Summand, float]:
+        """Itself without its greatest finite losses, and a bound on the probability that it has one (K17).
+
+        Args:
+            most: The bound is no greater.
+        """
+        return self, 0.0
+
     @abstractmethod
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """K, K', K'' at tilt > 0, without a certificate: they place the contour and cannot harm what it proves."""
