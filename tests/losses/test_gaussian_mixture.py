@@ -99,9 +99,8 @@ def test_a_mixture_far_from_0_costs_between_the_gaussians_of_its_ends():
         least, found, most = ((count * law).epsilon(delta) for law in (Gaussian(mu=5), far, Gaussian(mu=9)))
         assert least.upper < found.lower <= found.upper < most.lower
         assert found.width < 1e-9 * found.upper
-    u = np.array(
-        [-300.0, -40.0, -3.0, 0.0, 2.0, 3.0, 20.0]
-    )  # the greatest ratio is far below 1, near it, and far above
+    # the greatest ratio is far below 1, near it, and far above
+    u = np.array([-300.0, -40.0, -3.0, 0.0, 2.0, 3.0, 20.0])
     with np.errstate(divide="ignore"):
         value, error = GaussianMixtureSum(far.law, 1, "remove").log_ratio(u)
     for i, place in enumerate(u):

@@ -63,7 +63,6 @@ def test_a_few_uses_cost_the_sum_over_all_their_outcomes(base, count, direction)
         assert delta(base, rate, count, mp.mpf(found.lower), direction) >= mp.mpf("0.01") - slack
 
 
-@pytest.mark.slow
 def on_grid(weighted, count, eps, step):
     """Bounds on delta of many copies: losses rounded to a grid both ways; great ones that are rare are left out or revealed."""
     order = np.argsort(weighted.losses)
@@ -102,6 +101,7 @@ def test_seldom_sampled_noise_is_narrow_and_within_bounds_of_a_grid(noise, rate,
     assert len(kept.weighted.losses) + gone.sum() == len(summand.weighted.losses)
 
 
+@pytest.mark.slow
 def test_many_uses_of_wide_noise_cost_as_the_continuous_mechanism():
     discrete = cost(repeated(subsample(DiscreteGaussian(sigma2=36, sensitivity=6), "0.01"), 1000)).epsilon("1e-6")
     assert discrete.width <= 1e-6

@@ -286,11 +286,11 @@ def by_line(
         left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
         again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
         at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
-    for share in NEARER:  # the last level was never met
+    for share in NEARER:
         if best is not None and narrow(best.lower, best.upper, rtol):
             break
         with contextlib.suppress(*NO_LINE):
-            width = 1 if best is None else 1 - best.lower / best.upper
+            width = 1 - best.lower / best.upper if best is not None and best.upper < math.inf else 1.0
             line = smooth_line(total, here := at.lower(total, share), [w for w in COARSER if least < w < width])[1]
             last = invert(line, here, low_target, high_target, enough=rtol)[0]
             best = last if best is None else common(best, last)

@@ -144,7 +144,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
             with contextlib.suppress(*NO_LINE):
                 more = method.epsilon(low_target, high_target)
                 result = more if result is NOTHING else common(result, more)
-    if high_target > 0 and (result is NOTHING or not math.isfinite(result.lower)):
+    if high_target > 0 and result.method != CLOSED and not narrow(result.lower, result.upper, max(rtol, NARROW)):
         upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
     name = CLOSED if result is NOTHING and lower > 0 else result.method
     lower = max(lower, result.lower, 0.0)

@@ -310,7 +310,7 @@ class AtomicSum(Summand):
     def trimmed(self, most: float) -> tuple[Summand, float]:
         """Some atoms fewer; all of them on a lattice, where every line is short."""
         w, order = self.weighted, np.argsort(-self.weighted.losses)
-        beyond = np.cumsum(w.masses[order] * (1 + w.mass_error[order])) * (1.01 * self.count)
+        beyond = np.cumsum((np.maximum(w.masses, np.finfo(float).tiny) * (1 + w.mass_error))[order]) * 1.01 * self.count
         rare = int(np.searchsorted(beyond, most)) if self.lattice is None else 0
         if not 0 < rare < len(order):
             return self, 0.0
