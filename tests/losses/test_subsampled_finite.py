@@ -9,7 +9,8 @@ import pytest
 
 from neartwin.accounting.usage import cost, repeated, subsample
 from neartwin.errors import ParameterError
-from neartwin.losses import DiscreteGaussian, Geometric, Laplace, Pure, SubsampledFinite, SubsampledGaussian
+from neartwin.losses import DiscreteGaussian, Geometric, Laplace, Pure, SubsampledFinite, SubsampledGaussian, compose
+from neartwin.losses.inversion import contour_search
 from tests.oracles.sums import exact
 
 
@@ -99,6 +100,15 @@ def test_seldom_sampled_noise_is_narrow_and_within_bounds_of_a_grid(noise, rate,
     gone = summand.weighted.losses > kept.weighted.losses.max()
     assert count * summand.weighted.masses[gone].sum() <= lost
     assert len(kept.weighted.losses) + gone.sum() == len(summand.weighted.losses)
+
+
+def test_what_is_left_out_of_a_line_is_charged_to_the_upper_end(monkeypatch):
+    uses = {SubsampledFinite(base=DiscreteGaussian(sigma2=11), rate="0.00158"): 400}
+    found = compose(uses).epsilon(1e-9, direction="remove")
+    monkeypatch.setattr(contour_search, "RARE", 0.1)  # so much that the end would not hold if it were forgotten
+    wide = compose(uses).epsilon(1e-9, direction="remove")
+    assert wide.lower < found.lower - 10 * found.width
+    assert found.upper + 10 * found.width < wide.upper
 
 
 @pytest.mark.slow
