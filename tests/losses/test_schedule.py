@@ -408,6 +408,39 @@ def test_a_thousand_noises_at_a_rare_rate_lie_between_fewer_narrowly():
     assert whole.upper < answer(50).lower < 1.05 * whole.lower
 
 
+@pytest.mark.parametrize(
+    ("least", "most", "rate", "delta"),
+    [
+        (0.8, 1.6, "1e-5", 1e-6),
+        (1.0, 2.0, "1e-3", 1e-8),
+        (1.0, 3.0, "1e-4", 1e-9),
+    ],  # the first guess of epsilon is far off in each
+)
+def test_a_thousand_noises_whose_great_losses_are_rare_take_one_short_line(monkeypatch, least, most, rate, delta):
+    frequencies = []
+    line = NoiseSchedule.by_rows
+
+    def counted(self, tilt, t):
+        frequencies.append(len(t))
+        return line(self, tilt, t)
+
+    monkeypatch.setattr(NoiseSchedule, "by_rows", counted)
+    rng = random.Random(2)
+    sigmas = [Fraction(round(rng.uniform(least, most), 6)) for _ in range(1000)]
+    answer = compose({SubsampledGaussian(mu=1 / sigma, rate=rate): 1 for sigma in sigmas}).epsilon(delta)
+    assert answer.upper - answer.lower <= 1e-5 * answer.upper
+    assert sum(frequencies) < 200_000  # and were millions, of all laws
+    # each group of ten as if all had its greatest noise, and as if all had its least
+    groups = [sorted(sigmas)[start : start + 10] for start in range(0, 1000, 10)]
+    below, above = (
+        compose({SubsampledGaussian(mu=1 / end(some), rate=rate): 10 for some in groups}).epsilon(delta)
+        for end in (max, min)
+    )
+    assert below.lower < answer.lower
+    assert answer.upper < above.upper
+    assert above.upper < 1.1 * below.lower
+
+
 def test_no_rule_serves_a_tilt_that_is_too_great():
     group = group_of([Fraction(1), Fraction(2)], [1, 1], Fraction("1e-4"), "remove")
     assert group.cumulants(1e9) == (math.inf, math.inf, math.inf)

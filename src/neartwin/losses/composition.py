@@ -58,12 +58,10 @@ class PrivacyLoss(ABC):
         return None
 
     def __mul__(self, count: int) -> Composition:
-        """`factor * n`: n uses, their losses independent."""
+        """`factor * n` or `n * factor`: n uses, their losses independent."""
         return Composition.of(self, count)
 
-    def __rmul__(self, count: int) -> Composition:
-        """`n * factor`."""
-        return Composition.of(self, count)
+    __rmul__ = __mul__
 
     def __add__(self, other: PrivacyLoss | Composition) -> Composition:
         """`factor + other`: one use of each."""

@@ -29,7 +29,7 @@ from neartwin.special import ndtr
 SHOWN = 64  # laws that bound K of more
 PART = 64  # places of a line whose sums are taken first
 ROWS, NUMBERS, WORTH = 32, 1 << 17, 1 << 12  # laws at a time; numbers that stay near the processor, or are worth a rule
-MOST_NUMBERS = 1 << 23  # of all weights
+MOST_NUMBERS = 1 << 23  # of all weights, and of all laws at all frequencies of a line
 LARGE, LEAST = 600.0, -200.0  # of an exponent; less is no more than rounding, and floats that small are slow
 RULES, DEGREES = (8, 16, 24, 32, 48), 128  # laws of a rule, and degrees of which it is known what it misses
 ELLIPSES = np.geomspace(0.02, 0.95, 16)  # about the variances, as shares of the one that reaches 0
@@ -302,7 +302,7 @@ class NoiseSchedule(QuadratureSum):
         value, error = np.zeros(len(t), dtype=complex), np.zeros(len(t))
         if len(t) < 2:
             return value, error
-        losses, every, moved, outside = self._beside(tilt, float(t[-1]))
+        losses, every, moved, outside = self._beside(tilt, t)
         parts = [slice(first, first + PART) for first in range(0, len(losses), PART)]
         few = math.isqrt(len(t) - 1) + 1  # e^{itl} is a product of a coarse and a fine turn
         fine, coarse = (_turns(losses, one) for one in (t[1] * np.arange(few), t[1] * few * np.arange(few)))
@@ -323,12 +323,12 @@ class NoiseSchedule(QuadratureSum):
             error += n @ (bound + (self.kinds + 4) * U * (np.abs(log.real) + np.abs(log.imag)))
         return value, 1.01 * error
 
-    def _beside(self, tilt: float, last: float) -> tuple[ComplexArray, ComplexArray, FloatArray, float]:
+    def _beside(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, ComplexArray, FloatArray, float]:
         """Losses and tilted laws at x + ia, or x - ia under add (S22).
 
         Args:
             tilt: As of `log_mgf_ratio`.
-            last: The highest frequency.
+            t: As there.
 
         Returns:
             Losses with imaginary parts above 0, (places,); rows of weights of sum 1, (laws, places); what rounding moves a sum of
@@ -348,7 +348,7 @@ class NoiseSchedule(QuadratureSum):
         height = side * power * log - 0.5 * x - 0.5 * np.square(x) / most - most / 8
         kept = height > self.goal - grown - math.log(len(x))
         x, log, log_error = x[kept], log[kept], log_error[kept]
-        if self.kinds * len(x) > MOST_NUMBERS:
+        if self.kinds * max(len(x), len(t)) > MOST_NUMBERS:
             raise NoCertificateError
         modulus, argument, relative = (part[0] for part in one.turned(x / least + 0.5 * least, np.array([a])))
         losses, sizes = side * (log + modulus) + 1j * argument, np.abs(log) + np.abs(modulus) + argument
@@ -361,7 +361,7 @@ class NoiseSchedule(QuadratureSum):
         weights /= np.add.reduceat(weights, starts, axis=1).sum(axis=1, keepdims=True)
         # a difference of turns is at most t |l|, or 4, and t |l| e^{-t Im l} at most |l| / (e Im l)
         faded, each = np.maximum(4.0, sizes / (math.e * argument)), np.abs(weights)
-        slow = last * sizes <= faded
+        slow = t[-1] * sizes <= faded
         columns = np.array([np.ones_like(x), slow * sizes, ~slow * sizes, np.where(slow, 0.0, faded)])
         alike = (1 + tilt) * lost + 8 * U * (np.abs(x) + a + 8) + 8 * ELEMENTARY
         steady = 8 * ELEMENTARY + 2 * rounding.gamma(PART + 2 * (len(x) // PART) + 2) + 16 * U + lost / sizes

@@ -113,6 +113,7 @@ def invert(
         slope = fall / value if sound else slope
         # a cut that swallows this delta grows like e^{-tilt e} to the left: far from here it swallows more
         move = max(-reach, min(reach, gap / slope)) if sound else -1 / at.tilt
+        move = -e if move < -e < 0 else move  # nothing below 0 is asked for, and a line may say nothing there
         settled = abs(move) <= 1e-13 * (abs(e) + 1e-3)
         if not settled and not low < e + move < high and math.isfinite(low) and math.isfinite(high):
             move = 0.5 * (low + high) - e
@@ -150,10 +151,8 @@ def ends(bounds: Callable[[FloatArray], Bounds], e: float, slope: float, low_tar
     lower, upper, width = -math.inf, math.inf, start
     for _ in range(60):
         low, high = bounds(np.array([e - width, e + width]))
-        if not math.isfinite(lower) and low[0] >= low_target:
-            lower = e - width
-        if not math.isfinite(upper) and high[1] <= high_target:
-            upper = e + width
+        lower = e - width if not math.isfinite(lower) and low[0] >= low_target else lower
+        upper = e + width if not math.isfinite(upper) and high[1] <= high_target else upper
         if math.isfinite(lower) and math.isfinite(upper):
             break
         width *= 2
@@ -230,10 +229,8 @@ def smooth_line(total: SumOfLosses, at: Saddle, resolutions: Sequence[float]) ->
     eps = max(abs(at.eps), 1e-2 * at.deviation)
     for resolution in resolutions:
         tolerance = min(max(1e-2 * resolution * at.tilt * eps, contour.TOLERANCE), 1e-6)
-        try:
+        with contextlib.suppress(NoCertificateError):
             return CONTOUR, contour.build(total, at, math.sqrt(resolution * eps / (at.tilt + 1)), tolerance=tolerance)
-        except NoCertificateError:
-            continue
     raise NoCertificateError
 
 

@@ -45,6 +45,7 @@ LINES = 48  # lines of one method that one vectorised query may build
 SPECIAL_LINES = 8  # of a special method, of which each is many
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then in turn, where less is asked for
+MANY = 12  # laws of one summand, of which a ladder takes more than a second
 LOOSE = 1e-5  # relative width in delta from which another method is tried
 NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -68,14 +69,19 @@ class Method(NamedTuple):
     most: int = LINES
 
 
+def _worth(total: SumOfLosses) -> float:
+    """The relative width from which further lines, rungs or bounds of so many laws cost more than they give."""
+    most = max(part.kinds for part in total.summands)
+    return NARROW if most == 1 else ROUGH if most <= MANY else LOOSE
+
+
 def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
     """Every method in turn.
 
     Where great losses may be rare, a short line is tried before the special method. The width asked for only ends the turns,
     so that what is proved of a lesser width lies inside what is proved of a greater one.
     """
-    # further lines or rungs of so many laws cost more than they give
-    width = ROUGH if any(part.kinds > 1 for part in total.summands) else NARROW
+    width = _worth(total)
     enough = max(width, rtol)
     special = total.ladder
     if total.has_closed_form:
@@ -144,7 +150,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
             with contextlib.suppress(*NO_LINE):
                 more = method.epsilon(low_target, high_target)
                 result = more if result is NOTHING else common(result, more)
-    if high_target > 0 and result.method != CLOSED and not narrow(result.lower, result.upper, max(rtol, NARROW)):
+    if high_target > 0 and result.method != CLOSED and not narrow(result.lower, result.upper, max(rtol, _worth(total))):
         upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
     name = CLOSED if result is NOTHING and lower > 0 else result.method
     lower = max(lower, result.lower, 0.0)
