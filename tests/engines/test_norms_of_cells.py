@@ -196,7 +196,7 @@ def test_bars_hold_and_another_norm_is_another_plan(tmp_path):
                 limits=nt.limits(norm=600, loss_share=0),  # nine people are too few to tell what is lost
             )
         )
-        assert "norm of at most 600; no row is dropped" in histogram.notes[1]
+        assert "had a norm above 600" in histogram.notes[1]
         for key, low, high in zip(histogram.keys, histogram["count"].lower, histogram["count"].upper, strict=True):
             exact = sum((value < 0.4) == key[1].startswith("[-10") for value in true[key[0]])
             width = 2 * (high - low)

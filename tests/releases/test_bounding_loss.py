@@ -573,5 +573,22 @@ def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
         account = ledger.open(table, nt.pure(300))
         query = table.agg(n=nt.count(), v=nt.variance("paid"), r=nt.correlation("paid", "n"))
         release = account.release(account.plan(query, spend=nt.pure(100), limits=nt.limits(rows=4)))
-    assert "The bars of r exceed the values: declare wider bounds, or ask with a larger budget." in release.headline
+    assert (
+        "The bars of r exceed the values: give bounds that fit the values, or ask with a larger budget."
+        in release.headline
+    )
     assert "The bars of v are open: nothing bounds how far off these are." in release.headline
+
+
+def test_notes_speak_of_clipping_where_a_value_can_be_clipped(tmp_path):
+    table, _ = payments()
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(table, nt.pure(300))
+
+        def notes(statistic):
+            asked = account.plan(table.agg(s=statistic), spend=nt.pure(9), limits=nt.limits(rows=4))
+            return " ".join(account.release(asked).notes)
+
+        assert "clipping" not in notes(nt.sum("CASE WHEN paid > 3 THEN 1 ELSE 0 END"))
+        assert "clipping took, those of s hold it too" in notes(nt.sum("clip(paid, 0, 1)"))
+        assert "The bias of clipping is not in the bars." in notes(nt.median("clip(paid, 0, 1)"))

@@ -46,8 +46,8 @@ class ContributionBounds:
                 "" if self.units_groups is None else f", and it counts as a unit in about {self.units_groups:,} groups"
             )
             return (
-                "all rows of a unit weigh the same, so that its numbers of rows by group have a norm of at most "
-                f"{float(self.norm):g}{units}; no row is dropped"
+                "all rows of a unit weigh the same, and less than 1 where else its numbers of rows by group had a norm above "
+                f"{float(self.norm):g}{units}"
             )
         rows, groups = self.max_rows_per_group, self.max_groups
         if self.rows is not None and self.rows <= rows:

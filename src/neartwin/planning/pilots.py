@@ -228,7 +228,7 @@ class GivenAnswers(Choice):
         """The numbers, in words."""
         shown = (f"{one:.9g}" if isinstance(one, float) else one for one in self.numbers)
         found = (f"{what}, is {number}" for what, number in zip(self.stage.asked, shown, strict=True))
-        return (f"Asked first: {'; '.join(found)}. Where rows were compared with that, the bars are of these rows.",)
+        return (f"Asked first: {'; '.join(found)}.",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,7 @@ class ScalarAnswers(_Pilots):
 
     def example(self, plan: QueryPlan) -> str:
         """The questions."""
-        return f", after asking first {' and '.join(self.asked)}"
+        return f", after asking first {' and '.join(self.asked)}, whose own errors are left out"
 
     def explanation(self, plan: QueryPlan) -> Explained:
         """These plans."""
@@ -268,8 +268,7 @@ class ScalarAnswers(_Pilots):
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
         """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0."""
         answers = [one.resolve(engine, source)[0].answer(engine, source).columns[0] for one in self.plans]
-        values = ((one.kind, float(one.values[0])) for one in answers)
-        numbers = tuple(of_code(kind, value if isfinite(value) else 0.0) for kind, value in values)
+        numbers = tuple(of_code(one.kind, one.values[0] if isfinite(one.values[0]) else 0.0) for one in answers)
         rows = plan.query.groups.rows
         conditions = tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions)
         query = replace(plan.query, groups=replace(plan.query.groups, rows=Rows(rows.table, conditions)))

@@ -471,12 +471,12 @@ class QueryPlan(Plan):
             if any(one.clip_bounds(table) for one in asked.values()):
                 rows += " The bias of clipping is not in the bars, and unknown."
             return (bars, rows, *self._notes_of_answers(), *self._left_out())
-        unknown = ", and unknown" if self.loss is None else ""
-        clips = sum(bool(one.clip_bounds(table)) for one in asked.values())
+        summed = self.loss is None or measured  # values that can be clipped
+        clips = sum(bool(one.clip_bounds(table)) for one in asked.values() if summed or one.summed_value(table) is None)
         bias = ["this"] * (len(held) < len(asked)) + ["clipping"] * (len(clipped) < clips)
         words = f"Bounded: {self.bounding}."
         if bias:
-            words += f" The bias of {' and of '.join(bias)} is not in the bars{unknown}."
+            words += f" The bias of {' and of '.join(bias)} is not in the bars{', and unknown' * (self.loss is None)}."
         of = {name: one.clip_bounds(table).values() for name, one in asked.items() if one.only_lowered}
         lowered = [name for name, bounds in of.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:

@@ -495,7 +495,7 @@ class Table:
             value = column if column.isidentifier() else f"({column})"
             remedies = {
                 ColumnType.OTHER: f"declare it where the table is opened: types={{{column!r}: 'text'}}",
-                ColumnType.NUMBER: f"write CAST(FLOOR({value} / 10) AS BIGINT)",
+                ColumnType.NUMBER: f"write CAST(FLOOR({value}) AS BIGINT)",
                 ColumnType.TIMESTAMP: f"write CAST({column} AS DATE)",
             }
             raise SchemaError(
