@@ -143,6 +143,7 @@ def test_a_total_beside_statistics_is_in_their_bars(visits, tmp_path):
         again = account.release(account.plan(towns, spend=nt.pure(9), limits=one)).computed("share", "n / $1")
         assert account.spent["epsilon"] == 9
     assert again["share"] == replace(release["share"], what="n / $1")
+    assert "compared" not in release.headline  # no row was, and the bars hold that number's noise
     share, n, whole = (release[name] for name in ("share", "n", "$1"))
     assert whole.lower[0] < whole.values[0] < whole.upper[0]
     for i in range(2):

@@ -257,7 +257,7 @@ class ScalarAnswers(_Pilots):
 
     def example(self, plan: QueryPlan) -> str:
         """The questions."""
-        return f", after asking first {' and '.join(self.asked)}, whose own errors are left out"
+        return f", after asking first {' and '.join(self.asked)}, whose own error is left out"
 
     def explanation(self, plan: QueryPlan) -> Explained:
         """These plans."""

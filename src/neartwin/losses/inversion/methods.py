@@ -71,8 +71,7 @@ class Method(NamedTuple):
 
 def _worth(total: SumOfLosses) -> float:
     """The relative width from which further lines, rungs or bounds of so many laws cost more than they give."""
-    most = max(part.kinds for part in total.summands)
-    return NARROW if most == 1 else ROUGH if most <= MANY else LOOSE
+    return LOOSE if (more := total.laws - len(total.summands)) >= MANY else ROUGH if more else NARROW
 
 
 def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
