@@ -45,14 +45,14 @@ class Release(StatisticsTable):
     @property
     def headline(self) -> str:
         """Noisy numbers in conditions, the loss to limits and clipping, statistics that noise drowns, open bars; or empty."""
-        each = " each" if self.loss and "clipped" in self.loss else ""
-        said = [] if self.loss is None else [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{each})"]
+        clipped = "clipped" in (self.loss or {})
+        said = [f"{self.loss['says']} ({self.loss['confidence']:.0%} sure{' each' * clipped})"] if self.loss else []
         told = str(self.provenance.method.get("question", {}).get("conditions"))
         if compared := [f"{one.name} = {shown(one, 0)}" for one in self.asked_first if one.values and one.name in told]:
             said.insert(0, f"Rows were compared with {', '.join(compared)}; bars leave out how far off that is.")
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
         if drowned := [one.name for one, bar in bars if max(map(abs, one.values), default=0) < bar < math.inf]:
-            fit = "give bounds that fit the values, or " * ("clipped" in (self.loss or {}))
+            fit = "give bounds that fit the values, or " * clipped
             said.append(f"The bars of {' and '.join(drowned)} exceed the values: {fit}ask with a larger budget.")
         if unbounded := [one.name for one, bar in bars if bar == math.inf]:
             said.append(f"The bars of {' and '.join(unbounded)} are open: nothing bounds how far off these are.")

@@ -59,8 +59,7 @@ def refused(node: exp.Expr, why: str = "") -> QueryError:
     """
     text = node.sql(dialect="duckdb", comments=False)[:300]
     name = str(node.this).lower() if isinstance(node, exp.Anonymous) else node.key
-    parts = written_parts(node)
-    why = why or instead("expressions", name, *parts) or instead("expressions", "other")
+    why = why or instead("expressions", name, *written_parts(node)) or instead("expressions", "other")
     return QueryError(f"{text!r} is not allowed in a row expression: {why}")
 
 

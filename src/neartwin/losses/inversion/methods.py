@@ -45,7 +45,7 @@ LINES = 48  # lines of one method that one vectorised query may build
 SPECIAL_LINES = 8  # of a special method, of which each is many
 ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then in turn, where less is asked for
-MANY = 12  # laws of one summand, of which a ladder takes more than a second
+MANY = 12  # laws more than there are summands, of which a ladder takes more than a second
 LOOSE = 1e-5  # relative width in delta from which another method is tried
 NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
@@ -71,7 +71,8 @@ class Method(NamedTuple):
 
 def _worth(total: SumOfLosses) -> float:
     """The relative width from which further lines, rungs or bounds of so many laws cost more than they give."""
-    return LOOSE if (more := total.laws - len(total.summands)) >= MANY else ROUGH if more else NARROW
+    more = total.laws - len(total.summands)
+    return NARROW if more == 0 else ROUGH if more < MANY else LOOSE
 
 
 def _methods(total: SumOfLosses, rtol: float) -> Iterator[Method]:
