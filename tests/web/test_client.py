@@ -171,11 +171,12 @@ def test_an_answer_that_breaks_off_is_a_service_that_does_not_answer(status):
 
 
 @contextmanager
-def listening(cut):
+def listening(cut, unanswered=()):
     """The address of a server with an empty list for every request, and the connections that it accepted.
 
     Args:
         cut: An event after which each answer ends its connection without a word, as a server that ends.
+        unanswered: A list. A request takes one part of it, and its connection ends without an answer.
     """
     accepted, heads, closing = [], [], threading.Event()
 
@@ -183,6 +184,9 @@ def listening(cut):
         with connection:
             while head := connection.recv(4096):
                 heads.append(head)
+                if unanswered:
+                    unanswered.pop()
+                    return
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]")
                 if cut.is_set():
                     return
@@ -213,10 +217,22 @@ def test_a_thread_asks_again_on_its_connection_while_that_is_open():
         assert len(accepted) == 2  # an answer is never read by another thread
         cut.set()
         service.datasets()
-        while accepted[0].fileno() != -1:  # until it is closed on that side
-            pass
         assert service.datasets() == ()
         assert len(accepted) == 3
+
+
+def test_a_connection_that_ends_while_it_is_asked_is_replaced_once():
+    unanswered = []
+    with listening(threading.Event(), unanswered) as (address, accepted, heads):
+        service = nt.connect(address, "nt_0_0")
+        service.datasets()
+        unanswered.append("the kept one")
+        assert service.datasets() == ()
+        assert (len(accepted), len(heads)) == (2, 3)
+        unanswered.extend(["the kept one", "the new one"])
+        with pytest.raises(AccessError, match="asking again is safe"):
+            service.datasets()
+        assert (len(accepted), len(heads)) == (3, 5)
 
 
 FORKED = """

@@ -5,6 +5,7 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from http import HTTPStatus
@@ -30,10 +31,16 @@ class _KeptOpen(HTTPSHandler, HTTPHandler):
                 return answer.status, answer.read()
         place = (os.getpid(), http_class, req.host, req.timeout)  # a fork would share its parent's connection
         known, connection = self._own.__dict__.pop("kept", (None, None))
-        if known != place or connection.sock is None or wait([connection.sock], 0):  # what waits there is its end
-            connection = http_class(req.host, timeout=req.timeout, **arguments)
-            connection.connect()
-            weakref.finalize(connection, connection.sock.close)
+        # What waits there is its end.
+        if known == place and connection.sock is not None and not wait([connection.sock], 0):
+            with suppress(ConnectionError):  # it ended meanwhile, and asking again is safe
+                return self._asked(connection, place, req)
+        connection = http_class(req.host, timeout=req.timeout, **arguments)
+        connection.connect()
+        weakref.finalize(connection, connection.sock.close)
+        return self._asked(connection, place, req)
+
+    def _asked(self, connection: Any, place: tuple[object, ...], req: Request) -> tuple[int, bytes]:
         connection.request(req.get_method(), req.selector, req.data, {**req.headers, **req.unredirected_hdrs})
         answer = connection.getresponse()
         content = answer.read()
@@ -62,8 +69,7 @@ class HttpClient:
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.address)
-        more = parts.username or parts.query or parts.fragment
-        if parts.scheme not in {"http", "https"} or not parts.hostname or more:
+        if parts.scheme not in {"http", "https"} or not parts.hostname or "@" in parts.netloc or any(parts[3:]):
             raise ParameterError("url", self.address, "must be http://host:port or https://host")
         if not self.token.isascii() or not self.token.isprintable():
             raise ParameterError("token", "", "must be the text that the curator gave you")
@@ -144,12 +150,9 @@ def error_of(status: int, content: bytes) -> NeartwinError:
         status: The HTTP status of the answer.
         content: The body of the answer.
     """
-    try:
-        body = json.loads(content)
-    except ValueError:
-        body = None
-    if isinstance(body, dict):
-        return raised(body, status)
+    with suppress(ValueError):
+        if isinstance(body := json.loads(content), dict):
+            return raised(body, status)
     return AccessError(status, "answer", "", "is not from a neartwin service", remedy="check the url")
 
 
