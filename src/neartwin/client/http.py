@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException
 from multiprocessing.connection import wait
@@ -31,16 +32,10 @@ class _KeptOpen(HTTPSHandler, HTTPHandler):
                 return answer.status, answer.read()
         place = (os.getpid(), http_class, req.host, req.timeout)  # a fork would share its parent's connection
         known, connection = self._own.__dict__.pop("kept", (None, None))
-        # What waits there is its end.
-        if known == place and connection.sock is not None and not wait([connection.sock], 0):
-            with suppress(ConnectionError):  # it ended meanwhile, and asking again is safe
-                return self._asked(connection, place, req)
-        connection = http_class(req.host, timeout=req.timeout, **arguments)
-        connection.connect()
-        weakref.finalize(connection, connection.sock.close)
-        return self._asked(connection, place, req)
-
-    def _asked(self, connection: Any, place: tuple[object, ...], req: Request) -> tuple[int, bytes]:
+        if known != place or connection.sock is None or wait([connection.sock], 0):  # what waits there is its end
+            connection = http_class(req.host, timeout=req.timeout, **arguments)
+            connection.connect()
+            weakref.finalize(connection, connection.sock.close)
         connection.request(req.get_method(), req.selector, req.data, {**req.headers, **req.unredirected_hdrs})
         answer = connection.getresponse()
         content = answer.read()
@@ -109,7 +104,7 @@ class HttpClient:
         headers: Mapping[str, str] | None = None,
         query: Mapping[str, object] | None = None,
     ) -> bytes:
-        """Send a request.
+        """Send a request, and once more where its connection breaks: one that is kept may end just then.
 
         Args:
             method: The HTTP method.
@@ -127,15 +122,19 @@ class HttpClient:
         """
         place = "/".join(quote(part, safe="") for part in path)
         parameters = "&".join(f"{quote(name)}={quote(str(value))}" for name, value in (query or {}).items())
-        request = Request(  # noqa: S310 - http and https alone, checked above
+        request = partial(  # a proxy's handler changes what it is given
+            Request,
             f"{self.address.rstrip('/')}/v1/{place}" + (f"?{parameters}" if parameters else ""),
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"} | dict(headers or {}),
         )
         try:
-            answered: tuple[int, bytes] = _OPENER.open(request, timeout=self.seconds)
-        except (OSError, HTTPException):  # the last where an answer breaks off
+            try:
+                answered: tuple[int, bytes] = _OPENER.open(request(), timeout=self.seconds)
+            except (ConnectionError, HTTPException):  # the last where an answer breaks off
+                answered = _OPENER.open(request(), timeout=self.seconds)
+        except (OSError, HTTPException):
             remedy = "check that it runs; asking again is safe"
             raise AccessError(503, "service", self.address, "does not answer", remedy=remedy) from None
         if answered[0] >= HTTPStatus.MULTIPLE_CHOICES:  # redirects are not followed

@@ -17,7 +17,7 @@ from typing import Any
 
 from neartwin.accounting.budgets import Budget, budget_of, parts_of
 from neartwin.client.http import HttpClient, raised
-from neartwin.errors import AccessError, LedgerError, QueryError
+from neartwin.errors import LedgerError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.interactive import Amounts, at_a_prompt
 from neartwin.ledger import Entry, History
@@ -247,12 +247,8 @@ class ServedAccount:
         if proposal.account.name != self.name:
             raise LedgerError(f"this account belongs to {self.name!r}, and the proposal to {proposal.account.name!r}")
         headers = {"Idempotency-Key": key or secrets.token_hex(16)}
-        try:
-            job = self._ask(proposal, headers)
-        except AccessError as fault:
-            if fault.status != 503:
-                raise
-            job = self._ask(proposal, headers)
+        body = proposal._ask | {"digest": proposal.digest}  # noqa: SLF001 - of this file
+        job: Json = self.http.post("datasets", self.name, "releases", body=body, headers=headers, wait=_WAIT)
         while job["state"] != "done":
             job = self.http.get("jobs", job["job"], wait=_WAIT)
         if job.get("error"):
@@ -289,11 +285,6 @@ class ServedAccount:
         other = [(one.provenance.plan != release.provenance.plan, one != release) for one in parts]
         part = 1 + other.index(min(other))  # a release that was shaped is found by its plan
         return Certificate.from_json(self.http.send("GET", (*place, "certificate"), query={"part": part}))
-
-    def _ask(self, proposal: ServedProposal, headers: Mapping[str, str]) -> Json:
-        body = proposal._ask | {"digest": proposal.digest}  # noqa: SLF001 - of this file
-        job: Json = self.http.post("datasets", self.name, "releases", body=body, headers=headers, wait=_WAIT)
-        return job
 
 
 def _rows(address: str, body: Json) -> Rows:
