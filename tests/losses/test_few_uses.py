@@ -23,6 +23,27 @@ def test_few_uses_hold_the_truth_at_the_default_width(n, delta):
     assert law.delta(n, found.upper, 2) <= mp.mpf(delta) * slack
 
 
+@pytest.mark.parametrize("order", ["remove", "add", "replace"])
+@pytest.mark.parametrize(("share", "width"), [("0.0009", 1e-6), ("1e-5", 1e-6), ("1e-9", 1e-9), ("1e-200", 1e-12)])
+def test_a_delta_far_below_the_mass_of_the_greatest_loss_is_next_to_it(share, width, order):
+    law = steps.Ramps(mp.mpf("0.139"), mp.mpf("0.0857"), order)
+    whole = 3 * SubsampledLaplace(epsilon="0.139", rate="0.0857")
+    total = whole.sides(order)[0].upper
+    delta = float(mp.mpf(share) * total.top.mass)
+    found = whole.epsilon(delta, direction=order)
+    assert found.width <= width * found.upper
+    slack = 1 + mp.mpf(1e-13) + mp.mpf(1e-15) * law.largest / (delta / total.top.mass)  # of neighbouring floats there
+    assert law.delta(3, found.lower, 1) * slack >= delta
+    assert law.delta(3, found.upper, 1) <= delta * slack
+    # (K18), and with a tilt that it does not allow, which leaves out losses just below the greatest
+    steep, allowed = 2e4, total.top.mass / delta - 1
+    ends = [
+        total.top.loss + mp.log1p(-delta / mp.exp(total.log_mgf_above(tilt) - tilt * total.top.loss))
+        for tilt in (min(steep, allowed), steep)
+    ]
+    assert [law.delta(3, end, 1) > delta * slack for end in ends] == [False, allowed < steep / 2]
+
+
 def test_a_finer_delta_lies_inside_a_coarser_one():
     """The plain contour that serves the coarser is finer than the coarse line of few uses."""
     eps = np.array([8.038513907931232])

@@ -76,7 +76,7 @@ def common(one: Answer, other: Answer) -> Answer:
     first, second = sorted((one, other), key=lambda answer: answer.upper - max(answer.lower, 0.0))
     slope = first.slope if math.isfinite(first.slope) else second.slope
     lower, upper = max(one.lower, other.lower), min(one.upper, other.upper)
-    return Answer(lower, upper, first.method, slope)
+    return Answer(lower, upper, CONTOUR if first.method == WIDE and narrow(lower, upper) else first.method, slope)
 
 
 class Ends(NamedTuple):

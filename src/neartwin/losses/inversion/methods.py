@@ -47,7 +47,7 @@ ROUGH = 1e-6  # relative width in eps that the first smooth lines aim at
 FURTHER = (1e-9, 1e-10, 1e-11, 1e-12)  # and then in turn, where less is asked for
 MANY = 12  # laws more than there are summands, of which a ladder takes more than a second
 LOOSE = 1e-5  # relative width in delta from which another method is tried
-NOTHING = Answer(-math.inf, math.inf, FLOOR)  # known so far
+LITTLE, STEEPEST = 1e-3, 1e6  # of the mass of the greatest loss; the tilt that it is told apart by
 Names = np.ndarray[tuple[int], np.dtype[np.str_]]
 Booleans = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
 IntArray = np.ndarray[tuple[int], np.dtype[np.intp]]
@@ -134,13 +134,15 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
     if high_target > 0 and sum([part.variation for part in total.summands]) * (1 + 1e-12) <= high_target:
         return Answer(0.0, 0.0, CLOSED)
     # delta(eps) >= mass (1 - e^{eps - loss}), so eps(delta) >= loss + log(1 - delta/mass), at the least that the loss may be
-    upper, mass, least = total.top
-    upper = upper if high_target > 0 else math.inf  # the infinite loss may be the whole delta, or more
+    loss, mass, least = total.top
+    upper = loss if high_target > 0 else math.inf  # the infinite loss may be the whole delta, or more
     lower = -math.inf
     if low_target < mass:
         fall = math.log1p(-low_target / mass) * (1 + 1e-12)
         lower = least + fall - 4 * U * (abs(least) + abs(fall))
-    result = Answer(max(lower, 0.0), upper, CLOSED) if low_target < 1e-9 * mass else NOTHING
+    if 0 < high_target < LITTLE * mass:
+        upper = _near_top(total, high_target)
+    result = Answer(max(lower, 0.0), upper, CLOSED if lower > 0 else FLOOR)
     if high_target > 0:
         for method in _methods(total, rtol):
             if narrow(result.lower, result.upper, method.enough):
@@ -148,13 +150,21 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
                     break
                 continue
             with contextlib.suppress(*NO_LINE):
-                more = method.epsilon(low_target, high_target)
-                result = more if result is NOTHING else common(result, more)
-    if high_target > 0 and result.method != CLOSED and not narrow(result.lower, result.upper, max(rtol, _worth(total))):
-        upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
-    name = CLOSED if result is NOTHING and lower > 0 else result.method
-    lower = max(lower, result.lower, 0.0)
-    return result._replace(lower=lower, upper=ordered(lower, max(min(upper, result.upper), 0.0)), method=name)
+                result = common(result, method.epsilon(low_target, high_target))
+        if not (total.has_closed_form or narrow(result.lower, result.upper, max(rtol, _worth(total)))):
+            upper = min(result.upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
+            result = result._replace(upper=upper)
+    return result._replace(upper=ordered(result.lower, max(result.upper, 0.0)))
+
+
+def _near_top(total: SumOfLosses, target: float) -> float:
+    """An upper end of eps from the greatest loss alone (K18), for a delta well below its mass."""
+    loss, mass, _ = total.top
+    tilt = min(mass / target - 1, STEEPEST)
+    while not math.isfinite(k := total.log_mgf_above(tilt)) and tilt > 1:
+        tilt /= 4
+    above = math.exp(min(0.0, k - tilt * loss + 4 * U * (abs(k) + tilt * loss)))
+    return loss + math.log1p(-target / above) * (1 - 1e-12) + 4 * U * loss
 
 
 @dataclass(frozen=True)
