@@ -9,6 +9,7 @@ import pytest
 
 from neartwin.losses import BoundedRange, Gaussian, RandomizedResponse, compose
 from neartwin.losses.families import bounded_range
+from neartwin.losses.summands.rounding import ContradictionError
 from tests.oracles import ranges
 
 
@@ -177,6 +178,29 @@ def test_the_laws_of_uses_bound_the_optimum_between_the_steps_too(monkeypatch, e
         assert over.min() > 1 - 1e-9
         assert over.max() > 1.001  # so much room is there
         assert np.median(over) < 1.05
+
+
+def test_groups_of_many_uses_stand_as_fixed_pairs_above_the_optimum(monkeypatch):
+    eps = np.linspace(0.2, 2.4, 12)
+    known = (5 * BoundedRange(epsilon="0.5")).delta(eps)
+    monkeypatch.setattr(bounded_range, "TOGETHER", 4)
+    monkeypatch.setattr(bounded_range, "GROUP", 2)
+    grouped = (5 * BoundedRange(epsilon="0.5")).delta(eps)  # two groups of two, and one use
+    assert np.all(grouped.upper >= known.lower)
+    assert np.all(grouped.upper[:9] > 1.01 * known.upper[:9])
+    law = bounded_range.law_of_uses
+    monkeypatch.setattr(bounded_range, "law_of_uses", lambda e, k, **how: law(e, k - how["above"], **how))
+    with pytest.raises(ContradictionError):  # a use of each group forgotten: the lower end does not follow
+        (5 * BoundedRange(epsilon="0.5")).delta(eps)
+
+
+@pytest.mark.parametrize(("e", "count"), [("0.01", 5_000), ("0.0005", 100_003)])
+def test_thousands_of_uses_have_a_price_within_four_thousandths(e, count):
+    found = (count * BoundedRange(epsilon=e)).epsilon("1e-6")
+    assert found.width <= 4e-3 * found.upper
+    assert found.method != "Chernoff floor"  # which is 7 % wide here
+    one = (count * RandomizedResponse(epsilon=str(float(e) / 2))).epsilon("1e-6")  # a member of the class
+    assert one.lower <= found.upper
 
 
 @pytest.mark.slow

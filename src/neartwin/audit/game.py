@@ -71,14 +71,10 @@ def audit(
     best = candidates[0]
     if len(candidates) > 1:
         integer(search_runs=search_runs, at_least=8)
-        worths = [_searched_worth(mechanism, claim, pair, search_runs, confidence) for pair in candidates]
+        halves = (play(mechanism, pair, runs=search_runs).split(0.5) for pair in candidates)
+        worths = [_chosen(teach, choose, claim, confidence).worth for teach, choose in halves]
         best = candidates[int(np.argmax(worths))]
     return examine(play(mechanism, best, runs=runs, workers=workers), claim, confidence=confidence)
-
-
-def _searched_worth(mechanism: Mechanism, claim: Claim, twins: Twins, runs: int, confidence: float) -> float:
-    teach, choose = play(mechanism, twins, runs=runs).split(0.5)
-    return _chosen(teach, choose, claim, confidence).worth
 
 
 def examine(transcript: Transcript, claim: Claim, *, confidence: float = 0.999) -> Finding:

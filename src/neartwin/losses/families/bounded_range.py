@@ -15,7 +15,8 @@ Adaptive uses of one range have an optimum, delta_n(eps) = max over t of E_P del
 pair of t. `optimum` bounds it on lattices of eps (M15, M16), for up to some hundred uses. Beside fixed pairs two laws have
 its profile, but for little (M17, M18): docs/proofs/mechanisms.md.
 
-For many uses the Renyi curve is the better bound, the supremum over t of the two-point pair.
+Groups of thousands of uses are fixed pairs above (M19). For wide ranges the Renyi curve is then the better bound, the
+supremum over t of the two-point pair.
 From below, t = e/2 is randomized response of e/2, one mechanism of the class.
 """
 
@@ -64,6 +65,7 @@ GROWTH, PARTS = 3, 4  # of intervals of t away from a guess; into which one is c
 NEARLY = 1 + 1e-10  # a bound that is no greater gains nothing
 WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta that no one asks about
 HIGHEST = 600  # of losses whose exponentials are floats
+TOGETHER, GROUP = 1000, 250  # uses of one optimum; of more, groups are fixed pairs (M19)
 
 
 class Choices(NamedTuple):
@@ -139,7 +141,7 @@ class Choices(NamedTuple):
 
 
 @lru_cache(maxsize=8)  # both ends of an interval ask for it
-def optimum(e: Fraction, count: int) -> tuple[tuple[float, FloatArray], ...] | None:
+def optimum(e: Fraction, count: int, work: int = WORK) -> tuple[tuple[float, FloatArray], ...] | None:
     """Bounds from below of all uses but one, and from above of all; None where they cost too much or are too coarse.
 
     delta(-eps) = 1 - e^{-eps} + e^{-eps} delta(eps), for the class is its own mirror image.
@@ -147,13 +149,14 @@ def optimum(e: Fraction, count: int) -> tuple[tuple[float, FloatArray], ...] | N
     Args:
         e: The range.
         count: Adaptive uses.
+        work: Maxima over t, at most.
 
     Returns:
         For each of the two a step, and the bounds on delta at its multiples from -e on; then of all uses from below.
     """
     size, uses = float(e), np.arange(1.0, min(count, 1 << 16) + 1)
     reach = np.minimum(uses, uses * (size / 8) + np.sqrt(0.5 * LEAST * uses))  # of eps, over e
-    m = min(int(WORK / float(reach.sum())), FINE + MOST // count)
+    m = min(int(work / float(reach.sum())), FINE + MOST // count)
     if m < FEWEST or size > WIDEST:
         return None
     last = np.ceil(m * reach).astype(int)
@@ -178,15 +181,16 @@ def optimum(e: Fraction, count: int) -> tuple[tuple[float, FloatArray], ...] | N
     return (steps[0], before * (1 - slack)), (steps[1], upper * (1 + slack)), below_all
 
 
-def law_of_uses(e: Fraction, count: int, *, above: bool) -> Weighted | None:
+def law_of_uses(e: Fraction, count: int, *, above: bool, work: int = WORK) -> Weighted | None:
     """The law of a pair whose profile bounds the optimum on one side (M17); None where that is not known.
 
     Args:
         e: The range.
         count: Adaptive uses.
+        work: As for `optimum`.
         above: Whether it bounds from above.
     """
-    known = optimum(e, count) if count * e <= HIGHEST else None
+    known = optimum(e, count, work) if count * e <= HIGHEST else None
     if known is None:
         return None
     (step, low), (_, high) = known[2], known[1]
@@ -320,10 +324,13 @@ class BoundedRangePair(Pair):
         """The optimum of the range whose uses weigh most, and all others as fixed pairs (M18)."""
         first, *others = sorted(uses, key=lambda use: use[0].e ** 2 * use[1], reverse=True)
         pair, count = first
-        law = law_of_uses(pair.e, count, above=pair.above) if count > 1 else None
+        groups, work = (count // GROUP, WORK // 8) if pair.above and count > TOGETHER else (1, WORK)
+        law = law_of_uses(pair.e, count // groups, above=pair.above, work=work) if count > 1 else None
         one = pair.repeated(count) if count > 1 else BoundedRangeSum(pair.e, 1)
-        together = one if law is None else UsesTogether(pair.e, count, law, above=pair.above)
-        return [together, *(other.repeated(n) for other, n in others)]
+        if law is not None:
+            one = AtomicSum(law, groups) if groups > 1 else UsesTogether(pair.e, count, law, above=pair.above)
+            others.append((pair, count % groups))
+        return [one, *(other.repeated(n) for other, n in others if n)]
 
 
 def worst_renyi(epsilon: balls.Exact, order: balls.Exact) -> Any:
@@ -341,9 +348,8 @@ def worst_renyi(epsilon: balls.Exact, order: balls.Exact) -> Any:
         return e / e.expm1() - 1 - (e / -(-e).expm1()).log() + e
     a = Fraction(order)
 
-    def part(
-        times: Fraction,
-    ) -> Any:  # a g(a e) of s(x) = x + g(2x), g(y) = ln((1 - e^-y)/y); the linear parts add up to e
+    # a g(a e) of s(x) = x + g(2x), g(y) = ln((1 - e^-y)/y); the linear parts add up to e
+    def part(times: Fraction) -> Any:
         y = balls.ball(times * Fraction(epsilon))
         return balls.ball(times) * (-(-y).expm1() / y).log()
 
