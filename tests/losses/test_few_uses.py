@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import SubsampledGaussian, SubsampledLaplace
+from neartwin.losses import Pure, SubsampledGaussian, SubsampledLaplace
 from tests.oracles import steps
 
 
@@ -42,6 +42,17 @@ def test_a_delta_far_below_the_mass_of_the_greatest_loss_is_next_to_it(share, wi
         for tilt in (min(steep, allowed), steep)
     ]
     assert [law.delta(3, end, 1) > delta * slack for end in ends] == [False, allowed < steep / 2]
+
+
+@pytest.mark.parametrize(("e", "count"), [("1e8", 1), ("1e10", 1), ("50", 10**7), ("600", 10**6)])
+@pytest.mark.parametrize("delta", ["1e-8", "1e-6", "1e-5", "1e-4"])
+def test_a_great_loss_that_is_known_to_rounding_alone_has_sound_ends(e, count, delta):
+    """The next loss is 2e below, so that one atom is all there is."""
+    found = (count * Pure(epsilon=e)).epsilon(delta)
+    with mp.workdps(50):
+        mass = (1 / (1 + mp.exp(-mp.mpf(e)))) ** count
+        truth = count * mp.mpf(e) + mp.log1p(-mp.mpf(delta) / mass)
+        assert found.lower <= truth <= found.upper
 
 
 def test_a_finer_delta_lies_inside_a_coarser_one():

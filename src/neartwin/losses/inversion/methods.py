@@ -163,7 +163,8 @@ def _near_top(total: SumOfLosses, target: float) -> float:
     tilt = min(mass / target - 1, STEEPEST)
     while not math.isfinite(k := total.log_mgf_above(tilt)) and tilt > 1:
         tilt /= 4
-    above = math.exp(min(0.0, k - tilt * loss + 4 * U * (abs(k) + tilt * loss)))
+    # no less than the mass: the bound on a great loss may be so far above it that the tilt would not be allowed
+    above = max(mass, math.exp(min(0.0, k - tilt * loss + 4 * U * (abs(k) + tilt * loss))))
     return loss + math.log1p(-target / above) * (1 - 1e-12) + 4 * U * loss
 
 
