@@ -344,9 +344,7 @@ def binomial_cdf(count: int, last: int, p: "arb") -> "arb":
     Returns:
         The probability, enclosed.
     """
-    if last < 0:
-        return ball(0)
-    return ball(1) if last >= count else (1 - p).beta_lower(count - last, last + 1, 1)
+    return (1 - p).beta_lower(count - last, last + 1, 1) if 0 <= last < count else ball(int(last >= 0))
 
 
 def hull(low: float, high: float) -> "arb":

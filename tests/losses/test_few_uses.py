@@ -6,7 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import Pure, SubsampledGaussian, SubsampledLaplace
+from neartwin.losses import Pure, SubsampledGaussian, SubsampledLaplace, compose
 from tests.oracles import steps
 
 
@@ -75,3 +75,21 @@ def test_a_mix_with_seldom_sampled_gaussians_takes_their_ladder():
     found = whole.epsilon(1e-6)
     assert alone.upper < found.lower < 1.01 * alone.upper
     assert found.width <= 1e-8 * found.upper
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("before", ["epsilon", "delta", "pure", "coarse"])
+def test_an_answer_is_the_same_whatever_was_asked_before(before):
+    def whole():
+        steps = (("0.002593", "0.3574", 1), ("0.001365", "0.259", 1), ("0.007703", "0.99767", 2))
+        return compose({SubsampledLaplace(epsilon=e, rate=rate): count for e, rate, count in steps})
+
+    asked, first = whole(), whole().epsilon("8e-7")
+    earlier = {
+        "epsilon": lambda: asked.epsilon("1.7e-6"),
+        "delta": lambda: asked.delta([0.002, 0.009]),
+        "pure": asked.pure,
+        "coarse": lambda: asked.epsilon("8e-7", rtol=1e-3),
+    }
+    earlier[before]()
+    assert asked.epsilon("8e-7") == first == asked.epsilon("8e-7")

@@ -436,9 +436,7 @@ def _checked(given: float | FloatArray, name: str = "eps") -> FloatArray:
 
 def _interval(lower: FloatArray, upper: FloatArray, method: str) -> Interval[End]:
     """Floats for a scalar question, arrays for an array."""
-    if lower.ndim:
-        return Interval(lower, upper, method)  # type: ignore[arg-type]
-    return Interval(float(lower), float(upper), method)  # type: ignore[arg-type]
+    return Interval(lower, upper, method) if lower.ndim else Interval(float(lower), float(upper), method)  # type: ignore[arg-type]
 
 
 def _greatest(result: Sequence[Answer]) -> Interval[float]:

@@ -122,6 +122,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
         high_delta: At least delta.
         rtol: The relative width wanted, which a longer line pays for; not a promise.
     """
+    total.forget()
     inf_low, inf_high = total.infinity
     if inf_low > high_delta:
         return Answer(math.inf, math.inf, CLOSED)
@@ -142,7 +143,7 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
         lower = least + fall - 4 * U * (abs(least) + abs(fall))
     if 0 < high_target < LITTLE * mass:
         upper = _near_top(total, high_target)
-    result = Answer(max(lower, 0.0), upper, CLOSED if lower > 0 else FLOOR)
+    result = Answer(max(lower, 0.0), upper, CLOSED if narrow(lower, upper) else FLOOR)
     if high_target > 0:
         for method in _methods(total, rtol):
             if narrow(result.lower, result.upper, method.enough):
@@ -152,9 +153,8 @@ def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float
             with contextlib.suppress(*NO_LINE):
                 result = common(result, method.epsilon(low_target, high_target))
         if not (total.has_closed_form or narrow(result.lower, result.upper, max(rtol, _worth(total)))):
-            upper = min(result.upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
-            result = result._replace(upper=upper)
-    return result._replace(upper=ordered(result.lower, max(result.upper, 0.0)))
+            upper = min(upper, chernoff.epsilon_above(total.coarser.log_mgf_above, high_target))
+    return result._replace(upper=ordered(result.lower, max(min(upper, result.upper), 0.0)))
 
 
 def _near_top(total: SumOfLosses, target: float) -> float:
@@ -223,6 +223,7 @@ def delta(
         lines: Those of the same question so far, kept here for its next epsilons. A question has its own: no answer
             depends on what was asked before.
     """
+    total.forget()
     exact = closed_form(total, eps)
     if exact is not None:
         return *with_infinity(total, *exact), np.full(len(eps), CLOSED)

@@ -69,6 +69,12 @@ class SumOfLosses:
         parts, lost = zip(*[part.trimmed(most / len(self.summands)) for part in self.summands], strict=True)
         return (SumOfLosses(list(parts)), sum(lost)) if any(lost) else (self, 0.0)
 
+    def forget(self) -> None:
+        """Let the nodes of earlier questions go, on which an answer's last digits would depend."""
+        self._mgf.clear()
+        for part in self.summands:
+            part.__dict__.pop("_kept", None)
+
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The cost of a line, in exponentials."""
         return sum(part.work(tilt, t, frequencies) for part in self.summands)
