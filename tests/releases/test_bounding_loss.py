@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from fractions import Fraction
+from html import escape
 from types import SimpleNamespace
 
 import numpy as np
@@ -592,3 +593,53 @@ def test_notes_speak_of_clipping_where_a_value_can_be_clipped(tmp_path):
         assert "clipping" not in notes(nt.sum("CASE WHEN paid > 3 THEN 1 ELSE 0 END"))
         assert "clipping took, those of s hold it too" in notes(nt.sum("clip(paid, 0, 1)"))
         assert "The bias of clipping is not in the bars." in notes(nt.median("clip(paid, 0, 1)"))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "SELECT COUNT(*) AS n FROM (SELECT u, SUM(cost) AS t FROM d GROUP BY u) AS p WHERE t > 900",
+            "SUM(cost) within [0, 100]",
+        ),
+        (
+            "SELECT COUNT(*) AS n FROM d AS c WHERE cost > (SELECT AVG(cost) FROM d AS x WHERE x.u = c.u)",
+            "AVG(cost) within",
+        ),
+        ("SELECT MAX(cost) AS m FROM d", "m: 1 of 1 answers lie at a bound of [0, 100]"),
+        ("SELECT COUNT(*) AS n FROM (SELECT u, MAX(cost) AS t FROM d GROUP BY u) AS p WHERE t > 900", None),
+        (
+            "SELECT k, COUNT(*) / SUM(COUNT(*)) OVER () AS part FROM d GROUP BY k",
+            "'part' goes over the groups that were found",
+        ),
+    ],
+)
+def test_what_no_bar_holds_is_said_in_the_headline(tmp_path, text, said):
+    i = np.arange(30_000)
+    kinds = np.where(i % 3 == 0, "big", np.where(i % 3 == 1, "mid", np.char.mod("r%d", i % 4000)))
+    data = pa.table({"u": i * 31 % 2500, "cost": np.where(i % 19 == 0, 950.0, i % 90), "k": kinds})
+    rows = nt.table(data, unit="u", name="d", columns={"cost": nt.bounds(0, 100)})
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        release = book.open(rows, nt.approx(9, "1e-5")).sql(text, spend=nt.approx(9, "1e-6"))
+    ends = "no bar holds what that changes."
+    assert (ends in release.headline) is (said is not None)
+    if said is None:
+        return
+    assert said in release.headline
+    assert str(release).count(said) == release._repr_html_().count(escape(said)) == 1
+    if "part" in text:  # their true share is a third, and of those that were found a half
+        assert release["part"].lower == release["part"].upper == (None,) * len(release)
+        shares = release.computed("again", "part / 2")
+        assert shares["again"].upper == (None,) * len(release)
+
+
+def test_a_release_without_a_group_says_so(tmp_path):
+    i = np.arange(20_000)
+    rows = nt.table(pa.table({"u": i * 7919 % 1500, "k": i % 4000}), unit="u", name="d")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.approx(9, "1e-5"))
+        release = account.sql("SELECT k, COUNT(*) AS n FROM d GROUP BY k", spend=nt.approx(1, "1e-6"))
+        assert len(release) == 0
+        assert "No group was found: give keys, or ask for fewer groups." in release.headline
+        alone = account.sql("SELECT COUNT(*) AS n FROM d", spend=nt.approx(1, "1e-6"))
+        assert "No group" not in alone.headline

@@ -25,7 +25,7 @@ from neartwin.queries.groups import values_in
 from neartwin.queries.query import NOTHING, PostProcessing, Query, TopK
 from neartwin.statistics.base import Estimate, ExpectedError, Statistic
 from neartwin.tables.table import Bounds, Join, JoinKind, Table
-from neartwin.tables.types import ColumnType, Key
+from neartwin.tables.types import UNHELD, ColumnType, Key
 
 _GIVEN = "public: given with the question"
 _MORE_BOUNDS = {"rows": "rows", "values": "values", "units_groups": "max_groups"}  # as limits name them
@@ -465,12 +465,11 @@ class QueryPlan(Plan):
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if clipped:
             bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
-        bars += "" if table.per_unit is None else table.per_unit.clipped
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
             if any(one.clip_bounds(table) for one in asked.values()):
                 rows += " The bias of clipping is not in the bars, and unknown."
-            return (bars, rows, *self._notes_of_answers(), *self._left_out())
+            return (bars, rows, *table.clipped, *self._notes_of_answers(), *self._left_out())
         summed = self.loss is None or measured  # values that can be clipped
         clips = sum(bool(one.clip_bounds(table)) for one in asked.values() if summed or one.summed_value(table) is None)
         bias = ["this"] * (len(held) < len(asked)) + ["clipping"] * (len(clipped) < clips)
@@ -488,7 +487,7 @@ class QueryPlan(Plan):
             words += (
                 f" Protected is one {table.unit_name}: someone with rows in m of them is protected as a group of m."
             )
-        return (bars, words, *self._notes_of_answers(), *self._left_out())
+        return (bars, words, *table.clipped, *self._notes_of_answers(), *self._left_out())
 
     def _left_out(self) -> Iterator[str]:
         """Say which rows count for no group."""
@@ -510,7 +509,7 @@ class QueryPlan(Plan):
                 for one in map(found.__getitem__, statistic.labels(name)):
                     if many := sum(map(bounds.reached, one.values, one.lower, one.upper)):
                         at = f"{many} of {len(one.values)} answers lie at a bound of {bounds}"
-                        yield f"{one.name}: {at}; values beyond it were clipped, so the truth may lie further out."
+                        yield f"{one.name}: {at}; values beyond it were clipped: {UNHELD}"
 
     def _statistics(self) -> dict[str, Any]:
         return {

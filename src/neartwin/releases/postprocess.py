@@ -19,7 +19,7 @@ from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.releases.consistency import monotone, non_negative
 from neartwin.releases.values import AnyTable, Statistic, StatisticsTable
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.types import ColumnType, Key
+from neartwin.tables.types import UNHELD, ColumnType, Key
 
 _OWN, _ROUNDING = 1e-6, 1e-15  # relative differences that are rounding: of bars, and of values
 _KINDS = {bool: ColumnType.BOOLEAN, int: ColumnType.INTEGER, str: ColumnType.TEXT, date: ColumnType.DATE}
@@ -207,11 +207,11 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         values[places], low[places], high[places] = found.values, found.low, found.high
         events |= found.events
     held = 1 - sum(1 - (release[column].confidence or release.confidence) for column, _ in events)
-    names = [repr(one.name) for one in _numbers(release) if one.name in expression.columns]
-    note = (
-        f"The bar of {name!r} holds wherever those of {' and '.join(names)} do: with probability at least {held:.0%}."
-    )
-    outside = np.isnan(low) | (np.isnan(values) & ((low > 0) | (high < 0)))
+    of = [repr(one.name) for one in _numbers(release) if one.name in expression.columns]
+    note = f"The bar of {name!r} holds wherever those of {' and '.join(of)} do: with probability at least {held:.0%}."
+    if found_alone := release.discovered and parsed(text).find(exp.Window) is not None:
+        note = f"{name!r} goes over the groups that were found, and SQL's over those that are missing too: {UNHELD}"
+    outside = found_alone | np.isnan(low) | (np.isnan(values) & ((low > 0) | (high < 0)))
     lower, upper = (np.where(outside, far, end).tolist() for end, far in ((low, -np.inf), (high, np.inf)))
     new = Statistic(
         name=name,
@@ -221,7 +221,7 @@ def computed(release: AnyTable, name: str, text: str) -> AnyTable:
         upper=tuple(map(closed, upper)),
         confidence=None if held == release.confidence or not events else held,
     )
-    notes = (*release.notes, note) if len(events) > 1 else release.notes
+    notes = (*release.notes, note) if len(events) > 1 or found_alone else release.notes
     return replace(release, statistics=(*release.statistics, new), notes=notes)
 
 

@@ -24,7 +24,7 @@ from neartwin.interactive import aligned, at_a_prompt, html_table
 from neartwin.queries.query import SortKey
 from neartwin.releases import comparisons, consistency, postprocess
 from neartwin.releases.values import Provenance, Statistic, StatisticsTable, shown
-from neartwin.tables.types import ColumnType, json_object
+from neartwin.tables.types import UNHELD, ColumnType, json_object
 
 MOST_LINES = 60  # the most groups that the text shows
 FORMATS = (".html", ".json", ".csv", ".parquet", ".xlsx")
@@ -50,6 +50,8 @@ class Release(StatisticsTable):
         told = str(self.provenance.method.get("question", {}).get("conditions"))
         if compared := [f"{one.name} = {shown(one, 0)}" for one in self.asked_first if one.values and one.name in told]:
             said.insert(0, f"Rows were compared with {', '.join(compared)}; bars leave out how far off that is.")
+        said += [note for note in self.notes if note.endswith(UNHELD)]
+        said += ["No group was found: give keys, or ask for fewer groups."] * (self.discovered and not self.keys)
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
         if drowned := [one.name for one, bar in bars if max(map(abs, one.values), default=0) < bar < math.inf]:
             fit = "give bounds that fit the values, or " * clipped
@@ -328,14 +330,14 @@ class Release(StatisticsTable):
     def __str__(self) -> str:
         text = aligned(self.lines(range(len(self))[:MOST_LINES]), len(self.group_columns))
         more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
-        top = [self.headline] if self.headline else []
-        return "\n".join([*top, *text, *more, str(self.guarantee), *self.notes])
+        notes = [note for note in self.notes if note not in self.headline]
+        return "\n".join(filter(None, [self.headline, *text, *more, str(self.guarantee), *notes]))
 
     def _repr_html_(self) -> str:
         table = html_table(self.lines(range(len(self))[:100]), len(self.group_columns))
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes if note not in self.headline)
         first, dot, rest = map(escape, self.headline.partition(". "))
         top = f"<p><b>{first}{dot}</b>{rest}</p>" if first else ""
         return f"{top}{table}{more}{promise}<ul>{notes}</ul>"

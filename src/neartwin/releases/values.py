@@ -86,9 +86,7 @@ def shown(statistic: Statistic, place: int) -> str:
 
 def _digits(width: float) -> int | None:
     """How many decimals the width of a bar lets mean anything; None where that is more than a few."""
-    if width >= 20:
-        return 0
-    return 1 if width >= 2 else 2 if width >= 0.1 else None
+    return 0 if width >= 20 else 1 if width >= 2 else 2 if width >= 0.1 else None
 
 
 def _number(value: float, digits: int | None) -> str:
@@ -143,6 +141,11 @@ class StatisticsTable:
     notes: tuple[str, ...]
     provenance: Provenance
     loss: Mapping[str, Any] | None = None
+
+    @property
+    def discovered(self) -> bool:
+        """Whether the groups were found, so that small ones are missing."""
+        return "discovered" in str(self.provenance.method.get("question", {}).get("keys"))
 
     @property
     def asked_first(self) -> tuple[Statistic, ...]:

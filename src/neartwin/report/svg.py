@@ -360,9 +360,8 @@ def bars(values: Sequence[Bar], *, name: str, title: str, spoken: str) -> Drawin
             parts.append(
                 f'<rect class="column" x="{start:.1f}" y="{y - 12:.1f}" width="{end - start:.1f}" height="24"/>'
             )
-        lines = wrap(one.label, 15)
-        if len(lines) > 2:  # names that begin alike still differ at their ends
-            lines = [lines[0], f"…{one.label[-14:].lstrip()}"]
+        wrapped = wrap(one.label, 15)  # names that begin alike still differ at their ends
+        lines = [wrapped[0], f"…{one.label[-14:].lstrip()}"] if len(wrapped) > 2 else wrapped
         for number, line in enumerate(lines):
             parts.append(_text("label", left - 10, y + 10.5 - 6.5 * len(lines) + 13 * number, line, "end"))
         shown = axis.at(one.value)

@@ -29,7 +29,7 @@ from neartwin.exact import Number, rational
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.sources import Frame, ImportedFiles, Source
-from neartwin.tables.types import GROUPABLE, ColumnType, any_column, has_column
+from neartwin.tables.types import GROUPABLE, UNHELD, ColumnType, any_column, has_column
 
 
 class JoinKind(StrEnum):
@@ -350,16 +350,14 @@ class PerUnit:
     @property
     def depth(self) -> int:
         """The number of computations within each other."""
-        inside = (self.table.per_unit, *(join.per_unit for join in self.table.joins))
-        return 1 + max((of.depth for of in inside if of is not None), default=0)
+        return 1 + max((of.depth for of in self.table.inside), default=0)
 
     @property
-    def clipped(self) -> str:
-        """The sums and means of one unit's rows whose values are clipped, in sentences; empty without any."""
-        inside = (self.table.per_unit, *(join.per_unit for join in self.table.joins))
-        clips = [f"{one.text} within {one.bounds}" for one in self.columns.values() if one.bounds is not None]
-        says = f" Of one unit's rows, values count in {' and '.join(clips)}: no bar holds what that changes."
-        return "".join([says * bool(clips), *(of.clipped for of in inside if of is not None)])
+    def clipped(self) -> list[str]:
+        """The sums and means of one unit's rows whose values are clipped, in sentences."""
+        summed = [one for one in self.columns.values() if one.bounds is not None and one.function in {"sum", "avg"}]
+        clips = " and ".join(f"{one.text} within {one.bounds}" for one in summed)
+        return [*self.table.clipped, *[f"Of one unit's rows, values count in {clips}: {UNHELD}"] * bool(clips)]
 
     def expression(self, name: str) -> RowExpression | None:
         """The expression of a column that is passed on; None for one of the table's source."""
@@ -426,9 +424,17 @@ class Table:
 
     def all_joins(self) -> tuple[Join, ...]:
         """The joins of this table, and those of the tables within it."""
-        inside = (self.per_unit, *(join.per_unit for join in self.joins))
-        inner = (of.table.all_joins() for of in inside if of is not None)
-        return (*self.joins, *chain.from_iterable(inner))
+        return (*self.joins, *chain.from_iterable(of.table.all_joins() for of in self.inside))
+
+    @property
+    def inside(self) -> list[PerUnit]:
+        """The computations of these rows and of joined ones from one unit's rows."""
+        return [of for of in (self.per_unit, *(join.per_unit for join in self.joins)) if of is not None]
+
+    @property
+    def clipped(self) -> list[str]:
+        """The sums and means of one unit's rows, in it and in joined rows, whose values are clipped, in sentences."""
+        return [says for of in self.inside for says in of.clipped]
 
     def with_column(self, name: str, expression: str) -> "Table":
         """The table with one computed column more.

@@ -44,6 +44,7 @@ class ColumnType(StrEnum):
 
 NUMERIC = frozenset({ColumnType.INTEGER, ColumnType.NUMBER})
 GROUPABLE = frozenset({ColumnType.INTEGER, ColumnType.TEXT, ColumnType.BOOLEAN, ColumnType.DATE})
+UNHELD = "no bar holds what that changes."  # how notes end that belong into the headline
 IDENTIFYING = frozenset({ColumnType.INTEGER, ColumnType.TEXT})
 
 # the first word that a type's name starts with, in the dialects of DuckDB, PostgreSQL, Spark, Arrow, pandas and Polars

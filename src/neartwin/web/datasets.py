@@ -183,9 +183,7 @@ class Rule:
 
 
 def _amount(value: Mapping[str, Any] | str | None, name: str) -> Budget | None:
-    if not value:
-        return None
-    return budget_in(value, name) if isinstance(value, str) else budget_of(value, name)
+    return None if not value else budget_in(value, name) if isinstance(value, str) else budget_of(value, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -340,9 +340,8 @@ def _given(rows: Rows, alias: str, given: _Given) -> exp.Table:
 def _rows(select: exp.Select, columns: list[str], given: Mapping[str, Rows | OtherTable]) -> Rows:
     """The rows of a subquery by unit: with GROUP BY a row for each of a unit's groups, else each row with its windows."""
     table = select.args["from_"].this
-    start = given.get(table.name)
-    if isinstance(start, OtherTable) and is_public(start):
-        start = Rows(start.of_nobody)
+    known = given.get(table.name)
+    start = Rows(known.of_nobody) if isinstance(known, OtherTable) and is_public(known) else known
     if not isinstance(start, Rows):
         raise not_understood(select, f"{table.name!r} has no people of its own; JOIN it to the table of theirs")
     table.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias_or_name)))
