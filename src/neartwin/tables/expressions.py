@@ -411,7 +411,7 @@ def _is(node: exp.Expr, names: Names) -> Term:
 def _something(node: exp.Expr, names: Names, part: exp.Expr) -> Term:
     inner = term_of(part, names)
     if inner.is_null:
-        other = "IS NOT NULL" if isinstance(node, exp.NEQ) else "IS NULL"
+        other = "IN a list without it" if isinstance(node, exp.In) else f"IS {'NOT ' * isinstance(node, exp.NEQ)}NULL"
         raise refused(node, f"NULL is never equal to anything; write {node.this.sql(dialect='duckdb')} {other}")
     return inner
 
