@@ -39,6 +39,7 @@ from neartwin.tables.types import ColumnType
 
 Json = dict[str, Any]
 _WAIT = 30  # seconds that one request waits for a release
+_EACH_ROW = "(each row)"
 
 
 def connect(url: str, token: str, *, seconds: float = 60) -> "Service":
@@ -288,7 +289,7 @@ class ServedAccount:
 
 
 def _rows(address: str, body: Json) -> Rows:
-    unit = ROW if body["unit"] == "(each row)" else body["unit"]
+    unit = ROW if body["unit"] == _EACH_ROW else body["unit"]
     return Rows(_table(ServedTable(address, body["name"]), body, body["columns"], unit))
 
 

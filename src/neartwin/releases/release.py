@@ -330,14 +330,14 @@ class Release(StatisticsTable):
     def __str__(self) -> str:
         text = aligned(self.lines(range(len(self))[:MOST_LINES]), len(self.group_columns))
         more = [f"... {len(self) - MOST_LINES} more groups"] if len(self) > MOST_LINES else []
-        notes = [note for note in self.notes if note not in self.headline]
+        notes = [note for note in self.notes if not note.endswith(UNHELD)]
         return "\n".join(filter(None, [self.headline, *text, *more, str(self.guarantee), *notes]))
 
     def _repr_html_(self) -> str:
         table = html_table(self.lines(range(len(self))[:100]), len(self.group_columns))
         more = f"<p>{len(self) - 100} more groups</p>" if len(self) > 100 else ""
         promise = f"<p><b>{escape(str(self.guarantee))}.</b> {escape(self.guarantee.describe())}</p>"
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes if note not in self.headline)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes if not note.endswith(UNHELD))
         first, dot, rest = map(escape, self.headline.partition(". "))
         top = f"<p><b>{first}{dot}</b>{rest}</p>" if first else ""
         return f"{top}{table}{more}{promise}<ul>{notes}</ul>"

@@ -73,7 +73,7 @@ class SumOfLosses:
         """Let the nodes of earlier questions go, on which an answer's last digits would depend."""
         self._mgf.clear()
         for part in self.summands:
-            part.__dict__.pop("_kept", None)
+            part.kept = ()
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The cost of a line, in exponentials."""

@@ -71,12 +71,12 @@ class Summand(ABC):
     lattice: Lattice | None = None
     lattice_error: float = 0.0  # how far the whole sum may lie from its point of the lattice
     null: bool = False  # every finite loss is 0
-    fastest_frequency: float = (
-        0.0  # how fast atoms turn, the largest loss of one copy; 0 where `log_modulus_bound` has none
-    )
+    # how fast atoms turn, the largest loss of one copy; 0 where `log_modulus_bound` has none
+    fastest_frequency: float = 0.0
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     kinds: int = 1  # laws that it stands for
     coarser: Any = None  # a summand of fewer laws whose K is nowhere less, and nearly the same
+    kept: Sequence[Any] = ()  # nodes that the lines of one question share
     ladder: SpecialMethod | None = None  # for sums whose great losses are rare, as those of a seldom sampled law are
 
     @property

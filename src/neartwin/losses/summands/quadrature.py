@@ -70,7 +70,7 @@ class QuadratureSum(Summand):
     """`count` copies of a law whose M is an integral."""
 
     count: int
-    _kept: Sequence[Nodes] = ()
+    kept: Sequence[Nodes] = ()
 
     shares: bool = False  # `nodes` proves one rule for a whole range of tilt
     shared: float = SHARED  # the first such range
@@ -103,7 +103,7 @@ class QuadratureSum(Summand):
     def _nodes(self, tilt: float, t: float) -> Nodes:
         """Kept nodes that reach t, or new ones; where they may be shared, by all tilts that one question asks about."""
         far = t > REACH
-        for one in self._kept:  # long rules have many nodes
+        for one in self.kept:  # long rules have many nodes
             low, high, reach, *_ = one.layout
             if low <= tilt <= high and reach >= t and far == (reach > REACH):
                 return one
@@ -119,7 +119,7 @@ class QuadratureSum(Summand):
         if layout.size > MOST_NODES:
             raise NoCertificateError
         result = Nodes(layout, *self.nodes(layout))
-        self._kept = [result, *self._kept[: KEPT - 1]]
+        self.kept = [result, *self.kept[: KEPT - 1]]
         return result
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
