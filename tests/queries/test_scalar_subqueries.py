@@ -176,6 +176,25 @@ def test_what_is_previewed_is_paid_once(spend, limits, visits, tmp_path):
     assert recompute(body).agrees
 
 
+def test_what_limits_and_bounds_take_from_a_number_asked_first_is_said(tmp_path):
+    who = [*np.repeat(range(400), 50), *range(400, 2400)]
+    heavy = pa.table({"who": who, "v": [100.0] * 20_000 + [0.0] * 2_000, "w": [7.0] * 22_000})
+    rows = nt.table(heavy, unit="who", name="heavy", columns={"v": nt.bounds(0, 100), "w": nt.bounds(0, 5)})
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(90))
+        one = {"spend": nt.pure(10), "limits": nt.limits(max_rows_per_group=1)}
+        release = account.sql("SELECT COUNT(*) AS n FROM heavy WHERE v > (SELECT AVG(v) FROM heavy)", **one)
+        first, mean = release["$1"], 20_000 * 100 / 22_000  # of rows; of people it is 17
+        assert first.values[0] < 40
+        assert (first.lower[0] or 0) <= mean <= (first.upper[0] or 100)
+        assert any(note.startswith("For $1: The limits cut") for note in release.notes)
+        release = account.sql("SELECT COUNT(*) AS n FROM heavy WHERE w > (SELECT AVG(w) FROM heavy)", **one)
+        assert "answers lie at a bound of [0, 5]" in release.headline
+        alone = {"spend": nt.pure(10), "limits": nt.limits(max_rows_per_group=1, loss_share=0)}
+        release = account.sql("SELECT COUNT(*) AS n FROM heavy WHERE v < (SELECT AVG(v) FROM heavy)", **alone)
+        assert not any(note.startswith("For $1") for note in release.notes)  # nobody paid for it
+
+
 class Scripted:
     """A plan whose answer is known."""
 
@@ -188,8 +207,11 @@ class Scripted:
     def resolve(self, engine, source):
         return self, ()
 
+    def with_loss(self, engine, source):
+        return self, None
+
     def answer(self, engine, source):
-        return NoisyAnswer(((),), (Estimate("m", [self.number], [None], [None]),))
+        return NoisyAnswer(((),), (Estimate("mean_paid", [self.number], [None], [None]),))
 
 
 @pytest.mark.parametrize("number", [-3.5, 0.0, 4.99999, 1e300, float("nan")])

@@ -218,17 +218,19 @@ class GivenAnswers(Choice):
     Attributes:
         stage: The questions.
         numbers: The noisy numbers, or dates.
+        caveats: Sentences about what limits took from them, and which lie at a clip bound.
     """
 
     stage: "ScalarAnswers"
     numbers: tuple[float | str | date, ...]
+    caveats: Sequence[str]
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The numbers, in words."""
+        """The numbers in words, and their caveats."""
         shown = (f"{one:.9g}" if isinstance(one, float) else one for one in self.numbers)
         found = (f"{what}, is {number}" for what, number in zip(self.stage.asked, shown, strict=True))
-        return (f"Asked first: {'; '.join(found)}.",)
+        return (f"Asked first: {'; '.join(found)}.", *self.caveats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +269,8 @@ class ScalarAnswers(_Pilots):
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
         """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0."""
-        answers = [one.resolve(engine, source)[0].answer(engine, source).columns[0] for one in self.plans]
+        found = [one.resolve(engine, source)[0].with_loss(engine, source) for one in self.plans]
+        answers = [one.answer(engine, source).columns[0] for one, _ in found]
         numbers = tuple(of_code(one.kind, one.values[0] if isfinite(one.values[0]) else 0.0) for one in answers)
         rows = plan.query.groups.rows
         conditions = tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions)
@@ -275,7 +278,10 @@ class ScalarAnswers(_Pilots):
         question = self.plan_of(query, spend=self.rest, limits=self.limits, importance=self.importance)
         question = replace(question, price=plan.price, together=plan.together)
         shown = tuple((one.kind, one.values[0], one.lower[0], one.upper[0]) for one in answers)
-        return GivenAnswers(before=plan, plan=question, stage=self, numbers=numbers, asked_first=shown)
+        lost = [f"For ${i}: {loss['says']}" for i, (_, loss) in enumerate(found, 1) if loss]
+        for (one, _), answer in zip(found, answers, strict=True):
+            lost += one.notes_of_values([answer])
+        return GivenAnswers(before=plan, plan=question, stage=self, numbers=numbers, caveats=lost, asked_first=shown)
 
 
 def _people(query: Query) -> tuple[object, ...]:
@@ -300,7 +306,7 @@ def scalar_plan(
     Raises:
         QueryError: A question asked first has other than one number, is of other people, or asks another first.
     """
-    rows, own = query.groups.rows, replace(limits, max_groups=None, max_discovered_groups=None, loss_share=0)
+    rows, own = query.groups.rows, replace(limits, max_groups=None, max_discovered_groups=None)
     for one in rows.first:
         kinds = [kind in _ASKED for kind in one.released.values()] if isinstance(one, Query) else []
         if kinds != [True] or one.groups.rows.first or one.after != NOTHING or _people(one) != _people(query):

@@ -199,6 +199,19 @@ class Plan(ABC):
         salt = source.bits(SALT_BITS)
         return self.noised([engine.aggregate(stage, salt=salt) for stage in self.stages], source)
 
+    def with_loss(self, engine: Engine, source: Source) -> tuple[Self, Mapping[str, Any] | None]:
+        """Measure what limits take. First stages have been resolved before.
+
+        Args:
+            engine: The engine.
+            source: The source of noise and of the salt.
+
+        Returns:
+            The plan whose bars hold it, and the statement of `LossStage.measured`; None if the loss is not measured.
+        """
+        lost = None if self.loss is None else self.loss.measured(engine, source)
+        return self if lost is None else self.after_loss(lost), lost
+
     def resolve(self, engine: Engine, source: Source) -> "tuple[Plan, tuple[Choice, ...]]":
         """Run the first stages.
 
@@ -473,13 +486,13 @@ class QueryPlan(Plan):
         summed = self.loss is None or measured  # values that can be clipped
         clips = sum(bool(one.clip_bounds(table)) for one in asked.values() if summed or one.summed_value(table) is None)
         bias = ["this"] * (len(held) < len(asked)) + ["clipping"] * (len(clipped) < clips)
-        words = f"Bounded: {self.bounding}."
+        words = f"Bounded: {self.bounding}; rows without a unit are left out."
         if bias:
             words += f" The bias of {' and of '.join(bias)} is not in the bars{', and unknown' * (self.loss is None)}."
         of = {name: one.clip_bounds(table).values() for name, one in asked.items() if one.only_lowered}
         lowered = [name for name, bounds in of.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:
-            words = f"Bounded: {self.bounding}. That takes nothing."
+            words = f"Bounded: {self.bounding}, which takes nothing; rows without a unit are left out."
         elif lowered and self.query.groups.linear_workload is None:  # whose answers may be differences
             words += f" As limits only take, the lower ends of {' and '.join(lowered)} hold for all rows, as drawn"
             words += ", if no value is below 0, but for rounding." if any(of[name] for name in lowered) else "."

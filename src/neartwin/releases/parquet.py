@@ -14,7 +14,7 @@ import hashlib
 import os
 import shutil
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -228,12 +228,9 @@ def _work(engine: Engine, prepared: PreparedRelease, place: str) -> _Work:
         work = _distributed(engine, prepared.plan, schema)
     elif isinstance(engine, Streaming):
 
-        def streamed(plan: Plan, hidden: str, release: str) -> None:
-            del release
+        def streamed(plan: Plan, hidden: str, _: str) -> None:
             groups = by_group(plan)
-            answers = (
-                iter([plan.answer(engine, noise.SYSTEM)]) if groups is None else pieces(groups, engine, noise.SYSTEM)
-            )
+            answers = pieces(groups, engine, noise.SYSTEM) if groups else [plan.answer(engine, noise.SYSTEM)]
             _write(schema, answers, hidden)
 
         work = _Work(streamed, LocalShelf())
@@ -256,8 +253,7 @@ def _distributed(engine: Distributed, plan: Plan, schema: pa.Schema) -> _Work:
         splits = [split.stage for split in groups.splits.values()]
         engine.write(plan.stage, splits, salt=noise.SYSTEM.bits(SALT_BITS), answer=answer, schema=schema, place=hidden)
 
-    def here(plan: Plan, hidden: str, release: str) -> None:
-        del release
+    def here(plan: Plan, hidden: str, _: str) -> None:
         engine.put(plan.stage, as_table(schema, plan.answer(engine, noise.SYSTEM)), hidden)
 
     apart = by_group(plan) is not None and plan.stage.group_columns
@@ -271,8 +267,8 @@ def _attempt(
     done = None
     try:
         plan, choices = asked.resolve(engine, noise.SYSTEM)
-        lost = None if plan.loss is None else plan.loss.measured(engine, noise.SYSTEM)
-        work.write(plan if lost is None else plan.after_loss(lost), hidden, release)
+        measured, lost = plan.with_loss(engine, noise.SYSTEM)
+        work.write(measured, hidden, release)
         done = plan, choices, () if lost is None else (lost["says"],), work.shelf.digest(hidden)
     except Exception:  # noqa: BLE001 - every failure after reserve is one uniform error
         return None
@@ -304,7 +300,7 @@ def _show(shelf: Shelf, written: WrittenRelease) -> None:
         ) from None
 
 
-def _write(schema: pa.Schema, answers: Iterator[NoisyAnswer], place: str) -> None:
+def _write(schema: pa.Schema, answers: Iterable[NoisyAnswer], place: str) -> None:
     """A file readable by its owner alone, on the disk when this returns."""
     descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -26,6 +26,7 @@ from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.provenance import Description
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
+from neartwin.statistics.base import Estimate
 from neartwin.tables.snapshot import state_of
 from neartwin.tables.sources import places_of
 from neartwin.tables.table import JoinKind, Table
@@ -47,7 +48,6 @@ class Payer:
 
 
 ACCOUNT_ALONE = Payer()
-_NUMBERS = ("values", "lower", "upper")  # of a statistic
 
 
 def run(account: Account, prepared: PreparedRelease, *, engine: Engine, payer: Payer = ACCOUNT_ALONE) -> Release:
@@ -196,23 +196,25 @@ def _released(account: Account, ticket: Ticket, prepared: PreparedRelease, engin
         engine = RowCounts.of(asked.all_stages, engine)
     with engine.reading(asked.all_stages) if isinstance(engine, SharesRows) else nullcontext(engine) as rows:
         plan, choices = asked.resolve(rows, SYSTEM)
-        loss = None if plan.loss is None else plan.loss.measured(rows, SYSTEM)
-        answer = (plan if loss is None else plan.after_loss(loss)).answer(rows, SYSTEM)
+        measured, loss = plan.with_loss(rows, SYSTEM)
+        answer = measured.answer(rows, SYSTEM)
     description = prepared.describe(plan, (*first, *choices)) if first or choices else prepared.description
-    parts: list[dict[str, Any]] = [
-        {"name": one.name, "what": what, "kind": one.kind} | {end: tuple(getattr(one, end)) for end in _NUMBERS}
-        for one, (_, what) in zip(answer.columns, description.columns, strict=True)
-    ]
+    columns = zip(answer.columns, description.columns, strict=True)
     return Release(
         group_columns=prepared.group_columns,
         keys=answer.keys,
-        statistics=tuple(Statistic(**part) for part in parts),
+        statistics=tuple(_statistic(one, what) for one, (_, what) in columns),
         confidence=CONFIDENCE,
         guarantee=replace(prepared.guarantee, unchecked=prepared.guarantee.unchecked and not ticket.checked),
         notes=(*description.notes, *plan.notes_of_values(answer.columns), *prepared.more_notes),
         provenance=provenance_of(account, ticket, prepared, description),
         loss=loss,
     )
+
+
+def _statistic(column: Estimate, what: str) -> Statistic:
+    values, lower, upper = tuple(column.values), tuple(column.lower), tuple(column.upper)
+    return Statistic(name=column.name, what=what, values=values, lower=lower, upper=upper, kind=column.kind)
 
 
 def provenance_of(account: Account, ticket: Ticket, prepared: PreparedRelease, description: Description) -> Provenance:
