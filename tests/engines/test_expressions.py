@@ -111,6 +111,7 @@ FUNCTIONS += [
     "date_diff('week', day, seen) + date_diff('day', seen, day)",
     "date_diff('hour', seen, TIMESTAMP '2020-01-01 05:06:07') + date_diff('minute', TIMESTAMP '2020-01-01', seen)",
     "date_diff('second', seen, TIMESTAMP '2020-01-01 05:06:07') % 1000",
+    "date_diff('second', day, seen) % 1000 + date_diff('minute', seen, day) % 100 + date_diff('hour', day, DATE '2020-01-01')",
     "year // 7 + (year - 2020) // (year - 2024) + (year * 3 - 6070) // -4",
     "CAST(paid AS DECIMAL(10, 1)) + (open = 1) * 10 + abs(-paid)",
     "CASE WHEN date_trunc('minute', seen) = seen THEN 1 WHEN date_trunc('hour', seen) < date_trunc('second', seen) THEN 2 END",

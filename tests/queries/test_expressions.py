@@ -326,7 +326,7 @@ def test_noise_is_scaled_to_the_propagated_bounds(shop):
         ("hour(day)", QueryError, "of a timestamp"),
         ("day - seen", QueryError, "arithmetic takes numbers"),
         ("date_diff('decade', day, day)", QueryError, "date_diff"),
-        ("date_diff('hour', day, day)", QueryError, r"write date_diff\('hour', s, s\)"),
+        ("date_diff('hour', day, town)", QueryError, r"write date_diff\('hour', d, d\)"),
         ("date_trunc('decade', day) - day", QueryError, "date_trunc takes"),
         ("coalesce(price, town)", QueryError, "number and text"),
         ("CASE WHEN price THEN 1 END", QueryError, "take conditions"),

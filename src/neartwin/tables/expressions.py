@@ -314,7 +314,7 @@ def _negative(node: exp.Expr, names: Names) -> Term:
 def _number(node: exp.Expr, term: Term) -> Term:
     inner = as_number(term)
     if inner.kind not in NUMERIC:
-        raise refused(node, "arithmetic takes numbers; write a || b, d + INTERVAL '3' DAY, date_diff('hour', s, s)")
+        raise refused(node, "arithmetic takes numbers; write a || b, d + INTERVAL '3' DAY, date_diff('hour', d, d)")
     return inner
 
 

@@ -498,11 +498,11 @@ class Table:
         """
         kind = self.has(column, "group_by")
         if kind not in GROUPABLE:
-            value = column if column.isidentifier() else f"({column})"
+            value = self.computed[column].text if column in self.computed else column
             remedies = {
                 ColumnType.OTHER: f"declare it where the table is opened: types={{{column!r}: 'text'}}",
                 ColumnType.NUMBER: f"write CAST(FLOOR({value}) AS BIGINT)",
-                ColumnType.TIMESTAMP: f"write CAST({column} AS DATE)",
+                ColumnType.TIMESTAMP: f"write CAST({value} AS DATE)",
             }
             raise SchemaError(
                 f"group_by: {column!r} is {kind}; group by integers, text, booleans, dates, bins(...) or date_part(...); "
