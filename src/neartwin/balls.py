@@ -16,24 +16,20 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
 from threading import RLock
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import arb, ctx
 from numpy.typing import ArrayLike
 
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, floats_around, rational
 
-if TYPE_CHECKING:
-    from flint import arb
-
 Exact = int | float | Fraction  # a float stands for its own binary value; both infinities are taken
 Numeric = Number | Sequence[Number] | ArrayLike  # what a caller may give: a scalar, a list or an array
 Certified = Interval[Any]  # ends are floats for scalar arguments and arrays for array arguments
-Formula = Callable[..., "arb | Exact"]
+Formula = Callable[..., arb | Exact]
 
 PRECISIONS = (128, 512, 2048, 8192)  # bits
 _SUBNORMAL = 2.0**-1021
@@ -42,32 +38,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
-@cache
-def _flint() -> ModuleType:
-    import flint
-
-    return flint
-
-
-def ball(value: "Exact | arb") -> "arb":
+def ball(value: Exact | arb) -> arb:
     """The number as a ball. An integer or a float has radius 0, and a fraction that of one rounding."""
-    make = _flint().arb
-    exact: arb = make(value.numerator) / value.denominator if isinstance(value, Fraction) else make(value)
-    return exact
+    return arb(value.numerator) / value.denominator if isinstance(value, Fraction) else arb(value)
 
 
-def infinite(value: "Exact | arb") -> bool:
+def infinite(value: Exact | arb) -> bool:
     """Whether an exact number is infinite. A fraction beyond all floats is not."""
     return isinstance(value, float) and math.isinf(value)
 
 
-def pi() -> "arb":
+def pi() -> arb:
     """The ball of pi at the working precision."""
-    value: arb = _flint().arb.pi()
-    return value
+    return arb.pi()
 
 
-def floats(value: "arb | Exact") -> tuple[float, float]:
+def floats(value: arb | Exact) -> tuple[float, float]:
     """The floats around a ball, rounded outward. They are the two infinities where the ball is undefined.
 
     Call it within `bounds` alone, because it changes the working precision.
@@ -82,7 +68,7 @@ def floats(value: "arb | Exact") -> tuple[float, float]:
         return value, value
     if isinstance(value, (int, Fraction)):
         return floats_around(Fraction(value))
-    _flint().ctx.prec = 53  # to which `lower` and `upper` round outward
+    ctx.prec = 53  # to which `lower` and `upper` round outward
     low, high = float(value.lower()), float(value.upper())
     if not value.is_finite():
         return (low, high) if value.is_exact() and low == high else (-math.inf, math.inf)
@@ -106,7 +92,7 @@ def bounds(formula: Formula, *arguments: Any) -> tuple[float, float]:
     return all_bounds(lambda: [formula(*arguments)])[0]
 
 
-def all_bounds(formulas: Callable[[], "Sequence[arb | Exact]"]) -> list[tuple[float, float]]:
+def all_bounds(formulas: Callable[[], Sequence[arb | Exact]]) -> list[tuple[float, float]]:
     """The floats around several values that one function computes at once.
 
     Args:
@@ -117,10 +103,9 @@ def all_bounds(formulas: Callable[[], "Sequence[arb | Exact]"]) -> list[tuple[fl
     """
     ends: list[tuple[float, float]] = []
     width = math.inf
-    context = _flint().ctx
-    with _LOCK, context.workprec(PRECISIONS[0]):
+    with _LOCK, ctx.workprec(PRECISIONS[0]):
         for bits in PRECISIONS:
-            context.prec = bits
+            ctx.prec = bits
             ends = [floats(value) for value in formulas()]
             wide = [high - low for low, high in ends if math.nextafter(math.nextafter(low, math.inf), math.inf) < high]
             if not wide or 2 * max(wide) > width:  # two steps: around a float
@@ -131,7 +116,7 @@ def all_bounds(formulas: Callable[[], "Sequence[arb | Exact]"]) -> list[tuple[fl
 
 def precision() -> int:
     """The present working precision, in bits."""
-    return int(_flint().ctx.prec)
+    return ctx.prec
 
 
 def elementwise(
@@ -235,10 +220,9 @@ def every(holds: Callable[[Any], bool], value: Any) -> bool:
 def _sign(formula: Formula, x: float) -> tuple[int, float]:
     """The proved sign of formula(x) and its value; 0 and NaN where the sign stays open."""
     radius = math.inf
-    context = _flint().ctx
-    with _LOCK, context.workprec(PRECISIONS[0]):
+    with _LOCK, ctx.workprec(PRECISIONS[0]):
         for bits in PRECISIONS:
-            context.prec = bits
+            ctx.prec = bits
             value: Any = formula(x)
             for sign, proved in ((1, value > 0), (-1, value < 0), (0, value == 0)):
                 if proved:
@@ -313,27 +297,27 @@ def _closed(
     return min(a, b), max(a, b)
 
 
-def normal_cdf(x: "arb") -> "arb":
+def normal_cdf(x: arb) -> arb:
     """Phi(x), with its relative accuracy in the lower tail."""
     return (-x / ball(2).sqrt()).erfc() / 2
 
 
-def normal_density(x: "arb") -> "arb":
+def normal_density(x: arb) -> arb:
     """phi(x) = e^(-x^2/2) / sqrt(2 pi)."""
     return (-x * x / 2).exp() / (2 * pi()).sqrt()
 
 
-def normal_quantile(p: "arb") -> "arb":
+def normal_quantile(p: arb) -> arb:
     """The z with Phi(z) = p, for p in (0, 1)."""
     return -ball(2).sqrt() * (2 * p).erfcinv()
 
 
-def erfcx(x: "arb") -> "arb":
+def erfcx(x: arb) -> arb:
     """e^(x^2) erfc(x)."""
     return (x * x).exp() * x.erfc()
 
 
-def binomial_cdf(count: int, last: int, p: "arb") -> "arb":
+def binomial_cdf(count: int, last: int, p: arb) -> arb:
     """The probability of at most `last` successes, by an incomplete beta function.
 
     Args:
@@ -347,7 +331,7 @@ def binomial_cdf(count: int, last: int, p: "arb") -> "arb":
     return (1 - p).beta_lower(count - last, last + 1, 1) if 0 <= last < count else ball(int(last >= 0))
 
 
-def hull(low: float, high: float) -> "arb":
+def hull(low: float, high: float) -> arb:
     """A ball that contains both floats.
 
     Args:
@@ -360,7 +344,7 @@ def hull(low: float, high: float) -> "arb":
     return ball(low).union(ball(high))
 
 
-def exceeds(one: Callable[[], "arb"], other: Callable[[], "arb"]) -> bool:
+def exceeds(one: Callable[[], arb], other: Callable[[], arb]) -> bool:
     """Whether one value is above another, at up to 8192 bits. The answer is yes if that does not decide.
 
     Args:

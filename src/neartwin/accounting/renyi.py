@@ -18,9 +18,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, hull, root
@@ -28,9 +29,6 @@ from neartwin.checks import finite, integer, made_of, several
 from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, float_above, rational
-
-if TYPE_CHECKING:
-    from flint import arb
 from neartwin.losses.families.bounded_range import worst_renyi
 
 DEFAULT_ORDERS = (
@@ -168,7 +166,7 @@ def compose_rdp(curves: Sequence[RdpCurve]) -> RdpCurve:
         if curve.orders != curves[0].orders:
             raise ParameterError("curves", curve.orders, "must share one grid of orders: RDP adds up at one order only")
 
-    def total(*parts: float) -> "arb":
+    def total(*parts: float) -> arb:
         return sum(map(ball, parts), ball(0))
 
     return RdpCurve(curves[0].orders, combined(total, *(curve.rdp for curve in curves), method="RDP composition"))
@@ -213,7 +211,7 @@ def rdp_to_epsilon(*, rdp: Any, order: Numeric, delta: Numeric) -> Certified:
     1.41801063...
     """
 
-    def value(r: Exact, a: Exact, d: Exact) -> "arb | Exact":
+    def value(r: Exact, a: Exact, d: Exact) -> arb | Exact:
         if math.inf in (r, a):
             return r
         return ball(r) + (-1 / ball(a)).log1p() - (ball(d).log() + ball(a).log()) / (ball(a) - 1)
@@ -236,7 +234,7 @@ def rdp_to_epsilon_mironov(*, rdp: Any, order: Numeric, delta: Numeric) -> Certi
     1.77921394...
     """
 
-    def value(r: Exact, a: Exact, d: Exact) -> "arb | Exact":
+    def value(r: Exact, a: Exact, d: Exact) -> arb | Exact:
         return r if math.inf in (r, a) else ball(r) - ball(d).log() / (ball(a) - 1)
 
     return _converted(value, rdp, order, delta, method="RDP to DP, Mironov Proposition 3")
@@ -288,7 +286,7 @@ def _least_epsilon(rho: Exact, delta: Exact) -> tuple[float, float]:
     if rho < _NOTHING:
         return 0.0, max(0.0, bounds(lambda u: _epsilon_at(ball(u), rho, delta), _FAR)[1])
 
-    def slope(u: float) -> "arb":
+    def slope(u: float) -> arb:
         """With u = a - 1: ln(1/delta) - ln(1 + u) - rho u^2, which falls through 0 at the best order."""
         return -ball(delta).log() - ball(u).log1p() - ball(rho) * ball(u) ** 2
 
@@ -299,7 +297,7 @@ def _least_epsilon(rho: Exact, delta: Exact) -> tuple[float, float]:
     return min(bounds(lambda: _epsilon_at(hull(low, high), rho, delta))[0], upper), upper
 
 
-def _epsilon_at(u: "arb", rho: Exact, delta: Exact) -> "arb":
+def _epsilon_at(u: arb, rho: Exact, delta: Exact) -> arb:
     """The epsilon of order 1 + u."""
     return ball(rho) * (1 + u) - (1 / u).log1p() - (ball(delta).log() + u.log1p()) / u
 

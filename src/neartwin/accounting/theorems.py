@@ -20,9 +20,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from neartwin.accounting.renyi import combined
 from neartwin.balls import Certified, Exact, Numeric, ball, bounds, each, elementwise, read, root
@@ -31,9 +32,6 @@ from neartwin.divergences.finite import FinitePair, Outcome
 from neartwin.divergences.theorems import tight_kl
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval, Number, float_above, float_below, rational
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +272,7 @@ def filter_bound(*, epsilons: Sequence[Number], deltas: Sequence[Number] = (), s
     return Bound(value, exactly(total), method)
 
 
-def _tight(epsilon: Exact, count: int, slack: Fraction) -> "arb":
+def _tight(epsilon: Exact, count: int, slack: Fraction) -> arb:
     return ball(epsilon) * (2 * count * _nats(slack)).sqrt() + count * tight_kl(epsilon)
 
 
@@ -286,7 +284,7 @@ def _slack(slack: Number) -> Fraction:
     return open_probability(slack=rational(slack=slack))
 
 
-def _nats(slack: Fraction) -> "arb":
+def _nats(slack: Fraction) -> arb:
     """ln(1/slack)."""
     return -ball(slack).log()
 

@@ -10,9 +10,10 @@ makers, whose outcomes are formulas of epsilon.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from flint import arb
 from numpy.typing import ArrayLike
 
 from neartwin import domains
@@ -20,9 +21,6 @@ from neartwin.balls import Certified, Exact, Numeric, all_bounds, ball, bounds, 
 from neartwin.checks import integer
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number
-
-if TYPE_CHECKING:
-    from flint import arb
 
 Law = Sequence[Number] | ArrayLike
 MASS_TOLERANCE = 1e-9
@@ -90,9 +88,9 @@ class Pair(Protocol):
 class Outcome:
     """One outcome: its probabilities under P and Q, and ln(p/q), infinite where one of them is exactly 0."""
 
-    p: "arb"
-    q: "arb"
-    loss: "arb"
+    p: arb
+    q: arb
+    loss: arb
 
     @property
     def only_p(self) -> bool:
@@ -219,7 +217,7 @@ class FinitePair(Pair):
         return FinitePair(lambda at: [one.reversed() for one in self.outcomes(at)], self.at, exact)
 
 
-def kl_of(outcomes: Sequence[Outcome]) -> "arb | float":
+def kl_of(outcomes: Sequence[Outcome]) -> arb | float:
     """The KL divergence, within a formula."""
     if any(one.only_p for one in outcomes):
         return _INFINITY
@@ -232,7 +230,7 @@ def kl_of(outcomes: Sequence[Outcome]) -> "arb | float":
     return total
 
 
-def _largest(outcomes: Sequence[Outcome]) -> "arb":
+def _largest(outcomes: Sequence[Outcome]) -> arb:
     top = ball(-_INFINITY)
     for one in outcomes:
         if one.only_p:
@@ -241,7 +239,7 @@ def _largest(outcomes: Sequence[Outcome]) -> "arb":
     return top
 
 
-def hockey_stick_of(outcomes: Sequence[Outcome], epsilon: "Exact | arb") -> "arb":
+def hockey_stick_of(outcomes: Sequence[Outcome], epsilon: Exact | arb) -> arb:
     """The hockey-stick divergence, sum of (p - e^epsilon q)_+, within a formula.
 
     Args:
@@ -263,7 +261,7 @@ def hockey_stick_of(outcomes: Sequence[Outcome], epsilon: "Exact | arb") -> "arb
     return total
 
 
-def _renyi(outcomes: Sequence[Outcome], order: Exact) -> "arb | float":
+def _renyi(outcomes: Sequence[Outcome], order: Exact) -> arb | float:
     if order == 1:
         return kl_of(outcomes)
     if order == _INFINITY:
@@ -282,7 +280,7 @@ def _renyi(outcomes: Sequence[Outcome], order: Exact) -> "arb | float":
     return extreme + sum((one.p * (power * (one.loss - extreme)).exp() for one in both), ball(0)).log() / power
 
 
-def _prefixes(laws: Laws, delta: Fraction) -> "arb | float":
+def _prefixes(laws: Laws, delta: Fraction) -> arb | float:
     if delta >= 1:
         return -_INFINITY
     charged = sorted(((p, q) for p, q in zip(*laws, strict=True) if p > 0), key=lambda pq: pq[1] / pq[0])
@@ -296,7 +294,7 @@ def _prefixes(laws: Laws, delta: Fraction) -> "arb | float":
     return ball(best).log() if best > 0 else -_INFINITY
 
 
-def _reach(outcomes: Sequence[Outcome]) -> "arb":
+def _reach(outcomes: Sequence[Outcome]) -> arb:
     """A number that no finite loss exceeds."""
     top = ball(0)
     for one in outcomes:
@@ -346,7 +344,7 @@ def finite_pair(P: Law, Q: Law) -> FinitePair:
 
 
 def _of_rationals(laws: Laws) -> list[Outcome]:
-    def loss(p: Fraction, q: Fraction) -> "arb":
+    def loss(p: Fraction, q: Fraction) -> arb:
         return ball(p / q).log() if p and q else ball(_INFINITY if p else -_INFINITY)
 
     return [Outcome(ball(p), ball(q), loss(p, q)) for p, q in zip(*laws, strict=True)]

@@ -4,15 +4,14 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from flint import arb
 
 from neartwin import balls, domains
 from neartwin.balls import Certified, Exact, Numeric
 from neartwin.divergences.finite import ORDERS, Pair
 from neartwin.errors import ParameterError
-
-if TYPE_CHECKING:
-    from flint import arb
 
 _LARGEST = 1e300  # epsilon that is searched for
 _ROUNDS = 60
@@ -100,7 +99,7 @@ class GaussianPair(Pair):
         return balls.elementwise(value, ORDERS(order=order), self.mu, method="Gaussian Renyi, closed form")
 
 
-def gaussian_profile(epsilon: "Exact | arb", mu: "Exact | arb") -> "arb":
+def gaussian_profile(epsilon: Exact | arb, mu: Exact | arb) -> arb:
     """The delta at epsilon of normals mu apart: a formula of `neartwin.balls`.
 
     Args:
@@ -139,7 +138,7 @@ def epsilon_root(mu: Exact, delta: Exact, rtol: float = 0.0) -> tuple[float, flo
     if delta == 0:
         return math.inf, math.inf
 
-    def falling(epsilon: float) -> "arb":
+    def falling(epsilon: float) -> arb:
         return gaussian_profile(epsilon, mu) - balls.ball(delta)
 
     try:  # floats err by far less than what is added
@@ -221,7 +220,7 @@ def renyi_normal(
     return balls.elementwise(_renyi_normal, m1, s1, m2, s2, a, method="normal Renyi, closed form", least=0)
 
 
-def _renyi_normal(m1: Exact, s1: Exact, m2: Exact, s2: Exact, order: Exact) -> "arb | Exact":
+def _renyi_normal(m1: Exact, s1: Exact, m2: Exact, s2: Exact, order: Exact) -> arb | Exact:
     a = Fraction(order)
     ratio = (Fraction(s1) / Fraction(s2)) ** 2
     gap = ((Fraction(m1) - Fraction(m2)) / Fraction(s2)) ** 2

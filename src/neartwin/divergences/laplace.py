@@ -6,15 +6,14 @@ Under P the loss is d with probability 1/2, -d with probability e^-d / 2, and ha
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, infinite, read
 from neartwin.divergences.finite import ORDERS, Pair
 from neartwin.divergences.gaussian import read_ratio
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 def laplace_pair(*, distance: Numeric, scale: Numeric = 1) -> "LaplacePair":
@@ -74,12 +73,12 @@ class LaplacePair(Pair):
         return elementwise(_renyi, ORDERS(order=order), self.ratio, method="Laplace Renyi, closed form", least=0)
 
 
-def laplace_kl(d: Exact) -> "arb | Exact":
+def laplace_kl(d: Exact) -> arb | Exact:
     """The value d + e^-d - 1, a formula of `neartwin.balls`."""
     return ball(d) + (-ball(d)).expm1() if d else 0
 
 
-def laplace_profile(epsilon: Exact, d: Fraction) -> "arb | Exact":
+def laplace_profile(epsilon: Exact, d: Fraction) -> arb | Exact:
     """The delta at epsilon of Laplace laws d scales apart: a formula of `neartwin.balls`.
 
     Args:
@@ -95,7 +94,7 @@ def laplace_profile(epsilon: Exact, d: Fraction) -> "arb | Exact":
     return -ball(exponent).expm1() if exponent < 0 else 0
 
 
-def _approximate_max(delta: Exact, d: Fraction) -> "arb | Exact":
+def _approximate_max(delta: Exact, d: Fraction) -> arb | Exact:
     if delta >= 1:
         return -math.inf
     if delta == 0:
@@ -104,7 +103,7 @@ def _approximate_max(delta: Exact, d: Fraction) -> "arb | Exact":
     return rest + (ball(d) + rest).max(ball(0))
 
 
-def _renyi(order: Exact, d: Fraction) -> "arb | Exact":
+def _renyi(order: Exact, d: Fraction) -> arb | Exact:
     if d == 0 or order == math.inf:
         return d
     if order == 1:

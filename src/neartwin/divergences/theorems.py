@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, all_bounds, ball, binomial_cdf, bounds, elementwise, exceeds, read
@@ -17,9 +17,6 @@ from neartwin.checks import integer, non_negative
 from neartwin.divergences.finite import FinitePair, Laws, Outcome, hockey_stick_of, kl_of
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, rational
-
-if TYPE_CHECKING:
-    from flint import arb
 
 # Lemma 3.19, Azuma's inequality, and the exact tail it bounds for randomized response.
 #
@@ -119,7 +116,7 @@ def kl_bound_tight(epsilon: Numeric) -> Certified:
     return elementwise(tight_kl, e, method="tight KL of pure differential privacy")
 
 
-def tight_kl(epsilon: Exact) -> "arb":
+def tight_kl(epsilon: Exact) -> arb:
     """The value epsilon tanh(epsilon / 2), a formula of `neartwin.balls`."""
     return ball(epsilon) * (ball(epsilon) / 2).tanh()
 
@@ -162,7 +159,7 @@ def kl_chain(pair: FinitePair, epsilon: Numeric) -> KlChain:
         if bounds(lambda: ball(e))[1] < most.lower:
             raise ParameterError("epsilon", epsilon, f"must be at least the max divergence {most.lower}")
 
-    def distance() -> "arb":
+    def distance() -> arb:
         return hockey_stick_of(pair.outcomes(pair.at), 0)
 
     method = "Dwork-Roth Lemma 3.18, a step of its proof"
@@ -217,7 +214,7 @@ def nearby_law(pair: FinitePair, epsilon: Number) -> NearbyLaw:
     """
     e = non_negative(epsilon=rational(epsilon=epsilon))
 
-    def law() -> list["arb"]:
+    def law() -> list[arb]:
         outcomes, odds = pair.outcomes(pair.at), ball(e).exp()
         excess = hockey_stick_of(outcomes, e)
         room = [(odds * one.q - one.p).max(ball(0)) for one in outcomes]
@@ -229,7 +226,7 @@ def nearby_law(pair: FinitePair, epsilon: Number) -> NearbyLaw:
     return NearbyLaw(_law(law, "Lemma 3.17.1"), replace(pair.hockey_stick(e), method="Lemma 3.17.1"))
 
 
-def _law(probabilities: Callable[[], list["arb"]], method: str) -> Certified:
+def _law(probabilities: Callable[[], list[arb]], method: str) -> Certified:
     ends = np.clip(np.array(all_bounds(probabilities)), 0, 1)
     return Interval(ends[:, 0], ends[:, 1], method)
 
@@ -251,10 +248,10 @@ def nearby_pair(pair: FinitePair, epsilon: Number) -> NearbyPair:
     e = non_negative(epsilon=rational(epsilon=epsilon))
     method = "Lemma 3.17.2, corrected"
 
-    def excesses(outcomes: list[Outcome]) -> tuple["arb", "arb"]:
+    def excesses(outcomes: list[Outcome]) -> tuple[arb, arb]:
         return hockey_stick_of(outcomes, e), hockey_stick_of([one.reversed() for one in outcomes], e)
 
-    def laws() -> tuple[list["arb"], list["arb"]]:
+    def laws() -> tuple[list[arb], list[arb]]:
         outcomes, odds = list(pair.outcomes(pair.at)), ball(e).exp()
         moved = [((y.p - odds * y.q).max(ball(0)) - (y.q - odds * y.p).max(ball(0))) / (1 + odds) for y in outcomes]
         first = [one.p - part for one, part in zip(outcomes, moved, strict=True)]
@@ -262,7 +259,7 @@ def nearby_pair(pair: FinitePair, epsilon: Number) -> NearbyPair:
         forward, backward = excesses(outcomes)
         return _mended(first, second, (forward - backward) / (1 + odds))
 
-    def distance() -> "arb":
+    def distance() -> arb:
         forward, backward = excesses(list(pair.outcomes(pair.at)))
         return forward.max(backward) / (1 + ball(e).exp())
 
@@ -273,7 +270,7 @@ def nearby_pair(pair: FinitePair, epsilon: Number) -> NearbyPair:
     )
 
 
-def _mended(first: list["arb"], second: list["arb"], missing: "arb") -> tuple[list["arb"], list["arb"]]:
+def _mended(first: list[arb], second: list[arb], missing: arb) -> tuple[list[arb], list[arb]]:
     """Move `missing` mass into the first law and out of the second (negative: the other way), where they differ."""
     sign = 1 if missing.mid() >= 0 else -1
     gap = [(sign * (z - y)).max(ball(0)) for y, z in zip(first, second, strict=True)]
@@ -403,7 +400,7 @@ def _by_balls(pair: FinitePair, epsilon: Fraction, delta: Fraction, direction: s
         if one.only_p or (one.both and float(one.loss.mid()) > float(epsilon))
     )
 
-    def attained() -> "arb":
+    def attained() -> arb:
         parts = [pair.outcomes(pair.at)[i] for i in chosen]
         return sum((one.p - ball(epsilon).exp() * one.q for one in parts), ball(0)) - ball(delta)
 

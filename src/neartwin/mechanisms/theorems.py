@@ -15,9 +15,10 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from enum import Enum
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Certified, Exact, Numeric, ball, elementwise, quotient, read
@@ -25,10 +26,6 @@ from neartwin.checks import integer, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, rational, root_above
 from neartwin.mechanisms.neighbours import Neighbours
-
-if TYPE_CHECKING:
-    from flint import arb
-
 
 UNION = "Dwork-Roth Theorem 3.8"
 EXACT = "exact law of the largest of k Laplace errors"
@@ -268,13 +265,13 @@ def chebyshev_radius(*, variance: Numeric, beta: Numeric) -> Certified:
     return elementwise(lambda x: ball(x).sqrt(), squared, method="Chebyshev")
 
 
-def _at_quantile(quantile: Callable[..., "arb"], count: int, scale: Any, beta: Numeric, method: str) -> Certified:
+def _at_quantile(quantile: Callable[..., arb], count: int, scale: Any, beta: Numeric, method: str) -> Certified:
     """A scale times the quantile of the largest of `count` errors of scale 1."""
     k, p = integer(at_least=1, count=count), domains.POSITIVE_SHARE(beta=beta)
     return elementwise(lambda b, p: ball(b) * quantile(k, p), scale, p, method=method, least=0)
 
 
-def _exact_quantile(k: int, beta: Exact) -> "arb":
+def _exact_quantile(k: int, beta: Exact) -> arb:
     """-ln(1 - (1 - beta)^(1/k)); 0 at beta = 1."""
     return -(-((-ball(beta)).log1p() / k).expm1()).log() if beta < 1 else ball(0)
 

@@ -17,9 +17,9 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
+from flint import arb
 
 from neartwin import domains, special
 from neartwin.balls import Exact, ball, bounds, each, elementwise, hull, root
@@ -28,9 +28,6 @@ from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff import functions
 from neartwin.tradeoff.functions import UNIT, Argument, SymmetricCurve, TradeOff, clipped, levels
 from neartwin.tradeoff.operations import Inverse, symmetrised
-
-if TYPE_CHECKING:
-    from flint import arb
 
 _FAR = 700.0  # an epsilon at which no float of delta is left
 
@@ -73,12 +70,12 @@ class Mixture:
         moved = functions.ends(each(partial(bounds, self._moved), wanted, method="mixture"))
         lower, upper = functions.ends(self.of.delta(moved[1]))[0], functions.ends(self.of.delta(moved[0]))[1]
 
-        def value(end: float, exponent: Exact) -> "arb":
+        def value(end: float, exponent: Exact) -> arb:
             return (ball(self.rate) * ball(end)).max(-ball(exponent).expm1())
 
         return functions.mapped(value, functions.certified(lower, upper, "mixture"), wanted, method="mixture")
 
-    def _moved(self, epsilon: Exact) -> "arb | int":
+    def _moved(self, epsilon: Exact) -> arb | int:
         growth = 1 + ball(epsilon).expm1() / ball(self.rate)
         # where growth is not positive 1 - e^epsilon is at least p, and any e' will do; where it is tiny, e' < -80
         return growth.log() if growth > 0 else -80
@@ -98,12 +95,12 @@ class DilutedNull(Inverse):
         moved = functions.ends(each(self._moved, wanted, method="diluted null"))
         lower, upper = functions.ends(inner.delta(moved[1]))[0], functions.ends(inner.delta(moved[0]))[1]
 
-        def value(end: float, exponent: Exact) -> "arb":
+        def value(end: float, exponent: Exact) -> arb:
             return self._kept(exponent).max(ball(0)) * end
 
         return functions.mapped(value, functions.certified(lower, upper, "diluted null"), wanted, method="diluted null")
 
-    def _kept(self, epsilon: Exact) -> "arb":
+    def _kept(self, epsilon: Exact) -> arb:
         return 1 - ball(1 - self.of.rate) * ball(epsilon).exp()
 
     def _moved(self, epsilon: Exact) -> tuple[float, float]:
@@ -177,7 +174,7 @@ class Subsampled(SymmetricCurve):
         wanted = functions.finite(epsilon=epsilon)
         above = Mixture(self.of, self.rate).delta(np.frompyfunc(lambda e: abs(Fraction(e)), 1, 1)(wanted))
 
-        def value(end: float, exponent: Exact) -> "arb | float":
+        def value(end: float, exponent: Exact) -> arb | float:
             return end if exponent >= 0 else ball(exponent).exp() * end - ball(exponent).expm1()
 
         return functions.mapped(value, above, wanted, method="C_p")
@@ -185,7 +182,7 @@ class Subsampled(SymmetricCurve):
 
 @lru_cache(maxsize=64)
 def _fixed_point(curve: TradeOff) -> Interval[float]:
-    def above(x: float) -> "arb":
+    def above(x: float) -> arb:
         """The curve less the diagonal, which falls."""
         low, high = functions.ends(curve.beta(np.array(x)))
         return hull(float(low), float(high)) - ball(x)

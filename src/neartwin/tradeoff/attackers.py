@@ -11,9 +11,9 @@ Tests, channels and adaptive chains are exact, in rationals.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
+from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Exact, ball, elementwise, normal_quantile
@@ -23,9 +23,6 @@ from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.finite import FinitePair, exact_masses, finite_pair
 from neartwin.tradeoff.functions import Argument, TradeOff
 from neartwin.tradeoff.polygons import excess
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 def advantage(curve: TradeOff) -> Interval[FloatArray]:
@@ -76,7 +73,7 @@ def reconstruction_success(curve: TradeOff, prior: Argument) -> Interval[FloatAr
     return curve.power(prior)
 
 
-def _quantile(share: Exact) -> "arb":
+def _quantile(share: Exact) -> arb:
     return normal_quantile(ball(share)) if share <= 0.5 else -normal_quantile(ball(1 - Fraction(share)))
 
 

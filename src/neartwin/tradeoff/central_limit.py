@@ -16,9 +16,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Exact, ball, bounds, elementwise, every, normal_cdf, normal_density, pi
@@ -28,9 +29,6 @@ from neartwin.exact import Estimate, FloatArray, Interval, Number, rational
 from neartwin.tradeoff.families import EpsilonDelta, Gaussian, Laplace
 from neartwin.tradeoff.functions import Argument, TradeOff, certified, ends, levels, mapped
 from neartwin.tradeoff.operations import with_failure
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,7 @@ class Moments:
     variance: Interval[float]
 
 
-def _each(formulas: "Sequence[Callable[[], arb]]") -> Moments:
+def _each(formulas: Sequence[Callable[[], arb]]) -> Moments:
     """kl, kappa2, kappa3, centred kappa3 and variance by their formulas."""
     kl, kappa2, kappa3, centred3, variance = (Interval(*bounds(formula), "closed form") for formula in formulas)
     return Moments(kl=kl, kappa2=kappa2, kappa3=kappa3, centred3=centred3, variance=variance)
@@ -53,7 +51,7 @@ def _each(formulas: "Sequence[Callable[[], arb]]") -> Moments:
 def _of_pure(epsilon: Fraction) -> Moments:
     """The loss is epsilon or -epsilon, with mean epsilon t for t = tanh(epsilon/2)."""
 
-    def t() -> "arb":
+    def t() -> arb:
         return (ball(epsilon) / 2).tanh()
 
     return _each(
@@ -70,7 +68,7 @@ def _of_pure(epsilon: Fraction) -> Moments:
 def _of_gaussian(square: Fraction) -> Moments:
     """The loss is normal with mean mu^2/2 and variance mu^2."""
 
-    def folded() -> "arb":
+    def folded() -> arb:
         z = ball(square).sqrt() / 2
         return (z**3 + 3 * z) * (z / ball(2).sqrt()).erf() + 2 * (z**2 + 2) * normal_density(z)
 
@@ -88,14 +86,14 @@ def _of_gaussian(square: Fraction) -> Moments:
 def _of_laplace(shift: Fraction) -> Moments:
     """The loss has atoms 1/2 at s and e^-s/2 at -s, and density e^{(l - s)/2}/4 between."""
 
-    def kl() -> "arb":
+    def kl() -> arb:
         return ball(shift) + (-ball(shift)).expm1()
 
-    def mean(power: int, centre: "arb") -> "arb":
+    def mean(power: int, centre: arb) -> arb:
         """E |L - centre|^power; int (l - c)^k e^{l/2} dl = 2 (l - c)^k e^{l/2} - 2 k int (l - c)^{k - 1} e^{l/2} dl."""
         s = ball(shift)
 
-        def primitive(loss: "arb") -> Any:
+        def primitive(loss: arb) -> Any:
             total, away, raised = ball(1), loss - centre, ball(1)
             for k in range(1, power + 1):
                 raised *= away
@@ -170,10 +168,10 @@ def normalised(factors: Sequence[tuple[Moments, int]]) -> Normalised:
     if not low["variance"] > 0 or math.inf in high.values():
         raise ParameterError("factors", factors, "must have finite third moments and a positive variance")
 
-    def mu(kl: Fraction, variance: Fraction) -> "arb":
+    def mu(kl: Fraction, variance: Fraction) -> arb:
         return 2 * ball(kl) / ball(variance).sqrt()
 
-    def gamma(third: Fraction, variance: Fraction) -> "arb":
+    def gamma(third: Fraction, variance: Fraction) -> arb:
         return ball(Fraction(56, 100) * third) / (ball(variance) * ball(variance).sqrt())
 
     return Normalised(
@@ -282,13 +280,13 @@ def poisson_limit(mu: Number, delta_total: Number) -> Estimate[TradeOff]:
 
 
 def _sampled(
-    of_sigma: "Callable[[arb], arb]", rate: Argument, steps: Argument, sigma: Argument, method: str
+    of_sigma: Callable[[arb], arb], rate: Argument, steps: Argument, sigma: Argument, method: str
 ) -> Estimate[FloatArray]:
     """Q sqrt(T) sqrt(of_sigma(1/sigma)), arguments broadcast."""
     share, rounds = levels(rate=rate), domains.FINITE_NOT_NEGATIVE(steps=steps)
     width = _SIGMAS(sigma=sigma)
 
-    def value(q: Exact, t: Exact, s: Exact) -> "arb":
+    def value(q: Exact, t: Exact, s: Exact) -> arb:
         return ball(q) * ball(t).sqrt() * of_sigma(1 / ball(s)).sqrt()
 
     return Estimate(elementwise(value, share, rounds, width, method=method).lower, method=method, error=_UNSAFE)
@@ -339,7 +337,7 @@ def dpsgd_mu_uniform(rate: Argument, steps: Argument, sigma: Argument) -> Estima
     Source: Dong, Roth, Su 2022, Cor. 5.4.
     """
 
-    def of_sigma(w: "arb") -> "arb":
+    def of_sigma(w: arb) -> arb:
         return 2 * ((w * w).exp() * normal_cdf(3 * w / 2) + 3 * normal_cdf(-w / 2) - 2)
 
     return _sampled(of_sigma, rate, steps, sigma, "central limit, uniform batches")

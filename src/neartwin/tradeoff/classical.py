@@ -6,7 +6,8 @@ the formula itself. `sigma_of` is never worse and holds everywhere.
 """
 
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+from flint import arb
 
 from neartwin.balls import ball, bounds, root
 from neartwin.checks import open_probability, positive
@@ -15,9 +16,6 @@ from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, float_below, rational
 from neartwin.tradeoff.functions import ends
 from neartwin.tradeoff.gaussian_dp import delta_of
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 def _sigma(epsilon: Number, delta: Number, sensitivity: Number) -> Interval[float]:
@@ -98,7 +96,7 @@ def classical_limit(delta: Number) -> Interval[float]:
     """
     exact = open_probability(delta=rational(delta=delta))
 
-    def unspent(epsilon: float) -> "arb":
+    def unspent(epsilon: float) -> arb:
         mu = ball(epsilon) / (2 * ball(Fraction(5, 4) / exact).log()).sqrt()
         return ball(exact) - gaussian_profile(epsilon, mu)
 

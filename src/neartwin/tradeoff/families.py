@@ -8,7 +8,8 @@ quantity that composition adds.
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+
+from flint import arb
 
 from neartwin.balls import Exact, ball, bounds, normal_cdf, normal_quantile
 from neartwin.checks import non_negative, positive, probability
@@ -16,9 +17,6 @@ from neartwin.divergences.gaussian import gaussian_profile
 from neartwin.divergences.laplace import laplace_profile
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.functions import Argument, SymmetricCurve, closed_form, finite, levels
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ class EpsilonDelta(SymmetricCurve):
         """The polygon at each alpha."""
         return closed_form(self._beta, levels(alpha=alpha))
 
-    def _beta(self, alpha: Exact) -> "arb | Exact":
+    def _beta(self, alpha: Exact) -> arb | Exact:
         rest = 1 - self.delta_mass - Fraction(alpha)
         if rest <= 0:
             return 0
@@ -43,7 +41,7 @@ class EpsilonDelta(SymmetricCurve):
         """min(1, delta + e^epsilon a, 1 - e^-epsilon (1 - delta - a))."""
         return closed_form(lambda a: self.stepped(a, 1), levels(alpha=alpha))
 
-    def stepped(self, alpha: Exact, steps: int) -> "arb":
+    def stepped(self, alpha: Exact, steps: int) -> arb:
         """The map 1 - f applied several times to a probability.
 
         Args:
@@ -64,7 +62,7 @@ class EpsilonDelta(SymmetricCurve):
         """The largest of the values at the polygon's corners."""
         return closed_form(self._delta, finite(epsilon=epsilon))
 
-    def _delta(self, wanted: Exact) -> "arb | Exact":
+    def _delta(self, wanted: Exact) -> arb | Exact:
         short = Fraction(wanted) - self.epsilon
         if short >= 0:
             return self.delta_mass
@@ -86,7 +84,7 @@ class Gaussian(SymmetricCurve):
         """The distance mu, the root of mu^2."""
         return Interval(*bounds(self._mu), "square root")
 
-    def _mu(self) -> "arb":
+    def _mu(self) -> arb:
         return ball(self.mu_squared).sqrt()
 
     def beta(self, alpha: Argument) -> Interval[FloatArray]:
@@ -97,7 +95,7 @@ class Gaussian(SymmetricCurve):
         """Phi(Phi^-1(a) + mu)."""
         return closed_form(lambda a: self._around(a, lambda z, mu: normal_cdf(z + mu), (0, 1)), levels(alpha=alpha))
 
-    def _around(self, alpha: Exact, inner: "Callable[[arb, arb], arb]", edges: tuple[int, int]) -> "arb | int":
+    def _around(self, alpha: Exact, inner: Callable[[arb, arb], arb], edges: tuple[int, int]) -> arb | int:
         if alpha in (0, 1):
             return edges[int(alpha)]
         z = normal_quantile(ball(alpha)) if alpha <= 0.5 else -normal_quantile(ball(1 - Fraction(alpha)))
@@ -122,7 +120,7 @@ class Laplace(SymmetricCurve):
         """1 - beta, e^s a while a is small."""
         return closed_form(lambda a: self._pieces(a)[1], levels(alpha=alpha))
 
-    def _pieces(self, alpha: Exact) -> "tuple[arb | Fraction, arb | Fraction]":
+    def _pieces(self, alpha: Exact) -> tuple[arb | Fraction, arb | Fraction]:
         """Beta and power; both pieces together where a ball does not tell which one holds."""
         if self.shift == 0:
             return 1 - Fraction(alpha), Fraction(alpha)

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
+from flint import arb
 
 from neartwin.balls import ball, bounds
 from neartwin.checks import in_floats, integer, non_negative, positive
@@ -24,9 +24,6 @@ from neartwin.divergences.finite import discrete_laplace_pair, k_ary_response_pa
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.functions import TINY, UNIT, Argument, as_floats, clipped, complement, finite, levels
-
-if TYPE_CHECKING:
-    from flint import arb
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -349,7 +346,7 @@ def staircase_masses(epsilon: Number, sensitivity: int, step: int) -> tuple[floa
     if upper > distance:
         raise ParameterError("step", step, f"must be at most the sensitivity, {distance}")
 
-    def mass(loss: int) -> "arb":
+    def mass(loss: int) -> arb:
         q = ball(-exact).exp()
         half = (upper + (distance - upper) * q) / (1 - q)
         whole = 2 * half - 1

@@ -17,7 +17,9 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Exact, ball, bounds, each, elementwise, normal_quantile, root
@@ -25,9 +27,6 @@ from neartwin.divergences.gaussian import epsilon_root, gaussian_profile, normal
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
 from neartwin.tradeoff.functions import Argument, certified, closed_form, finite, levels
-
-if TYPE_CHECKING:
-    from flint import arb
 
 _SIGNS = "signs of delta"
 _WIDTH = 1e-13  # relative half width at which a root found in floats is proved as it is
@@ -92,9 +91,7 @@ def epsilon_of(mu: Argument, delta: Argument) -> Interval[FloatArray]:
     )
 
 
-def mu_between(
-    epsilon: Callable[[], "arb"], delta: Callable[[], "arb"], rest: Callable[[], "arb"]
-) -> tuple[float, float]:
+def mu_between(epsilon: Callable[[], arb], delta: Callable[[], arb], rest: Callable[[], arb]) -> tuple[float, float]:
     """Floats around the mu at which delta(epsilon) is the given one.
 
     Args:
@@ -135,7 +132,7 @@ def _mu_at(epsilon: Exact, delta: Exact) -> tuple[float, float]:
     # 1 - delta(epsilon) = e^epsilon (1 - delta(-epsilon))
     size = -Fraction(epsilon)
 
-    def other() -> "arb":
+    def other() -> arb:
         return ball(rest) * ball(size).exp()
 
     if bounds(other)[1] >= 1 - 1e-12 * float(delta):
@@ -234,7 +231,7 @@ def mu_of_advantage(advantage: Argument) -> Interval[FloatArray]:
     return elementwise(_of_advantage, level, method="normal quantile", least=0.0)
 
 
-def _of_advantage(advantage: Exact) -> "arb":
+def _of_advantage(advantage: Exact) -> arb:
     if advantage < 0.5:
         return ball(8).sqrt() * ball(advantage).erfinv()
     return -2 * normal_quantile(ball((1 - Fraction(advantage)) / 2))

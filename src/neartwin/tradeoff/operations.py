@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from flint import arb
 
 from neartwin.balls import Exact, ball
 from neartwin.checks import integer, probability
@@ -40,9 +41,6 @@ from neartwin.tradeoff.functions import (
     mapped,
 )
 from neartwin.tradeoff.polygons import delta_by_points, knots_below, pair_through
-
-if TYPE_CHECKING:
-    from flint import arb
 
 MOST_OUTCOMES = 1 << 22  # of a product of finite pairs: 32 MB an array
 
@@ -70,7 +68,7 @@ class Inverse(DerivedCurve):
         wanted = finite(epsilon=epsilon)
         opposite = self.of.delta(np.frompyfunc(lambda one: -Fraction(one), 1, 1)(wanted))
 
-        def turned(end: float, exponent: Exact) -> "arb":
+        def turned(end: float, exponent: Exact) -> arb:
             growth = ball(exponent).exp()
             return (1 - growth * (1 - ball(end))).max(1 - growth)
 

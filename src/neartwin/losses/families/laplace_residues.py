@@ -24,6 +24,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from flint import arb_poly, fmpz_poly
 
 from neartwin import balls
 from neartwin.exact import FloatArray
@@ -64,8 +65,6 @@ class ResidueSum:
 
     def _series(self, kink: Fraction, k: int, ways: int) -> Any:
         """One term of S, up to v^{N-1}."""
-        from flint import arb_poly, fmpz_poly
-
         n = self.uses
         factors = fmpz_poly([1, 1]) ** (n - k - 1)
         factors *= fmpz_poly([-1, 1]) ** (k - 1) if k else fmpz_poly([-1] * n)
@@ -78,8 +77,6 @@ class ResidueSum:
 
     def _polynomial(self, cell: int) -> Any:
         """[v^{N-1}] e^{-v eps/2} S(v) as a polynomial in eps, S over the first `cell` kinks."""
-        from flint import arb_poly
-
         here = balls.precision(), cell
         if here not in self._polynomials:
             sums = self._sums.setdefault(here[0], [arb_poly()])
