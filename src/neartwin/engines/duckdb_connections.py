@@ -111,7 +111,7 @@ def _register(
             read = exp.Array(expressions=list(map(exp.Literal.string, files)))
             return exp.Table(this=exp.Anonymous(this="read_parquet", expressions=[read, *options]))
         case DuckdbConnection(text=text):
-            return exp.Table(this=exp.Var(this=f"({text})"))
+            return exp.Table(this=exp.Var(this=text))
         case LakeTable(columns=held, read=read):
             connection.register(name, Stream(read, columns or held.names[:1]))
         case Frame(frame=frame):

@@ -254,11 +254,11 @@ class DuckdbTable:
 
 @dataclass(frozen=True, slots=True)
 class DuckdbConnection(_Labelled):
-    """The rows of a SQL text behind an open DuckDB connection, which the caller closes: of a table or view, or of Ibis.
+    """A table or view behind an open DuckDB connection, which the caller closes, or what an expression of Ibis asks of it.
 
     Attributes:
         connection: The connection.
-        text: The SQL text.
+        text: The table as FROM has it: its name, or a query in parentheses.
         label: The name of the snapshot.
         place: The name of the table's place in the ledger; "" for memory.
     """
@@ -273,9 +273,9 @@ class DuckdbConnection(_Labelled):
         return self.place
 
     def schema(self) -> dict[str, ColumnType]:
-        """The columns of the text, by binding it. No row is read."""
+        """The columns, by binding the text. No row is read."""
         try:
-            return _described(self.connection.cursor(), f"({self.text})")
+            return _described(self.connection.cursor(), self.text)
         except duckdb.ConnectionException:
             raise SchemaError("the DuckDB connection is closed; give an open one") from None
         except duckdb.Error:
@@ -377,7 +377,7 @@ def source_of(
     if isinstance(data, duckdb.DuckDBPyConnection):
         if not table:
             raise SchemaError("table='' must name a table or view of the DuckDB connection")
-        return DuckdbConnection(data, f"SELECT * FROM {identifier(table)}", label, _behind(data, table))
+        return DuckdbConnection(data, identifier(table), label, _behind(data, table))
     if isinstance(data, str) and is_url(data):
         return postgres_table(data, table, label)
     if is_lake(data):
@@ -387,7 +387,11 @@ def source_of(
     module, kind = type(data).__module__, type(data).__name__
     if module.startswith("ibis.expr.") and hasattr(data, "get_backend"):
         engine, place, text = bound(data)
-        return DuckdbConnection(place, text, label) if engine == "duckdb" else spark_frame(place.sql(text), "", label)
+        return (
+            DuckdbConnection(place, f"({text})", label)
+            if engine == "duckdb"
+            else spark_frame(place.sql(text), "", label)
+        )
     if module.startswith("pyspark.sql.") and kind in {"DataFrame", "SparkSession"}:
         return spark_frame(data, table, label)
     module = module.partition(".")[0]
