@@ -136,6 +136,12 @@ def test_exp_bounds_hold_the_value_and_are_tight():
             assert high - low <= 2
 
 
+def test_a_bin_that_expects_a_twentieth_of_a_draw_is_judged_by_chance():
+    law = np.array([5e-10, 0.5 - 2.5e-10, 0.5 - 2.5e-10])
+    assert chi_square(np.array([2, 5e7, 5e7]), law) > 1e-3  # squares would say 1e-17
+    assert chi_square(np.array([9, 5e7, 5e7]), law) < THRESHOLD
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "scale"), grid(["3/10", 1, 100, 10**4, 10**9]))
 def test_a_hundred_million_fresh_draws_fit_the_law(name, scale):

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import mpmath as mp
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import chdtrc, pdtrc
 
 mp.mp.dps = 40
 THRESHOLD = 1e-9  # a right sampler fails once in a billion runs
@@ -127,16 +127,17 @@ class Fit:
 
 
 def chi_square(counts, probabilities):
-    """The p-value; bins that expect fewer than 10 are taken together."""
+    """The p-value; bins that expect fewer than 10 are taken together, and are Poisson where they still do."""
     n = counts.sum()
     expected = probabilities * n
     rare = expected < 10
-    counts = np.append(counts[~rare], counts[rare].sum())
-    expected = np.append(expected[~rare], expected[rare].sum())
-    if expected[-1] < 1e-3:
-        if counts[-1] > 3:  # at most (1e-3)**4 / 24 likely
-            return 0.0
-        counts, expected = counts[:-1], expected[:-1]
+    few, mean = counts[rare].sum(), expected[rare].sum()
+    if mean >= 10:
+        counts, expected = np.append(counts[~rare], few), np.append(expected[~rare], mean)
+        seldom = 1.0
+    else:  # two draws where a twentieth is expected happen once in 800 times, and would weigh 76 in a sum of squares
+        counts, expected = counts[~rare], expected[~rare]
+        seldom = float(pdtrc(few - 1, mean)) if few else 1.0
     if expected.size < 2:
-        return 1.0
-    return float(chdtrc(expected.size - 1, ((counts - expected) ** 2 / expected).sum()))
+        return seldom
+    return min(seldom, float(chdtrc(expected.size - 1, ((counts - expected) ** 2 / expected).sum())))
