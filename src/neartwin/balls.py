@@ -328,7 +328,9 @@ def binomial_cdf(count: int, last: int, p: arb) -> arb:
     Returns:
         The probability, enclosed.
     """
-    return (1 - p).beta_lower(count - last, last + 1, 1) if 0 <= last < count else ball(int(last >= 0))
+    if last < 0:
+        return ball(0)
+    return ball(1) if last >= count else (1 - p).beta_lower(count - last, last + 1, 1)
 
 
 def hull(low: float, high: float) -> arb:

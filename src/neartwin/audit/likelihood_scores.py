@@ -66,7 +66,9 @@ def columns(outputs: Outputs) -> dict[str, FloatArray]:
     ['[0]', '[1]', 'difference']
     """
     grid = _as_grid(outputs)
-    return _ragged(outputs) if grid is None else _of_numbers(grid) if grid.ndim == 1 else _of_vectors(grid)
+    if grid is None:
+        return _ragged(outputs)
+    return _of_numbers(grid) if grid.ndim == 1 else _of_vectors(grid)
 
 
 def _as_grid(outputs: Outputs) -> FloatArray | None:

@@ -35,12 +35,12 @@ from neartwin.planning.explain import Explained
 from neartwin.planning.groups import GroupPlan, plan_groups
 from neartwin.planning.limit_choice import plan_within, price_of
 from neartwin.planning.limits import Limits
-from neartwin.planning.plan import Choice, FirstStage, QueryPlan
+from neartwin.planning.plan import Choice, FirstStage, Plan, QueryPlan
 from neartwin.planning.spending import NO_DELTA, share_of, split_budget, total_of
-from neartwin.planning.stage import Engine
+from neartwin.planning.stage import Engine, RowCounts
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.statistics import count, histogram
-from neartwin.statistics.base import Statistic
+from neartwin.statistics.base import Estimate, Statistic
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.ranges import as_value
 from neartwin.tables.table import Bounds, RowUnit, Table
@@ -218,19 +218,23 @@ class GivenAnswers(Choice):
     Attributes:
         stage: The questions.
         numbers: The noisy numbers, or dates.
-        caveats: Sentences about what limits took from them, and which lie at a clip bound.
+        answered: The plan of each at its chosen limits, what these took, and the noisy answer.
     """
 
     stage: "ScalarAnswers"
     numbers: tuple[float | str | date, ...]
-    caveats: Sequence[str]
+    answered: Sequence[tuple[Plan, Mapping[str, Any] | None, Estimate]]
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The numbers in words, and their caveats."""
+        """The numbers in words, what limits took from them, and which lie at a clip bound."""
         shown = (f"{one:.9g}" if isinstance(one, float) else one for one in self.numbers)
         found = (f"{what}, is {number}" for what, number in zip(self.stage.asked, shown, strict=True))
-        return (f"Asked first: {'; '.join(found)}.", *self.caveats)
+        said = [f"Asked first: {'; '.join(found)}."]
+        for i, (plan, lost, answer) in enumerate(self.answered, 1):
+            said += [] if lost is None else [f"For ${i}: {lost['says']}"]
+            said += plan.notes_of_values([answer])
+        return tuple(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +273,12 @@ class ScalarAnswers(_Pilots):
 
     def choose(self, plan: QueryPlan, engine: Engine, source: Source) -> Choice:
         """Answer these questions, and plan the question with their noisy numbers. One that is not finite stands as 0."""
-        found = [one.resolve(engine, source)[0].with_loss(engine, source) for one in self.plans]
-        answers = [one.answer(engine, source).columns[0] for one, _ in found]
+        answered = []
+        for one in self.plans:
+            counted = RowCounts.of(one.all_stages, engine)
+            own, lost = one.resolve(counted, source)[0].with_loss(counted, source)
+            answered.append((own, lost, own.answer(counted, source).columns[0]))
+        answers = [answer for *_, answer in answered]
         numbers = tuple(of_code(one.kind, one.values[0] if isfinite(one.values[0]) else 0.0) for one in answers)
         rows = plan.query.groups.rows
         conditions = tuple(replace(one, term=one.term.answered(numbers)) for one in rows.conditions)
@@ -278,10 +286,9 @@ class ScalarAnswers(_Pilots):
         question = self.plan_of(query, spend=self.rest, limits=self.limits, importance=self.importance)
         question = replace(question, price=plan.price, together=plan.together)
         shown = tuple((one.kind, one.values[0], one.lower[0], one.upper[0]) for one in answers)
-        lost = [f"For ${i}: {loss['says']}" for i, (_, loss) in enumerate(found, 1) if loss]
-        for (one, _), answer in zip(found, answers, strict=True):
-            lost += one.notes_of_values([answer])
-        return GivenAnswers(before=plan, plan=question, stage=self, numbers=numbers, caveats=lost, asked_first=shown)
+        return GivenAnswers(
+            before=plan, plan=question, stage=self, numbers=numbers, answered=answered, asked_first=shown
+        )
 
 
 def _people(query: Query) -> tuple[object, ...]:

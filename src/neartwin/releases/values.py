@@ -86,7 +86,9 @@ def shown(statistic: Statistic, place: int) -> str:
 
 def _digits(width: float) -> int | None:
     """How many decimals the width of a bar lets mean anything; None where that is more than a few."""
-    return 0 if width >= 20 else 1 if width >= 2 else 2 if width >= 0.1 else None
+    if width >= 20:
+        return 0
+    return 1 if width >= 2 else 2 if width >= 0.1 else None
 
 
 def _number(value: float, digits: int | None) -> str:

@@ -387,11 +387,9 @@ def source_of(
     module, kind = type(data).__module__, type(data).__name__
     if module.startswith("ibis.expr.") and hasattr(data, "get_backend"):
         engine, place, text = bound(data)
-        return (
-            DuckdbConnection(place, f"({text})", label)
-            if engine == "duckdb"
-            else spark_frame(place.sql(text), "", label)
-        )
+        if engine == "duckdb":
+            return DuckdbConnection(place, f"({text})", label)
+        return spark_frame(place.sql(text), "", label)
     if module.startswith("pyspark.sql.") and kind in {"DataFrame", "SparkSession"}:
         return spark_frame(data, table, label)
     module = module.partition(".")[0]

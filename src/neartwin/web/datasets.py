@@ -183,7 +183,9 @@ class Rule:
 
 
 def _amount(value: Mapping[str, Any] | str | None, name: str) -> Budget | None:
-    return None if not value else budget_in(value, name) if isinstance(value, str) else budget_of(value, name)
+    if not value:
+        return None
+    return budget_in(value, name) if isinstance(value, str) else budget_of(value, name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
