@@ -59,11 +59,10 @@ def log_sinhc(x: FloatArray, y: FloatArray) -> tuple[ComplexArray, FloatArray]:
     return log + w, error + 2 * ELEMENTARY * np.abs(log) + 8 * U * np.abs(w)
 
 
-WORK, BLOCK = 1 << 22, 1 << 10  # maxima over t for one optimum, and at once
+WORK, MANY, BLOCK = 1 << 27, 1 << 22, 1 << 13  # maxima over t for one optimum, also of more than TOGETHER, and at once
 FEWEST, FINE, MOST = 8, 1 << 10, 1 << 14  # steps of a range: at least; for n uses FINE + MOST/n at most
-GROWTH, PARTS = 3, 4  # of intervals of t away from a guess; into which one is cut
-NEARLY = 1 + 1e-10  # a bound that is no greater gains nothing
 WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta that no one asks about
+LEVEL = 1e-12  # a fall over two ranges that is none
 HIGHEST = 600  # of losses whose exponentials are floats
 TOGETHER, GROUP = 1000, 250  # uses of one optimum; of more, groups are fixed pairs (M19)
 
@@ -79,69 +78,75 @@ class Choices(NamedTuple):
     share: FloatArray
     rise: FloatArray
 
-    def spread(self, delta: FloatArray, i: IntArray, j: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The mean of delta(eps - L) for the i-th eps from 0 and the j-th t, and the c of (M16) there.
+    def means(self, delta: FloatArray) -> tuple[FloatArray, Any]:
+        """Delta at z over delta at z + e, and the mean of delta(eps - L) at places of z = eps - t and t.
 
         Args:
             delta: At multiples of the step from -e on.
-            i: Places of eps.
-            j: Places of t, in a shape that fits.
         """
-        m = len(self.rise) - 1
-        at = i + m - j
-        high, low = delta.take(at, mode="clip"), delta.take(at + m, mode="clip")
-        fall: FloatArray = high - low
-        return low + self.share.take(j, mode="clip") * fall, high + fall / self.rise[-1]
+        low = delta[len(self.rise) - 1 :]
+        fall = delta[: len(low)] - low
+        return fall, lambda z, t: low.take(z) + self.share.take(t) * fall.take(z)
 
-    def between(self, width: IntArray, means: Two, c: Two) -> FloatArray:
-        """A bound on the mean for all t between two (M16).
+    def places(self, delta: FloatArray, count: int) -> tuple[IntArray, IntArray]:
+        """The first and the last multiple between which the best z = eps - t lies, for the multiples eps from 0 on (M20).
 
         Args:
-            width: Steps from one to the other.
-            means: At both.
-            c: At both.
+            delta: At multiples of the step from -e on.
+            count: Of eps.
         """
-        bend = (0.25 * 1.01) * self.rise.take(width, mode="clip") * (np.maximum(c[1] - c[0], 0.0) + 8 * U * c[1])
-        gap = np.abs(means[1] - means[0])
-        inside = 0.5 * (means[0] + means[1]) + bend + gap * gap / (16 * bend + SMALLEST)
-        return np.where(gap < 4 * bend, inside, np.maximum(*means))
+        m, steps, width = len(self.rise) - 1, count + len(self.rise) - 2, self.rise[1]
+        fall, cells, eps = delta[: steps + m] - delta[1 : steps + m + 1], np.arange(steps), np.arange(m, steps + 1)
+        first, last, inner = fall[:steps], fall[m:], width * (delta[1 : steps + 1] - delta[m : steps + m])
+        mass, moment = first - last / (1 + self.rise[-1]), first * (1 + width) - last + inner
+        mean = np.clip(moment / (np.maximum(mass, 0.0) + SMALLEST), 1 + width, 1 + self.rise[-1])
+        centre = cells + m - np.log(mean) / np.log1p(width)
+        off = 0.01 + 16 * U * (first + last + inner) / (np.maximum(np.minimum(mass, moment), 0.0) + SMALLEST) / width
+        right = np.maximum.accumulate(np.minimum(centre + 2 + off, cells + m + 1))
+        left = np.minimum.accumulate(np.maximum(centre - off, cells)[::-1])[::-1]
+        counts = (np.bincount(end.astype(int), minlength=steps + m + 2) for end in (np.floor(right) + 1, np.ceil(left)))
+        low, high = (np.cumsum(each)[m : steps + 1] for each in counts)
+        low = np.clip(low, eps - m, eps - 1)
+        return low, np.clip(np.maximum(high, low + 1), eps - m + 1, eps)
 
-    def greatest(self, delta: FloatArray, i: IntArray, guess: IntArray) -> tuple[FloatArray, IntArray]:
-        """A bound on the greatest mean over all t at each eps, and about the place of the best t.
 
-        Intervals of t grow away from a guess. Those that may hold more than the rest does are cut, down to one step.
+def greatest(sides: tuple[Choices, Choices], deltas: Two, count: int) -> Two:
+    """Bounds from below and above on the greatest mean over all t at the multiples eps from 0 on.
 
-        Args:
-            delta: At multiples of the step from -e on, never rising, convex in e^eps.
-            i: Places of eps from 0, (n,).
-            guess: Places of t, (n,).
-        """
-        m = len(self.rise) - 1
-        side = GROWTH ** np.arange(math.ceil(math.log(m, GROWTH)) + 1)
-        j = np.clip(guess + np.concatenate([-side[::-1], [0], side])[:, None], 0, m)
-        (means, c), width = self.spread(delta, i, j), np.diff(j, axis=0)
-        bound = self.between(width, (means[:-1], means[1:]), (c[:-1], c[1:]))
-        most = np.where(width <= 1, bound, means[1:]).max(axis=0)
-        best = j[means.argmax(axis=0), np.arange(len(i))]
-        column, row = np.nonzero(bound > most * NEARLY)
-        start, width = j[column, row], width[column, row]
+    Args:
+        sides: Below and above.
+        deltas: Of both, at multiples of the step from -e on, never rising.
+        count: Of eps.
+    """
+    above, m = sides[1], len(sides[1].rise) - 1
+    first, last = above.places(deltas[1], count)
+    level = deltas[1][:count] - deltas[1][2 * m : 2 * m + count] <= LEVEL * deltas[1][:count]
+    last = np.where(level, first + 1, last)
+    (_, below), (fall, mean) = (side.means(delta) for side, delta in zip(sides, deltas, strict=True))
+    c = deltas[1][: len(fall)] + fall / above.rise[-1]
+    bends = 1.01 * above.rise[1] * (np.maximum(c[:-1] - c[1:], 0.0) + 8 * U * c[:-1]) + SMALLEST  # 4g of (M16)
+    least, most = np.empty(count), np.zeros(count)
+    for start in range(0, count, BLOCK):
+        row, some = np.arange(start, min(start + BLOCK, count)), slice(start, start + BLOCK)
+        z, until = first[some], last[some]
+        t = row + m - z
+        least[row], ahead = below(z, t), mean(z, t)
         while len(row):
-            part = -(-width // PARTS)[:, None]
-            starts = np.minimum(start[:, None] + part * np.arange(PARTS), m)
-            stop, start = np.minimum(starts + part, m).ravel(), starts.ravel()
-            row, width = np.repeat(row, PARTS), stop - start
-            (one, c), (other, further) = (self.spread(delta, i[row], end) for end in (start, stop))
-            bound = self.between(width, (one, other), (c, further))
-            np.maximum.at(most, row, np.where(width <= 1, bound, one))
-            top = (width <= 1) & (bound >= most[row])
-            best[row[top]] = start[top]
-            wide = (width > 1) & (bound > most[row] * NEARLY)
-            row, start, width = row[wide], start[wide], width[wide]
-        return np.minimum(most * NEARLY, 1.0), best
+            bend, here, z, t = bends.take(z), ahead, z + 1, t - 1
+            ahead = mean(z, t)
+            gap = ahead - here
+            share = np.clip(0.5 + 0.5 * gap / bend, 0.0, 1.0)
+            bound = here + share * (gap + (1 - share) * bend)
+            least[row] = np.maximum(least[row], below(z, t))
+            most[row] = np.maximum(most[row], bound)
+            further = z < until
+            if not further.all():
+                row, z, t, ahead, until = (each[further] for each in (row, z, t, ahead, until))
+    return least, np.minimum(np.where(level, deltas[1][:count], most), 1.0)
 
 
 @lru_cache(maxsize=8)  # both ends of an interval ask for it
-def optimum(e: Fraction, count: int, work: int = WORK) -> tuple[tuple[float, FloatArray], ...] | None:
+def optimum(e: Fraction, count: int, work: int) -> tuple[tuple[float, FloatArray], ...] | None:
     """Bounds from below of all uses but one, and from above of all; None where they cost too much or are too coarse.
 
     delta(-eps) = 1 - e^{-eps} + e^{-eps} delta(eps), for the class is its own mirror image.
@@ -164,18 +169,13 @@ def optimum(e: Fraction, count: int, work: int = WORK) -> tuple[tuple[float, Flo
     lower, upper = (-np.expm1(np.minimum(places * step, 0.0)) for step in steps)
     ends = [np.arange(m + 1.0) * step for step in steps]
     below, above = (Choices(np.expm1(t - t[-1]) / math.expm1(-t[-1]), np.expm1(t)) for t in ends)
-    guess = (np.arange(last[-1] + 1) + m) // 2
     for n in last.tolist():
-        before, lower, now = lower, np.zeros(len(places)), np.empty(len(places))
-        for start in range(0, n + 1, BLOCK):
-            i = np.arange(start, min(start + BLOCK, n + 1))
-            now[m + i], guess[i] = above.greatest(upper, i, np.minimum(guess[i], m))
-            near = np.clip(guess[i] + np.arange(-2, 3)[:, None], 0, m)
-            lower[m + i] = below.spread(before, i, near)[0].max(axis=0)
-        now[m + n :], guess[n:] = now[m + n], guess[n]
-        upper = now
-        for side, t in ((lower, ends[0]), (upper, ends[1])):
+        before, now = lower, (np.zeros(len(places)), np.empty(len(places)))
+        now[0][m : m + n + 1], now[1][m : m + n + 1] = greatest((below, above), (lower, upper), n + 1)
+        now[1][m + n :] = now[1][m + n]
+        for side, t in zip(now, ends, strict=True):
             side[:m] = -np.expm1(-t[:0:-1]) + np.exp(-t[:0:-1]) * side[2 * m : m : -1]
+        lower, upper = now
     slack = 4096 * U * (count + 2)  # sums of products of positive numbers
     below_all = steps[0], lower * (1 - slack)
     return (steps[0], before * (1 - slack)), (steps[1], upper * (1 + slack)), below_all
@@ -228,7 +228,7 @@ def optimal_delta(e: Fraction, count: int, eps: FloatArray, *, above: bool) -> t
     size = float(e)
     if count == 1:
         return half_line_delta(partial(one_use, e), eps)
-    known = optimum(e, count)
+    known = optimum(e, count, WORK if count <= TOGETHER else MANY)
     if known is None:
         return None
     step, delta = known[above]
@@ -324,7 +324,8 @@ class BoundedRangePair(Pair):
         """The optimum of the range whose uses weigh most, and all others as fixed pairs (M18)."""
         first, *others = sorted(uses, key=lambda use: use[0].e ** 2 * use[1], reverse=True)
         pair, count = first
-        groups, work = (count // GROUP, WORK // 8) if pair.above and count > TOGETHER else (1, WORK)
+        groups = count // GROUP if pair.above and count > TOGETHER else 1
+        work = WORK if count <= TOGETHER else MANY if groups == 1 else MANY // 8
         law = law_of_uses(pair.e, count // groups, above=pair.above, work=work) if count > 1 else None
         one = pair.repeated(count) if count > 1 else BoundedRangeSum(pair.e, 1)
         if law is not None:
