@@ -71,6 +71,41 @@ def test_a_few_uses_at_a_delta_near_their_total_variation_are_sharp(e, count, de
     assert below < float(delta)
 
 
+def falling(kind, places, rng):
+    """Delta at multiples of a step, places of them: convex in e^x unless of the last kind."""
+    y, m = np.exp(places), (len(places) - 1) // 4
+    corners = {"one": y[[m + 3]], "few": y[rng.integers(0, len(y), 5)], "many": y[rng.integers(m, 3 * m, 200)]}
+    weights = rng.exponential(size=200) ** 4
+    if kind in corners:
+        shares = weights[: len(corners[kind])] / weights[: len(corners[kind])].sum()
+        return shares @ np.maximum(1 - np.divide.outer(1 / corners[kind], 1 / y), 0.0)
+    level = -np.expm1(-np.exp(np.minimum(20 - 3 * places, 9.0)))  # 1 but for roundings, and then next to nothing
+    return level if kind == "level" else np.sort(rng.random(len(y)))[::-1]
+
+
+@pytest.mark.parametrize("kind", ["one", "few", "many", "level", "any"])
+@pytest.mark.parametrize(("e", "m"), [(1.0, 16), (0.01, 9), (6.0, 40)])
+def test_the_cells_that_are_looked_at_hold_the_best_choice(kind, e, m):
+    rng, t = np.random.default_rng(m), e * np.arange(m + 1) / m
+    choices = bounded_range.Choices(np.expm1(t - e) / np.expm1(-e), np.expm1(t))
+    for _ in range(20):
+        places = e / m * np.arange(-m, 3 * m + 1)
+        delta = falling(kind, places, rng)
+        count = 2 * m + 1
+        first, last = choices.places(delta, count)
+        least, most = bounded_range.greatest((choices, choices), (delta, delta), count)
+        for k in range(count):
+            z = np.linspace(places[k], places[k + m], 16 * m + 1)  # a sixteenth of a step
+            high, low = (np.interp(np.exp(at), np.exp(places), delta) for at in (z, z + e))
+            share = np.expm1(places[k + m] - z - e) / np.expm1(-e)
+            means = low + share * (high - low)
+            kept = slice(16 * (first[k] - k), 16 * (last[k] - k) + 1)
+            assert means[kept].max() >= means.max() * (1 - 1e-12)
+            assert least[k] * (1 - 1e-12) <= means.max() <= most[k] * (1 + 1e-12)
+        if kind == "many":
+            assert np.median(last - first) <= m / 3
+
+
 def test_a_choice_by_an_earlier_answer_costs_more():
     fixed = float(ranges.composed(1, 3, 0.9))
     assert (3 * BoundedRange(epsilon=1)).delta(0.9).lower > 1.05 * fixed
@@ -192,6 +227,12 @@ def test_groups_of_many_uses_stand_as_fixed_pairs_above_the_optimum(monkeypatch)
     monkeypatch.setattr(bounded_range, "law_of_uses", lambda e, k, **how: law(e, k - how["above"], **how))
     with pytest.raises(ContradictionError):  # a use of each group forgotten: the lower end does not follow
         (5 * BoundedRange(epsilon="0.5")).delta(eps)
+
+
+@pytest.mark.parametrize(("e", "count"), [("0.3", 100), pytest.param("0.02", 1_000, marks=pytest.mark.slow)])
+def test_up_to_a_thousand_uses_are_known_within_a_millionth(e, count):
+    found = (count * BoundedRange(epsilon=e)).epsilon("1e-6")
+    assert found.width <= 1e-6 * found.upper
 
 
 @pytest.mark.parametrize(("e", "count"), [("0.01", 5_000), ("0.0005", 100_003)])

@@ -93,7 +93,7 @@ class Choices(NamedTuple):
 
         Args:
             delta: At multiples of the step from -e on.
-            count: Of eps.
+            count: The number of multiples.
         """
         m, steps, width = len(self.rise) - 1, count + len(self.rise) - 2, self.rise[1]
         fall, cells, eps = delta[: steps + m] - delta[1 : steps + m + 1], np.arange(steps), np.arange(m, steps + 1)
@@ -115,8 +115,8 @@ def greatest(sides: tuple[Choices, Choices], deltas: Two, count: int) -> Two:
 
     Args:
         sides: Below and above.
-        deltas: Of both, at multiples of the step from -e on, never rising.
-        count: Of eps.
+        deltas: The two of them, at multiples of the step from -e on, never rising.
+        count: The number of multiples.
     """
     above, m = sides[1], len(sides[1].rise) - 1
     first, last = above.places(deltas[1], count)
