@@ -149,26 +149,27 @@ class DirectedComposition:
 
     @np.errstate(all="ignore")
     def meets(self, eps: float, delta: float, slope: float) -> bool:
-        """Whether Chernoff or a short coarse line at the slope proves delta(eps) <= delta: this direction has no larger eps.
+        """Whether Chernoff or a short coarse line proves delta(eps) <= delta: this direction has no larger eps.
 
         Args:
             eps: One epsilon.
             delta: The wanted delta.
-            slope: About -d log delta / d eps there.
+            slope: About -d log delta / d eps there, of the other direction; where this one has less, it falls faster.
         """
         if not self.complete or self.upper is None or self.upper.infinity[1] > 0 or not math.isfinite(slope):
             return False
         if self.upper.top.loss <= eps:
             return True
-        log_delta = math.log(delta)
-        missed = sum(self.upper.log_mgf(slope)) + log_c(slope) - slope * eps - log_delta
-        if missed < -1e-12 * (1 + slope * abs(eps) - log_delta):
-            return True
-        if not missed < math.inf or self.upper.has_closed_form:
+        total, log_delta, missed, further = self.upper.coarser, math.log(delta), math.inf, slope
+        while (left := sum(total.log_mgf(further)) + log_c(further) - further * eps - log_delta) < missed:
+            tilt, missed, further = further, left, 2 * further
+            if missed < -1e-12 * (1 + tilt * abs(eps) - log_delta):
+                return True
+        if not missed < math.inf or total.has_closed_form:
             return False
-        at = Saddle(slope, eps, math.sqrt(max(self.upper.cumulants(slope)[2], 1e-300)), log_delta)
+        at = Saddle(tilt, eps, math.sqrt(max(total.cumulants(tilt)[2], 1e-300)), log_delta)
         try:
-            line = contour.build(self.upper, at, 0.0, tolerance=COARSE, share=LITTLE, aliases=contour.guess_alias)
+            line = contour.build(total, at, 0.0, tolerance=COARSE, share=LITTLE, aliases=contour.guess_alias)
         except NO_LINE:
             return False
         return float(line.delta(np.array([eps]))[1][0]) <= delta
