@@ -87,13 +87,13 @@ def falling(kind, places, rng):
 @pytest.mark.parametrize(("e", "m"), [(1.0, 16), (0.01, 9), (6.0, 40)])
 def test_the_cells_that_are_looked_at_hold_the_best_choice(kind, e, m):
     rng, t = np.random.default_rng(m), e * np.arange(m + 1) / m
-    choices = bounded_range.Choices(np.expm1(t - e) / np.expm1(-e), np.expm1(t))
+    shares = np.expm1(t - e) / np.expm1(-e)
     for _ in range(20):
         places = e / m * np.arange(-m, 3 * m + 1)
         delta = falling(kind, places, rng)
         count = 2 * m + 1
-        first, last = choices.places(delta, count)
-        least, most = bounded_range.greatest((choices, choices), (delta, delta), count)
+        first, last = bounded_range.places(delta, m, e / m, count)
+        least, most = bounded_range.greatest((shares, shares), (delta, delta), e / m, count)
         for k in range(count):
             z = np.linspace(places[k], places[k + m], 16 * m + 1)  # a sixteenth of a step
             high, low = (np.interp(np.exp(at), np.exp(places), delta) for at in (z, z + e))

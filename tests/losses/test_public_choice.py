@@ -6,6 +6,8 @@ from math import comb
 import numpy as np
 import pytest
 
+from neartwin.accounting import training
+from neartwin.accounting.usage import cost
 from neartwin.errors import ParameterError
 from neartwin.losses import (
     BoundedRange,
@@ -39,6 +41,55 @@ def test_uses_cost_the_mean_over_how_often_each_was_chosen(count, direction):
         assert found.lower <= high * (1 + 1e-12)
         assert found.upper >= low * (1 - 1e-12)
         assert found.width <= 1e-5 * found.upper
+
+
+@pytest.mark.parametrize(
+    ("options", "share", "count"),
+    [
+        ((SubsampledGaussian(mu="0.6", rate="0.003"), SubsampledGaussian(mu="1.2", rate="0.01")), "0.02", 12),
+        pytest.param(
+            (SubsampledGaussian(mu="0.3", rate="1e-4"), SubsampledGaussian(mu=3, rate="1e-6")),
+            "0.5",
+            3,
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_seldom_sampled_options_are_taken_by_rungs(options, share, count):
+    rare = Fraction(share)
+    choice = PublicChoice(options=options, weights=(1 - rare, rare))
+    inner = PublicChoice(options=options[::-1], weights=(rare, 1 - rare))
+    nested = PublicChoice(options=(choice, inner), weights=("1/4", "3/4"))  # the same once more
+    found = (count * choice).epsilon("1e-11")
+    assert found.width <= 1e-9 * found.upper
+    again = (count * nested).epsilon("1e-11")
+    assert again.lower <= found.upper
+    assert found.lower <= again.upper <= found.upper * (1 + 1e-9)
+
+    def delta(eps, weight):
+        low = high = 0.0
+        for first in range(count + 1):
+            uses = {one: n for one, n in zip(options, (first, count - first), strict=True) if n}
+            known, mass = (
+                compose(uses).delta(eps),
+                comb(count, first) * (1 - weight) ** first * weight ** (count - first),
+            )
+            low, high = low + float(mass) * known.lower, high + float(mass) * known.upper
+        return low, high
+
+    assert delta(found.lower, rare)[1] >= 1e-11 * (1 - 1e-9)
+    assert delta(found.upper, rare)[0] <= 1e-11 * (1 + 1e-9)
+    near = [delta(end, weight) for end, weight in ((found.lower, rare * (1 - Fraction(1, 10**4))), (found.upper, rare))]
+    assert near[0][1] < 1e-11  # a share that is a little less is told apart
+    assert near[1][0] > 1e-11 * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("steps", [22, pytest.param(515, marks=pytest.mark.slow)])
+def test_truncated_batches_are_known_within_a_millionth_at_a_small_delta(steps):
+    run = training.truncated_batches(noise_multiplier="1.6", rate="0.0011", largest=21, records=5941, steps=steps)
+    found, plain = cost(run).epsilon("3e-12"), (steps * SubsampledGaussian(mu="0.625", rate="0.0011")).epsilon("3e-12")
+    assert found.width <= 1e-9 * found.upper
+    assert found.lower > plain.upper
 
 
 def test_one_epsilon_asked_alone_has_the_delta_that_it_has_among_others():

@@ -6,8 +6,7 @@ import pytest
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from neartwin.losses.families.subsampled_laplace import POINTS, legendre
-from neartwin.losses.summands.primitives import wrong_primitives
-from neartwin.losses.summands.rounding import ELEMENTARY, U, log_one_plus
+from neartwin.losses.summands.rounding import ELEMENTARY, U, log_one_plus, wrong_primitives
 
 mp.mp.dps = 40
 

@@ -14,9 +14,8 @@ from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace
 from neartwin.mechanisms.additive.staircase import Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
-from neartwin.mechanisms.local.hadamard import HadamardResponse
+from neartwin.mechanisms.local.bits import HadamardResponse, Rappor
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
-from neartwin.mechanisms.local.unary import Rappor
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import NoisyMax

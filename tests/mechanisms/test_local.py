@@ -8,10 +8,9 @@ from scipy.stats import binom, chisquare
 
 from neartwin import noise
 from neartwin.errors import ParameterError
+from neartwin.mechanisms.local.bits import HadamardResponse, Rappor, transform
 from neartwin.mechanisms.local.frequencies import debiased
-from neartwin.mechanisms.local.hadamard import HadamardResponse, transform
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
-from neartwin.mechanisms.local.unary import Rappor
 from tests.oracles import pairs
 
 # shares of a survey question with six answers, one of them chosen by nobody

@@ -16,10 +16,10 @@ from neartwin.mechanisms.additive.staircase import Staircase as Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram as Histogram
 from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism
-from neartwin.mechanisms.local.hadamard import HadamardResponse as HadamardResponse
+from neartwin.mechanisms.local.bits import HadamardResponse as HadamardResponse
+from neartwin.mechanisms.local.bits import Rappor as Rappor
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse as RandomizedResponse
 from neartwin.mechanisms.local.shuffled import Shuffled as Shuffled
-from neartwin.mechanisms.local.unary import Rappor as Rappor
 from neartwin.mechanisms.neighbours import Neighbours as Neighbours
 from neartwin.mechanisms.norm_bounds import Change as Change
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism

@@ -12,7 +12,7 @@ dominates every e-bounded-range mechanism, so its composition is an upper bound,
     M(s) = [sinh(w)/w] / [sinh(e/2)/(e/2)].
 
 Adaptive uses of one range have an optimum, delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
-pair of t. `optimum` bounds it on lattices of eps (M15, M16), for up to some hundred uses. Beside fixed pairs two laws have
+pair of t. `optimum` bounds it on lattices of eps (M15, M16, M20), for up to a thousand uses. Beside fixed pairs two laws have
 its profile, but for little (M17, M18): docs/proofs/mechanisms.md.
 
 Groups of thousands of uses are fixed pairs above (M19). For wide ranges the Renyi curve is then the better bound, the
@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -67,82 +67,68 @@ HIGHEST = 600  # of losses whose exponentials are floats
 TOGETHER, GROUP = 1000, 250  # uses of one optimum; of more, groups are fixed pairs (M19)
 
 
-class Choices(NamedTuple):
-    """The t that one use may choose: multiples of a step from 0 to e.
+def places(delta: FloatArray, m: int, step: float, count: int) -> tuple[IntArray, IntArray]:
+    """The first and the last multiple between which the best z = eps - t lies, for the multiples eps from 0 on (M20).
 
-    Attributes:
-        share: The mass at t under P, the rest of which is at t - e, (m + 1,).
-        rise: e^t - 1, (m + 1,).
+    Args:
+        delta: At multiples of the step from -e on.
+        m: Steps of a range.
+        step: The step.
+        count: The number of multiples.
     """
-
-    share: FloatArray
-    rise: FloatArray
-
-    def means(self, delta: FloatArray) -> tuple[FloatArray, Any]:
-        """Delta at z over delta at z + e, and the mean of delta(eps - L) at places of z = eps - t and t.
-
-        Args:
-            delta: At multiples of the step from -e on.
-        """
-        low = delta[len(self.rise) - 1 :]
-        fall = delta[: len(low)] - low
-        return fall, lambda z, t: low.take(z) + self.share.take(t) * fall.take(z)
-
-    def places(self, delta: FloatArray, count: int) -> tuple[IntArray, IntArray]:
-        """The first and the last multiple between which the best z = eps - t lies, for the multiples eps from 0 on (M20).
-
-        Args:
-            delta: At multiples of the step from -e on.
-            count: The number of multiples.
-        """
-        m, steps, width = len(self.rise) - 1, count + len(self.rise) - 2, self.rise[1]
-        fall, cells, eps = delta[: steps + m] - delta[1 : steps + m + 1], np.arange(steps), np.arange(m, steps + 1)
-        first, last, inner = fall[:steps], fall[m:], width * (delta[1 : steps + 1] - delta[m : steps + m])
-        mass, moment = first - last / (1 + self.rise[-1]), first * (1 + width) - last + inner
-        mean = np.clip(moment / (np.maximum(mass, 0.0) + SMALLEST), 1 + width, 1 + self.rise[-1])
-        centre = cells + m - np.log(mean) / np.log1p(width)
-        off = 0.01 + 16 * U * (first + last + inner) / (np.maximum(np.minimum(mass, moment), 0.0) + SMALLEST) / width
-        right = np.maximum.accumulate(np.minimum(centre + 2 + off, cells + m + 1))
-        left = np.minimum.accumulate(np.maximum(centre - off, cells)[::-1])[::-1]
-        counts = (np.bincount(end.astype(int), minlength=steps + m + 2) for end in (np.floor(right) + 1, np.ceil(left)))
-        low, high = (np.cumsum(each)[m : steps + 1] for each in counts)
-        low = np.clip(low, eps - m, eps - 1)
-        return low, np.clip(np.maximum(high, low + 1), eps - m + 1, eps)
+    steps, width, whole = count + m - 1, math.expm1(step), math.exp(m * step)
+    fall, cells, eps = delta[: steps + m] - delta[1 : steps + m + 1], np.arange(steps), np.arange(m, steps + 1)
+    first, last, inner = fall[:steps], fall[m:], width * (delta[1 : steps + 1] - delta[m : steps + m])
+    mass, moment = first - last / whole, first * (1 + width) - last + inner
+    mean = np.clip(moment / (np.maximum(mass, 0.0) + SMALLEST), 1 + width, whole)
+    centre = cells + m - np.log(mean) / step
+    off = 0.01 + 16 * U * (first + last + inner) / (np.maximum(np.minimum(mass, moment), 0.0) + SMALLEST) / width
+    right = np.maximum.accumulate(np.minimum(centre + 2 + off, cells + m + 1))
+    left = np.minimum.accumulate(np.maximum(centre - off, cells)[::-1])[::-1]
+    counts = (np.bincount(end.astype(int), minlength=steps + m + 2) for end in (np.floor(right) + 1, np.ceil(left)))
+    low, high = (np.cumsum(each)[m : steps + 1] for each in counts)
+    low = np.clip(low, eps - m, eps - 1)
+    return low, np.clip(np.maximum(high, low + 1), eps - m + 1, eps)
 
 
-def greatest(sides: tuple[Choices, Choices], deltas: Two, count: int) -> Two:
+def greatest(shares: Sequence[FloatArray], deltas: Two, step: float, count: int) -> Two:
     """Bounds from below and above on the greatest mean over all t at the multiples eps from 0 on.
 
     Args:
-        sides: Below and above.
-        deltas: The two of them, at multiples of the step from -e on, never rising.
+        shares: The mass at each multiple t from 0 to e under P, the rest of which is at t - e; for below and above.
+        deltas: For both, at multiples of the step from -e on, never rising.
+        step: The step above.
         count: The number of multiples.
     """
-    above, m = sides[1], len(sides[1].rise) - 1
-    first, last = above.places(deltas[1], count)
-    level = deltas[1][:count] - deltas[1][2 * m : 2 * m + count] <= LEVEL * deltas[1][:count]
+    m, (_, delta) = len(shares[0]) - 1, deltas
+    first, last = places(delta, m, step, count)
+    level = delta[:count] - delta[2 * m : 2 * m + count] <= LEVEL * delta[:count]
     last = np.where(level, first + 1, last)
-    (_, below), (fall, mean) = (side.means(delta) for side, delta in zip(sides, deltas, strict=True))
-    c = deltas[1][: len(fall)] + fall / above.rise[-1]
-    bends = 1.01 * above.rise[1] * (np.maximum(c[:-1] - c[1:], 0.0) + 8 * U * c[:-1]) + SMALLEST  # 4g of (M16)
+    falls = [one[:-m] - one[m:] for one in deltas]
+
+    def mean(side: int, z: Any, t: Any) -> Any:
+        return deltas[side].take(z + m) + shares[side].take(t) * falls[side].take(z)
+
+    c = delta[:-m] + falls[1] / math.expm1(m * step)
+    bends = 1.01 * math.expm1(step) * (np.maximum(c[:-1] - c[1:], 0.0) + 8 * U * c[:-1]) + SMALLEST  # 4g of (M16)
     least, most = np.empty(count), np.zeros(count)
     for start in range(0, count, BLOCK):
-        row, some = np.arange(start, min(start + BLOCK, count)), slice(start, start + BLOCK)
-        z, until = first[some], last[some]
+        row: Any = np.arange(start, min(start + BLOCK, count))
+        z, until = first[row], last[row]
         t = row + m - z
-        least[row], ahead = below(z, t), mean(z, t)
+        least[row], ahead = mean(0, z, t), mean(1, z, t)
         while len(row):
             bend, here, z, t = bends.take(z), ahead, z + 1, t - 1
-            ahead = mean(z, t)
+            ahead = mean(1, z, t)
             gap = ahead - here
             share = np.clip(0.5 + 0.5 * gap / bend, 0.0, 1.0)
             bound = here + share * (gap + (1 - share) * bend)
-            least[row] = np.maximum(least[row], below(z, t))
+            least[row] = np.maximum(least[row], mean(0, z, t))
             most[row] = np.maximum(most[row], bound)
             further = z < until
             if not further.all():
                 row, z, t, ahead, until = (each[further] for each in (row, z, t, ahead, until))
-    return least, np.minimum(np.where(level, deltas[1][:count], most), 1.0)
+    return least, np.minimum(np.where(level, delta[:count], most), 1.0)
 
 
 @lru_cache(maxsize=8)  # both ends of an interval ask for it
@@ -165,13 +151,13 @@ def optimum(e: Fraction, count: int, work: int) -> tuple[tuple[float, FloatArray
     if m < FEWEST or size > WIDEST:
         return None
     last = np.ceil(m * reach).astype(int)
-    places, steps = np.arange(-m, last[-1] + m + 1), (float_below(e / m), float_above(e / m))
-    lower, upper = (-np.expm1(np.minimum(places * step, 0.0)) for step in steps)
+    multiples, steps = np.arange(-m, last[-1] + m + 1), (float_below(e / m), float_above(e / m))
+    lower, upper = (-np.expm1(np.minimum(multiples * step, 0.0)) for step in steps)
     ends = [np.arange(m + 1.0) * step for step in steps]
-    below, above = (Choices(np.expm1(t - t[-1]) / math.expm1(-t[-1]), np.expm1(t)) for t in ends)
+    shares = [np.expm1(t - t[-1]) / math.expm1(-t[-1]) for t in ends]
     for n in last.tolist():
-        before, now = lower, (np.zeros(len(places)), np.empty(len(places)))
-        now[0][m : m + n + 1], now[1][m : m + n + 1] = greatest((below, above), (lower, upper), n + 1)
+        before, now = lower, (np.zeros(len(multiples)), np.empty(len(multiples)))
+        now[0][m : m + n + 1], now[1][m : m + n + 1] = greatest(shares, (lower, upper), steps[1], n + 1)
         now[1][m + n :] = now[1][m + n]
         for side, t in zip(now, ends, strict=True):
             side[:m] = -np.expm1(-t[:0:-1]) + np.exp(-t[:0:-1]) * side[2 * m : m : -1]

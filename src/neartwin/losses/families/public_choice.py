@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ LEAST_WEIGHT = Fraction(1, 10**300)
 class ChoiceSum(Summand):
     """`count` uses; each part is one use of one option, none of which may reveal all."""
 
-    def __init__(self, parts: Sequence[Summand], weights: Sequence[float], count: int) -> None:
+    def __init__(self, parts: Sequence[Any], weights: Sequence[float], count: int) -> None:
         """weights: rounded to the nearest floats."""
         self.parts, self.weights, self.count = parts, np.array(weights), count
         highest = max(part.top.loss for part in parts)
@@ -34,6 +35,18 @@ class ChoiceSum(Summand):
         self.variation = min(
             count * sum(w * part.variation for w, part in zip(weights, parts, strict=True)) * (1 + 1e-12), 1.0
         )
+        self.ladder = parts[0].ladder if all(part.ladder is parts[0].ladder for part in parts) else None
+
+    @property
+    def choices(self) -> list[tuple[float, Any]]:
+        """Those of all parts."""
+        logs = zip(np.log(self.weights).tolist(), self.parts, strict=True)
+        return [(log + own, one) for log, part in logs for own, one in part.choices]
+
+    def log_mgf_by_panels(self, tilt: float) -> float:
+        """Where the parts are slices, the mean of their own upper bounds."""
+        each = np.array([part.log_mgf_by_panels(tilt) for part in self.parts])
+        return float(np.logaddexp.reduce(each + np.log(self.weights)))
 
     def _shares(self, tilt: float) -> tuple[float, FloatArray, float, FloatArray]:
         """K of one use and its error; the options' shares of M(tilt) and their relative errors."""
@@ -44,7 +57,7 @@ class ChoiceSum(Summand):
         top = float(exponents.max())
         shares = np.exp(exponents - top)
         shares /= shares.sum()
-        if values.max() < 1:
+        if values.max() < 1 and values.min() > -1:
             value = math.log1p(float(self.weights @ np.expm1(values)))
             lost = 2 * (ELEMENTARY + (len(values) + 4) * U) * float(self.weights @ np.abs(np.expm1(values)))
         else:
@@ -102,7 +115,7 @@ class ChoiceSum(Summand):
 
     def zcdp_tail(self, s: float) -> float:
         """Renyi divergence of a mixture is at most the greatest."""
-        return self.count * max(part.zcdp_tail(s) for part in self.parts) * (1 + 8 * U)
+        return float(self.count * max(part.zcdp_tail(s) for part in self.parts) * (1 + 8 * U))
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """One use: the mean of the parts' own."""

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray, halved
+from neartwin.losses.families.public_choice import ChoiceSum
 from neartwin.losses.families.rare_slices import (
     Edges,
     Panels,
@@ -81,14 +82,14 @@ def together(parts: Sequence[tuple[int, Cumulants, Cumulants]]) -> Cumulants:
 class Reached(Summand):
     """The copies of all laws up to their higher edges, at least one of them above its lower one."""
 
-    def __init__(self, parts: Sequence[tuple[int, SlicedSum, SlicedSum]]) -> None:
+    def __init__(self, parts: Sequence[tuple[int, Any, Any]]) -> None:
         """parts: of each law the count, so many copies below the lower edge, and one copy of the slice."""
         self.parts_of_laws = parts
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """The cumulants of the difference."""
         k, k1, k2 = together(
-            [(n, below.cumulants(tilt), slice_.cumulants(tilt)) for n, below, slice_ in self.parts_of_laws]  # type: ignore[misc]
+            [(n, below.cumulants(tilt), slice_.cumulants(tilt)) for n, below, slice_ in self.parts_of_laws]
         )
         return float(k), float(k1), float(k2)
 
@@ -178,7 +179,7 @@ class Reached(Summand):
 
     def work(self, tilt: float, t: float, frequencies: int) -> int:
         """The work of all parts, and of the difference itself."""
-        parts = sum(one.work(tilt, t, frequencies) for _, *both in self.parts_of_laws for one in both)
+        parts = sum(int(one.work(tilt, t, frequencies)) for _, *both in self.parts_of_laws for one in both)
         return parts + DIFFERENCE * frequencies
 
 
@@ -294,7 +295,7 @@ def log_beyond(steep: float, place: float) -> float:
 class Ladder:
     """The seldom sampled laws, and all others as they are, for questions about deltas from log_delta."""
 
-    laws: tuple[SeldomSampled, ...]
+    laws: tuple[Any, ...]
     others: tuple[Summand, ...]
     variation: float
     log_mass: float  # of Q given a finite loss, at most
@@ -332,11 +333,11 @@ class Ladder:
     def never(self, log_odds: float) -> tuple[float, float]:
         """Log of what is added above this edge at eps >= 0, and of the mass of Q there."""
         added = mass = -math.inf
-        for law in self.laws:
+        for log_weight, law in self.options:
             steep, place = STEEPNESS * law.mu, self.place(law, log_odds)
             moved = np.array([log_beyond(steep, place - shift) for shift in law.shifts.tolist()])
             own = float(logsumexp(law.odds + moved))
-            beyond, copies = log_beyond(steep, place), math.log(law.count) + 1e-11
+            beyond, copies = log_beyond(steep, place), log_weight + 1e-11
             added = float(np.logaddexp(added, copies + np.logaddexp(own, beyond + math.log(self.variation))))
             mass = float(np.logaddexp(mass, copies + beyond))
         return added + 1e-12, mass + 1e-12 + self.log_mass
@@ -344,9 +345,9 @@ class Ladder:
     @cached_property
     def top(self) -> float:
         """The logarithm of k at the last rung."""
-        lowest = min(float(logsumexp(log_odds_at(law, np.ones(1)))[0]) for law in self.laws)
-        step = min(law.mu for law in self.laws) * PLACES
-        count = int((HIGHEST * max(law.mu for law in self.laws) + RISE) / step)
+        lowest = min(float(logsumexp(log_odds_at(law, np.ones(1)))[0]) for _, law in self.options)
+        step = min(law.mu for _, law in self.options) * PLACES
+        count = int((HIGHEST * max(law.mu for _, law in self.options) + RISE) / step)
         goal = self.log_delta + math.log(NEGLIGIBLE)
         i = bisect.bisect_left(range(count), True, key=lambda i: self.never(lowest + i * step)[0] < goal)
         if i == count:
@@ -364,7 +365,7 @@ class Ladder:
                 float(logsumexp(law.odds)) + math.log(LOWEST),
                 float(logsumexp(log_odds_at(law, np.full(1, LEFTMOST)))[0]),
             )
-            for law in self.laws
+            for _, law in self.options
         )
         least, most = (float(np.logaddexp(0.0, end)) for end in (lowest, self.top))
         count = max(math.ceil(math.log(most / least) / math.log(RATIO)), 1)
@@ -372,19 +373,35 @@ class Ladder:
         return np.append(np.log(np.expm1(losses[:-1])), self.top)
 
     @cached_property
-    def panels(self) -> list[Panels]:
-        """The panels of each law."""
-        return [Panels(law, STEEPNESS * law.mu, self.place(law, self.top)) for law in self.laws]
+    def options(self) -> list[tuple[float, SeldomSampled]]:
+        """All options of all laws, each with the logarithm of how many copies are of it on average."""
+        return [(math.log(law.count) + weight, one) for law in self.laws for weight, one in law.choices]
+
+    @cached_property
+    def panels(self) -> list[list[Panels]]:
+        """The panels of each law's options."""
+        return [
+            [Panels(one, STEEPNESS * one.mu, self.place(one, self.top)) for _, one in law.choices] for law in self.laws
+        ]
 
     @cached_property
     def rungs(self) -> list[Rung]:
         """All, at tilts about one over the losses there."""
         shown = []
         for law in self.laws:
-            steep = STEEPNESS * law.mu
-            last = max(self.place(law, self.top) + 12 / steep, 12.0)
-            u: FloatArray = np.arange(-12.0, last, min(1 / 8, 0.5 / steep))
-            shown.append((law, u, law.law(u, float(u[1] - u[0]))))
+            options = []
+            for weight, one in law.choices:
+                steep = STEEPNESS * one.mu
+                u = np.arange(-12.0, max(self.place(one, self.top) + 12 / steep, 12.0), min(1 / 8, 0.5 / steep))
+                atoms = one.law(u, float(u[1] - u[0]))
+                options.append((one, steep, u, atoms.log_masses + weight, atoms.losses))
+            masses, at = (np.concatenate([one[i] for one in options]) for i in (3, 4))
+            shown.append((law.count, options, masses, at))
+
+        def heights(options: list[tuple[Any, ...]], log_odds: float) -> FloatArray:
+            each = [np.exp(log_height(steep * (u - self.place(one, log_odds)))[0]) for one, steep, u, *_ in options]
+            return np.concatenate(each)
+
         others_deviation = math.sqrt(sum(one.cumulants(1.0)[2] for one in self.others))
         result = []
         for j, log_odds in enumerate(self.places.tolist()):
@@ -393,16 +410,14 @@ class Ladder:
             each = [np.array([one.cumulants(tilt) for tilt in tilts.tolist()]).T for one in self.others]
             others = sum(each, np.zeros((3, GRID)))
             alone, parts = others, []
-            for law, u, atoms in shown:
-                steep, n = STEEPNESS * law.mu, law.count
-                logs = atoms.log_masses + np.multiply.outer(tilts, atoms.losses)
-                height = np.exp(log_height(steep * (u - self.place(law, log_odds)))[0])
-                alone = alone + tilted(logs - height, atoms.losses) * n
+            for n, options, masses, at in shown:
+                logs, height = masses + np.multiply.outer(tilts, at), heights(options, log_odds)
+                alone = alone + tilted(logs - height, at) * n
                 if j:
-                    lower = np.exp(log_height(steep * (u - self.place(law, float(self.places[j - 1]))))[0])
+                    lower = heights(options, float(self.places[j - 1]))
                     share = np.log(np.maximum(-np.expm1(height - lower), 1e-300)) - height
-                    below = tilted(logs - lower, atoms.losses) * n
-                    parts.append((n, tuple(below), tuple(tilted(logs + share, atoms.losses))))
+                    below = tilted(logs - lower, at) * n
+                    parts.append((n, tuple(below), tuple(tilted(logs + share, at))))
             reached = np.array(together(parts)) + others if j else alone
             result.append(Rung(tilts, reached, alone, loss))
         return result
@@ -441,10 +456,14 @@ class Ladder:
             first: The lowest rung; its term holds all that lies below.
         """
 
-        def slice_of(i: int, count: int, low: float, high: float) -> SlicedSum:
+        def slice_of(i: int, count: int, low: float, high: float) -> Any:
             law = self.laws[i]
-            edges = Edges(self.place(law, low) if low > -math.inf else low, self.place(law, high))
-            return SlicedSum(law, count, self.panels[i], edges)
+            edges = [
+                Edges(*(self.place(one, k) if k > -math.inf else k for k in (low, high))) for _, one in law.choices
+            ]
+            each, own = zip(law.choices, self.panels[i], edges, strict=True), count if len(edges) == 1 else 1
+            parts = [SlicedSum(one, own, panels, edge) for (_, one), panels, edge in each]
+            return parts[0] if len(parts) == 1 else ChoiceSum(parts, [math.exp(log) for log, _ in law.choices], count)
 
         above, every = float(self.places[j]), range(len(self.laws))
         if j == first:

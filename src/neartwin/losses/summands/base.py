@@ -84,6 +84,11 @@ class Summand(ABC):
         """Those laws, each as a summand of its own."""
         return [self]
 
+    @property
+    def choices(self) -> list[tuple[float, Any]]:
+        """Laws of which a public coin chooses one for each copy, with the logarithms of their probabilities."""
+        return [(0.0, self)]
+
     def trimmed(self, most: float) -> tuple[Summand, float]:
         """Itself without its greatest finite losses, and a bound on the probability that it has one (K17).
 

@@ -7,7 +7,8 @@ Two assumptions, and no others, carry every bound of this room:
   relative to the exact value at the float that they are given. NumPy documents 4 units in the last place as its worst;
   we charge 16 U. ndtr(x) errs by 2U x^2 more, for it squares inside an exponential.
 
-`primitives.py` measures NumPy's when it is imported; `tests/losses/test_rounding.py` measures both libraries.
+The end of this file measures NumPy's when it is imported: a build may use other code for them, and no number is certified
+before. It takes some ten milliseconds. `tests/losses/test_rounding.py` measures both libraries.
 
 A sum of N terms, in any order, errs by at most `gamma(N)` times the sum of their absolute values (Higham 2002, section
 4.2). First-order terms are summed and the constants rounded up generously. That covers second-order terms, which are
@@ -15,9 +16,13 @@ below 1e-12 of the first.
 """
 
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
+from neartwin import balls
 from neartwin.exact import FloatArray
 
 U = 2.0**-53
@@ -158,3 +163,41 @@ def down(x: float, steps: int = 2) -> float:
         steps: Their number.
     """
     return -up(-x, steps)
+
+
+POINTS = 200  # of each function
+
+
+def wrong_primitives(functions: dict[str, Callable[[FloatArray], FloatArray]] | None = None) -> list[str]:
+    """The names of functions that err by more than is charged somewhere.
+
+    Args:
+        functions: Other functions to measure, by the name of the one that each stands for; else NumPy's own.
+    """
+    half = POINTS // 2
+    small, large = np.geomspace(1e-12, 700.0, half), np.geomspace(1e-300, 1e300, POINTS)
+    both, turns = np.concatenate([-small, small]), np.geomspace(1e-9, 1e6, POINTS)
+    measured: dict[str, tuple[Callable[[FloatArray], FloatArray], str, FloatArray]] = {
+        "exp": (np.exp, "exp", both),
+        "expm1": (np.expm1, "expm1", both),
+        "log": (np.log, "log", large),
+        "log1p": (np.log1p, "log1p", np.concatenate([-np.geomspace(1e-12, 0.99, half), small])),
+        "sin": (np.sin, "sin", turns),
+        "cos": (np.cos, "cos", turns),
+        "arctan2": (lambda x: np.arctan2(x, 1.0), "atan", both),
+    }
+    wrong = []
+    for name, (function, exact, x) in measured.items():
+        values = (functions or {}).get(name, function)(x)
+        around = np.array(balls.all_bounds(partial(_truths, exact, x.tolist())))
+        if not np.all(np.abs(values[:, None] - around) <= ELEMENTARY * np.abs(around)):
+            wrong.append(name)
+    return wrong
+
+
+def _truths(function: str, x: list[float]) -> list[Any]:
+    return [getattr(balls.ball(one), function)() for one in x]
+
+
+if _wrong := wrong_primitives():
+    raise ImportError(f"this build of NumPy computes {', '.join(_wrong)} too roughly for certified numbers")

@@ -2,7 +2,7 @@
 
 The client reports the true one of k answers with odds e^epsilon against each other one. So it is epsilon-DP for any change of
 that person's answer, with no trust in the collector. The server undoes the bias. Warner 1965; Kairouz, Bonawitz, Ramage 2016.
-Among all eps-local protocols it is best where e^epsilon is large against k. For many answers see `unary.py` and `hadamard.py`.
+Among all eps-local protocols it is best where e^epsilon is large against k. For many answers see `bits.py`.
 """
 
 import math
