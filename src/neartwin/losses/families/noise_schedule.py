@@ -306,14 +306,13 @@ class NoiseSchedule(QuadratureSum):
         parts = [slice(first, first + PART) for first in range(0, len(losses), PART)]
         few = math.isqrt(len(t) - 1) + 1  # e^{itl} is a product of a coarse and a fine turn
         fine, coarse = (_turns(losses, one) for one in (t[1] * np.arange(few), t[1] * few * np.arange(few)))
-        together = max(ROWS, NUMBERS // len(t))
+        together = max(1, NUMBERS // len(t))
         for some in [slice(first, first + together) for first in range(0, self.kinds, together)]:
             weights, n = every[some], self.n[some]
             ratios = np.zeros((len(n), few, few), dtype=complex)
             for one in parts:
                 ratios += (weights[:, one] @ coarse[one])[:, :, None]
-                for i in range(few):
-                    ratios[:, i] += (weights[:, one] * (1 + coarse[one, i])) @ fine[one]
+                ratios += (weights[:, None, one] * (1 + coarse[one].T)) @ fine[one]
             less_one = ratios.reshape(len(n), -1)[:, : len(t)]
             slow, fast, faded = (moved[some, i, None] for i in range(3))
             off = slow * t + np.minimum(fast * t, faded) + outside
