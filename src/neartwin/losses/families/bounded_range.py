@@ -82,7 +82,8 @@ def places(delta: FloatArray, m: int, step: float, count: int) -> tuple[IntArray
     mass, moment = first - last / whole, first * (1 + width) - last + inner
     mean = np.clip(moment / (np.maximum(mass, 0.0) + SMALLEST), 1 + width, whole)
     centre = cells + m - np.log(mean) / step
-    off = 0.01 + 16 * U * (first + last + inner) / (np.maximum(np.minimum(mass, moment), 0.0) + SMALLEST) / width
+    size = np.abs(first) + np.abs(last) + np.abs(inner)  # roundings may rise
+    off = 0.01 + 16 * U * size / (np.maximum(np.minimum(mass, moment), 0.0) + SMALLEST) / width
     right = np.maximum.accumulate(np.minimum(centre + 2 + off, cells + m + 1))
     left = np.minimum.accumulate(np.maximum(centre - off, cells)[::-1])[::-1]
     counts = (np.bincount(end.astype(int), minlength=steps + m + 2) for end in (np.floor(right) + 1, np.ceil(left)))
