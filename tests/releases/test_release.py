@@ -115,7 +115,8 @@ def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release
     key, number = rows[0].split()[:2]
     assert (key, float(number)) == ("(none)", pytest.approx(release["n"].values[0], abs=0.5))
     assert shown(release["n"], 0) in rows[0]
-    assert rows[3:] == [str(release.guarantee), *release.notes]
+    below = [note for note in release.notes if note not in headline]  # a draw may put a median at its bound
+    assert rows[3:] == [str(release.guarantee), *below]
     assert repr(release) == f"<Release of 'visits': 3 groups by town, n, typical; {release.guarantee}>"
     many = dataclasses.replace(
         release,
