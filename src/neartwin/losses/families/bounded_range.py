@@ -311,8 +311,9 @@ class BoundedRangePair(Pair):
         """The optimum of the range whose uses weigh most, and all others as fixed pairs (M18)."""
         first, *others = sorted(uses, key=lambda use: use[0].e ** 2 * use[1], reverse=True)
         pair, count = first
-        groups = count // GROUP if pair.above and count > TOGETHER else 1
-        work = WORK if count <= TOGETHER else MANY if groups == 1 else MANY // 8
+        groups, work = 1, WORK
+        if count > TOGETHER:
+            groups, work = (count // GROUP, MANY // 8) if pair.above else (1, MANY)
         law = law_of_uses(pair.e, count // groups, above=pair.above, work=work) if count > 1 else None
         one = pair.repeated(count) if count > 1 else BoundedRangeSum(pair.e, 1)
         if law is not None:
