@@ -127,7 +127,7 @@ def test_release_prints_as_a_table_with_its_promise_and_repr_is_one_line(release
         ),
     )
     assert "... 40 more groups" in str(many).splitlines()
-    assert len(str(many).splitlines()) == 2 + 60 + 1 + 1 + len(release.notes)
+    assert len(str(many).splitlines()) == 2 + 60 + 1 + 1 + len(below)
 
 
 @pytest.mark.parametrize(
