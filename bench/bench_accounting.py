@@ -13,11 +13,10 @@ from importlib.util import find_spec
 from math import exp, sqrt
 from statistics import median
 
-from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.budgets import approx, gdp, pure
 from neartwin.accounting.calibration import largest_rate, least_noise, most_uses
 from neartwin.accounting.filters import filter_for
-from neartwin.accounting.usage import cost, repeated
+from neartwin.accounting.usage import cost, rdp_accountant, repeated
 from neartwin.losses import Gaussian, Laplace, SubsampledGaussian
 from neartwin.tradeoff import epsilon_of
 

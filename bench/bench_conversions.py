@@ -17,8 +17,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from neartwin import accounting as a
 from neartwin import tradeoff as c
-from neartwin.accounting.accountants import rdp_accountant
-from neartwin.accounting.usage import repeated
+from neartwin.accounting.usage import rdp_accountant, repeated
 from neartwin.divergences import gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.losses import Pure, SubsampledGaussian
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from neartwin.queries.open import owned_by as owned_by
     from neartwin.queries.open import table as table
     from neartwin.queries.sql.parse import from_sql as from_sql
-    from neartwin.queries.sql.series import series_from_sql as series_from_sql
+    from neartwin.queries.sql.parse import series_from_sql as series_from_sql
     from neartwin.queries.workloads import moving_sums as moving_sums
     from neartwin.queries.workloads import prefix_sums as prefix_sums
     from neartwin.queries.workloads import range_sums as range_sums
@@ -54,8 +54,7 @@ _ROOMS = {
     "planning.limits": ("limits", "private_limit"),
     "queries.groups": ("bins", "date", "date_part"),
     "queries.open": ("owned_by", "table"),
-    "queries.sql.parse": ("from_sql",),
-    "queries.sql.series": ("series_from_sql",),
+    "queries.sql.parse": ("from_sql", "series_from_sql"),
     "queries.workloads": ("moving_sums", "prefix_sums", "range_sums"),
     "releases.accounts": ("open_ledger",),
     "releases.certificates": ("Certificate", "certify"),

@@ -2,8 +2,7 @@
 
 import pytest
 
-from neartwin.accounting.accountants import rdp_accountant
-from neartwin.accounting.usage import cost, repeated
+from neartwin.accounting.usage import cost, rdp_accountant, repeated
 from neartwin.errors import PrivacyError
 from neartwin.losses import Gaussian, Leak, SubsampledGaussian
 

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 from neartwin.accounting import dp_accounting
-from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.budgets import approx
 from neartwin.accounting.calibration import least_noise
 from neartwin.accounting.dp_accounting import from_event, to_event, to_pld
 from neartwin.accounting.training import fixed_batches, repeat_and_select, truncated_batches
-from neartwin.accounting.usage import cost, parallel, repeated, sequential, subsample
+from neartwin.accounting.usage import cost, parallel, rdp_accountant, repeated, sequential, subsample
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import (
     Approx,

@@ -24,8 +24,7 @@ from neartwin.accounting import (
     zcdp_to_epsilon,
     zcdp_to_epsilon_bun_steinke,
 )
-from neartwin.accounting.accountants import rdp_accountant
-from neartwin.accounting.usage import repeated
+from neartwin.accounting.usage import rdp_accountant, repeated
 from neartwin.divergences import finite_pair, gaussian_pair, laplace_pair, randomized_response_pair
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import Interval

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neartwin.losses import Gaussian, Laplace
-from neartwin.losses.families.laplace_residues import MOST_KINKS, MOST_USES, ResidueSum
+from neartwin.losses.families.laplace import MOST_KINKS, MOST_USES, ResidueSum
 from tests.oracles import compositions as truth
 
 POINTS, WEIGHTS = np.polynomial.legendre.leggauss(24)

@@ -10,8 +10,7 @@ from scipy.stats import norm
 from neartwin import noise
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace
-from neartwin.mechanisms.additive.staircase import Staircase
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace, Staircase
 from tests.oracles import pairs
 
 X = np.arange(-600, 601)

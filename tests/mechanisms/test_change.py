@@ -6,7 +6,7 @@ import pytest
 
 from neartwin.errors import ParameterError
 from neartwin.exact import root_above, root_below
-from neartwin.mechanisms.norm_bounds import Change
+from neartwin.mechanisms.adding import Change
 
 
 def half_up(x):

@@ -10,19 +10,17 @@ import pytest
 
 from neartwin import losses
 from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace
-from neartwin.mechanisms.additive.staircase import Staircase
+from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace, Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
 from neartwin.mechanisms.local.bits import HadamardResponse, Rappor
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
+from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PeeledTop, PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import NoisyMax
 from neartwin.mechanisms.selection.quantiles import Quantiles
 from neartwin.mechanisms.selection.sparse_vector import AboveThreshold
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, UnitThreshold
-from neartwin.mechanisms.selection.top_k import PeeledTop
 from tests.mechanisms.test_above_threshold import chance
 from tests.mechanisms.test_local import bits_law, hadamard_law, response_law
 from tests.mechanisms.test_partition import outcome_law

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.selection.top_k import PeeledTop
+from neartwin.mechanisms.selection.exponential import PeeledTop
 
 
 def test_peeling_shares_its_epsilon_and_names_each_candidate_once():

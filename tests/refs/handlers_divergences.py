@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from neartwin.accounting.accountants import rdp_accountant
 from neartwin.accounting.renyi import (
     bounded_range_rdp,
     rdp_to_epsilon,
@@ -26,7 +25,7 @@ from neartwin.accounting.theorems import (
     group_approximate,
     group_zcdp,
 )
-from neartwin.accounting.usage import repeated
+from neartwin.accounting.usage import rdp_accountant, repeated
 from neartwin.divergences import (
     discrete_laplace_pair,
     finite_pair,

@@ -16,10 +16,7 @@ from neartwin.planning.explain import Explained
 from neartwin.releases import provenance, run
 
 SOURCE = Path(nt.__file__).parent
-FILES = [
-    *("planning/explain.py", "accounting/guarantee.py"),
-    *("releases/preparation.py", "releases/preview.py", "releases/provenance.py"),
-]
+FILES = [*("planning/explain.py", "accounting/guarantee.py"), *("releases/preparation.py", "releases/provenance.py")]
 WORDS = {  # names of methods that say something
     "planning": {
         *(

@@ -15,7 +15,7 @@ import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import ExecutionError, NeartwinError, QueryError
 from neartwin.planning.limits import known_names
-from neartwin.queries.sql.series import series_from_sql
+from neartwin.queries.sql.parse import series_from_sql
 from neartwin.releases import run
 
 LIMITS = {"limits": nt.limits(max_rows_per_group=2, max_groups=2)}

@@ -7,7 +7,7 @@ import neartwin as nt
 from neartwin.accounting.budgets import Advantage, Approx, Gdp, Mixed, Pure, Rdp, Zcdp
 from neartwin.queries.query import Groups, Query, Rows, TopK
 from neartwin.releases.accounts import Account, Ledger, Proposal
-from neartwin.releases.preview import Preview
+from neartwin.releases.values import Preview
 
 rows = nt.table("purchases.parquet", unit="customer_id", columns={"amount": nt.bounds(0, 200)})
 assert_type(rows, Rows)

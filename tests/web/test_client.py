@@ -20,7 +20,7 @@ from neartwin.client.service import ServedAccount
 from neartwin.errors import AccessError, BudgetError, ParameterError, QueryError
 from neartwin.planning.limits import Limits
 from neartwin.releases.accounts import Account
-from neartwin.releases.preview import Preview
+from neartwin.releases.values import Preview
 from neartwin.web.schemas import Ask
 from tests.web.server import serving, without_processes
 

@@ -33,7 +33,7 @@ _MODULES = {  # of the commands; a command imports its own alone, which saves a 
     "restore": "service",
     "ask": "ask",
     "request": "ask",
-    "mcp": "agents",
+    "mcp": "service",
 }
 
 

@@ -13,7 +13,7 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.interactive import visible
 from neartwin.planning.pilots import with_private_range
 from neartwin.queries.open import table as open_table
-from neartwin.queries.sql.series import series_from_sql
+from neartwin.queries.sql.parse import series_from_sql
 from neartwin.releases.accounts import Ledger, Proposal, SeriesProposal, open_ledger
 from neartwin.statistics.clipping import read_range
 from neartwin.web.datasets import KINDS, bounds_in, pairs

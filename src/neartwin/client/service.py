@@ -29,8 +29,8 @@ from neartwin.queries.wire.parse import form_of
 from neartwin.queries.wire.postprocess import after_read
 from neartwin.releases.certificates import Certificate
 from neartwin.releases.postprocess import shaped
-from neartwin.releases.preview import Preview
 from neartwin.releases.release import Release
+from neartwin.releases.values import Preview
 from neartwin.statistics.base import ExpectedError
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import ServedTable

@@ -7,6 +7,7 @@ from neartwin.losses.families.discrete_gaussian import DiscreteGaussian as Discr
 from neartwin.losses.families.discrete_laplace import Geometric as Geometric
 from neartwin.losses.families.discrete_laplace import Staircase as Staircase
 from neartwin.losses.families.finite import FinitePair as FinitePair
+from neartwin.losses.families.finite import SubsampledFinite as SubsampledFinite
 from neartwin.losses.families.gaussian import Gaussian as Gaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture as GaussianMixture
 from neartwin.losses.families.laplace import Laplace as Laplace
@@ -20,6 +21,5 @@ from neartwin.losses.families.randomized_response import RandomizedResponse as R
 from neartwin.losses.families.randomized_response import SilentResponse as SilentResponse
 from neartwin.losses.families.renyi import Renyi as Renyi
 from neartwin.losses.families.renyi import ZeroConcentrated as ZeroConcentrated
-from neartwin.losses.families.subsampled_finite import SubsampledFinite as SubsampledFinite
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian as SubsampledGaussian
 from neartwin.losses.families.subsampled_laplace import SubsampledLaplace as SubsampledLaplace

@@ -8,11 +8,12 @@ Functions stand at one address, in the module of their mechanism; `theorems` sta
 the accuracy of Laplace noise. Pages with statement, proof, rivals and the tests that try to break them: docs/mechanisms/.
 """
 
+from neartwin.mechanisms.adding import Change as Change
 from neartwin.mechanisms.additive.gaussian import DiscreteGaussian as DiscreteGaussian
 from neartwin.mechanisms.additive.gaussian import Gaussian as Gaussian
 from neartwin.mechanisms.additive.laplace import DiscreteLaplace as DiscreteLaplace
 from neartwin.mechanisms.additive.laplace import Laplace as Laplace
-from neartwin.mechanisms.additive.staircase import Staircase as Staircase
+from neartwin.mechanisms.additive.laplace import Staircase as Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram as Histogram
 from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism
@@ -21,8 +22,8 @@ from neartwin.mechanisms.local.bits import Rappor as Rappor
 from neartwin.mechanisms.local.randomized_response import RandomizedResponse as RandomizedResponse
 from neartwin.mechanisms.local.shuffled import Shuffled as Shuffled
 from neartwin.mechanisms.neighbours import Neighbours as Neighbours
-from neartwin.mechanisms.norm_bounds import Change as Change
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
+from neartwin.mechanisms.selection.exponential import PeeledTop as PeeledTop
 from neartwin.mechanisms.selection.exponential import PermuteAndFlip as PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import NoisyMax as NoisyMax
 from neartwin.mechanisms.selection.quantiles import Quantiles as Quantiles
@@ -30,4 +31,3 @@ from neartwin.mechanisms.selection.sparse_vector import AboveThreshold as AboveT
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold as GaussianThreshold
 from neartwin.mechanisms.selection.thresholds import OptimalSelection as OptimalSelection
 from neartwin.mechanisms.selection.thresholds import UnitThreshold as UnitThreshold
-from neartwin.mechanisms.selection.top_k import PeeledTop as PeeledTop

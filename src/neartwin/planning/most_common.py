@@ -16,8 +16,7 @@ from neartwin.errors import PrivacyError
 from neartwin.losses import Composition
 from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.selection.exponential import PermuteAndFlip
-from neartwin.mechanisms.selection.top_k import PeeledTop
+from neartwin.mechanisms.selection.exponential import PeeledTop, PermuteAndFlip
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, allocate, each_epsilon
 from neartwin.planning.explain import Explained, nodes

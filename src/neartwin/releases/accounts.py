@@ -23,15 +23,15 @@ from neartwin.planning.series import SeriesPlan, plan_series
 from neartwin.planning.stage import Engine
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
-from neartwin.queries.sql.series import series_from_sql
+from neartwin.queries.sql.parse import series_from_sql
 from neartwin.releases.documents import WrittenRelease
 from neartwin.releases.owner_check import check
 from neartwin.releases.parquet import run_to_parquet
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
-from neartwin.releases.preview import Preview, preview_of
 from neartwin.releases.release import Release
 from neartwin.releases.run import Payer, run, run_series, snapshot_of
+from neartwin.releases.values import Preview, preview_of
 from neartwin.statistics.base import ExpectedError
 from neartwin.statistics.clipping import PrivateRange
 from neartwin.tables.sources import places_of

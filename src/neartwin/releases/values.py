@@ -1,13 +1,16 @@
 """Values of a release: one statistic of every group with its bar, and where the release comes from."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
 
+import neartwin.ledger as books
+from neartwin.accounting.budgets import Budget
 from neartwin.errors import ParameterError
 from neartwin.interactive import at_a_prompt, shown_as_text, suggested
+from neartwin.statistics.base import ExpectedError
 from neartwin.tables.types import ColumnType, Key, of_code
 
 _SHOWN = 5
@@ -185,3 +188,52 @@ class StatisticsTable:
 
 
 AnyTable = TypeVar("AnyTable", bound=StatisticsTable)
+
+
+@shown_as_text
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """The cost and the expected errors of a plan. It follows from the plan and the account, not from rows, so it is free.
+
+    Attributes:
+        price: The price.
+        before: The budget left now, by pool, exact.
+        after: The budget left after the release, by pool, exact.
+        errors: The expected error of each statistic.
+    """
+
+    price: Budget
+    before: dict[str, Fraction]
+    after: dict[str, Fraction]
+    errors: tuple[ExpectedError, ...]
+
+    @property
+    def affordable(self) -> bool:
+        """Whether every pool stays at 0 or above."""
+        return all(amount >= 0 for amount in self.after.values())
+
+    def __str__(self) -> str:
+        left = ", ".join(
+            f"{pool} {float(amount):.6g} -> {float(self.after[pool]):.6g}"
+            for pool, amount in self.before.items()
+            if amount or self.after[pool]
+        )
+        lines = [f"costs {self.price}", f"budget left: {left}" + ("" if self.affordable else "  (not enough)")]
+        lines += [f"{error.name}: {error.says} ({error.confidence:.0%})" for error in self.errors]
+        return "\n".join(lines)
+
+
+def preview_of(book: books.Account, price: Budget, errors: Iterable[ExpectedError]) -> Preview:
+    """The preview of a price against the budget left in an account now.
+
+    Args:
+        book: The account in the ledger.
+        price: The price.
+        errors: The expected errors.
+
+    Returns:
+        The preview.
+    """
+    before, amounts = book.remaining, book.rule.amounts(book.price(price))
+    after = {pool: left - amounts[pool] for pool, left in before.items()}
+    return Preview(price=price, before=before, after=after, errors=tuple(errors))

@@ -11,7 +11,7 @@ from flint import arb
 
 from neartwin.balls import ball, bounds, root
 from neartwin.checks import open_probability, positive
-from neartwin.divergences.gaussian import gaussian_profile
+from neartwin.divergences.closed_forms import gaussian_profile
 from neartwin.errors import ParameterError
 from neartwin.exact import Interval, Number, float_below, rational
 from neartwin.tradeoff.functions import ends

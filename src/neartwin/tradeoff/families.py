@@ -13,8 +13,7 @@ from flint import arb
 
 from neartwin.balls import Exact, ball, bounds, normal_cdf, normal_quantile
 from neartwin.checks import non_negative, positive, probability
-from neartwin.divergences.gaussian import gaussian_profile
-from neartwin.divergences.laplace import laplace_profile
+from neartwin.divergences.closed_forms import gaussian_profile, laplace_profile
 from neartwin.exact import FloatArray, Interval, Number, rational
 from neartwin.tradeoff.functions import Argument, SymmetricCurve, closed_form, finite, levels
 

@@ -23,7 +23,7 @@ from flint import arb
 
 from neartwin import domains
 from neartwin.balls import Exact, ball, bounds, each, elementwise, normal_quantile, root
-from neartwin.divergences.gaussian import epsilon_root, gaussian_profile, normal_tail
+from neartwin.divergences.closed_forms import epsilon_root, gaussian_profile, normal_tail
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Interval
 from neartwin.tradeoff.functions import Argument, certified, closed_form, finite, levels

@@ -23,7 +23,7 @@ from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.middleware import Guard, Watch
-from neartwin.web.routes import datasets, ledger, operations, people, questions, requests
+from neartwin.web.routes import datasets, ledger, operations, questions, requests
 from neartwin.web.schemas import Refusal, first_fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
@@ -76,7 +76,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         responses={status: {"model": Refusal, "description": words} for status, words in errors.TITLES.items()},
         redirect_slashes=False,
     )
-    for part in (questions, datasets, requests, people, ledger, operations):  # the most asked first
+    for part in (questions, datasets, requests, ledger, operations):  # the most asked first
         app.include_router(part.router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)

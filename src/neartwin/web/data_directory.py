@@ -24,7 +24,7 @@ from neartwin.tables.sources import places_of
 from neartwin.web import tokens
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.policy import unknown
-from neartwin.web.store import Store, backup, integrity
+from neartwin.web.store import Store, integrity
 from neartwin.web.store.requests import requests_in
 
 Tables = Mapping[str, Rows | OtherTable]
@@ -100,7 +100,7 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
             The head, to be kept elsewhere.
         """
         _ = self.owner_key  # which the database keeps from its first use on
-        return self.books.export(path, backup.rows)
+        return self.books.export(path, integrity.rows)
 
     @property
     def head_file(self) -> str:
@@ -121,7 +121,7 @@ class DataDirectory(AbstractContextManager["DataDirectory"]):
         """
         folder = Path(place).absolute()
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        records.Book.restored(archive, ledger or folder / "budget.db", backup.put).close()
+        records.Book.restored(archive, ledger or folder / "budget.db", integrity.put).close()
         opened = cls(place, ledger)
         _ = opened.owner_key  # its file beside the ledger, for commands that sign
         return opened

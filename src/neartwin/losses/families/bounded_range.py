@@ -37,7 +37,7 @@ from neartwin.losses.composition import PureLoss
 from neartwin.losses.families.randomized_response import NONE, ResponsePair
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, RenyiCurve, Summand
-from neartwin.losses.summands.half_line import half_line_delta
+from neartwin.losses.summands.closed_forms import half_line_delta
 from neartwin.losses.summands.profiles import IntArray, Sampled, Two, law
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, U, log_within
 

@@ -18,7 +18,7 @@ from neartwin.checks import in_floats
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.summands.base import Direction, Pair, Summand
-from neartwin.losses.summands.gaussian_profile import gaussian_delta
+from neartwin.losses.summands.closed_forms import gaussian_delta
 from neartwin.losses.summands.rounding import ComplexArray, U
 from neartwin.special import erfcx, ndtri
 

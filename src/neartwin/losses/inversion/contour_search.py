@@ -16,9 +16,10 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion.contour import Bounds, ContourRule
+from neartwin.losses.inversion.great_losses import apart
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.rounding import NoCertificateError, U
+from neartwin.losses.summands.rounding import NoCertificateError
 
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
 NARROW = 1e-8  # relative width in eps that a contour promises; a wider answer is named so
@@ -113,6 +114,7 @@ def invert(
         slope = fall / value if sound else slope
         # a cut that swallows this delta grows like e^{-tilt e} to the left: far from here it swallows more
         move = max(-reach, min(reach, gap / slope)) if sound else -1 / at.tilt
+        move = -reach if gap < -1 and move > -1e-9 * reach else move  # at the end of what great losses add
         move = -e if move < -e < 0 else move  # nothing below 0 is asked for, and a line may say nothing there
         settled = abs(move) <= 1e-13 * (abs(e) + 1e-3)
         if not settled and not low < e + move < high and math.isfinite(low) and math.isfinite(high):
@@ -235,40 +237,47 @@ def smooth_line(total: SumOfLosses, at: Saddle, resolutions: Sequence[float]) ->
 
 
 def by_line(
-    total: SumOfLosses, low_target: float, high_target: float, *, rtol: float = NARROW, levels: Sequence[float] = LEVELS
+    whole: SumOfLosses,
+    low_target: float,
+    high_target: float,
+    *,
+    rtol: float = NARROW,
+    levels: Sequence[float] = LEVELS,
+    known: float = math.inf,
 ) -> Answer:
     """The intersection of a few lines' answers; most questions stop at the first.
 
     Where the first guess of eps was poor, so were the period and the cut. The line is then built again. Smooth kernels
     aim at the levels in turn, each cheap beside the next. An atom within their width weighs more than a density, and
-    the last level then gives less. Finer ones are asked for. Where none was met, coarser ones are, on lines nearer to 0 too.
+    the last level then gives less. Finer ones are asked for. Where none was met, great losses are told apart
+    as far as the first line allows. Last come coarser levels, on lines nearer to 0 too.
 
     Args:
-        total: The sum.
+        whole: The sum.
         low_target: Delta at the lower end is at least this.
         high_target: Delta at the upper end is at most this.
         rtol: The relative width at which to stop. It decides nothing else, so that the answer for a lesser width lies
             inside that for a greater one.
         levels: Relative widths that smooth kernels aim at.
+        known: No less than eps.
 
     Raises:
         NoCertificateError: No line proves an upper end.
     """
-    total, lost = total.trimmed(RARE * high_target)
-    if lost:
-        low_target, high_target = low_target * (1 + 2 * lost + 4 * U), (high_target - lost) * (1 - 4 * U)
+    total, great = apart(whole, known, RARE * high_target)
     best: Answer | None = None
-    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, TRIES
+    at, first, factor, repeats, left = saddle.for_delta(total, high_target), math.inf, 0, 0, TRIES
     aim, *ahead = [level for level in levels if level <= NARROW or level * abs(at.eps) * at.tilt <= BLUR]
     least, look = levels[-1], line_at
     while factor < len(NEARER) and left > 0:
         here = at.lower(total, NEARER[factor]) if factor else at
         try:
             name, line = look(total, here, aim)
-            result, middle = invert(line, here, low_target, high_target, name=name, enough=rtol)
+            result, middle = invert(great.beside(line), here, low_target, high_target, name=name, enough=rtol)
         except NO_LINE:
             factor, look = factor + (look is line_at), line_at
             continue
+        first = result.upper if best is None else first
         best = result if best is None else common(best, result)
         if narrow(best.lower, best.upper, rtol):
             break
@@ -283,13 +292,16 @@ def by_line(
         left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
         again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
         at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
+    further = best is not None and not narrow(best.lower, best.upper, rtol)
+    if best is not None and further and apart(whole, first, RARE * high_target)[1].cut < great.cut:
+        best = common(best, by_line(whole, low_target, high_target, rtol=rtol, levels=levels, known=first))
     for share in NEARER:
         if best is not None and narrow(best.lower, best.upper, rtol):
             break
         with contextlib.suppress(*NO_LINE):
             width = 1 - best.lower / best.upper if best is not None and best.upper < math.inf else 1.0
             line = smooth_line(total, here := at.lower(total, share), [w for w in COARSER if least < w < width])[1]
-            last = invert(line, here, low_target, high_target, enough=rtol)[0]
+            last = invert(great.beside(line), here, low_target, high_target, enough=rtol)[0]
             best = last if best is None else common(best, last)
     if best is None or not math.isfinite(best.upper):
         raise NoCertificateError

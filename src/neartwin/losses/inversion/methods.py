@@ -26,6 +26,7 @@ from neartwin.losses.inversion.contour_search import (
     FLOOR,
     NARROW,
     NO_LINE,
+    RARE,
     Answer,
     by_line,
     by_short_line,
@@ -35,6 +36,7 @@ from neartwin.losses.inversion.contour_search import (
     narrow,
     short_line,
 )
+from neartwin.losses.inversion.great_losses import NONE, apart
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError, U, ordered
@@ -108,9 +110,14 @@ def _short_line(total: SumOfLosses, width: float, eps: float) -> Iterator[tuple[
 def _lines(
     total: SumOfLosses, rtol: float, levels: tuple[float, ...], eps: float
 ) -> Iterator[tuple[str, ContourRule, Saddle]]:
-    at = saddle.for_eps(total, eps)
+    at, line = saddle.for_eps(total, eps), None
     for name, line in lines_at(total, at, rtol, levels):
         yield name, line, at
+    part, great = apart(total, eps, RARE * math.exp(at.log_delta)) if line is None or line.smooth else (total, NONE)
+    if part is not total:
+        at = saddle.for_eps(part, eps)
+        for name, line in lines_at(part, at, rtol, levels):
+            yield name, great.beside(line), at
 
 
 def epsilon(total: SumOfLosses, low_delta: float, high_delta: float, rtol: float = NARROW) -> Answer:

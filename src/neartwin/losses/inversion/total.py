@@ -60,15 +60,6 @@ class SumOfLosses:
         fewer = [part.coarser or part for part in self.summands]
         self.coarser: SumOfLosses = self if fewer == self.summands else SumOfLosses(fewer)
 
-    def trimmed(self, most: float) -> tuple[SumOfLosses, float]:
-        """Itself without great losses that are that rare, and a bound on the probability of any of them (K17).
-
-        Args:
-            most: The bound is no greater.
-        """
-        parts, lost = zip(*[part.trimmed(most / len(self.summands)) for part in self.summands], strict=True)
-        return (SumOfLosses(list(parts)), sum(lost)) if any(lost) else (self, 0.0)
-
     def forget(self) -> None:
         """Let the nodes of earlier questions go, on which an answer's last digits would depend."""
         self._mgf.clear()

@@ -84,7 +84,7 @@ class Tilted:
     """
 
     def __init__(self, w: Weighted, tilt: float) -> None:
-        """w: the law; tilt: at least 0."""
+        """w: the law; tilt: of either sign."""
         self.weighted, self.tilt = w, tilt
         exponent = tilt * w.losses
         value = math.inf
@@ -98,7 +98,7 @@ class Tilted:
                 w.loss_error + U * np.abs(w.losses),
             )
             moved = float(np.abs(moment) @ own) + 1e-60 * len(moment)
-            moved += tilt * float((w.masses + np.maximum(moment, 0.0)) @ per_tilt)
+            moved += abs(tilt) * float((w.masses + np.maximum(moment, 0.0)) @ per_tilt)
             self.log_mgf = math.log1p(value)
             error = moved / (1 + value) * 1.01 + ELEMENTARY * abs(self.log_mgf)
         else:
@@ -122,10 +122,10 @@ class Tilted:
         own, moved, own_l, moved_l, l, drift = (self.weighted.errors @ self.shifted.weights).tolist()
         count = len(self.weighted.losses)
         top = 4 * U * abs(self.shifted.top)
-        mean = own + self.tilt * moved + top
+        mean = own + abs(self.tilt) * moved + top
         more = mean * (1 + gamma(count)) + 2 * blocked(count)
         return Moved(
-            2.02 * (mean + more), 1.01 * (own_l + self.tilt * moved_l + (top + more) * l), 1.01 * l, 1.01 * drift
+            2.02 * (mean + more), 1.01 * (own_l + abs(self.tilt) * moved_l + (top + more) * l), 1.01 * l, 1.01 * drift
         )
 
 
@@ -288,6 +288,7 @@ class AtomicSum(Summand):
         lattice: where all losses of one copy lie exactly. Two losses lie on one of their own, each within its error.
         """
         self.weighted, self.count = weighted, count
+        self.atoms = (weighted, count) if weighted.outside == 0 else None
         if infinity[1] > 0:
             self.log_finite = (
                 count * math.log1p(-infinity[1]) * (1 + 64 * U) if infinity[1] < 1 else -math.inf,
@@ -306,17 +307,6 @@ class AtomicSum(Summand):
             self.lattice_error = count * float(weighted.loss_error.max()) * (1 + 8 * U)
         self.lattice = None if lattice is None else Lattice(count * lattice.start, lattice.step)
         self._tilted_law: Callable[[float], Tilted] = lru_cache(maxsize=64)(partial(Tilted, weighted))
-
-    def trimmed(self, most: float) -> tuple[Summand, float]:
-        """Some atoms fewer; all of them on a lattice, where every line is short."""
-        w, order = self.weighted, np.argsort(-self.weighted.losses)
-        beyond = np.cumsum((np.maximum(w.masses, np.finfo(float).tiny) * (1 + w.mass_error))[order]) * 1.01 * self.count
-        rare = int(np.searchsorted(beyond, most)) if self.lattice is None else 0
-        if not 0 < rare < len(order):
-            return self, 0.0
-        lost, i = float(beyond[rare - 1]), order[rare:]
-        law = Weighted(w.losses[i], w.log_masses[i], w.mass_error[i] + 2 * lost, w.loss_error[i], w.outside)
-        return AtomicSum(law, self.count), lost
 
     def cumulants(self, tilt: float) -> tuple[float, float, float]:
         """Tilted mean and variance, times the count."""

@@ -76,6 +76,7 @@ class Summand(ABC):
     variation: float = 1.0  # an upper bound on the total variation of P and Q
     kinds: int = 1  # laws that it stands for
     coarser: Any = None  # a summand of fewer laws whose K is nowhere less, and nearly the same
+    atoms: Any = None  # the finite law of one use, and how many of them it has
     kept: Sequence[Any] = ()  # nodes that the lines of one question share
     ladder: SpecialMethod | None = None  # for sums whose great losses are rare, as those of a seldom sampled law are
 
@@ -88,14 +89,6 @@ class Summand(ABC):
     def choices(self) -> list[tuple[float, Any]]:
         """Laws of which a public coin chooses one for each copy, with the logarithms of their probabilities."""
         return [(0.0, self)]
-
-    def trimmed(self, most: float) -> tuple[Summand, float]:
-        """Itself without its greatest finite losses, and a bound on the probability that it has one (K17).
-
-        Args:
-            most: The bound is no greater.
-        """
-        return self, 0.0
 
     @abstractmethod
     def cumulants(self, tilt: float) -> tuple[float, float, float]:

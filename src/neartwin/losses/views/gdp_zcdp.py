@@ -20,7 +20,7 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.gaussian_profile import gaussian_delta
+from neartwin.losses.summands.closed_forms import gaussian_delta
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 from neartwin.special import ndtr
 

@@ -25,11 +25,10 @@ from neartwin import noise
 from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.mechanisms.adding import PostProcessed
+from neartwin.mechanisms.adding import Change, PostProcessed
 from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.norm_bounds import Change
 
 _MOST_PAIRS = 1 << 26  # the most compared entries; for more, sums bound the differences
 

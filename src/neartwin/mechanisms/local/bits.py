@@ -24,8 +24,13 @@ from neartwin.checks import integer, open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, WholeNumbers, rational
 from neartwin.losses import Composition, FinitePair, SilentResponse
-from neartwin.mechanisms.local.frequencies import Frequencies, LocalResponse, debiased
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse, known_answers
+from neartwin.mechanisms.local.randomized_response import (
+    Frequencies,
+    LocalResponse,
+    RandomizedResponse,
+    debiased,
+    known_answers,
+)
 
 Bits = NDArray[np.bool_]
 

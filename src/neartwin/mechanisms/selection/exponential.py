@@ -11,6 +11,10 @@ The best always accepts, so one pass suffices. With scores of sensitivity D this
 t = D / epsilon where scores are monotone: adding a unit moves all of them one way. McKenna, Sheldon 2020, Thm 1 and
 Prop 4; the same law as noisy max with exponential noise: Ding, Kifer, Steinke 2021. Its expected error is never above that
 of the exponential mechanism with the same epsilon.
+
+Peeling: the k best candidates, in order.
+Peeling runs permute-and-flip k times without replacement: k choices of epsilon/k each. Where the account composes better than by
+sums, it is priced as k uses.
 """
 
 from dataclasses import dataclass
@@ -19,7 +23,8 @@ from fractions import Fraction
 import numpy as np
 
 from neartwin import noise
-from neartwin.checks import integer
+from neartwin.checks import integer, positive
+from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import BoundedRange, Composition
 from neartwin.mechanisms.selection.noisy_max import exponential_noise_wins, gumbel_noise_wins
@@ -88,3 +93,53 @@ class PermuteAndFlip(ScoreSelection):
         """
         n = integer(at_least=1, candidates=candidates)
         return float(self.scale) * float(np.log(n / (1 - confidence))) * (1 + 1e-12)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeeledTop:
+    """`count` uses of one permute-and-flip, each on what is left. Whole price: count * each.epsilon."""
+
+    each: PermuteAndFlip
+    count: int
+
+    @classmethod
+    def calibrated(cls, *, epsilon: Fraction, sensitivity: int, monotone: bool, count: int) -> "PeeledTop":
+        """The mechanism that shares epsilon equally among k choices.
+
+        Args:
+            epsilon: The pure-DP parameter of all choices together.
+            sensitivity: D, the most that one unit changes a score.
+            monotone: Whether one unit moves all scores in one direction.
+            count: k.
+
+        Returns:
+            The mechanism.
+        """
+        share = positive(epsilon=epsilon) / integer(at_least=1, count=count)
+        return cls(
+            each=PermuteAndFlip.calibrated(epsilon=share, sensitivity=sensitivity, monotone=monotone), count=count
+        )
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The pure guarantee of all choices together."""
+        return self.count * self.each.epsilon
+
+    def losses(self) -> Composition:
+        """`count` choices, one by one."""
+        return self.count * self.each.losses()
+
+    def choose(self, scores: WholeNumbers, *, source: noise.Source = noise.SYSTEM) -> list[int]:
+        """Choose k candidates one after the other.
+
+        Args:
+            scores: (n,) whole numbers, n at least k.
+            source: The source of randomness.
+
+        Returns:
+            The indices of the winners, best first.
+        """
+        if scores.size < self.count:
+            raise ParameterError("count", self.count, f"must be at most the number of candidates, {scores.size}")
+        left = list(range(scores.size))
+        return [left.pop(self.each.choose(scores[left], source=source)) for _ in range(self.count)]
