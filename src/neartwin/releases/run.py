@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from neartwin.engines.base import SharesRows
-from neartwin.errors import ExecutionError, LedgerError, QueryError
+from neartwin.errors import ExecutionError, LedgerError, QueryError, SchemaError
 from neartwin.ledger import Account, Stored, Ticket
 from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.noise import SYSTEM
@@ -27,11 +27,51 @@ from neartwin.releases.provenance import Description
 from neartwin.releases.release import Release
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.statistics.base import Estimate
-from neartwin.tables.snapshot import state_of
-from neartwin.tables.sources import places_of
-from neartwin.tables.table import JoinKind, Table
+from neartwin.tables.joins import own_columns
+from neartwin.tables.postgres import PostgresTable
+from neartwin.tables.sources import LocalSource, Source, places_of, snapshot_name
+from neartwin.tables.table import Join, JoinKind, Table
+from neartwin.tables.types import ColumnType
 
 MOST_NUMBERS = DOCUMENT_BYTES // 16  # a value in JSON takes about 10 bytes, and a comma
+
+
+def state_of(table: Table, key: bytes) -> str:
+    """The state of the data that would be read now: the table's snapshot, and of joined tables that of all of them.
+
+    Args:
+        table: The table.
+        key: The secret of the ledger that the state is written to.
+
+    Returns:
+        The name of the snapshot.
+
+    Raises:
+        SchemaError: Files are gone, or a server does not answer. Or a column is gone or has another type than at
+            opening; the plan then does not fit the data.
+    """
+    own = {name: table.schema[name] for name in own_columns(table)}
+    parts: list[tuple[Table | Join, Mapping[str, ColumnType]]] = [(table, own)]
+    states = []
+    for part, schema in [*parts, *((join, join.schema) for join in table.joins)]:
+        if part.per_unit is not None:
+            states.append(state_of(part.per_unit.table, key))
+        else:
+            _require_same(part.source, schema, part.declared)
+            states.append(snapshot_name(part.source, key))
+    return states[0] if len(states) == 1 else hashlib.sha256(repr(states).encode()).hexdigest()
+
+
+def _require_same(source: Source, schema: Mapping[str, ColumnType], declared: frozenset[str]) -> None:
+    if not isinstance(source, LocalSource | PostgresTable):
+        return
+    now = source.schema()
+    for name, kind in schema.items():
+        if name not in now or (now[name] != kind and name not in declared):
+            is_now = now.get(name, "gone")
+            raise SchemaError(
+                f"column {name!r} is {is_now} now, and was {kind} when the table was opened; open it and plan again"
+            )
 
 
 @dataclass(frozen=True, slots=True)

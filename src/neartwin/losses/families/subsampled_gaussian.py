@@ -207,7 +207,8 @@ class NormalRatioSum(QuadratureSum):
         centres = (t / self.mu / step) * np.square(mu) * (weights[:, 1:] @ np.abs(np.diff(law.losses)))
         most = 1.2 * float(centres.max())
         near = max(0.5 * float(centres.min()), 0.02 * most)
-        theta = np.geomspace(near, most, 4 if len(mu) == 1 else 8) if 0 < most < 1.2 else FAR
+        last = 3 if len(mu) == 1 else 7
+        theta = near * (most / near) ** (np.arange(last + 1) / last) if 0 < most < 1.2 else FAR
         exponent, turned = np.zeros((2, len(theta), len(u)))
         for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
             modulus, argument, relative = self.turned(sign * u, theta)

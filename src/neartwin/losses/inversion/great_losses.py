@@ -31,8 +31,6 @@ def _masses(law: Weighted, cut: float) -> tuple[float, float, float]:
 def _without(law: Weighted, cut: float) -> Weighted:
     """The law of a loss that is less than `cut`."""
     share, _, error = _masses(law, cut)
-    if not share:
-        return law
     some, log = law.losses < cut, math.log1p(-share)
     moved = U * np.abs(law.log_masses) + (2 * error + ELEMENTARY) * share / (1 - share)
     return Weighted(law.losses[some], law.log_masses[some] - log, (law.mass_error + moved)[some], law.loss_error[some])
@@ -63,7 +61,7 @@ class GreatLosses:
             laws: The laws of one use.
             counts: The uses of each.
             cut: The least great loss.
-            known: K of all uses of a law at minus each order, and its error, (2, laws, orders); None where other losses are
+            known: K of all uses of a law at minus each order, and its error, (2, orders, laws); None where other losses are
                 added.
         """
         shares, others, errors = np.array([_masses(law, cut) for law in laws]).T
@@ -72,7 +70,7 @@ class GreatLosses:
         mass = most * (1 - slack), min(most * (1 + slack), 1.0)
         if known is None:
             return cls(cut, mass, (0.0, math.inf), ORDERS + math.inf)
-        one, error = known / counts[:, None]
+        one, error = known.swapaxes(1, 2) / counts[:, None]
         slack += 2 * float(error[:, 0].max())
         whole, far = counts @ one, 1.01 * counts @ (error + (len(laws) + 8) * U * np.abs(one))
         rest = -math.expm1(float(counts @ np.log1p(-np.minimum(others * np.exp(-one[:, 0]), 1 - U))))
@@ -133,13 +131,13 @@ def apart(total: SumOfLosses, eps: float, most: float) -> tuple[SumOfLosses, Gre
         eps: Where it is asked, or more.
         most: How far the bounds may be apart.
     """
-    finite = [part.atoms for part in total.summands if part.atoms is not None]
+    # a law on a lattice of its own makes no short line longer, which is all that a first look is for
+    finite = [part for part in total.summands if part.atoms is not None and (part.lattice is None or eps < math.inf)]
     if not finite or total.lattice is not None:
         return total, NONE
-    laws, counts = [law for law, _ in finite], np.array([count for _, count in finite], dtype=float)
-    known = None
-    if eps < math.inf and len(laws) == len(total.summands):
-        known = np.array([[part.log_mgf(-u) for u in ORDERS.tolist()] for part in total.summands]).transpose(2, 0, 1)
+    laws, counts = [part.atoms[0] for part in finite], np.array([float(part.atoms[1]) for part in finite])
+    alone = eps < math.inf and len(laws) == len(total.summands)
+    known = np.array([[part.log_mgf(-u) for u in ORDERS.tolist()] for part in finite]).T if alone else None
     places = np.unique(np.concatenate([law.losses for law in laws]))
     places = places[places > max(float(law.losses.min()) for law in laws)]  # some loss of each law is less
 
@@ -151,5 +149,5 @@ def apart(total: SumOfLosses, eps: float, most: float) -> tuple[SumOfLosses, Gre
     if first == len(places):
         return total, NONE
     cut = float(places[first])
-    parts = [AtomicSum(_without(part.atoms[0], cut), part.atoms[1]) if part.atoms else part for part in total.summands]
-    return SumOfLosses(list(parts)), GreatLosses.of(laws, counts, cut, known)
+    parts = [AtomicSum(_without(one.atoms[0], cut), one.atoms[1]) if one in finite else one for one in total.summands]
+    return SumOfLosses(parts), GreatLosses.of(laws, counts, cut, known)

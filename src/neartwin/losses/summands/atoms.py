@@ -167,6 +167,7 @@ def transform(losses: FloatArray, weights: FloatArray, step: float, count: int) 
 
 
 BLOCK = 1 << 19  # numbers a temporary matrix may hold
+FEW_TURNED = 32  # frequencies up to which atoms are turned one by one
 FEW_TURNS = 8.0  # a mean turn of the last frequency up to which differences err less than the sums themselves
 Parts = tuple[FloatArray, FloatArray, FloatArray]  # real, imaginary and the error of both
 OVERHEAD = 2500  # exponentials that a fast transform costs in any case
@@ -251,11 +252,19 @@ def transformed(losses: FloatArray, weights: FloatArray, size: float, t: FloatAr
     if float(t[-1]) * size > FEW_TURNS:
         result, slack = transform(losses, weights, step, last)
         return result.real - result[0].real, result.imag - result[0].imag, np.full(len(t), 2 * slack)
-    rises = 2 * np.sin((0.5 * step) * losses) * weights
-    result, slack = transform(losses, rises, 0.5 * step, 2 * last - 1)
+    half = (0.5 * step) * losses
+    sine = np.sin(half)
+    rises = 2 * sine * weights
+    if last <= FEW_TURNED:  # each turned once more than the one before
+        turn: ComplexArray = np.cos(half) + 1j * sine
+        odd = np.multiply.accumulate([rises * turn, *[turn * turn] * (last - 1)]).sum(axis=1)
+        slack = ((2 * last + 1) * (ELEMENTARY + 3 * U) + gamma(len(half))) * float(np.abs(rises).sum())
+    else:
+        result, slack = transform(losses, rises, 0.5 * step, 2 * last - 1)
+        odd = result[1::2]
     # running sums by rows, and before each row those of all rows above
     few = math.isqrt(last) + 1
-    sums: ComplexArray = np.append(result[1::2], np.zeros(few * few - last)).reshape(few, few).cumsum(axis=1)
+    sums: ComplexArray = np.append(odd, np.zeros(few * few - last)).reshape(few, few).cumsum(axis=1)
     sums[1:] += sums[:-1, -1].cumsum()[:, None]
     partial_sums = np.append(0.0, sums.ravel()[:last])
     own = slack + (2 * ELEMENTARY + gamma(2 * few)) * float(np.abs(rises).sum()) + 4 * U * step * size
