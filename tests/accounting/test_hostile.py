@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from neartwin import accounting, losses
-from neartwin.accounting import budgets, calibration, conversions, filters
+from neartwin.accounting import budgets, calibration, filters
 from neartwin.divergences import randomized_response_pair
 from neartwin.errors import NeartwinError
 from neartwin.losses import Gaussian, Laplace
@@ -150,7 +150,7 @@ def doors() -> dict[str, Callable[..., object]]:
             for name, door in vars(room).items()
             if name[0] != "_" and name not in SKIPPED and not inspect.ismodule(door)
         }
-    for module in (calibration, filters, conversions, budgets):
+    for module in (calibration, filters, budgets):
         for name, door in vars(module).items():
             if inspect.isfunction(door) and door.__module__ == module.__name__ and not name.startswith("_"):
                 found[name] = door

@@ -8,7 +8,7 @@ import pytest
 
 from neartwin.accounting import prices
 from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
-from neartwin.accounting.conversions import as_approx, as_gdp, as_pure, as_rdp, as_zcdp
+from neartwin.accounting.calibration import as_approx, as_gdp, as_pure, as_rdp, as_zcdp
 from neartwin.accounting.filters import Filter, filter_for
 from neartwin.errors import BudgetError, PrivacyError
 from neartwin.losses import Gaussian, Laplace, Leak, SubsampledGaussian

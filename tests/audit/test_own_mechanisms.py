@@ -17,7 +17,7 @@ from neartwin.audit.runs import Batched
 from neartwin.errors import BudgetError
 from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
 from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace, Staircase
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse
+from neartwin.mechanisms.local import RandomizedResponse
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import NoisyMax

@@ -58,6 +58,52 @@ def test_adaptive_uses_cost_what_a_search_at_every_step_finds(e, count):
         assert not np.any((found.lower <= truth * near) & (truth * near <= found.upper))
 
 
+SEVERAL = [{"0.7": 1, "0.3": 1}, {"1": 1, "0.5": 2}, {"3": 1, "1.8": 1}]
+
+
+@pytest.mark.parametrize("uses", [*SEVERAL[:1], *(pytest.param(one, marks=pytest.mark.slow) for one in SEVERAL[1:])])
+def test_uses_of_several_ranges_cost_what_a_search_over_all_orders_finds(uses):
+    sizes = tuple(float(e) for e, count in uses.items() for _ in range(count))
+    whole = compose({BoundedRange(epsilon=e): count for e, count in uses.items()})
+    eps = np.array([0.1, 0.33, 0.6]) * sum(sizes)
+    found, truth = whole.delta(eps), ranges.in_any_order(sizes, eps, 32)
+    assert np.all(found.lower <= truth * (1 + 1e-10))
+    assert np.all(truth <= found.upper * (1 + 1e-12))
+    assert np.all(found.width < 2e-6 * truth)
+    for near in (1 - 1e-5, 1 + 1e-5):
+        assert not np.any((found.lower <= truth * near) & (truth * near <= found.upper))
+
+
+@pytest.mark.parametrize(
+    "uses",
+    [
+        {"0.1": 10, "0.2": 10},
+        {"0.3": 2, "0.17": 2, "1": 2},
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ({"0.1": 100, "0.5": 3}, {"0.125": 20, "0.45": 15})),
+    ],
+)
+def test_several_ranges_are_known_within_a_millionth(uses):
+    whole = compose({BoundedRange(epsilon=e): count for e, count in uses.items()})
+    found = whole.epsilon("1e-6")
+    assert found.width <= 1e-6 * found.upper
+    apart = [(count * BoundedRange(epsilon=e)).epsilon("1e-6").lower for e, count in uses.items()]
+    assert found.lower > max(apart)
+    widest = max(map(float, uses))
+    alike = (sum(uses.values()) * BoundedRange(epsilon=str(widest))).epsilon("1e-6")
+    assert found.upper < alike.lower  # ranges that are all the greatest allow more
+    beside = (whole + Gaussian(mu="0.5")).epsilon("1e-6")
+    assert found.upper < beside.lower <= beside.upper * (1 + 1e-6)
+    assert beside.width <= 3e-6 * beside.upper
+
+
+def test_what_has_no_small_common_step_is_a_fixed_pair():
+    near = 2 * BoundedRange(epsilon="0.3") + 2 * BoundedRange(epsilon="0.2")
+    odd = 2 * BoundedRange(epsilon="0.3") + 2 * BoundedRange(epsilon="0.2000000001")
+    found, wide = near.epsilon("1e-6"), odd.epsilon("1e-6")
+    assert wide.lower <= found.lower * (1 + 1e-6)
+    assert found.upper < wide.upper < 1.2 * found.upper
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("e", "count", "delta"), [("0.9846", 2, "0.08381"), ("0.3204", 2, "0.06158"), ("0.5", 3, "0.1")]
@@ -180,8 +226,8 @@ def test_uses_beside_noise_have_a_sharp_price(count):
     whole = count * BoundedRange(epsilon="0.2") + 3 * Gaussian(mu="0.4")
     found = whole.epsilon("1e-6")
     assert found.width <= 1e-6 * found.upper
-    apart = whole + BoundedRange(epsilon="0.1")  # two ranges: the smaller by its fixed pair
-    assert found.upper < apart.epsilon("1e-6").upper
+    more = (whole + BoundedRange(epsilon="0.1")).epsilon("1e-6")
+    assert found.upper < more.lower
     for order in (1.5, 3.0):  # of one member, and by the worst of each order
         assert 0 < whole.renyi(order).lower <= whole.renyi(order).upper
     noise, z = 0.4 * math.sqrt(3), np.linspace(-12, 12, 3001)
@@ -209,7 +255,7 @@ def test_the_laws_of_uses_bound_the_optimum_between_the_steps_too(monkeypatch, e
     eps = np.linspace(-1, 0.6, 2001) * count * e
     truth = optimum(eps)
     for above in (True, False):
-        law = bounded_range.law_of_uses(Fraction(e), count, above=above)
+        law = bounded_range.law_of_uses(((Fraction(e), count),), above=above)
         found = -np.expm1(np.minimum(np.subtract.outer(eps, law.losses), 0.0)) @ law.masses
         over = found / truth if above else truth / found
         assert over.min() > 1 - 1e-9
@@ -226,7 +272,8 @@ def test_groups_of_many_uses_stand_as_fixed_pairs_above_the_optimum(monkeypatch)
     assert np.all(grouped.upper >= known.lower)
     assert np.all(grouped.upper[:9] > 1.01 * known.upper[:9])
     law = bounded_range.law_of_uses
-    monkeypatch.setattr(bounded_range, "law_of_uses", lambda e, k, **how: law(e, k - how["above"], **how))
+    fewer = lambda uses, **how: law(((uses[0][0], uses[0][1] - how["above"]),), **how)  # noqa: E731
+    monkeypatch.setattr(bounded_range, "law_of_uses", fewer)
     with pytest.raises(ContradictionError):  # a use of each group forgotten: the lower end does not follow
         (5 * BoundedRange(epsilon="0.5")).delta(eps)
 

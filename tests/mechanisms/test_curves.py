@@ -13,8 +13,7 @@ from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
 from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace, Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
-from neartwin.mechanisms.local.bits import HadamardResponse, Rappor
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse
+from neartwin.mechanisms.local import HadamardResponse, RandomizedResponse, Rappor
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PeeledTop, PermuteAndFlip
 from neartwin.mechanisms.selection.noisy_max import NoisyMax

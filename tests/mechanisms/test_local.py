@@ -8,8 +8,7 @@ from scipy.stats import binom, chisquare
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.local.bits import HadamardResponse, Rappor, transform
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse, debiased
+from neartwin.mechanisms.local import HadamardResponse, RandomizedResponse, Rappor, debiased, transform
 from tests.oracles import pairs
 
 # shares of a survey question with six answers, one of them chosen by nobody

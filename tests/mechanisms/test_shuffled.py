@@ -7,8 +7,7 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse
-from neartwin.mechanisms.local.shuffled import Shuffled
+from neartwin.mechanisms.local import RandomizedResponse, Shuffled
 from tests.oracles import pairs
 
 

@@ -25,29 +25,41 @@ def composed(e, count, eps):
 
 
 def adaptive(e, count, eps, places=64, halvings=40):
-    """The largest delta of `count` uses that may choose their pair by earlier answers, by a search at every step, in floats.
+    """The largest delta of `count` uses that may choose their pair by earlier answers."""
+    return in_any_order((e,) * count, eps, places, halvings)
 
-    The last use alone is known: the greatest profile of its class. Golden sections around the best place of a grid end
-    within rounding, where no narrow hump hides from the grid.
+
+def in_any_order(sizes, eps, places=64, halvings=40):
+    """The largest delta of uses that may choose their pair, and which of them is next, by earlier answers, in floats.
+
+    A search at every step. The last use alone is known: the greatest profile of its class. Golden sections around the best place
+    of a grid end within rounding, where no narrow hump hides from the grid.
     """
     eps = np.asarray(eps, dtype=float)
-    if count == 1:
+    if len(sizes) == 1:
+        (e,) = sizes
         inside = -np.expm1(np.minimum((eps - e) / 2, 0.0))
         return np.where(eps <= -e, -np.expm1(np.minimum(eps, 0.0)), inside * inside / -np.expm1(-e))
 
-    def mean(t):
-        share = np.expm1(t - e) / np.expm1(-e)
-        first, second = (adaptive(e, count - 1, eps - loss, places, halvings) for loss in (t, t - e))
-        return share * first + (1 - share) * second
+    def first(e):
+        k = sizes.index(e)
+        later = sizes[:k] + sizes[k + 1 :]
 
-    values = mean(e * np.arange(places + 1).reshape(-1, *(1 for _ in eps.shape)) / places + 0 * eps)
-    best, golden = values.argmax(axis=0), (np.sqrt(5) - 1) / 2
-    low, high = (e * np.clip(best + side, 0, places) / places for side in (-1, 1))
-    for _ in range(halvings):
-        x, y = high - golden * (high - low), low + golden * (high - low)
-        rises = mean(x) < mean(y)
-        low, high = np.where(rises, x, low), np.where(rises, high, y)
-    return np.maximum(values.max(axis=0), mean((low + high) / 2))
+        def mean(t):
+            share = np.expm1(t - e) / np.expm1(-e)
+            one, other = (in_any_order(later, eps - loss, places, halvings) for loss in (t, t - e))
+            return share * one + (1 - share) * other
+
+        values = mean(e * np.arange(places + 1).reshape(-1, *(1 for _ in eps.shape)) / places + 0 * eps)
+        best, golden = values.argmax(axis=0), (np.sqrt(5) - 1) / 2
+        low, high = (e * np.clip(best + side, 0, places) / places for side in (-1, 1))
+        for _ in range(halvings):
+            x, y = high - golden * (high - low), low + golden * (high - low)
+            rises = mean(x) < mean(y)
+            low, high = np.where(rises, x, low), np.where(rises, high, y)
+        return np.maximum(values.max(axis=0), mean((low + high) / 2))
+
+    return np.max([first(e) for e in set(sizes)], axis=0)
 
 
 def alike(pair, count, eps):

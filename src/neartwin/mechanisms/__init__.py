@@ -17,10 +17,10 @@ from neartwin.mechanisms.additive.laplace import Staircase as Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram as Histogram
 from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism
-from neartwin.mechanisms.local.bits import HadamardResponse as HadamardResponse
-from neartwin.mechanisms.local.bits import Rappor as Rappor
-from neartwin.mechanisms.local.randomized_response import RandomizedResponse as RandomizedResponse
-from neartwin.mechanisms.local.shuffled import Shuffled as Shuffled
+from neartwin.mechanisms.local import HadamardResponse as HadamardResponse
+from neartwin.mechanisms.local import RandomizedResponse as RandomizedResponse
+from neartwin.mechanisms.local import Rappor as Rappor
+from neartwin.mechanisms.local import Shuffled as Shuffled
 from neartwin.mechanisms.neighbours import Neighbours as Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism as ExponentialMechanism
 from neartwin.mechanisms.selection.exponential import PeeledTop as PeeledTop

@@ -25,7 +25,7 @@ from neartwin.web import tokens
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.policy import unknown
 from neartwin.web.store import Store, integrity
-from neartwin.web.store.requests import requests_in
+from neartwin.web.store.store import requests_in
 
 Tables = Mapping[str, Rows | OtherTable]
 

@@ -11,9 +11,9 @@ dominates every e-bounded-range mechanism, so its composition is an upper bound,
 
     M(s) = [sinh(w)/w] / [sinh(e/2)/(e/2)].
 
-Adaptive uses of one range have an optimum, delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
-pair of t. `optimum` bounds it on lattices of eps (M15, M16, M20), for up to a thousand uses. Beside fixed pairs two laws have
-its profile, but for little (M17, M18): docs/proofs/mechanisms.md.
+Adaptive uses have an optimum, for one range delta_n(eps) = max over t of E_P delta_{n-1}(eps - L), L of the two-point
+pair of t. `optimum` bounds it on lattices of eps (M15, M16, M20), for up to a thousand uses, or for fewer of several ranges, in
+the worst order. Beside fixed pairs two laws have its profile, but for little (M17, M18): docs/proofs/mechanisms.md.
 
 Groups of thousands of uses are fixed pairs above (M19). For wide ranges the Renyi curve is then the better bound, the
 supremum over t of the two-point pair.
@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
@@ -65,6 +66,7 @@ WIDEST, LEAST = 50.0, 70.0  # the widest range; minus the logarithm of a delta t
 LEVEL = 1e-12  # a fall over two ranges that is none
 HIGHEST = 600  # of losses whose exponentials are floats
 TOGETHER, GROUP = 1000, 250  # uses of one optimum; of more, groups are fixed pairs (M19)
+STATES = 512  # of several ranges with an optimum together
 
 
 def places(delta: FloatArray, m: int, step: float, count: int) -> tuple[IntArray, IntArray]:
@@ -132,56 +134,85 @@ def greatest(shares: Sequence[FloatArray], deltas: Two, step: float, count: int)
     return least, np.minimum(np.where(level, delta[:count], most), 1.0)
 
 
-@lru_cache(maxsize=8)  # both ends of an interval ask for it
-def optimum(e: Fraction, count: int, work: int) -> tuple[tuple[float, FloatArray], ...] | None:
-    """Bounds from below of all uses but one, and from above of all; None where they cost too much or are too coarse.
+Uses = tuple[tuple[Fraction, int], ...]  # ranges, each with its count
 
-    delta(-eps) = 1 - e^{-eps} + e^{-eps} delta(eps), for the class is its own mirror image.
+
+def states_of(uses: Uses) -> int:
+    """How many uses of each range may be left, in how many ways."""
+    return math.prod(count + 1 for _, count in uses)
+
+
+@lru_cache(maxsize=8)  # both ends of an interval ask for it
+def optimum(uses: Uses, work: int) -> tuple[tuple[float, FloatArray], ...] | None:
+    """Bounds from below of all uses but one, of each range, and from above of all; None where they cost too much.
+
+    delta(-eps) = 1 - e^{-eps} + e^{-eps} delta(eps), for the class is its own mirror image. The step divides every range.
 
     Args:
-        e: The range.
-        count: Adaptive uses.
+        uses: Adaptive uses, in any order.
         work: Maxima over t, at most.
 
     Returns:
-        For each of the two a step, and the bounds on delta at its multiples from -e on; then of all uses from below.
+        For each of the two a step, and bounds on delta at its multiples from minus the greatest range on. Then those of all
+            uses from below.
     """
-    size, uses = float(e), np.arange(1.0, min(count, 1 << 16) + 1)
-    reach = np.minimum(uses, uses * (size / 8) + np.sqrt(0.5 * LEAST * uses))  # of eps, over e
-    m = min(int(work / float(reach.sum())), FINE + MOST // count)
-    if m < FEWEST or size > WIDEST:
+    whole = math.lcm(*(e.denominator for e, _ in uses))
+    unit = Fraction(math.gcd(*(int(e * whole) for e, _ in uses)), whole)
+    parts, sizes = [int(e / unit) for e, _ in uses], np.array([float(e) for e, _ in uses])
+    if states_of(uses) > 1 << 16 or max(sizes) > WIDEST:
         return None
-    last = np.ceil(m * reach).astype(int)
-    multiples, steps = np.arange(-m, last[-1] + m + 1), (float_below(e / m), float_above(e / m))
-    lower, upper = (-np.expm1(np.minimum(multiples * step, 0.0)) for step in steps)
-    ends = [np.arange(m + 1.0) * step for step in steps]
-    shares = [np.expm1(t - t[-1]) / math.expm1(-t[-1]) for t in ends]
-    for n in last.tolist():
-        before, now = lower, (np.zeros(len(multiples)), np.empty(len(multiples)))
-        now[0][m : m + n + 1], now[1][m : m + n + 1] = greatest(shares, (lower, upper), steps[1], n + 1)
-        now[1][m + n :] = now[1][m + n]
+    states = sorted(product(*(range(count + 1) for _, count in uses)), key=sum)[1:]
+    left = np.array(states)
+    squares = left @ np.square(sizes)
+    reach = np.minimum(left @ sizes, squares / 8 + np.sqrt(0.5 * LEAST * squares)) / max(sizes)  # over the greatest
+    wanted = (FINE + MOST // sum(states[-1])) * max(sizes) * math.sqrt(sum(states[-1]) / squares[-1])  # steps of it
+    each = int(min(work / float(reach.sum() * len(uses)), wanted * (1 + 8 * U))) // max(parts)
+    places, most = [part * each for part in parts], max(parts) * each
+    if most < FEWEST:
+        return None
+    steps = float_below(unit / each), float_above(unit / each)
+    last = np.ceil(most * reach).astype(int)
+    multiples = np.arange(-most, last[-1] + most + 1)
+    ends = [np.arange(most + 1.0) * step for step in steps]
+    shares = [[np.expm1(t[: m + 1] - t[m]) / math.expm1(-t[m]) for t in ends] for m in places]
+    known = {(0,) * len(uses): tuple(-np.expm1(np.minimum(multiples * step, 0.0)) for step in steps)}
+    for state, n in zip(states, last.tolist(), strict=True):
+        now = np.zeros(len(multiples)), np.zeros(len(multiples))
+        for k, m in enumerate(places):
+            before = known.get((*state[:k], state[k] - 1, *state[k + 1 :]))
+            if before is not None:
+                found = greatest(shares[k], (before[0][most - m :], before[1][most - m :]), steps[1], n + 1)
+                for side, one in zip(now, found, strict=True):
+                    np.maximum(side[most : most + n + 1], one, out=side[most : most + n + 1])
+        now[1][most + n :] = now[1][most + n]
         for side, t in zip(now, ends, strict=True):
-            side[:m] = -np.expm1(-t[:0:-1]) + np.exp(-t[:0:-1]) * side[2 * m : m : -1]
-        lower, upper = now
-    slack = 4096 * U * (count + 2)  # sums of products of positive numbers
-    below_all = steps[0], lower * (1 - slack)
-    return (steps[0], before * (1 - slack)), (steps[1], upper * (1 + slack)), below_all
+            side[:most] = -np.expm1(-t[:0:-1]) + np.exp(-t[:0:-1]) * side[2 * most : most : -1]
+        known = {one: deltas for one, deltas in known.items() if sum(one) >= sum(state) - 1} | {state: now}
+    slack = 4096 * U * (sum(states[-1]) + 2)  # sums of products of positive numbers
+    low, high = known.pop(states[-1])
+    below = np.array([known[*(n - (k == j) for j, n in enumerate(states[-1])),][0] for k in range(len(uses))])
+    return (steps[0], below * (1 - slack)), (steps[1], high * (1 + slack)), (steps[0], low * (1 - slack))
 
 
-def law_of_uses(e: Fraction, count: int, *, above: bool, work: int = WORK) -> Weighted | None:
+def greatest_loss(uses: Uses) -> float:
+    """The sum of all ranges."""
+    return float(sum(e * count for e, count in uses))
+
+
+def law_of_uses(uses: Uses, *, above: bool, work: int = WORK) -> Weighted | None:
     """The law of a pair whose profile bounds the optimum on one side (M17); None where that is not known.
 
     Args:
-        e: The range.
-        count: Adaptive uses.
-        work: As for `optimum`.
+        uses: Adaptive uses.
         above: Whether it bounds from above.
+        work: As for `optimum`.
     """
-    known = optimum(e, count, work) if count * e <= HIGHEST else None
+    top = greatest_loss(uses) * (1 + 2 * U)
+    known = optimum(uses, work) if top <= HIGHEST else None
     if known is None:
         return None
     (step, low), (_, high) = known[2], known[1]
-    m, top = round(float(e) / step), count * float(e) * (1 + 2 * U)
+    m = round(float(max(uses)[0]) / step)
     last = min(len(low) - 1 - 2 * m, math.floor(top / step - 0.5))
     high = high[m - 2 : m + last + 1]  # at multiples of a step that is longer by rounding
     high = high[1:] + 8 * U * (last + 1) * math.exp(step) * -np.diff(high)
@@ -203,37 +234,38 @@ def one_use(e: Fraction, eps: float) -> Any:
     return ((balls.ball(eps) - balls.ball(e)) / 2).expm1() ** 2 / -balls.ball(-e).expm1()
 
 
-def optimal_delta(e: Fraction, count: int, eps: FloatArray, *, above: bool) -> tuple[FloatArray, FloatArray] | None:
+def optimal_delta(uses: Uses, eps: FloatArray, *, above: bool) -> tuple[FloatArray, FloatArray] | None:
     """One side of the optimum at each eps, as both ends from above, else with what the largest loss says; of one use both.
 
     Args:
-        e: The range.
-        count: Adaptive uses.
+        uses: Adaptive uses.
         eps: Finite, (n,).
         above: Whether it bounds from above.
     """
-    size = float(e)
-    if count == 1:
-        return half_line_delta(partial(one_use, e), eps)
-    known = optimum(e, count, WORK if count <= TOGETHER else MANY)
+    total, most = sum(count for _, count in uses), float(max(uses)[0])
+    if total == 1:
+        return half_line_delta(partial(one_use, uses[0][0]), eps)
+    known = optimum(uses, WORK if total <= TOGETHER else MANY)
     if known is None:
         return None
     step, delta = known[above]
-    m, away = round(size / step), 8 * U * (np.abs(eps) + size)
+    zero, away = round(most / step), 8 * U * (np.abs(eps) + most)
     if above:  # it is convex in e^eps
-        places = np.minimum((eps - away) / step + m, len(delta) - 1)
+        places = np.minimum((eps - away) / step + zero, len(delta) - 1)
         j = np.clip(places.astype(int), 0, len(delta) - 2)
         share = np.expm1((places - j) * step) / math.expm1(step)
         bound = np.where(places < 0, 1.0, np.minimum((1 - share) * delta[j] + share * delta[j + 1], 1.0))
         return bound, bound
-    # the first use leaves a multiple of the step; delta(eps) >= delta(0) for eps < 0
-    places = (np.maximum(eps, 0.0) + away) / step + m
-    j = np.clip(places.astype(int), m, len(delta) - m - 1)[:, None] - np.arange(m)
-    t = np.clip((places[:, None] - j) * step, 0.0, m * step)
-    share = np.expm1(t - m * step) / math.expm1(-m * step)
-    found = (share * delta[j] + (1 - share) * delta[j + m]).max(axis=1)
-    bound = np.where(abs(places - j[:, 0]) <= 1, found, 0.0)
-    return bound, np.where(eps < count * size * (1 + 8 * U), 1.0, 0.0)
+    # some first use leaves a multiple of the step; delta(eps) >= delta(0) for eps < 0
+    places, bound = (np.maximum(eps, 0.0) + away) / step + zero, np.zeros(len(eps))
+    for (e, _), later in zip(uses, delta, strict=True):
+        m = round(float(e) / step)
+        j = np.clip(places.astype(int), zero, len(later) - m - 1)[:, None] - np.arange(m)
+        t = np.clip((places[:, None] - j) * step, 0.0, m * step)
+        share = np.expm1(t - m * step) / math.expm1(-m * step)
+        found = (share * later[j] + (1 - share) * later[j + m]).max(axis=1)
+        bound = np.maximum(bound, np.where(abs(places - j[:, 0]) <= 1, found, 0.0))
+    return bound, np.where(eps < greatest_loss(uses) * (1 + 8 * U), 1.0, 0.0)
 
 
 class BoundedRangeSum(Summand):
@@ -278,16 +310,17 @@ class BoundedRangeSum(Summand):
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """An upper bound, of one use the profile itself."""
-        return optimal_delta(self.range, self.count, eps, above=True)
+        return optimal_delta(((self.range, self.count),), eps, above=True)
 
 
 class UsesTogether(AtomicSum):
-    """Adaptive uses of one range beside fixed pairs: a law whose profile bounds the optimum on one side."""
+    """Adaptive uses beside fixed pairs: a law whose profile bounds the optimum on one side."""
 
-    def __init__(self, e: Fraction, count: int, law: Weighted, *, above: bool) -> None:
-        """e: the range; law: of `law_of_uses`."""
+    def __init__(self, uses: Uses, law: Weighted, *, above: bool) -> None:
+        """law: of `law_of_uses`."""
         super().__init__(law, 1)
-        self._alone, self.top = partial(optimal_delta, e, count, above=above), BoundedRangeSum(e, count).top
+        self._alone, top = partial(optimal_delta, uses, above=above), greatest_loss(uses)
+        self.top = MaximumLoss(top * (1 + 8 * U), 0.0, top * (1 - 8 * U))
 
     def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Alone: the optimum itself."""
@@ -308,18 +341,25 @@ class BoundedRangePair(Pair):
 
     @classmethod
     def merged(cls, uses: Sequence[tuple[BoundedRangePair, int]]) -> list[Summand]:
-        """The optimum of the range whose uses weigh most, and all others as fixed pairs (M18)."""
+        """The optimum of the ranges whose uses weigh most, as far as they are few, and all others as fixed pairs (M18)."""
         first, *others = sorted(uses, key=lambda use: use[0].e ** 2 * use[1], reverse=True)
         pair, count = first
         groups, work = 1, WORK
         if count > TOGETHER:
             groups, work = (count // GROUP, MANY // 8) if pair.above else (1, MANY)
-        law = law_of_uses(pair.e, count // groups, above=pair.above, work=work) if count > 1 else None
-        one = pair.repeated(count) if count > 1 else BoundedRangeSum(pair.e, 1)
-        if law is not None:
-            one = AtomicSum(law, groups) if groups > 1 else UsesTogether(pair.e, count, law, above=pair.above)
-            others.append((pair, count % groups))
-        return [one, *(other.repeated(n) for other, n in others if n)]
+        together: Uses = ((pair.e, count // groups),)
+        left: list[tuple[BoundedRangePair, int]] = []
+        for other, n in others:
+            more = (*together, (other.e, n))
+            few = groups == 1 and states_of(more) <= STATES and optimum(more, work) is not None
+            together, left = (more, left) if few else (together, [*left, (other, n)])
+        law = law_of_uses(together, above=pair.above, work=work) if len(together) > 1 or count > 1 else None
+        if law is None:
+            one, left = pair.repeated(count) if count > 1 else BoundedRangeSum(pair.e, 1), others
+        else:
+            one = AtomicSum(law, groups) if groups > 1 else UsesTogether(together, law, above=pair.above)
+            left.append((pair, count % groups))
+        return [one, *(other.repeated(n) for other, n in left if n)]
 
 
 def worst_renyi(epsilon: balls.Exact, order: balls.Exact) -> Any:

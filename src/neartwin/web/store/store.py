@@ -16,11 +16,11 @@ import sqlalchemy as sa
 
 from neartwin.errors import AccessError, LedgerError, ParameterError
 from neartwin.ledger import records, wishes
-from neartwin.ledger.store import Database, Writing
+from neartwin.ledger.store import Database, Reading, Writing
 from neartwin.ledger.store.schema import version
 from neartwin.ledger.store.statements import Statement
 from neartwin.web.datasets import Dataset
-from neartwin.web.store import integrity, requests, schema
+from neartwin.web.store import integrity, schema
 from neartwin.web.tokens import Token
 
 # what every request asks
@@ -293,7 +293,7 @@ class Store:
             AccessError: Status 409. It waits no more.
         """
         with self._database.read() as page:
-            return requests.requests_in(page, dataset, position)
+            return requests_in(page, dataset, position)
 
     def request(self, who: str, what: str, body: dict[str, str], position: int = 0) -> None:
         """Record a request for budget, or its end without an allotment.
@@ -308,7 +308,7 @@ class Store:
             AccessError: Status 409. The request waits no more, or the holder has one that waits.
         """
         with self._database.write() as page:
-            known = requests.requests_in(page, body["dataset"], position)
+            known = requests_in(page, body["dataset"], position)
             if not position and any(one["holder"] == body["holder"] and not one["answer"] for one in known):
                 raise AccessError(409, "request", body["holder"], "waits for an answer already", remedy="wait for it")
             _note(page, who, what, dict(body))
@@ -374,3 +374,35 @@ def _registration(dataset: Dataset) -> dict[str, object]:
 
 def _token(row: sa.Row[tuple[object, ...]]) -> Token:
     return Token(**{name: getattr(row, name) for name in Token.__dataclass_fields__})
+
+
+_ANSWERS = {
+    "allot": "{who} set the allotment to {target}",
+    "decline": "{who} declined: {reason}",
+    "withdraw": "{who} withdrew it",
+}
+
+
+def requests_in(page: Reading, dataset: str, position: int = 0) -> list[dict[str, Any]]:
+    """The requests of a data set, newest first, each with its answer in words, or "" while it waits.
+
+    Args:
+        page: A transaction.
+        dataset: The data set.
+        position: The position of a request that must wait for its answer, or 0.
+
+    Raises:
+        AccessError: Status 409. That request was answered, or there is none.
+    """
+    found: list[dict[str, Any]] = []
+    waiting: dict[str, dict[str, Any]] = {}  # by holder
+    for act in page.acts(dataset):
+        body = json.loads(act.body)
+        if act.what == "request":
+            waiting[body["holder"]] = body | {"position": act.position, "time": act.time, "who": act.who, "answer": ""}
+            found.insert(0, waiting[body["holder"]])
+        elif act.what in _ANSWERS and (one := waiting.pop(body["holder"], None)):
+            one["answer"] = _ANSWERS[act.what].format(who=act.who, **body)
+    if position and position not in {one["position"] for one in waiting.values()}:
+        raise AccessError(409, "request", str(position), "waits no more: it was answered", remedy="look again")
+    return found

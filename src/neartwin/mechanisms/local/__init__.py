@@ -1,1 +1,0 @@
-"""Mechanisms that run on the device of each person."""
