@@ -1,8 +1,10 @@
-"""The Gaussian pair N(0, s^2) against N(D, s^2), described by mu = |D| / s; and KL and Renyi of normals.
+"""Closed forms of two pairs, the Gaussian and the Laplace one, and KL and Renyi of normals.
 
-The Laplace pair: Lap(0, b) against Lap(D, b), which only its ratio d = |D| / b describes.
+The Gaussian pair is N(0, s^2) against N(D, s^2), described by mu = |D| / s.
 
-Under P the loss is d with probability 1/2, -d with probability e^-d / 2, and has density e^((l - d) / 2) / 4 between.
+The Laplace pair is Lap(0, b) against Lap(D, b), which only its ratio d = |D| / b describes.
+
+Under P its loss is d with probability 1/2, -d with probability e^-d / 2, and has density e^((l - d) / 2) / 4 between.
 """
 
 import math

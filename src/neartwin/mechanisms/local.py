@@ -1,17 +1,17 @@
-"""Randomized response: each person answers for themselves, and tells the truth only more often than not.
+"""Local protocols: each person answers for themselves, and nobody needs to trust the collector.
 
-The client reports the true one of k answers with odds e^epsilon against each other one. So it is epsilon-DP for any change of
-that person's answer, with no trust in the collector. The server undoes the bias. Warner 1965; Kairouz, Bonawitz, Ramage 2016.
-Among all eps-local protocols it is best where e^epsilon is large against k. For many answers there are reports of bits.
+Under randomized response a person tells the truth only more often than not. The client reports the true one of k answers
+with odds e^epsilon against each other one. So it is epsilon-DP for any change of that person's answer. The server undoes the
+bias. Warner 1965; Kairouz, Bonawitz, Ramage 2016. Among all eps-local protocols it is best where e^epsilon is large against
+k. For many answers there are reports of bits.
 
-Undoing the bias of local reports: unbiased shares and intervals for them.
+The bias is undone alike for all of them, with intervals for the shares. A person with a property supports it with
+probability p, any other with probability q < p. Then (support / n - q) / (p - q) is unbiased for the share, whatever the
+population.
 
-A person with a property supports it with probability p, any other with probability q < p. Then (support / n - q) / (p - q) is
-unbiased for the share, whatever the population.
-
-The interval is exact in coverage. For a share s the support is a sum of n independent coins of mean s p + (1 - s) q. Beyond one
-from the mean, its tails are at most those of a binomial with that mean (Hoeffding 1956). So a Clopper-Pearson interval for the
-mean covers, if it is widened by one report on each side.
+The interval is exact in coverage. For a share s the support is a sum of n independent coins of mean s p + (1 - s) q. Beyond
+one from the mean, its tails are at most those of a binomial with that mean (Hoeffding 1956). So a Clopper-Pearson interval
+for the mean covers, if it is widened by one report on each side.
 
 Reports of bits: Hadamard response, one bit a person for thousands of answers, and RAPPOR, one bit for each answer.
 
@@ -228,7 +228,7 @@ class HadamardResponse(LocalResponse):
         """The server: unbiased shares with intervals, by a fast transform.
 
         For one answer each person's sign times H[j, v + 1] is a coin. It is True with probability e^eps/(1 + e^eps) if the
-        answer is v, and 1/2 otherwise, since distinct columns are orthogonal. Intervals as in `frequencies.py`.
+        answer is v, and 1/2 otherwise, since distinct columns are orthogonal. Intervals as for randomized response.
 
         Args:
             reports: The reports of all people.

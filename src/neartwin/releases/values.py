@@ -1,4 +1,4 @@
-"""Values of a release: one statistic of every group with its bar, and where the release comes from."""
+"""Values of a release: one statistic of every group with its bar, where it comes from, and what a plan of one will cost."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence

@@ -2,11 +2,9 @@
 
 Losses are logarithms of exact ratios, masses exact fractions, both rounded once.
 
-On a Poisson sample, also integer noise: the geometric and the discrete Gaussian mechanism.
-
-Let l = log P/Q at an outcome of the mechanism on the sample, and r = 1 - q + q e^l. The sampled pair has the
-masses r Q against Q under remove, and Q against r Q under add. Both are attained, so the bounds are tight.
-Equation (S20): docs/proofs/losses-sampled.md.
+Such a pair, or integer noise (geometric, discrete Gaussian), may stand on a Poisson sample. Let l = log P/Q at an outcome of
+the mechanism on the sample, and r = 1 - q + q e^l. The sampled pair has the masses r Q against Q under remove, and Q against
+r Q under add. Both are attained, so the bounds are tight. Equation (S20): docs/proofs/losses-sampled.md.
 """
 
 from __future__ import annotations

@@ -12,9 +12,8 @@ t = D / epsilon where scores are monotone: adding a unit moves all of them one w
 Prop 4; the same law as noisy max with exponential noise: Ding, Kifer, Steinke 2021. Its expected error is never above that
 of the exponential mechanism with the same epsilon.
 
-Peeling: the k best candidates, in order.
-Peeling runs permute-and-flip k times without replacement: k choices of epsilon/k each. Where the account composes better than by
-sums, it is priced as k uses.
+Peeling gives the k best candidates, in order. It runs permute-and-flip k times without replacement: k choices of epsilon/k
+each. Where the account composes better than by sums, it is priced as k uses.
 """
 
 from dataclasses import dataclass
