@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from neartwin.losses import DiscreteGaussian, FinitePair, Gaussian, Geometric, SubsampledFinite, compose
-from neartwin.losses.inversion import great_losses
+from neartwin.losses.inversion import contour_search, great_losses
 from neartwin.losses.inversion.great_losses import GreatLosses, apart
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
+from neartwin.losses.summands.rounding import NoCertificateError
 from tests.losses.test_subsampled_finite import delta as delta_of_few_uses
 
 
@@ -148,6 +149,18 @@ def test_many_seldom_uses_are_narrow_and_what_a_grid_says(sigma2, rate, count, d
     assert grid == pytest.approx(delta, rel=5e-4)
     assert grid == pytest.approx(there.upper, rel=5e-4)
     assert on_grid(summand.weighted, count, found.upper * (1 - 1e-3), step) > 1.005 * delta  # the near miss
+
+
+def test_a_second_look_that_proves_nothing_leaves_what_the_first_one_proved(monkeypatch):
+    def nothing(*_, **named):
+        raise NoCertificateError
+
+    whole = 1776 * SubsampledFinite(base=DiscreteGaussian(sigma2="0.623"), rate="0.000109")
+    found = whole.epsilon(2.9e-10)
+    monkeypatch.setattr(contour_search, "by_line", nothing)  # as the first look calls it
+    wide = whole.epsilon(2.9e-10)
+    assert wide.lower <= found.lower <= found.upper <= wide.upper
+    assert 1e-6 * wide.upper < wide.width < 0.01 * wide.upper
 
 
 def test_different_laws_are_told_apart_together():

@@ -16,7 +16,7 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion.contour import Bounds, ContourRule
-from neartwin.losses.inversion.great_losses import apart
+from neartwin.losses.inversion.great_losses import GreatLosses, apart
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
@@ -243,7 +243,7 @@ def by_line(
     *,
     rtol: float = NARROW,
     levels: Sequence[float] = LEVELS,
-    known: float = math.inf,
+    parted: tuple[SumOfLosses, GreatLosses] | None = None,
 ) -> Answer:
     """The intersection of a few lines' answers; most questions stop at the first.
 
@@ -259,12 +259,12 @@ def by_line(
         rtol: The relative width at which to stop. It decides nothing else, so that the answer for a lesser width lies
             inside that for a greater one.
         levels: Relative widths that smooth kernels aim at.
-        known: No less than eps.
+        parted: The result of `apart` where more is known of eps; None for a first look.
 
     Raises:
         NoCertificateError: No line proves an upper end.
     """
-    total, great = apart(whole, known, RARE * high_target)
+    total, great = parted or apart(whole, math.inf, RARE * high_target)
     best: Answer | None = None
     at, first, factor, repeats, left = saddle.for_delta(total, high_target), math.inf, 0, 0, TRIES
     aim, *ahead = [level for level in levels if level <= NARROW or level * abs(at.eps) * at.tilt <= BLUR]
@@ -292,9 +292,11 @@ def by_line(
         left = min(left, 1) if best.upper - best.lower <= FINE * best.upper else left
         again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
         at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
-    further = best is not None and not narrow(best.lower, best.upper, rtol)
-    if best is not None and further and apart(whole, first, RARE * high_target)[1].cut < great.cut:
-        best = common(best, by_line(whole, low_target, high_target, rtol=rtol, levels=levels, known=first))
+    if best is not None and not narrow(best.lower, best.upper, rtol):
+        parted = apart(whole, first, RARE * high_target)
+        if parted[1].cut < great.cut:
+            with contextlib.suppress(*NO_LINE):  # which leaves what is proved
+                best = common(best, by_line(whole, low_target, high_target, rtol=rtol, levels=levels, parted=parted))
     for share in NEARER:
         if best is not None and narrow(best.lower, best.upper, rtol):
             break

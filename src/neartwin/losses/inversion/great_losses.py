@@ -80,7 +80,7 @@ class GreatLosses:
         return cls(cut, mass, other, log + whole + far - ORDERS * cut)
 
     def fallen(self, eps: FloatArray) -> FloatArray:
-        """The most that such runs weigh which sum to less than each eps."""
+        """The most that E[(e^{eps - S} - 1)_+] may be over such runs: the rest R of (K17), at each eps."""
         logs = np.multiply.outer(eps, ORDERS)
         logs = logs + self.below + 8 * U * (np.abs(logs) + np.abs(self.below))
         return np.asarray(np.exp(np.minimum(logs.min(axis=-1), 709.0)))  # or so much more than all runs weigh
