@@ -151,7 +151,7 @@ def test_many_seldom_uses_are_narrow_and_what_a_grid_says(sigma2, rate, count, d
     assert on_grid(summand.weighted, count, found.upper * (1 - 1e-3), step) > 1.005 * delta  # the near miss
 
 
-def test_a_second_look_that_proves_nothing_leaves_what_the_first_one_proved(monkeypatch):
+def test_a_second_look_that_proves_nothing_leaves_what_the_first_proved(monkeypatch):
     def nothing(*_, **named):
         raise NoCertificateError
 
