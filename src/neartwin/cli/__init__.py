@@ -24,7 +24,7 @@ _MODULES = {  # of the commands; a command imports its own alone, which saves a 
     "certificate": "certificates",
     "account": "account",
     "attack": "attack",
-    "explain-risk": "risk",
+    "explain-risk": "attack",
     "serve": "service",
     "register": "service",
     "refresh": "service",

@@ -21,6 +21,7 @@ from neartwin.losses.inversion.contour_search import CLOSED, FLOOR, NARROW, NO_L
 from neartwin.losses.inversion.methods import Lines, Names
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
+from neartwin.losses.summands.atoms import together
 from neartwin.losses.summands.base import Direction, Pair, RenyiCurve, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U, ordered, up
 from neartwin.losses.views import gdp_zcdp, tradeoff
@@ -53,7 +54,11 @@ def _total(pairs: Mapping[Pair, int], *, envelopes: bool = False) -> SumOfLosses
             summands += family.merged(members)
         else:
             summands += [pair.repeated(count) for pair, count in members]
-    return SumOfLosses(summands) if summands else None
+    if not summands:
+        return None
+    total = SumOfLosses(summands)
+    few = total.summands if total.lattice is not None else together(total.summands)
+    return total if few is total.summands else SumOfLosses(few)
 
 
 @dataclass(frozen=True)

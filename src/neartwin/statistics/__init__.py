@@ -5,7 +5,7 @@ from neartwin.statistics.base import Statistic as Statistic
 from neartwin.statistics.counts import count as count
 from neartwin.statistics.counts import count_distinct as count_distinct
 from neartwin.statistics.counts import count_distinct_units as count_distinct_units
-from neartwin.statistics.histogram import histogram as histogram
+from neartwin.statistics.counts import histogram as histogram
 from neartwin.statistics.moments import coefficient as coefficient
 from neartwin.statistics.moments import correlation as correlation
 from neartwin.statistics.moments import covariance as covariance

@@ -23,7 +23,7 @@ from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.jobs import Jobs
 from neartwin.web.middleware import Guard, Watch
-from neartwin.web.routes import datasets, ledger, operations, questions, requests
+from neartwin.web.routes import datasets, ledger, operations, questions
 from neartwin.web.schemas import Refusal, first_fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Workers
@@ -76,8 +76,9 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         responses={status: {"model": Refusal, "description": words} for status, words in errors.TITLES.items()},
         redirect_slashes=False,
     )
-    for part in (questions, datasets, requests, ledger, operations):  # the most asked first
-        app.include_router(part.router)
+    # the most asked first
+    for router in (questions.router, datasets.router, ledger.wishes, ledger.router, operations.router):
+        app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)
     app.state.refusal = pages.refusal  # for the layers around the application too

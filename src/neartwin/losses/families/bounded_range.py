@@ -326,6 +326,9 @@ class UsesTogether(AtomicSum):
         """Alone: the optimum itself."""
         return self._alone(eps)
 
+    def root(self, delta: float) -> None:
+        """None: that of the law is not the optimum's."""
+
 
 @dataclass(frozen=True, slots=True)
 class BoundedRangePair(Pair):

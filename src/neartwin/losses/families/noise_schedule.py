@@ -20,9 +20,8 @@ from numpy.polynomial.chebyshev import chebvander
 
 from neartwin.exact import FloatArray, floats_around
 from neartwin.losses.summands import rounding
-from neartwin.losses.summands.atoms import Weighted
+from neartwin.losses.summands.atoms import Layout, Nodes, QuadratureSum, Weighted
 from neartwin.losses.summands.base import Summand
-from neartwin.losses.summands.quadrature import Layout, Nodes, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U
 from neartwin.special import ndtr
 

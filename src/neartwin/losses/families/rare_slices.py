@@ -17,9 +17,8 @@ import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.summands import atoms
-from neartwin.losses.summands.atoms import Weighted
+from neartwin.losses.summands.atoms import Layout, QuadratureSum, Weighted
 from neartwin.losses.summands.base import Direction
-from neartwin.losses.summands.quadrature import Layout, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, few_bits, gamma
 from neartwin.special import log_ndtr
 

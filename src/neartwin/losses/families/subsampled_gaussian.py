@@ -22,10 +22,9 @@ from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.gaussian import GaussianPair
 from neartwin.losses.families.noise_schedule import NoiseSchedule, Rows
 from neartwin.losses.families.rare_participation import LADDER
-from neartwin.losses.summands.atoms import Weighted
+from neartwin.losses.summands.atoms import SHARED, Layout, QuadratureSum, Weighted
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.closed_forms import half_line_delta, half_line_epsilon
-from neartwin.losses.summands.quadrature import SHARED, Layout, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, NoCertificateError, U, few_bits, gamma
 from neartwin.special import log_ndtr
 

@@ -21,10 +21,9 @@ from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
 from neartwin.losses.families.laplace import LaplacePair
 from neartwin.losses.families.subsampled_gaussian import log_mixed
-from neartwin.losses.summands.atoms import Weighted
+from neartwin.losses.summands.atoms import Layout, QuadratureSum, Weighted
 from neartwin.losses.summands.base import Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.closed_forms import half_line_delta, half_line_epsilon
-from neartwin.losses.summands.quadrature import Layout, QuadratureSum
 from neartwin.losses.summands.rounding import ELEMENTARY, NoCertificateError, U
 
 POINTS = 16

@@ -374,7 +374,7 @@ def build(
         saddle: Its saddle.
         width: The smooth kernels' width; 0 for the plain one.
         tolerance: Relative to delta.
-        share: How many times the usual budget a plain line may take.
+        share: How many times the usual budget it may take.
         aliases: How the period is found, with the bound on the aliases.
 
     Raises:
@@ -392,7 +392,7 @@ def build(
     if width:
         ratio += (width / 2) * float(ndtr(width / 2)) * math.sqrt(2 * math.pi) * math.exp(mu2 / 8) * (1 + 1e-13)
     nodes, cut = _length(
-        total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal, share=SMOOTH if width else share
+        total, saddle, step, mu2=mu2, ratio=ratio, log_goal=relative_goal, share=SMOOTH * share if width else share
     )
 
     def kernel(t: FloatArray) -> FloatArray:

@@ -32,6 +32,7 @@ LEVELS = (1e-3, 1e-6, NARROW)  # relative widths that smooth kernels aim at in t
 COARSER = (3e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # relative widths that remain when no method did better
 TRIES, REPEATS = 3, 2  # lines built for one question, and of them at a tilt tried before
 FAR = 0.05  # how far off a guess of eps may be
+PROMISED, LAST = 1e-6, 4  # the relative width for which finite laws have a longer line, and how much longer
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 RARE = 1e-14  # of delta: great losses that no line needs, and that would leave a second hump at its saddle (K17)
@@ -220,19 +221,23 @@ def lines_at(
         yield smooth_line(total, at, COARSER)
 
 
-def smooth_line(total: SumOfLosses, at: Saddle, resolutions: Sequence[float]) -> tuple[str, ContourRule]:
+def smooth_line(
+    total: SumOfLosses, at: Saddle, resolutions: Sequence[float], *, budget: float = 1
+) -> tuple[str, ContourRule]:
     """The first smooth kernels that are affordable; the two of a pair are gamma^2 (tilt + 1) apart in eps.
 
     Args:
         total: The sum.
         at: The saddle.
         resolutions: Relative widths in eps, tried in turn.
+        budget: How many times the usual one a line may take.
     """
     eps = max(abs(at.eps), 1e-2 * at.deviation)
     for resolution in resolutions:
         tolerance = min(max(1e-2 * resolution * at.tilt * eps, contour.TOLERANCE), 1e-6)
         with contextlib.suppress(NoCertificateError):
-            return CONTOUR, contour.build(total, at, math.sqrt(resolution * eps / (at.tilt + 1)), tolerance=tolerance)
+            width = math.sqrt(resolution * eps / (at.tilt + 1))
+            return CONTOUR, contour.build(total, at, width, tolerance=tolerance, share=budget)
     raise NoCertificateError
 
 
@@ -302,7 +307,10 @@ def by_line(
             break
         with contextlib.suppress(*NO_LINE):
             width = 1 - best.lower / best.upper if best is not None and best.upper < math.inf else 1.0
-            line = smooth_line(total, here := at.lower(total, share), [w for w in COARSER if least < w < width])[1]
+            wanted, budget = [w for w in COARSER if least < w < width], 1
+            if PROMISED < width < FINE and all(part.atoms is not None for part in total.summands):
+                wanted, budget = [*np.geomspace(aim, PROMISED, 8), *wanted], LAST
+            line = smooth_line(total, here := at.lower(total, share), wanted, budget=budget)[1]
             last = invert(great.beside(line), here, low_target, high_target, enough=rtol)[0]
             best = last if best is None else common(best, last)
     if best is None or not math.isfinite(best.upper):

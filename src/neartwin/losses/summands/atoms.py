@@ -1,4 +1,4 @@
-"""Finitely many losses: every finite pair, and the nodes of a quadrature.
+"""Finitely many losses: every finite pair, and the nodes of a certified quadrature of a density.
 
 A law of finitely many losses is kept with the bounds on its errors, and with its tilted moments. Its transform errs
 relative to e^{itl} - 1 (K12). Many atoms at many equally spaced frequencies go through one real FFT (K13, K14).
@@ -8,7 +8,8 @@ Equations: docs/proofs/losses-contour.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache, partial
@@ -17,8 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from neartwin.exact import FloatArray
+from neartwin.losses.summands import rounding
 from neartwin.losses.summands.base import Lattice, MaximumLoss, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, block, blocked, gamma, log_one_plus, total
+from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma, total
+
+RUNS = 1 << 17  # of few copies, each run an atom
+LARGEST = 700.0  # of an exponent
 
 
 @dataclass(frozen=True)
@@ -94,7 +99,7 @@ class Tilted:
         if -0.5 < value < math.inf:
             # relative error of p (e^{tilt l} - 1) in a sum by blocks but for the exponent's, and that per unit of tilt
             own, per_tilt = (
-                w.mass_error + (ELEMENTARY + U + blocked(len(w.losses))),
+                w.mass_error + (ELEMENTARY + U + rounding.blocked(len(w.losses))),
                 w.loss_error + U * np.abs(w.losses),
             )
             moved = float(np.abs(moment) @ own) + 1e-60 * len(moment)
@@ -123,7 +128,7 @@ class Tilted:
         count = len(self.weighted.losses)
         top = 4 * U * abs(self.shifted.top)
         mean = own + abs(self.tilt) * moved + top
-        more = mean * (1 + gamma(count)) + 2 * blocked(count)
+        more = mean * (1 + gamma(count)) + 2 * rounding.blocked(count)
         return Moved(
             2.02 * (mean + more), 1.01 * (own_l + abs(self.tilt) * moved_l + (top + more) * l), 1.01 * l, 1.01 * drift
         )
@@ -210,7 +215,7 @@ def line(w: Weighted, tilted_law: Tilted, t: FloatArray) -> tuple[ComplexArray, 
     many = OVERHEAD + 20 * atoms + 10 * frequencies < 2 * atoms * frequencies
     fast = many and bool(np.all(np.abs(t - t[1] * np.arange(len(t))) <= 2 * U * t))
     x, y, own = (transformed if fast else turned)(w.losses, tilted_law.shifted.weights, moved.size, t)
-    return log_one_plus(x, y, error + own)
+    return rounding.log_one_plus(x, y, error + own)
 
 
 def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) -> Parts:
@@ -226,7 +231,7 @@ def turned(losses: FloatArray, weights: FloatArray, size: float, t: FloatArray) 
         t: Frequencies, (frequencies,).
     """
     x, y = np.empty((2, len(t)))
-    width = min(block(len(losses)), len(losses))
+    width = min(rounding.block(len(losses)), len(losses))
     spare = np.zeros(-len(losses) % width)
     halves, doubled = np.append(0.5 * losses, spare), np.append(2 * weights, spare)
     together = max(1, BLOCK // len(halves))
@@ -364,3 +369,167 @@ class AtomicSum(Summand):
         value = part @ w.masses
         error = (part * (w.mass_error + 2 * ELEMENTARY + gamma(len(w.losses))) + slack) @ w.masses
         return np.maximum(value - error, 0.0), np.minimum(value + error, 1.0)
+
+    def root(self, delta: float) -> tuple[float, float] | None:
+        """From sums over all greater losses, for one copy: between two of them delta is P - e^eps Q."""
+        order = np.argsort(-self.weighted.losses)
+        losses, masses = np.maximum(self.weighted.losses[order], -LARGEST), self.weighted.masses[order]
+        p, q = np.cumsum(masses), np.cumsum(masses * np.exp(-losses))
+        j = int(np.searchsorted(np.maximum.accumulate(p - np.exp(losses) * q), delta)) - 1
+        if j < 0 or not 0 < delta < p[j]:
+            return None
+        return math.log((p[j] - delta) / q[j]), (p[j] - delta) / delta
+
+
+def together(parts: list[Summand]) -> list[Summand]:
+    """All copies as one, of the law of their runs, where these are few: with it delta is a sum, not an integral (K19).
+
+    Args:
+        parts: Summands; where one of them is no sum of true atoms, they stay as they are.
+    """
+    finite = [part.atoms for part in parts if part.atoms is not None]
+    n = sum(count for _, count in finite)
+    few = 1 < n <= RUNS.bit_length() and math.prod(len(law.losses) ** count for law, count in finite) <= RUNS
+    if not few or len(finite) < len(parts):
+        return parts
+    runs = np.zeros((4, 1))
+    for law, count in finite:
+        own = (law.losses, law.log_masses, law.mass_error, law.loss_error)
+        for _ in range(count):
+            runs = np.array([np.add.outer(*both).ravel() for both in zip(runs, own, strict=True)])
+    losses, logs, mass_error, loss_error = runs
+    far = sum(count * float(np.abs(law.losses).max()) for law, count in finite)
+    mass_error = mass_error + ELEMENTARY + n * U * np.abs(logs)
+    one = AtomicSum(Weighted(losses, logs, mass_error, loss_error + n * U * far), 1)
+    low, high = (sum(ends) for ends in zip(*(part.log_finite for part in parts), strict=True))
+    one.log_finite = low * (1 + 32 * U), high * (1 - 32 * U)
+    return [one]
+
+
+MOST_NODES = 1 << 19
+FEW_NODES = 1 << 9  # that tilts share
+SHARED = 16.0  # tilts below it share one set of nodes
+FIRST_REACH = 12.0  # |t| that the first nodes reach
+WIDE = 8.0  # and one set for rough moments
+KEPT = 64
+
+
+class Layout(NamedTuple):
+    """Where the nodes of a rule lie that is good for all tilt in [low, high] and all |t| up to `reach`.
+
+    Attributes:
+        low: The least tilt.
+        high: The greatest tilt.
+        reach: The greatest |t|.
+        size: The number of nodes.
+        step: The distance of neighbours, or the width of a panel.
+        ends: No node lies further out.
+        log_error: Logarithm of what quadrature and cut leave out, each relative to M(tilt).
+    """
+
+    low: float
+    high: float
+    reach: float
+    size: int
+    step: float
+    ends: tuple[float, float]
+    log_error: float
+
+    def places(self) -> FloatArray:
+        """The multiples of the step between the ends and around them."""
+        left, right = self.ends
+        return self.step * np.arange(math.floor(left / self.step), math.ceil(right / self.step) + 1, dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """A rule, and the law on its nodes."""
+
+    layout: Layout
+    at: FloatArray
+    weighted: Weighted
+
+    @cached_property
+    def tilted(self) -> Callable[[float], Tilted]:
+        """The law at a tilt; the last are kept."""
+        return lru_cache(maxsize=KEPT)(partial(Tilted, self.weighted))
+
+
+class QuadratureSum(Summand):
+    """`count` copies of a law whose M is an integral."""
+
+    count: int
+    kept: Sequence[Nodes] = ()
+
+    shares: bool = False  # `nodes` proves one rule for a whole range of tilt
+    shared: float = SHARED  # the first such range
+
+    @abstractmethod
+    def layout(self, low: float, high: float, reach: float) -> Layout:
+        """Where the nodes would lie.
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt; equal to low unless `shares`.
+            reach: The greatest |t|.
+
+        Raises:
+            NoCertificateError: No number of nodes proves enough.
+        """
+
+    @abstractmethod
+    def nodes(self, layout: Layout) -> tuple[FloatArray, Weighted]:
+        """Nodes and the law on them; its `outside` bounds what quadrature and cut leave out.
+
+        Args:
+            layout: Where they lie.
+        """
+
+    def work(self, tilt: float, t: float, frequencies: int) -> int:
+        """The cost of a line, from the nodes."""
+        return work(self.layout(tilt, tilt, max(1.2 * t, FIRST_REACH)).size, frequencies)
+
+    def _nodes(self, tilt: float, t: float) -> Nodes:
+        """Kept nodes that reach t, or new ones; where they may be shared, by all tilts that one question asks about."""
+        far = t > FIRST_REACH
+        for one in self.kept:  # long rules have many nodes
+            low, high, reach, *_ = one.layout
+            if low <= tilt <= high and reach >= t and far == (reach > FIRST_REACH):
+                return one
+        reach = 1.2 * t if far else FIRST_REACH
+        low = high = tilt
+        if self.shares:
+            most = self.shared
+            high = most * 4.0 ** math.ceil(math.log(2 * tilt / most, 4)) if tilt > most else most
+            low = 0.0 if high == most else high / 16
+        layout = self.layout(low, high, reach)
+        if low < high and layout.size > FEW_NODES:
+            layout = self.layout(tilt, tilt, reach)
+        if layout.size > MOST_NODES:
+            raise NoCertificateError
+        result = Nodes(layout, *self.nodes(layout))
+        self.kept = [result, *self.kept[: KEPT - 1]]
+        return result
+
+    def cumulants(self, tilt: float) -> tuple[float, float, float]:
+        """Tilted moments on nodes that serve a greater tilt, and so all tilts of about the same size."""
+        try:
+            law = self._nodes(max(WIDE, 8.0 ** math.ceil(math.log(tilt, 8))), 0.0).weighted
+        except NoCertificateError:
+            return math.inf, math.inf, math.inf
+        k, mean, variance = rough_cumulants(law.losses, law.log_masses, tilt, self.count)
+        return k + self.count * law.log_share[0], mean, variance
+
+    def log_mgf(self, tilt: float) -> tuple[float, float]:
+        """Count times one copy."""
+        nodes = self._nodes(tilt, 0.0)
+        one, (share, share_error) = nodes.tilted(tilt), nodes.weighted.log_share
+        value = self.count * (one.log_mgf + share)
+        error = self.count * (one.error + share_error + U * abs(share)) * (1 + 4 * U)
+        return value, error + 2 * U * abs(value)
+
+    def log_mgf_ratio(self, tilt: float, t: FloatArray) -> tuple[ComplexArray, FloatArray]:
+        """Count times one copy."""
+        nodes = self._nodes(tilt, float(t.max(initial=0.0)))
+        one, error = line(nodes.weighted, nodes.tilted(tilt), t)
+        return self.count * one, self.count * error + 2 * U * self.count * np.abs(one)

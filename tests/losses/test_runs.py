@@ -1,0 +1,113 @@
+"""Few uses of finite laws, whose runs are summed one by one (K19): against the same sums in exact fractions and 50 digits."""
+
+from fractions import Fraction
+from itertools import product
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from neartwin.losses import DiscreteGaussian, FinitePair, SubsampledFinite, compose
+from neartwin.losses.summands.atoms import RUNS, AtomicSum, Weighted, together
+
+
+def masses(rng, kinds, span):
+    """Random fractions of sum 1, over `span` decades."""
+    whole = [int(10 ** rng.uniform(0, span)) for _ in range(kinds)]
+    return [Fraction(one, sum(whole)) for one in whole]
+
+
+def runs(uses):
+    """P and Q of each run of outcomes, exactly."""
+    each = [law for law, count in uses for _ in range(count)]
+    for run in product(*each):
+        p, q = Fraction(1), Fraction(1)
+        for one, other in run:
+            p, q = p * one, q * other
+        yield p, q
+
+
+def truth(uses, eps):
+    """Delta(eps) by its definition."""
+    with mp.workdps(50):
+        grown = mp.exp(mp.mpf(eps))
+        return sum(
+            max(mp.mpf(p.numerator) / p.denominator - grown * q.numerator / q.denominator, 0) for p, q in runs(uses)
+        )
+
+
+def asked(seed):
+    """A composition of a few random pairs in the order P, Q; and the same as lists of (p, q)."""
+    rng = np.random.default_rng(seed)
+    whole, uses = {}, []
+    for count in [(2,), (3,), (5,), (1, 1), (2, 1), (1, 1, 2)][seed % 6]:
+        kinds = int(rng.integers(3, 6 if sum(c for _, c in uses) < 2 else 4))
+        p, q = masses(rng, kinds, rng.choice([1, 6])), masses(rng, kinds, rng.choice([1, 6]))
+        if seed % 4 == 1:  # an infinite loss
+            q = [Fraction(0), *[one / (1 - q[0]) for one in q[1:]]]
+        pair = FinitePair(p=p, q=q)
+        if seed % 3 == 2:
+            rate = Fraction(int(rng.integers(1, 100)), 10 ** int(rng.integers(2, 6)))
+            pair = SubsampledFinite(base=pair, rate=rate)
+            p = [(1 - rate) * other + rate * one for one, other in zip(p, q, strict=True)]
+        whole[pair] = count
+        uses.append((list(zip(p, q, strict=True)), count))
+    return compose(whole), uses
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(12, 48))])
+def test_deltas_and_epsilons_of_few_uses_hold_their_sums(seed):
+    whole, uses = asked(seed)
+    losses = sorted(
+        float(mp.log(p) - mp.log(q))
+        for p, q in ((mp.mpf(a.numerator) / a.denominator, mp.mpf(b.numerator) / b.denominator) for a, b in runs(uses))
+        if q
+    )
+    for eps in [0.0, losses[-1] - 1e-9, losses[-1] * 0.9, losses[len(losses) // 2], losses[-2] + 1e-12, -0.3]:
+        found, exact = whole.delta(eps, direction="remove"), truth(uses, eps)
+        assert found.method == "closed form"
+        assert found.lower <= exact <= found.upper
+        assert found.width <= 1e-10 * found.upper + 1e-12
+    for share in (0.9, 0.01, 1e-6, 1e-12):
+        delta = float(share * truth(uses, 0))
+        found = whole.epsilon(delta, direction="remove")
+        assert found.upper == np.inf or found.width <= 1e-10 * found.upper + 1e-12
+        lower, upper = (truth(uses, min(end, 1e3)) for end in (found.lower, found.upper))
+        assert lower >= delta or found.lower == 0
+        assert upper <= delta or found.upper == np.inf
+
+
+def test_more_runs_than_are_summed_one_by_one_have_the_same_answers():
+    pair = FinitePair(p=["0.5", "0.3", "0.2"], q=["0.41", "0.28", "0.31"])
+    few, many = 10 * pair, 11 * pair
+    assert 3**10 <= RUNS < 3**11
+    assert [whole.epsilon(1e-4, direction="remove").method for whole in (few, many)] == ["closed form", "contour"]
+    law, count = (side.atoms for side in many.sides("remove")[0].upper.summands).__next__()
+    by_hand = together([AtomicSum(law, 10)])[0]
+    assert len(by_hand.weighted.losses) == 3**10
+    eps = np.array([0.1, 0.7, 1.2])
+    (low, high), found = by_hand.delta(eps), few.delta(eps, direction="remove")
+    assert count == 11
+    assert (low <= found.upper).all()
+    assert (found.lower <= high).all()
+
+
+def test_what_rounding_moves_is_counted():
+    """Losses and masses whose errors are told: the sums of runs have the sums of them, and what adding them up rounds."""
+    law = Weighted(np.array([1.0, -1.0]), np.log([0.7, 0.3]), np.array([1e-10, 2e-10]), np.array([3e-9, 4e-9]))
+    one = together([AtomicSum(law, 2), AtomicSum(law, 1)])[0].weighted
+    order = np.argsort(one.losses)
+    assert one.losses[order] == pytest.approx([-3, -1, -1, -1, 1, 1, 1, 3])
+    assert one.loss_error[order] == pytest.approx([12e-9, *[11e-9] * 3, *[10e-9] * 3, 9e-9], rel=1e-5)
+    assert one.mass_error[order] == pytest.approx([6e-10, *[5e-10] * 3, *[4e-10] * 3, 3e-10], rel=1e-4)
+    assert one.masses.sum() == pytest.approx(1, rel=1e-12)
+    assert (one.loss_error[order] >= [12e-9, *[11e-9] * 3, *[10e-9] * 3, 9e-9]).all()
+
+
+@pytest.mark.slow
+def test_finite_laws_next_to_an_atom_take_a_longer_line():
+    """Its width was 1.9e-6: an atom lay within the kernels' reach of epsilon."""
+    whole = 29 * SubsampledFinite(base=DiscreteGaussian(sigma2="0.457", sensitivity=2), rate="0.00017")
+    found = whole.epsilon(2.9e-7)
+    assert found.width <= 1e-8 * found.upper
+    assert found.lower <= 4.45753663150 <= found.upper * (1 + 1e-9)
