@@ -134,6 +134,7 @@ MANY = [  # their widths were 8e-4, 3e-5, 4e-6 and 7e-5 of epsilon while a secon
     ("0.684", "0.000116", 64708, 5.4e-8, 3e-6),
     ("1.036", "0.00105", 3419, 1.9e-9, 2e-6),
     ("1.513", "0.000128", 2423, 2.4e-8, 5e-7),
+    ("0.447", "0.0000493", 3074, 1.2e-11, 5e-7),  # the first line had an upper end beyond all losses: 1e-4
 ]
 
 

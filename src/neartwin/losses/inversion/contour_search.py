@@ -32,7 +32,7 @@ LEVELS = (1e-3, 1e-6, NARROW)  # relative widths that smooth kernels aim at in t
 COARSER = (3e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # relative widths that remain when no method did better
 TRIES, REPEATS = 3, 2  # lines built for one question, and of them at a tilt tried before
 FAR = 0.05  # how far off a guess of eps may be
-PROMISED, LAST = 1e-6, 4  # the relative width for which finite laws have a longer line, and how much longer
+LONGER, PROMISED, LOST = 4, 1e-6, 1e-3  # times as long may a last line of finite laws be, between two widths
 NEARER = (1.0, 0.6, 0.3, 0.1)  # lines tried for one eps, as shares of the saddle's tilt
 BLUR, SLIGHT = 0.05, 5e-4  # of delta's logarithm, what smooth kernels of a level may blur; where delta itself is asked
 RARE = 1e-14  # of delta: great losses that no line needs, and that would leave a second hump at its saddle (K17)
@@ -271,7 +271,8 @@ def by_line(
     """
     total, great = parted or apart(whole, math.inf, RARE * high_target)
     best: Answer | None = None
-    at, first, factor, repeats, left = saddle.for_delta(total, high_target), math.inf, 0, 0, TRIES
+    longer = all(part.atoms is not None for part in total.summands)
+    at, factor, repeats, left = saddle.for_delta(total, high_target), 0, 0, TRIES
     aim, *ahead = [level for level in levels if level <= NARROW or level * abs(at.eps) * at.tilt <= BLUR]
     least, look = levels[-1], line_at
     while factor < len(NEARER) and left > 0:
@@ -282,7 +283,6 @@ def by_line(
         except NO_LINE:
             factor, look = factor + (look is line_at), line_at
             continue
-        first = result.upper if best is None else first
         best = result if best is None else common(best, result)
         if narrow(best.lower, best.upper, rtol):
             break
@@ -298,8 +298,9 @@ def by_line(
         again = (aim < least or abs(middle - at.eps) > FAR * abs(middle)) and repeats < REPEATS
         at, factor, repeats = at._replace(eps=middle), factor + (not again), repeats + again
     if best is not None and not narrow(best.lower, best.upper, rtol):
-        parted = apart(whole, first, RARE * high_target)
+        parted = apart(whole, best.upper, RARE * high_target)
         if parted[1].cut < great.cut:
+            longer = False  # than what is left
             with contextlib.suppress(*NO_LINE):  # which leaves what is proved
                 best = common(best, by_line(whole, low_target, high_target, rtol=rtol, levels=levels, parted=parted))
     for share in NEARER:
@@ -308,8 +309,8 @@ def by_line(
         with contextlib.suppress(*NO_LINE):
             width = 1 - best.lower / best.upper if best is not None and best.upper < math.inf else 1.0
             wanted, budget = [w for w in COARSER if least < w < width], 1
-            if PROMISED < width < FINE and all(part.atoms is not None for part in total.summands):
-                wanted, budget = [*np.geomspace(aim, PROMISED, 8), *wanted], LAST
+            if longer and share == 1 and PROMISED < width < LOST:
+                wanted, budget = [*np.geomspace(aim, PROMISED, 8), *wanted], LONGER
             line = smooth_line(total, here := at.lower(total, share), wanted, budget=budget)[1]
             last = invert(great.beside(line), here, low_target, high_target, enough=rtol)[0]
             best = last if best is None else common(best, last)
