@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from neartwin.releases.certificates import Certificate as Certificate
     from neartwin.releases.certificates import certify as certify
     from neartwin.releases.consistency import make_consistent as make_consistent
-    from neartwin.releases.documents import WrittenRelease as WrittenRelease
     from neartwin.releases.owner_check import check as check
     from neartwin.releases.release import Release as Release
+    from neartwin.releases.release import WrittenRelease as WrittenRelease
     from neartwin.report.page import plot as plot
     from neartwin.report.page import save as save
     from neartwin.statistics import *  # noqa: F403 - every constructor of a statistic
@@ -59,9 +59,8 @@ _ROOMS = {
     "releases.accounts": ("open_ledger",),
     "releases.certificates": ("Certificate", "certify"),
     "releases.consistency": ("make_consistent",),
-    "releases.documents": ("WrittenRelease",),
     "releases.owner_check": ("check",),
-    "releases.release": ("Release",),
+    "releases.release": ("Release", "WrittenRelease"),
     "report.page": ("plot", "save"),
     "statistics.clipping": ("private_range",),
     "tables.joins": ("public_table",),

@@ -17,9 +17,9 @@ from neartwin.errors import ParameterError, PrivacyError, QueryError
 from neartwin.losses import Gaussian, compose
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.noise import SYSTEM
+from neartwin.planning.allocation import split_budget
 from neartwin.planning.limit_choice import PARTS
 from neartwin.planning.planner import plan
-from neartwin.planning.spending import split_budget
 from tests.engines.places import SALT
 from tests.oracles.memory import MemoryEngine
 

@@ -23,8 +23,8 @@ from neartwin.ledger import Book, Head, anchors
 from neartwin.releases.certificates import OwnerKey, check
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.jobs import Jobs
 from neartwin.web.service import Settings
+from neartwin.web.workers import Jobs
 from tests.ledger.conftest import PEOPLE, place, postgres_place, sqlite_place  # noqa: F401 - fixtures
 from tests.web.conftest import ASK, ONE, bearer, registered, released, sign_in
 from tests.web.server import without_processes

@@ -36,9 +36,8 @@ from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.noise_laws import Law
 from neartwin.mechanisms.noise_sums import half_widths_of_sums
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE
+from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE, mu_squared_of, split_budget
 from neartwin.planning.explain import Explained, nodes
-from neartwin.planning.spending import mu_squared_of, split_budget
 from neartwin.planning.stage import LARGEST, SALT_BITS, ContributionSizes, Engine, Stage
 from neartwin.statistics.base import total_of
 from neartwin.statistics.measures import largest

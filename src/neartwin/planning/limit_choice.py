@@ -46,7 +46,7 @@ from neartwin.losses import Composition, compose
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip
 from neartwin.noise import Source
-from neartwin.planning.allocation import largest, require_delta
+from neartwin.planning.allocation import largest, mu_squared_of, require_delta, split_budget, total_of, without_delta
 from neartwin.planning.bounding_loss import LossStage
 from neartwin.planning.contribution_bounds import contribution_bounds
 from neartwin.planning.digests import target_record
@@ -56,7 +56,6 @@ from neartwin.planning.limits import Limits, PrivateLimit, private_limit
 from neartwin.planning.marginals import plan_margins
 from neartwin.planning.matching import matched, shortfalls
 from neartwin.planning.plan import Choice, FirstStage, QueryPlan
-from neartwin.planning.spending import mu_squared_of, split_budget, total_of, without_delta
 from neartwin.planning.stage import SALT_BITS, Cells, ContributionSizes, Engine, Stage
 from neartwin.planning.workloads import plan_workload
 from neartwin.queries.query import Query

@@ -22,9 +22,9 @@ from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.mechanisms.neighbours import Neighbours
+from neartwin.planning.allocation import gdp_of, without_delta
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.plan import QueryPlan
-from neartwin.planning.spending import gdp_of, without_delta
 from neartwin.planning.stage import Stage
 from neartwin.statistics.base import Estimate, Statistic
 

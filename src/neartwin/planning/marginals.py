@@ -38,7 +38,7 @@ from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_shares, subsets
 from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE
+from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, mu_squared_of
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.linear import (
@@ -52,7 +52,6 @@ from neartwin.planning.linear import (
     ways,
 )
 from neartwin.planning.plan import NoisyAnswer
-from neartwin.planning.spending import mu_squared_of
 from neartwin.planning.stage import Aggregates
 from neartwin.queries.groups import MARGIN, named, values_of
 from neartwin.queries.query import Query

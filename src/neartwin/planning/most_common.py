@@ -18,10 +18,9 @@ from neartwin.losses import Pure as PureLoss
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import PeeledTop, PermuteAndFlip
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE, allocate, each_epsilon
+from neartwin.planning.allocation import CONFIDENCE, allocate, delta_of, each_epsilon, share_of, total_of, without_delta
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.plan import NoisyAnswer, Plan
-from neartwin.planning.spending import delta_of, share_of, total_of, without_delta
 from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import TopK
 from neartwin.statistics.base import Estimate, ExpectedError

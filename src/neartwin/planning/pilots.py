@@ -30,13 +30,13 @@ from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import FloatArray, Number
 from neartwin.losses import Composition, compose
 from neartwin.noise import Source
+from neartwin.planning.allocation import NO_DELTA, share_of, split_budget, total_of
 from neartwin.planning.digests import limits_record
 from neartwin.planning.explain import Explained
 from neartwin.planning.groups import GroupPlan, plan_groups
 from neartwin.planning.limit_choice import plan_within, price_of
 from neartwin.planning.limits import Limits
 from neartwin.planning.plan import Choice, FirstStage, Plan, QueryPlan
-from neartwin.planning.spending import NO_DELTA, share_of, split_budget, total_of
 from neartwin.planning.stage import Engine, RowCounts
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.statistics import count, histogram

@@ -18,12 +18,11 @@ from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.errors import QueryError
 from neartwin.exact import Number
 from neartwin.losses import Composition, compose
-from neartwin.planning.allocation import shares_of
+from neartwin.planning.allocation import delta_of, gdp_of, share_of, shares_of, total_of
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilots import private_range_of
 from neartwin.planning.plan import Plan
 from neartwin.planning.planner import plan
-from neartwin.planning.spending import delta_of, gdp_of, share_of, total_of
 from neartwin.queries.query import Query, TopK
 
 

@@ -24,7 +24,7 @@ from neartwin.mechanisms.additive.gaussian import Gaussian
 from neartwin.mechanisms.additive.laplace import DiscreteLaplace
 from neartwin.mechanisms.linear.workloads import Strategy, l1_change, l2_squared_change, reach_of_laplace, strategies
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE
+from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, mu_squared_of
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
 from neartwin.planning.linear import (
@@ -38,7 +38,6 @@ from neartwin.planning.linear import (
     ways,
 )
 from neartwin.planning.plan import NoisyAnswer
-from neartwin.planning.spending import mu_squared_of
 from neartwin.planning.stage import Aggregates
 from neartwin.queries.query import Query
 from neartwin.queries.workloads import Resolved, Workload

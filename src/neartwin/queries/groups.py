@@ -46,8 +46,9 @@ class Grouping:
 def date_part(part: str, of: str, *, name: str = "") -> Grouping:
     """Group by a part of a date or time.
 
-    All possible values of the part are public keys, except years and first days. Give keys for those, or have them
-    discovered. NULL is one, unless a condition leaves rows without a date out: `where("visited IS NOT NULL")`.
+    All possible values of the part are public keys, except years and first days. Give keys for those, or two ends in
+    `where`, or have them discovered. NULL is one, unless a condition leaves rows without a date out:
+    `where("visited IS NOT NULL")`.
 
     Args:
         part: "year", "quarter", "month", "week", "day" (of the month), "dayofyear", "isodow" (1 for Monday to 7 for
@@ -144,7 +145,7 @@ def completed(keys: Any, table: Table, names: list[str], conditions: Iterable[Ro
         keys: The given keys, or None.
         table: The table.
         names: The group columns.
-        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm'), which lists values.
+        conditions: Conditions of all rows, such as town IN ('Bonn', 'Ulm') or year BETWEEN 2020 AND 2024, which list values.
 
     Returns:
         The keys, or None if some column's values cannot be listed, or without given keys are too many.
@@ -170,7 +171,7 @@ def values_in(table: Table, name: str, conditions: Iterable[RowExpression]) -> t
     Args:
         table: The table.
         name: The column.
-        conditions: The conditions, such as town IN ('Bonn', 'Ulm'), which lists values.
+        conditions: The conditions, such as town IN ('Bonn', 'Ulm') or year BETWEEN 2020 AND 2024, which list values.
 
     Returns:
         The values, or None if they cannot be listed.
@@ -180,7 +181,7 @@ def values_in(table: Table, name: str, conditions: Iterable[RowExpression]) -> t
     for first, *others in (one.parts for one in reversed(held) if one.operation in {"in", "="}):
         if first == own and all(part.operation == "literal" and not part.is_null for part in others):
             return tuple(dict.fromkeys(part.value for part in others))
-    values, filled = possible_values(own), frozenset[Term]().union(*map(filled_by, held))
+    values, filled = possible_values(own, tuple(held)), frozenset[Term]().union(*map(filled_by, held))
     return values if values is None or never_null(own, filled) else (*values, None)
 
 

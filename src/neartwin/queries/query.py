@@ -266,8 +266,9 @@ class Rows:
             columns: The group columns.
             keys: Public keys: a list, range, product or table. Without them, an expression with finitely many values
                 supplies its own (months, bins, CASE of literals, conditions), and NULL where it may be NULL. So does a
-                column that `where` compares with a list: town IN ('Bonn', 'Ulm'). If any group column is open,
-                keys are discovered privately. A mapping of keys may omit the columns that are not open.
+                column that `where` compares with a list, town IN ('Bonn', 'Ulm'), or with two ends: days, periods and
+                whole numbers, at most 400. If any group column is open, keys are discovered privately. A mapping of
+                keys may omit the columns that are not open.
 
         Returns:
             The groups.

@@ -24,12 +24,11 @@ from neartwin.planning.stage import Engine
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others
 from neartwin.queries.sql.parse import series_from_sql
-from neartwin.releases.documents import WrittenRelease
 from neartwin.releases.owner_check import check
 from neartwin.releases.parquet import run_to_parquet
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
-from neartwin.releases.release import Release
+from neartwin.releases.release import Release, WrittenRelease
 from neartwin.releases.run import Payer, run, run_series, snapshot_of
 from neartwin.releases.values import Preview, preview_of
 from neartwin.statistics.base import ExpectedError

@@ -35,8 +35,8 @@ from neartwin.planning.plan import Choice, NoisyAnswer, Plan
 from neartwin.planning.stage import SALT_BITS, Aggregates, Cells, Engine
 from neartwin.queries.query import NOTHING
 from neartwin.releases.distributed import as_table, keyed_answer
-from neartwin.releases.documents import WrittenRelease, release_in
 from neartwin.releases.preparation import PreparedRelease
+from neartwin.releases.release import WrittenRelease, release_in
 from neartwin.releases.run import ACCOUNT_ALONE, provenance_of, reserve
 
 GROUPS_AT_ONCE = 2**17  # exact groups, or cells with rows, in memory at a time

@@ -20,11 +20,10 @@ from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.plan import Choice
 from neartwin.planning.series import SeriesPlan
 from neartwin.planning.stage import Engine, RowCounts
-from neartwin.releases.documents import SERIES_FORMAT, WrittenRelease, parts_in, release_in
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare
 from neartwin.releases.provenance import Description
-from neartwin.releases.release import Release
+from neartwin.releases.release import SERIES_FORMAT, Release, WrittenRelease, parts_in, release_in
 from neartwin.releases.values import Provenance, Statistic
 from neartwin.statistics.base import Estimate
 from neartwin.tables.joins import own_columns

@@ -10,12 +10,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import date
 from fractions import Fraction
 from functools import partial, reduce
 from itertools import chain, zip_longest
 from shlex import quote
 from types import MappingProxyType
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
 from neartwin.errors import ParameterError, QueryError, SchemaError
@@ -31,7 +34,7 @@ _CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "lik
 _FILLED = (
     _CONDITIONS
     | set("+-*/")
-    | {"neg", "abs", "floor", "ceil", "round", "double", "date"}
+    | {"neg", "abs", "floor", "ceil", "round", "double", "date", "trunc"}
     | {name for name, of in OPERATIONS.items() if of.ends}
 )  # of values
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -47,6 +50,12 @@ _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
 }
 _LONGEST = Fraction(2**16)  # letters or bytes of a text that its length counts in sums and quantiles
 _MOST_VALUES = 400  # that are listed: the days of a year
+_EPOCH = date(1970, 1, 1).toordinal()  # dates and times are days since then
+_TICKS = {
+    ColumnType.INTEGER: Fraction(1),
+    ColumnType.DATE: Fraction(1),
+    ColumnType.TIMESTAMP: Fraction(1, 86_400 * 10**6),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +132,17 @@ def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tup
         whole = replace(ANY, step=Fraction(1)) if term.kind is ColumnType.INTEGER else ANY
         return whole if declared is None else Range(declared.low, declared.high, declared.step)
     if operation == "literal":
+        if isinstance(term.value, date):
+            value = pa.scalar(term.value).cast(pa.timestamp("us")).value * _TICKS[ColumnType.TIMESTAMP]
+            return Range(value, value, None)
         if isinstance(term.value, bool) or not isinstance(term.value, int | float) or not math.isfinite(term.value):
             return ANY
         value = rational(literal=term.value)  # 0.1 is a tenth: the difference to its double is rounding
         return Range(value, value, abs(value))
     if operation in OPERATIONS and OPERATIONS[operation].ends:
         low, high, *_ = (*OPERATIONS[operation].ends, math.inf)
+        if operation == "year" and (days := range_of(term.parts[0], columns, conditions)).finite:
+            low, high = (date.fromordinal(math.floor(end) + _EPOCH).year for end in (days.low, days.high))
         return replace(_inside(ANY, low, high), step=Fraction(1))
     if operation in {"case", "coalesce"}:
         met, untrue, reaches = term.parts[:-1:2] if operation == "case" else (), list[Term](), list[Range]()
@@ -158,7 +172,7 @@ def where_true(condition: Term, term: Term, reach: Range) -> Range:
     >>> kept = RowExpression.parse("price > 5 AND 90 >= price", price).term
     >>> found = where_true(kept, RowExpression.parse("price", price).term, ANY)
     >>> print(found.low, found.high)
-    5 90
+    6 90
     """
     return reduce(partial(_compared, _bare(term)), _held(condition), reach)
 
@@ -186,6 +200,9 @@ def _compared(term: Term, reach: Range, condition: Term) -> Range:
     others = [range_of(part, {}) for part in parts[1:]]
     low = -math.inf if operation in {"<", "<="} else min(other.low for other in others)
     high = math.inf if operation in {">", ">="} else max(other.high for other in others)
+    if tick := _TICKS.get(term.kind) if operation in {"<", ">"} else None:
+        low = (math.floor(low / tick) + 1) * tick if math.isfinite(low) else low
+        high = (math.ceil(high / tick) - 1) * tick if math.isfinite(high) else high
     return _inside(reach, low, high)
 
 
@@ -202,6 +219,8 @@ def _of_parts(term: Term, parts: list[Range]) -> Range:
     match term.operation:
         case "double":
             return parts[0]
+        case "date":
+            return _of_function("floor", parts)
         case "neg":
             return _negative(parts[0])
         case "abs":
@@ -441,11 +460,12 @@ def grid_of(value_range: Range, step: Fraction | None) -> Bounds:
     return bounds(math.floor(low / chosen) * chosen, math.ceil(high / chosen) * chosen, chosen)
 
 
-def possible_values(term: Term) -> tuple[object, ...] | None:
-    """All possible values of an expression but NULL, for any row, in the order in which it names them.
+def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[object, ...] | None:
+    """All possible values of an expression but NULL, in the order in which it names them.
 
     Args:
         term: The expression.
+        conditions: Conditions that the row meets. Those of days and of whole numbers between two ends list what is between.
 
     Returns:
         The values, or None if they cannot be listed.
@@ -461,13 +481,29 @@ def possible_values(term: Term) -> tuple[object, ...] | None:
     if operation == "literal":
         return () if term.is_null else (term.value,)
     if term.kind is ColumnType.INTEGER and operation not in {"case", "coalesce"}:
-        reach = range_of(term, {})
-        return tuple(range(int(reach.low), int(reach.high) + 1)) if reach.high - reach.low < _MOST_VALUES else None
+        reach = range_of(term, {}, conditions)
+        few = reach.high - reach.low < _MOST_VALUES
+        return tuple(range(math.ceil(reach.low), math.floor(reach.high) + 1)) if few else None
     if operation in {"case", "coalesce"}:
         parts = list(map(possible_values, values_of(term)))
         if all(part is not None for part in parts):
             return tuple(dict.fromkeys(value for part in parts for value in part or ()))
-    return None
+    return _periods(term, conditions) if term.kind is ColumnType.DATE else None
+
+
+def _periods(term: Term, conditions: tuple[Term, ...]) -> tuple[date, ...] | None:
+    """The days between two ends, or the first days of their weeks, months, quarters or years, if they are few enough."""
+    unit, day = (term.value, term.parts[0]) if term.operation == "trunc" else ("day", term)
+    reach = range_of(day, {}, conditions)
+    for same in (day, *(day.parts if day.operation == "date" else ())):
+        years = range_of(Term("year", ColumnType.INTEGER, (same,)), {}, conditions)
+        first, last = date(int(years.low), 1, 1), date(int(years.high), 12, 31)
+        reach = _inside(reach, first.toordinal() - _EPOCH, last.toordinal() - _EPOCH)
+    if reach.high - reach.low > 366 * _MOST_VALUES:
+        return None
+    days = pa.array(range(int(reach.low), int(reach.high) + 1), pa.int32()).cast(pa.date32())
+    found = tuple(pc.floor_temporal(days, unit=unit).unique().to_pylist())
+    return found if len(found) <= _MOST_VALUES else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.audit.claims import claim_of
 from neartwin.audit.risk import risks
 from neartwin.errors import AccessError, NeartwinError
-from neartwin.releases.documents import parts_in
+from neartwin.releases.release import parts_in
 from neartwin.web import schemas
 from neartwin.web.auth import Authenticator, Caller, bearer, unauthenticated
 from neartwin.web.errors import UnexpectedError, as_dict

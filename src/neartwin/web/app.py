@@ -21,12 +21,11 @@ from neartwin.errors import AccessError, NeartwinError
 from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.jobs import Jobs
 from neartwin.web.middleware import Guard, Watch
 from neartwin.web.routes import datasets, ledger, operations, questions
 from neartwin.web.schemas import Refusal, first_fault
 from neartwin.web.service import Service, Settings
-from neartwin.web.workers import Workers
+from neartwin.web.workers import Jobs, Workers
 
 _ABOUT = """Private statistics from tables about people. Amounts are exact: decimal text or fractions such as "1/3".
 

@@ -16,8 +16,8 @@ from neartwin.ledger.wishes import CONSOLE
 from neartwin.queries.query import Rows, table_of
 from neartwin.releases.accounts import Account, Ledger
 from neartwin.releases.certificates import Certificate, OwnerKey, certify
-from neartwin.releases.documents import release_in
 from neartwin.releases.owner_check import check
+from neartwin.releases.release import release_in
 from neartwin.releases.run import snapshot_of
 from neartwin.tables.joins import OtherTable
 from neartwin.tables.sources import places_of

@@ -9,9 +9,8 @@ from neartwin.errors import AccessError
 from neartwin.ledger import Stored
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
-from neartwin.web.jobs import Jobs
 from neartwin.web.oidc import Provider
-from neartwin.web.workers import Workers
+from neartwin.web.workers import Jobs, Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

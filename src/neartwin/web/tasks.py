@@ -22,7 +22,7 @@ from neartwin.queries.sql.joins import Others
 from neartwin.queries.wire.parse import form_of, question_of
 from neartwin.queries.wire.postprocess import after_form
 from neartwin.releases.accounts import Proposal, SeriesProposal
-from neartwin.releases.documents import answer_text
+from neartwin.releases.release import answer_text
 from neartwin.statistics.clipping import read_range
 from neartwin.web.data_directory import DataDirectory, ensure_allotments, unreadable
 from neartwin.web.datasets import Dataset, Rule, keys_in

@@ -12,8 +12,7 @@ from neartwin.ledger import Stored
 from neartwin.ledger.records import digest
 from neartwin.releases.certificates.document import KIND, VERSION, Certificate, currencies, curve
 from neartwin.releases.certificates.signing import OwnerKey
-from neartwin.releases.documents import WrittenRelease, release_in, releases_in
-from neartwin.releases.release import Release
+from neartwin.releases.release import Release, WrittenRelease, release_in, releases_in
 
 
 class LedgerOfTables(Protocol):

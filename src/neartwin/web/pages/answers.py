@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from neartwin.releases.documents import parts_in
+from neartwin.releases.release import parts_in
 from neartwin.report.certificate import facts as certificate_facts
 from neartwin.report.page import MOST_ROWS, facts
 from neartwin.web.auth import Anyone

@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 
 from neartwin.checks import text
 from neartwin.errors import AccessError, NeartwinError, ParameterError
-from neartwin.releases.documents import parts_in
+from neartwin.releases.release import parts_in
 from neartwin.report.page import charts
 from neartwin.web.auth import Anyone, Asker, Caller, Form
 from neartwin.web.builder.fields import read

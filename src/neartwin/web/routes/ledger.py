@@ -19,9 +19,8 @@ from neartwin.checks import text
 from neartwin.errors import AccessError, LedgerError, ParameterError
 from neartwin.ledger import Head
 from neartwin.queries.wire.postprocess import after_read
-from neartwin.releases.documents import one_of_parts, parts_in, release_of
 from neartwin.releases.postprocess import shaped
-from neartwin.releases.release import Release
+from neartwin.releases.release import Release, one_of_parts, parts_in, release_of
 from neartwin.web import schemas
 from neartwin.web.auth import Analyst, Anyone, Caller, Curator, Overseer
 from neartwin.web.data_directory import ensure_allotments

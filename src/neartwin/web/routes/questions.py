@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from neartwin.releases.documents import answer_text
+from neartwin.releases.release import answer_text
 from neartwin.web import schemas
 from neartwin.web.auth import Analyst, Asker, Caller, require
-from neartwin.web.jobs import Job
 from neartwin.web.routes.datasets import Named, visible
 from neartwin.web.service import Running
+from neartwin.web.workers import Job
 
 router = APIRouter(prefix="/v1", tags=["questions"])
 Key = Annotated[
