@@ -107,6 +107,22 @@ def test_whole_numbers_between_two_ends_are_those_that_rows_can_have(visits):
 @pytest.mark.parametrize(
     ("text", "condition"),
     [
+        ("floor(age / 10) * 10", "age >= 20 AND age < 60"),
+        ("floor(age / 10) * 10", "age BETWEEN -15 AND 35"),
+        ("3 * age", "age BETWEEN -1 AND 300"),
+        ("CAST(age / 4 AS INTEGER)", "age > 2 AND age < 30"),
+    ],
+)
+def test_rounded_numbers_are_listed_in_their_own_steps(visits, text, condition):
+    """Every whole number between the ends was listed, most of which no row can have."""
+    sql = f"SELECT {text} AS g, COUNT(*) AS n FROM visits WHERE {condition} GROUP BY g"
+    keys = [key for (key,) in nt.from_sql(sql, visits).groups.keys if key is not None]
+    assert keys == [int(value) for value in in_duckdb(text, condition)]
+
+
+@pytest.mark.parametrize(
+    ("text", "condition"),
+    [
         ("date_trunc('month', day)", "day >= '2024-01-01'"),
         ("date_trunc('month', day)", "day < '2024-01-01' AND seen >= '2023-01-01'"),
         ("date_trunc('month', day)", "day >= '2023-01-01' AND day < '2024-01-01' OR age = 3"),
@@ -114,6 +130,7 @@ def test_whole_numbers_between_two_ends_are_those_that_rows_can_have(visits):
         ("day", "day >= '2020-01-01' AND day < '2022-01-01'"),  # of more than a year
         ("age", "age >= 0 AND age < 401"),
         ("age", "age > day - DATE '2024-01-01' AND age < 5"),
+        ("CAST(age * 1.15 AS INTEGER)", "age BETWEEN 10 AND 20"),  # 10 * 1.15 is less than 11.5 in floats
     ],
 )
 def test_without_two_near_ends_groups_are_discovered(visits, text, condition):

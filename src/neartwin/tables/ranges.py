@@ -247,7 +247,7 @@ def _of_function(operation: str, parts: list[Range]) -> Range:
     if operation in _TO_WHOLE:
         ends = (parts[0].low, parts[0].high)
         low, high = (Fraction(_TO_WHOLE[operation](end)) if isinstance(end, Fraction) else end for end in ends)
-        return Range(low, high, Fraction(1))
+        return Range(low, high, Fraction(_whole(parts[0].step)))
     if operation == "over" and parts[1].finite and not parts[1].low <= 0 <= parts[1].high:
         return _times(parts[0], Range(1 / parts[1].high, 1 / parts[1].low, None))
     if operation == "mod":
@@ -255,6 +255,11 @@ def _of_function(operation: str, parts: list[Range]) -> Range:
         low, high = max(min(parts[0].low, Fraction(0)), -most), min(max(parts[0].high, Fraction(0)), most)
         return Range(low, high, Fraction(1))
     return ANY
+
+
+def _whole(step: Fraction | None) -> int:
+    """A step of whole numbers: 1 where they are not known to lie further apart."""
+    return step.numerator if step and step.denominator == 1 else 1
 
 
 def _risen(function: Callable[[float], float], part: Range) -> Range:
@@ -481,14 +486,20 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
     if operation == "literal":
         return () if term.is_null else (term.value,)
     if term.kind is ColumnType.INTEGER and operation not in {"case", "coalesce"}:
-        reach = range_of(term, {}, conditions)
-        few = reach.high - reach.low < _MOST_VALUES
-        return tuple(range(math.ceil(reach.low), math.floor(reach.high) + 1)) if few else None
+        reach = range_of(term, {}, () if _is_broken(term) else conditions)
+        step = _whole(reach.step)
+        few = reach.high - reach.low < _MOST_VALUES * step
+        return tuple(range(math.ceil(reach.low / step) * step, math.floor(reach.high) + 1, step)) if few else None
     if operation in {"case", "coalesce"}:
         parts = list(map(possible_values, values_of(term)))
         if all(part is not None for part in parts):
             return tuple(dict.fromkeys(value for part in parts for value in part or ()))
     return _periods(term, conditions) if term.kind is ColumnType.DATE else None
+
+
+def _is_broken(term: Term) -> bool:
+    """Whether a literal is no whole number: engines round what they compute with it, perhaps past an end."""
+    return any(map(_is_broken, term.parts)) or (isinstance(term.value, float) and not term.value.is_integer())
 
 
 def _periods(term: Term, conditions: tuple[Term, ...]) -> tuple[date, ...] | None:
