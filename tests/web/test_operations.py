@@ -14,8 +14,7 @@ from urllib.request import Request, urlopen
 import pytest
 import sqlalchemy as sa
 
-from neartwin.web.middleware import AUDIT
-from neartwin.web.traces import span
+from neartwin.web.middleware import AUDIT, span
 from neartwin.web.workers import Workers
 from tests.docs.snippets import Serving
 from tests.web.conftest import ASK, bearer, released, sign_in
@@ -214,7 +213,7 @@ def test_no_library_traces_searches_or_texts_of_errors_beside_us(client, tokens,
         def __getattr__(self, name):
             raise AssertionError(name)
 
-    monkeypatch.setattr("neartwin.web.traces._INSTALLED", False)
+    monkeypatch.setattr("neartwin.web.middleware._INSTALLED", False)
     for kind, module in (("tracer", "trace"), ("meter", "metrics"), ("logger", "_logs")):
         monkeypatch.setattr(f"opentelemetry.{module}.get_{kind}_provider", Provider)
     found = client.get("/data/purchases/history?q=secret", headers=bearer(tokens["analyst"]))
@@ -222,6 +221,6 @@ def test_no_library_traces_searches_or_texts_of_errors_beside_us(client, tokens,
 
 
 def test_without_opentelemetry_nothing_is_traced(client, tokens, spans, monkeypatch):
-    monkeypatch.setattr("neartwin.web.traces._INSTALLED", False)
+    monkeypatch.setattr("neartwin.web.middleware._INSTALLED", False)
     assert client.get("/v1/me", headers=bearer(tokens["analyst"])).status_code == 200
     assert spans == []

@@ -16,6 +16,7 @@ from functools import partial, reduce
 from itertools import chain, zip_longest
 from shlex import quote
 from types import MappingProxyType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -51,11 +52,9 @@ _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
 _LONGEST = Fraction(2**16)  # letters or bytes of a text that its length counts in sums and quantiles
 _MOST_VALUES = 400  # that are listed: the days of a year
 _EPOCH = date(1970, 1, 1).toordinal()  # dates and times are days since then
-_TICKS = {
-    ColumnType.INTEGER: Fraction(1),
-    ColumnType.DATE: Fraction(1),
-    ColumnType.TIMESTAMP: Fraction(1, 86_400 * 10**6),
-}
+_OF_DAYS = {"month": pc.month, "quarter": pc.quarter, "week": pc.iso_week, "day": pc.day, "dayofyear": pc.day_of_year}
+_MICROSECOND = Fraction(1, 86_400 * 10**6)
+_TICKS = {ColumnType.INTEGER: Fraction(1), ColumnType.DATE: Fraction(1), ColumnType.TIMESTAMP: _MICROSECOND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +132,7 @@ def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tup
         return whole if declared is None else Range(declared.low, declared.high, declared.step)
     if operation == "literal":
         if isinstance(term.value, date):
-            value = pa.scalar(term.value).cast(pa.timestamp("us")).value * _TICKS[ColumnType.TIMESTAMP]
+            value = pa.scalar(term.value).cast(pa.timestamp("us")).value * _MICROSECOND
             return Range(value, value, None)
         if isinstance(term.value, bool) or not isinstance(term.value, int | float) or not math.isfinite(term.value):
             return ANY
@@ -486,6 +485,9 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
     if operation == "literal":
         return () if term.is_null else (term.value,)
     if term.kind is ColumnType.INTEGER and operation not in {"case", "coalesce"}:
+        days = _days(term.parts[0], conditions) if operation in _OF_DAYS else None
+        if days is not None:
+            return tuple(sorted(_OF_DAYS[operation](days).unique().to_pylist()))
         reach = range_of(term, {}, () if _is_broken(term) else conditions)
         step = _whole(reach.step)
         few = reach.high - reach.low < _MOST_VALUES * step
@@ -505,16 +507,21 @@ def _is_broken(term: Term) -> bool:
 def _periods(term: Term, conditions: tuple[Term, ...]) -> tuple[date, ...] | None:
     """The days between two ends, or the first days of their weeks, months, quarters or years, if they are few enough."""
     unit, day = (term.value, term.parts[0]) if term.operation == "trunc" else ("day", term)
+    days = _days(day, conditions)
+    found = () if days is None else pc.floor_temporal(days, unit=unit).unique().to_pylist()
+    return tuple(found) if 0 < len(found) <= _MOST_VALUES else None
+
+
+def _days(day: Term, conditions: tuple[Term, ...]) -> Any:
+    """The days between two ends of a date or time, in Arrow; None without such ends, or of some centuries."""
     reach = range_of(day, {}, conditions)
     for same in (day, *(day.parts if day.operation == "date" else ())):
         years = range_of(Term("year", ColumnType.INTEGER, (same,)), {}, conditions)
         first, last = date(int(years.low), 1, 1), date(int(years.high), 12, 31)
-        reach = _inside(reach, first.toordinal() - _EPOCH, last.toordinal() - _EPOCH)
+        reach = _inside(reach, first.toordinal() - _EPOCH, last.toordinal() + 1 - _EPOCH - _MICROSECOND)
     if reach.high - reach.low > 366 * _MOST_VALUES:
         return None
-    days = pa.array(range(int(reach.low), int(reach.high) + 1), pa.int32()).cast(pa.date32())
-    found = tuple(pc.floor_temporal(days, unit=unit).unique().to_pylist())
-    return found if len(found) <= _MOST_VALUES else None
+    return pa.array(range(math.floor(reach.low), math.floor(reach.high) + 1), pa.int32()).cast(pa.date32())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,17 @@
-"""Layers around every request: counts and the audit log, a limit on its body, and headers that tell browsers what to do."""
+"""Layers around every request: counts, traces and the audit log, a limit on its body, and headers that tell browsers what to do.
+
+Traces are by OpenTelemetry, where its package is installed: a span for each request and for each task of a worker. A span has
+no question and no value. It has a duration, which may depend on data: only who may see the data reads traces.
+"""
 
 import asyncio
 import json
 import logging
 from collections import Counter
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from importlib.util import find_spec
+from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
@@ -13,7 +20,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from neartwin.errors import AccessError
 from neartwin.web.connections import address_of
 from neartwin.web.errors import TOKEN, UnexpectedError
-from neartwin.web.traces import span
 
 _LOG = logging.getLogger("neartwin.web")
 AUDIT = logging.getLogger("neartwin.audit")  # silent unless `neartwin serve --audit-log` names a file
@@ -167,3 +173,21 @@ class Guard:
         if max(size, len(body)) > self._most:
             raise AccessError(413, "body", "", f"must have at most {self._most} bytes", remedy="ask smaller questions")
         return bytes(body)
+
+
+_INSTALLED = find_spec("opentelemetry") is not None
+
+
+def span(name: str, **facts: str) -> AbstractContextManager[Any]:
+    """A span below the one that surrounds it, or None where the package is not installed.
+
+    Args:
+        name: The span's name.
+        facts: Its attributes.
+    """
+    if not _INSTALLED:
+        return nullcontext()
+    from opentelemetry import trace
+
+    tracer = trace.get_tracer("neartwin")  # which records no exception: its text may hold a value
+    return tracer.start_as_current_span(name, attributes=facts, record_exception=False, set_status_on_exception=False)

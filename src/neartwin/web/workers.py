@@ -28,9 +28,8 @@ from typing import Any
 from neartwin.errors import AccessError, ExecutionError, NeartwinError
 from neartwin.web.auth import Rates
 from neartwin.web.errors import as_dict, status_of
-from neartwin.web.middleware import audit
+from neartwin.web.middleware import audit, span
 from neartwin.web.store import Store
-from neartwin.web.traces import span
 
 Json = dict[str, Any]
 _START_SECONDS = 120
