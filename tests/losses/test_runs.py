@@ -65,7 +65,7 @@ def test_deltas_and_epsilons_of_few_uses_hold_their_sums(seed):
     )
     for eps in [0.0, losses[-1] - 1e-9, losses[-1] * 0.9, losses[len(losses) // 2], losses[-2] + 1e-12, -0.3]:
         found, exact = whole.delta(eps, direction="remove"), truth(uses, eps)
-        assert found.method == "closed form"
+        assert found.method in {"closed form", "lattice"}  # of two kinds of losses
         assert found.lower <= exact <= found.upper
         assert found.width <= 1e-10 * found.upper + 1e-12
     for share in (0.9, 0.01, 1e-6, 1e-12):
