@@ -20,7 +20,7 @@ from click.testing import CliRunner
 import neartwin as nt
 from neartwin.cli import main
 from neartwin.errors import LedgerError, SchemaError
-from neartwin.tables import delimited, ingestion, readers
+from neartwin.tables import ingestion, readers
 from neartwin.tables.types import ColumnType
 
 TYPES = {"who": "integer", "paid": "number", "day": "date"}
@@ -142,9 +142,9 @@ def alone(lines, wanted):
 
 def in_blocks(content, wanted, letters):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delimited, "_LETTERS", letters)
+        patch.setattr(readers, "_LETTERS", letters)
         text = io.TextIOWrapper(io.BytesIO(content), "utf-8", errors="neartwin.odd", newline="")
-        for numbers, columns, others in delimited.blocks(text, ",", wanted):
+        for numbers, columns, others in readers.blocks(text, ",", wanted):
             values = [[value for part in column for value in part.to_pylist()] for column in columns]
             yield from others
             yield from ((number, list(row), "") for number, row in zip(numbers, zip(*values, strict=True), strict=True))

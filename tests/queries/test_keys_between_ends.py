@@ -25,14 +25,8 @@ LITERAL = re.compile(r"'(\d{4}-\d\d-\d\d[^']*)'")
 def visits():
     """A table with a column of each kind that has ends."""
     day = date(2024, 5, 1)
-    frame = pa.table(
-        {
-            "who": [1, 2],
-            "seen": pa.array([day] * 2, pa.date32()).cast(pa.timestamp("us")),
-            "day": [day] * 2,
-            "age": [3, 4],
-        }
-    )
+    seen = pa.array([day] * 2, pa.date32()).cast(pa.timestamp("us"))
+    frame = pa.table({"who": [1, 2], "seen": seen, "day": [day] * 2, "age": [3, 4], "paid": [0.29, 0.5]})
     return nt.table(frame, unit="who", name="visits")
 
 
@@ -98,6 +92,7 @@ def test_whole_numbers_between_two_ends_are_those_that_rows_can_have(visits):
         ("day(seen)", "seen > '2024-02-27 23:59:59.999999' AND seen <= '2024-03-02'"),
         ("dayofyear(day)", "day BETWEEN '2023-12-28' AND '2024-01-04'"),
         ("month(seen)", "year(seen) = 2024 AND seen > '2024-10-31'"),
+        ("month(seen)", "year(seen) = 2024 AND seen > '2024-12-31 12:00:00'"),
         ("month(day)", "day > '2024-01-01'"),
         ("year(day)", "day BETWEEN '2021-02-03' AND '2023-04-05'"),
         ("year(seen)", "seen > '2020-12-31 23:59:59.999999' AND seen < '2023-01-01'"),
@@ -138,10 +133,18 @@ def test_rounded_numbers_are_listed_in_their_own_steps(visits, text, condition):
         ("age", "age >= 0 AND age < 401"),
         ("age", "age > day - DATE '2024-01-01' AND age < 5"),
         ("CAST(age * 1.15 AS INTEGER)", "age BETWEEN 10 AND 20"),  # 10 * 1.15 is less than 11.5 in floats
+        ("CAST(floor(100 * paid) AS INTEGER)", "paid >= 0.29 AND paid < 0.35"),  # floor(100 * 0.29) is 28
+        ("CAST(floor(age / 100 * 100) AS INTEGER)", "age BETWEEN 57 AND 60"),  # floor(57 / 100 * 100) is 56
+        ("CAST(floor(log10(age)) AS INTEGER)", "age BETWEEN 1000 AND 9999"),
     ],
 )
 def test_without_two_near_ends_groups_are_discovered(visits, text, condition):
     assert listed(visits, text, condition) is None
+
+
+def test_rounded_quotients_that_need_no_ends_keep_every_whole_number(visits):
+    """In exact arithmetic these are multiples of 10; in floats 6 / 0.1 may lie below 60."""
+    assert len(listed(visits, "CAST(floor(month(day) / 0.1) AS INTEGER)", "age > 3")) >= 111
 
 
 def test_a_null_is_listed_only_where_a_row_may_have_one(visits):

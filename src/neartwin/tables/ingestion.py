@@ -30,9 +30,8 @@ import pyarrow.parquet as pq
 
 from neartwin.errors import SchemaError
 from neartwin.interactive import mending
-from neartwin.tables.delimited import Block
 from neartwin.tables.files import files_state, is_remote, quoted
-from neartwin.tables.readers import ODD, Odd, Reader, reader_of
+from neartwin.tables.readers import ODD, Block, Odd, Reader, reader_of
 from neartwin.tables.types import ColumnType, column_in_sql, has_column, identifier, require_told_apart
 
 FOLDER = ".neartwin"

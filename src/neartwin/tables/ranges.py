@@ -49,10 +49,12 @@ _TO_WHOLE: dict[str, Callable[[Fraction], int]] = {
     "round": lambda end: math.floor(abs(end) + Fraction(1, 2)) * (1 if end > 0 else -1),
     "whole": int,
 }
+_EXACT = {*"+-*", "neg", "abs", "mod", "clip", "least", "greatest", "double", "case", "coalesce", *_TO_WHOLE}
 _LONGEST = Fraction(2**16)  # letters or bytes of a text that its length counts in sums and quantiles
 _MOST_VALUES = 400  # that are listed: the days of a year
 _EPOCH = date(1970, 1, 1).toordinal()  # dates and times are days since then
-_OF_DAYS = {"month": pc.month, "quarter": pc.quarter, "week": pc.iso_week, "day": pc.day, "dayofyear": pc.day_of_year}
+_OF_DAYS = {name: getattr(pc, name) for name in ("year", "quarter", "month", "day")}
+_OF_DAYS |= {"week": pc.iso_week, "dayofyear": pc.day_of_year}
 _MICROSECOND = Fraction(1, 86_400 * 10**6)
 _TICKS = {ColumnType.INTEGER: Fraction(1), ColumnType.DATE: Fraction(1), ColumnType.TIMESTAMP: _MICROSECOND}
 
@@ -140,8 +142,6 @@ def _range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tup
         return Range(value, value, abs(value))
     if operation in OPERATIONS and OPERATIONS[operation].ends:
         low, high, *_ = (*OPERATIONS[operation].ends, math.inf)
-        if operation == "year" and (days := range_of(term.parts[0], columns, conditions)).finite:
-            low, high = (date.fromordinal(math.floor(end) + _EPOCH).year for end in (days.low, days.high))
         return replace(_inside(ANY, low, high), step=Fraction(1))
     if operation in {"case", "coalesce"}:
         met, untrue, reaches = term.parts[:-1:2] if operation == "case" else (), list[Term](), list[Range]()
@@ -199,7 +199,8 @@ def _compared(term: Term, reach: Range, condition: Term) -> Range:
     others = [range_of(part, {}) for part in parts[1:]]
     low = -math.inf if operation in {"<", "<="} else min(other.low for other in others)
     high = math.inf if operation in {">", ">="} else max(other.high for other in others)
-    if tick := _TICKS.get(term.kind) if operation in {"<", ">"} else None:
+    tick = _TICKS.get(term.kind)
+    if tick is not None and operation in {"<", ">"}:
         low = (math.floor(low / tick) + 1) * tick if math.isfinite(low) else low
         high = (math.ceil(high / tick) - 1) * tick if math.isfinite(high) else high
     return _inside(reach, low, high)
@@ -488,8 +489,9 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
         days = _days(term.parts[0], conditions) if operation in _OF_DAYS else None
         if days is not None:
             return tuple(sorted(_OF_DAYS[operation](days).unique().to_pylist()))
-        reach = range_of(term, {}, () if _is_broken(term) else conditions)
-        step = _whole(reach.step)
+        exact = _is_exact(term)
+        reach = range_of(term, {}, conditions if exact else ())
+        step = _whole(reach.step) if exact else 1
         few = reach.high - reach.low < _MOST_VALUES * step
         return tuple(range(math.ceil(reach.low / step) * step, math.floor(reach.high) + 1, step)) if few else None
     if operation in {"case", "coalesce"}:
@@ -499,9 +501,16 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
     return _periods(term, conditions) if term.kind is ColumnType.DATE else None
 
 
-def _is_broken(term: Term) -> bool:
-    """Whether a literal is no whole number: engines round what they compute with it, perhaps past an end."""
-    return any(map(_is_broken, term.parts)) or (isinstance(term.value, float) and not term.value.is_integer())
+def _is_exact(term: Term) -> bool:
+    """Whether engines compute it from whole numbers, so that no rounding takes a value past an end of exact arithmetic."""
+    operation, parts = term.operation, values_of(term) if term.operation in {"case", "coalesce"} else term.parts
+    if operation == "column" or (operation in OPERATIONS and OPERATIONS[operation].ends):
+        return term.kind is ColumnType.INTEGER
+    if operation == "literal":
+        return not isinstance(term.value, float) or term.value.is_integer()
+    if operation in _TO_WHOLE and parts[0].operation == "/":  # which is rounded once, and then to whole numbers
+        parts = parts[0].parts
+    return operation in _EXACT and all(map(_is_exact, parts))
 
 
 def _periods(term: Term, conditions: tuple[Term, ...]) -> tuple[date, ...] | None:

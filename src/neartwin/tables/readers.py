@@ -2,6 +2,11 @@
 
 A reader judges nothing but its own format: CSV, JSON lines, a table of a SQLite file, a sheet of Excel. Whether a value
 fits its column's type is the ingestion's to say. Names of columns come from a header, a catalogue, or the first lines.
+
+CSV is read in blocks: Arrow reads the lines in order, and Python's own reader each other record alone. A line in order has
+a value for each column, and its quotes open after a separator and close before one. At the start of a record such a line
+is a record, and all readers of CSV agree on it. Every other line starts a record of Python's, which may go on over the next
+lines. After a fault reading goes on with the next line. So a quote that is never closed takes no other line with it.
 """
 
 import codecs
@@ -14,15 +19,16 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
 
 from neartwin.checks import needed
 from neartwin.errors import ParameterError, SchemaError
-from neartwin.tables.delimited import Block, Row, blocks
 from neartwin.tables.files import binary, is_remote
 from neartwin.tables.types import SURROGATE, ColumnType, column_type, identifier, require_told_apart
 
@@ -37,6 +43,10 @@ _DELIMITERS = ",;\t|"
 _RARE = ",^~:\x01\x1f"
 _BATCH = 50_000  # rows
 _LOOKED_AT = 1000  # lines whose keys name columns
+_LETTERS = 2**22  # of a block, which a cache of the processor holds
+_QUOTE, _LF, _CR, _SURROGATE = b'"\n\r\xed'
+Row = tuple[int, list[Any] | None, str]  # its number; its values, or None and the fault
+Block = tuple[Any, Sequence[Sequence[pa.Array]], list[Row]]  # numbers of rows, their columns of text, and other rows
 ODD = "neartwin.odd"
 codecs.register_error(ODD, lambda fault: ("\udcff", getattr(fault, "end", 0)))  # no valid Unicode, so it is odd
 
@@ -299,3 +309,91 @@ def _excel_rows(path: str, sheet: str, wanted: int) -> Iterator[Row]:
             yield number, None, f"has {filled} values, and the header {wanted}"
         elif filled:
             yield number, [*row[:wanted], *[None] * (wanted - len(row))], ""
+
+
+def blocks(text: TextIO, delimiter: str, wanted: int) -> Iterator[Block]:
+    """Yield the records after the header. Empty lines are left out, and an empty text is NULL.
+
+    Args:
+        text: The text with its own line ends. Bytes of no character are surrogates.
+        delimiter: The separator.
+        wanted: The number of columns.
+
+    Yields:
+        The lines in order with their numbers, and all other records of a block.
+    """
+    content, passed = b"", 0
+    while (more := text.read(_LETTERS)) or content:
+        content += more.encode("utf-8", "surrogatepass")
+        starts, blank, odd = _lines(content, delimiter, wanted, last=not more)
+        runs, numbers, others = [b""], [np.zeros(0, np.int64)], list[Row]()
+        line, end = 0, len(blank)
+        while line < end:
+            until = odd[np.searchsorted(odd, line)] if passed + line else line
+            numbers.append(passed + line + 1 + np.flatnonzero(~blank[line:until]))
+            runs.append(content[starts[line] : starts[until]])
+            line = int(until)
+            if until < end:
+                taken, values, fault = _alone(content, starts[until:], delimiter, wanted)
+                if more and not taken:  # it goes on in the next block
+                    break
+                if passed + line:  # no header
+                    others.append((passed + line + 1, values, fault))
+                line += taken or 1
+        at = np.concatenate(numbers)
+        yield at, _columns(b"\n".join(runs), delimiter, wanted) if at.size else [()] * wanted, others
+        content, passed = content[starts[line] :], passed + line
+
+
+def _lines(content: bytes, delimiter: str, wanted: int, *, last: bool) -> tuple[Any, Any, Any]:
+    """The byte of each line's start and of the end, whether it is empty, and the lines that are not in order."""
+    letters = np.frombuffer(content, np.uint8)
+    at_end, returns = letters == _LF, np.flatnonzero(letters == _CR)
+    alone = (letters.take(returns + 1, mode="clip") != _LF) & (last | (returns + 1 < len(letters)))  # no \r\n so far
+    at_end[returns[alone]] = True
+    at_end[-1] |= last
+    starts = np.append(0, np.flatnonzero(at_end) + 1)
+    blank = np.isin(letters.take(starts[:-1]), (_LF, _CR))
+    quotes, separators = np.flatnonzero(letters == _QUOTE), np.flatnonzero(letters == ord(delimiter))
+    before, surrogates = np.searchsorted(quotes, starts), np.flatnonzero(letters == _SURROGATE)
+    of_quotes, of_surrogates = (np.searchsorted(starts, places, side="right") - 1 for places in (quotes, surrogates))
+    if quotes.size:
+        of_separators = np.searchsorted(starts, separators, side="right") - 1
+        separators = separators[(np.searchsorted(quotes, separators) - before[of_separators]) % 2 == 0]
+    odd = np.append(np.diff(np.searchsorted(separators, starts)) != wanted - 1, False)
+    odd[:-1] = odd[:-1] & ~blank if wanted > 1 else odd[:-1] | blank
+    odd[:-1] |= np.diff(before) % 2 == 1
+    opening = (np.arange(len(quotes)) - before[of_quotes]) % 2 == 0
+    beside = np.isin(range(256), (ord(delimiter), _LF, _CR, _QUOTE))
+    odd[of_quotes[~beside[letters.take(np.where(opening, quotes - 1, quotes + 1), mode="clip")]]] = True
+    odd[of_surrogates[letters.take(surrogates + 1, mode="clip") >= 0xA0]] = True
+    return starts, blank, np.append(np.flatnonzero(odd[:-1]), len(blank))
+
+
+def _alone(content: bytes, starts: Any, delimiter: str, wanted: int) -> tuple[int, list[Any] | None, str]:
+    """The first record: its number of lines, or 0 for one that does not end here; its values, or None and the fault."""
+    lines = (content[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(starts))
+    reader = csv.reader(lines, strict=True, delimiter=delimiter)
+    try:
+        row = next(reader) or [""]
+    except csv.Error as error:
+        return int("unexpected end" not in str(error)), None, f"cannot be read: {error}"
+    if len(row) == wanted + 1 and not row[-1]:
+        row.pop()
+    if len(row) != wanted:
+        return reader.line_num, None, f"has {len(row)} values, and the header {wanted}"
+    return reader.line_num, [value or None for value in row], ""
+
+
+def _columns(content: bytes, delimiter: str, wanted: int) -> list[Sequence[pa.Array]]:
+    """Columns of lines in order. An empty line goes before, since Arrow takes a byte order mark from the first bytes away."""
+    names = list(map(str, range(wanted)))
+    table = pa_csv.read_csv(
+        pa.BufferReader(content),
+        pa_csv.ReadOptions(column_names=names, block_size=len(content) + 1),
+        pa_csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in content),
+        pa_csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()), null_values=[""], strings_can_be_null=True
+        ),
+    )
+    return [column.chunks for column in table.columns]

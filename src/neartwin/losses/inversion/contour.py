@@ -31,7 +31,6 @@ TURNS = (1.2, 0.4, 0.0)  # how far the fastest atoms may turn between nodes that
 TOLERANCE = 1e-13  # wanted relative size of alias and cut
 FEW = 64
 BEYOND, LEAST_GROWTH, BLIND, MOST_GROWTH = 1.05, 1.25, 1.6, 16.0  # of the nodes, from one look at the tail to the next
-LARGEST = 700.0  # of an exponent
 SHORT = 256  # nodes of which none is worth dropping
 LONG = 1 << 14  # terms at all eps, from which products of turns are quicker
 MOST_NODES = 1 << 18
@@ -418,9 +417,9 @@ def build(
     # of the poles, of the exponential and of the angle (K6)
     error = error + 2 * U * np.abs(angle) + 8 * U * (math.log(nodes * step + tilt + 2) + 12)
     # a term that may be e^LARGEST times as great as a float tells is bounded by its logarithm
-    if error.max() > LARGEST:
-        size = np.maximum(size, np.exp(real + error - LARGEST) * shares)
-        error = np.minimum(error, LARGEST)
+    if error.max() > rounding.LARGEST:
+        size = np.maximum(size, np.exp(real + error - rounding.LARGEST) * shares)
+        error = np.minimum(error, rounding.LARGEST)
     dropped = negligible
     if len(t) > SHORT:
         most = size * np.exp(error) * (2 if dip is None else 2 + np.abs(dip))

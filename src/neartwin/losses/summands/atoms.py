@@ -23,7 +23,6 @@ from neartwin.losses.summands.base import Lattice, MaximumLoss, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma, total
 
 RUNS = 1 << 17  # of few copies, each run an atom
-LARGEST = 700.0  # of an exponent
 
 
 @dataclass(frozen=True)
@@ -373,7 +372,7 @@ class AtomicSum(Summand):
     def root(self, delta: float) -> tuple[float, float] | None:
         """From sums over all greater losses, for one copy: between two of them delta is P - e^eps Q."""
         order = np.argsort(-self.weighted.losses)
-        losses, masses = np.maximum(self.weighted.losses[order], -LARGEST), self.weighted.masses[order]
+        losses, masses = np.maximum(self.weighted.losses[order], -rounding.LARGEST), self.weighted.masses[order]
         p, q = np.cumsum(masses), np.cumsum(masses * np.exp(-losses))
         j = int(np.searchsorted(np.maximum.accumulate(p - np.exp(losses) * q), delta)) - 1
         if j < 0 or not 0 < delta < p[j]:

@@ -29,6 +29,7 @@ U = 2.0**-53
 ELEMENTARY = 16 * U
 ComplexArray = np.ndarray[tuple[int, ...], np.dtype[np.complex128]]
 SMALLEST = 1e-300  # stands in for 0 inside a logarithm; a bound may use it where it only grows
+LARGEST = 700.0  # of an exponent
 
 
 class NoCertificateError(Exception):
