@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import DiscreteGaussian, FinitePair, SubsampledFinite, compose
+from neartwin.losses import DiscreteGaussian, FinitePair, Leak, SubsampledFinite, compose
 from neartwin.losses.summands.atoms import RUNS, AtomicSum, Weighted, together
 
 
@@ -90,6 +90,17 @@ def test_more_runs_than_are_summed_one_by_one_have_the_same_answers():
     assert count == 11
     assert (low <= found.upper).all()
     assert (found.lower <= high).all()
+
+
+def test_a_leak_beside_few_runs_is_not_lost():
+    """Its finite loss is 0, so it is in no run; it said epsilon = 0 where the truth is infinite."""
+    pair, leak = FinitePair(p=["0.5", "0.3", "0.2"], q=["0.41", "0.28", "0.31"]), Leak(delta="0.01")
+    for whole, finite in ((2 * pair + 3 * leak, 2 * pair), (1 * pair + 1 * leak, 1 * pair), (3 * leak, None)):
+        count = whole.uses[leak]
+        revealed = 1 - 0.99**count
+        assert whole.epsilon(0.9 * revealed, direction="remove").lower == np.inf
+        inside = finite.delta(0.1, direction="remove").upper if finite else 0.0
+        assert whole.delta(0.1, direction="remove").upper == pytest.approx(revealed + (1 - revealed) * inside, rel=1e-9)
 
 
 def test_what_rounding_moves_is_counted():

@@ -54,11 +54,11 @@ def _total(pairs: Mapping[Pair, int], *, envelopes: bool = False) -> SumOfLosses
             summands += family.merged(members)
         else:
             summands += [pair.repeated(count) for pair, count in members]
-    if not summands:
-        return None
-    total = SumOfLosses(summands)
-    few = total.summands if total.lattice is not None else together(total.summands)
-    return total if few is total.summands else SumOfLosses(few)
+    total = SumOfLosses(summands) if summands else None
+    if total is None or total.lattice is not None or all(part.null for part in summands):
+        return total
+    few = together(total.summands)  # which null ones are not in; they may have an infinite loss
+    return total if few is total.summands else SumOfLosses([*few, *(part for part in summands if part.null)])
 
 
 @dataclass(frozen=True)
