@@ -184,8 +184,8 @@ def test_no_answer_depends_on_what_was_asked_before():
 
 
 def test_a_coarse_delta_has_no_bound_that_a_finer_one_lacks():
-    uses = {RandomizedResponse(epsilon="0.08919", answers=5): 30, Geometric(epsilon="0.004112", sensitivity=3): 1}
-    coarse, fine = (ends_of_delta(uses, 2.676, "add", rtol) for rtol in (1e-6, 1e-8))
+    uses = {RandomizedResponse(epsilon="0.08919", answers=5): 70, Geometric(epsilon="0.004112", sensitivity=3): 1}
+    coarse, fine = (ends_of_delta(uses, 6.0, "add", rtol) for rtol in (1e-6, 1e-8))
     assert inside(fine, coarse)
     assert fine != coarse
 

@@ -24,7 +24,7 @@ from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.pages import admin
-from neartwin.web.pages.dashboard import MOST_SAVED
+from neartwin.web.pages.ask import MOST_SAVED
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
 from tests.web.conftest import ASK, bearer, registered, released

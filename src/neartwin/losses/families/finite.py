@@ -20,10 +20,9 @@ from neartwin.checks import open_probability, sampling_rate, several
 from neartwin.errors import ParameterError
 from neartwin.exact import Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.families.discrete_gaussian import FAR, OMITTED, DiscreteGaussian, atoms
-from neartwin.losses.families.discrete_laplace import Geometric, GeometricPair
+from neartwin.losses.families.integer_noise import FAR, OMITTED, DiscreteGaussian, Geometric, GeometricPair, atoms
 from neartwin.losses.families.subsampled_gaussian import log_mixed
-from neartwin.losses.summands.atoms import AtomicSum, Weighted
+from neartwin.losses.summands.atoms import AtomicSum, Weighted, merged
 from neartwin.losses.summands.base import Direction, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 
@@ -131,11 +130,11 @@ class SubsampledIntegerPair(Pair):
             law, omitted = atoms(self.base.sigma2, self.base.sensitivity), OMITTED
         losses, error = log_mixed(-law.losses, law.loss_error, float(self.rate))
         if self.direction == "add":
-            mixed = Weighted(-losses, law.log_masses, law.mass_error, error)
+            mixed = Weighted(-losses[::-1], law.log_masses[::-1], law.mass_error[::-1], error[::-1])
         else:
             log_mass = law.log_masses + losses
             mixed = Weighted(losses, log_mass, law.mass_error + error + U * np.abs(log_mass), error)
-        return AtomicSum(mixed, count, infinity=(0.0, omitted))
+        return AtomicSum(merged(mixed), count, infinity=(0.0, omitted))
 
 
 @dataclass(frozen=True, slots=True, init=False)

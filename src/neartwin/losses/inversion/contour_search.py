@@ -9,16 +9,17 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from neartwin.exact import FloatArray
 from neartwin.losses.inversion import contour, lattice, saddle
 from neartwin.losses.inversion.contour import Bounds, ContourRule
-from neartwin.losses.inversion.great_losses import GreatLosses, apart
+from neartwin.losses.inversion.great_losses import GreatLosses, Runs, apart
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
+from neartwin.losses.summands.atoms import AtomicSum, together
 from neartwin.losses.summands.rounding import NoCertificateError
 
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
@@ -163,13 +164,15 @@ def ends(bounds: Callable[[FloatArray], Bounds], e: float, slope: float, low_tar
 
 
 def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRule]:
-    """A certified line at this saddle, as narrow in eps as asked: on the lattice, plain, or smooth.
+    """A certified line at this saddle, as narrow in eps as asked: on the lattice, plain, or smooth; of few runs their sum.
 
     Args:
         total: The sum.
         at: The saddle.
         rtol: The relative width.
     """
+    if (few := together(total.summands)) is not total.summands:
+        return CLOSED, Runs(cast("AtomicSum", few[0]))
     if total.lattice is not None:
         with contextlib.suppress(NoCertificateError):
             return LATTICE, lattice.build(total, at)

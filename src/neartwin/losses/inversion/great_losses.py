@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -121,6 +122,24 @@ class Beside(ContourRule):
         value, fall = self.line.point_estimate(eps)
         mass, grown = self.great.mass[0], math.exp(min(eps, 700.0)) * self.great.other[0]
         return (1 - mass) * value + max(mass - grown, 0.0), (1 - mass) * fall + grown
+
+
+@dataclass(frozen=True)
+class Runs(ContourRule):
+    """In place of a line the sum over runs, where those without great losses are few (K19)."""
+
+    law: AtomicSum
+
+    def bounds(self, eps: FloatArray) -> Bounds:
+        """The sum."""
+        return cast("Bounds", self.law.delta(eps))
+
+    def point_estimate(self, eps: float) -> tuple[float, float]:
+        """P - e^eps Q of all greater losses, and e^eps Q."""
+        gap = eps - self.law.weighted.losses
+        masses = self.law.weighted.masses * (gap < 0)
+        other = float(masses @ np.exp(np.minimum(gap, 0.0)))
+        return float(masses.sum()) - other, other
 
 
 def apart(total: SumOfLosses, eps: float, most: float) -> tuple[SumOfLosses, GreatLosses]:

@@ -20,9 +20,9 @@ import numpy as np
 from neartwin.exact import FloatArray
 from neartwin.losses.summands import rounding
 from neartwin.losses.summands.base import Lattice, MaximumLoss, Summand
-from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, NoCertificateError, U, gamma, total
+from neartwin.losses.summands.rounding import ELEMENTARY, LARGEST, ComplexArray, NoCertificateError, U, gamma, total
 
-RUNS = 1 << 17  # of few copies, each run an atom
+RUNS, MOST_COPIES = 1 << 18, 64  # runs that are atoms of one law, and copies in them
 
 
 @dataclass(frozen=True)
@@ -372,7 +372,7 @@ class AtomicSum(Summand):
     def root(self, delta: float) -> tuple[float, float] | None:
         """From sums over all greater losses, for one copy: between two of them delta is P - e^eps Q."""
         order = np.argsort(-self.weighted.losses)
-        losses, masses = np.maximum(self.weighted.losses[order], -rounding.LARGEST), self.weighted.masses[order]
+        masses, losses = self.weighted.masses[order], self.weighted.losses[order].clip(-LARGEST, LARGEST)
         p, q = np.cumsum(masses), np.cumsum(masses * np.exp(-losses))
         j = int(np.searchsorted(np.maximum.accumulate(p - np.exp(losses) * q), delta)) - 1
         if j < 0 or not 0 < delta < p[j]:
@@ -380,25 +380,48 @@ class AtomicSum(Summand):
         return math.log((p[j] - delta) / q[j]), (p[j] - delta) / delta
 
 
+def merged(law: Weighted) -> Weighted:
+    """One atom for neighbours whose losses are equal within their errors.
+
+    Args:
+        law: Its losses in order.
+    """
+    starts = np.flatnonzero(np.append(True, np.diff(law.losses) > law.loss_error[1:]))
+    ends = np.append(starts[1:], len(law.losses)) - 1
+    masses = np.logaddexp.reduceat(law.log_masses, starts)
+    own = np.maximum.reduceat(law.mass_error, starts) + (ends - starts) * (2 * ELEMENTARY + U * np.abs(masses))
+    moved = np.maximum.reduceat(law.loss_error, starts) + (law.losses[ends] - law.losses[starts])
+    return Weighted(law.losses[ends], masses, own, moved, law.outside)
+
+
 def together(parts: list[Summand]) -> list[Summand]:
     """All copies as one, of the law of their runs, where these are few: with it delta is a sum, not an integral (K19).
+
+    Copies of one law are in no order: k_j of each kind have n!/(k_1! k_2! ...) runs.
 
     Args:
         parts: Summands; where one of them is no sum of true atoms, they stay as they are.
     """
     finite = [part.atoms for part in parts if part.atoms is not None]
     n = sum(count for _, count in finite)
-    few = 1 < n <= RUNS.bit_length() and math.prod(len(law.losses) ** count for law, count in finite) <= RUNS
+    few = 1 < n <= MOST_COPIES and math.prod(math.comb(len(law.losses) + k - 1, k) for law, k in finite) <= RUNS
     if not few or len(finite) < len(parts):
         return parts
     runs = np.zeros((4, 1))
     for law, count in finite:
-        own = (law.losses, law.log_masses, law.mass_error, law.loss_error)
-        for _ in range(count):
-            runs = np.array([np.add.outer(*both).ravel() for both in zip(runs, own, strict=True)])
+        own = np.array([law.losses, law.log_masses, law.mass_error, law.loss_error])
+        some, last, times = np.zeros((4, 1)), np.zeros(1, int), np.zeros(1, int)
+        for k in range(1, count + 1):  # each run with its last kind or a later one
+            wide = len(law.losses) - last
+            before = np.repeat(np.arange(len(last)), wide)
+            kind = np.arange(len(before)) - np.repeat(np.cumsum(wide) - len(law.losses), wide)
+            times = np.where(kind == last[before], times[before], 0) + 1
+            some, last = some[:, before] + own[:, kind], kind
+            some[1] += np.log(k / times)
+        runs = np.array([np.add.outer(*both).ravel() for both in zip(runs, some, strict=True)])
     losses, logs, mass_error, loss_error = runs
     far = sum(count * float(np.abs(law.losses).max()) for law, count in finite)
-    mass_error = mass_error + ELEMENTARY + n * U * np.abs(logs)
+    mass_error = mass_error + ELEMENTARY + 3 * n * U * (np.abs(logs) + 2 * n * math.log(n))
     one = AtomicSum(Weighted(losses, logs, mass_error, loss_error + n * U * far), 1)
     low, high = (sum(ends) for ends in zip(*(part.log_finite for part in parts), strict=True))
     one.log_finite = low * (1 + 32 * U), high * (1 - 32 * U)

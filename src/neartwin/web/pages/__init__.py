@@ -3,9 +3,8 @@
 - `layout`     renders pages and refusals.
 - `signin`     signing in and out.
 - `datasets`   data sets, their budgets, history, and the guided registration.
-- `ask`        the question page, with a preview while the analyst types.
+- `ask`        the question page, with a preview while the analyst types, and the dashboard of saved questions.
 - `answers`    releases and their certificates.
-- `dashboard`  saved questions on one page, each with its stored answer or its price.
 - `requests`   requests for budget, and their approval.
 - `admin`      policy, allotments, spending over time, tokens, the ledger: for curators and auditors.
 - `policy`     the policy as a form, with a review before each change.
@@ -14,11 +13,11 @@
 
 from fastapi import APIRouter
 
-from neartwin.web.pages import admin, answers, ask, dashboard, datasets, policy, requests, signin
+from neartwin.web.pages import admin, answers, ask, datasets, policy, requests, signin
 from neartwin.web.pages.layout import refusal
 
 router = APIRouter()
-for _part in (signin, datasets, ask, answers, dashboard, requests, admin, policy):
+for _part in (signin, datasets, ask, answers, requests, admin, policy):
     router.include_router(_part.router)
 
 __all__ = ["refusal", "router"]

@@ -1,10 +1,20 @@
-"""The discrete Gaussian: integer noise of mass proportional to e^{-x^2/(2 s)}, s = sigma^2, integer sensitivity D.
+"""Noise on the integers: geometric, staircase and discrete Gaussian, each of integer sensitivity D.
 
+**Geometric (discrete Laplace).** Mass proportional to e^{-a|x|}.
+P is centred at 0, Q at D: the loss is a(D - 2x) for 0 <= x <= D, and +-aD beyond, so D + 1 atoms on a lattice of
+step 2a. With r = e^{-a}: mass of x inside (1-r)/(1+r) r^x, of x <= 0 it is 1/(1+r), of x >= D it is r^D/(1+r).
+Ghosh, Roughgarden, Sundararajan 2012.
+
+**Staircase.** Noise of steps, the least expected error of all pure-epsilon noise for one number.
+
+At its worst shift, the whole sensitivity, the loss is epsilon, 0 or -epsilon: `staircase_masses` has the masses, and the proof
+that smaller shifts say less. The losses of 0 make it gentler than epsilon-DP alone. Geng, Kairouz, Oh, Viswanath 2015.
+
+**Discrete Gaussian.** Mass proportional to e^{-x^2/(2 s)}, s = sigma^2.
 L = (D^2 - 2xD)/(2s) on the lattice D^2/(2s) + (D/s) Z, the same law in both directions. With mu = D/sigma and
-Theta(w) = sum_x e^{-(x+w)^2/(2s)}:  M(s') = e^{mu^2 s'(s'+1)/2} Theta(s'D)/Theta(0), complex s'. Poisson summation
-  turns Theta into
-sigma sqrt(2pi) sum_k e^{-2 pi^2 s k^2} e^{2 pi i k w}: nothing is truncated but terms below 2^-60, and sigma may be
-any size.
+Theta(w) = sum_x e^{-(x+w)^2/(2s)}:  M(s') = e^{mu^2 s'(s'+1)/2} Theta(s'D)/Theta(0), complex s'. Poisson summation turns
+Theta into sigma sqrt(2pi) sum_k e^{-2 pi^2 s k^2} e^{2 pi i k w}: nothing is truncated but terms below 2^-60, and sigma
+may be any size.
 
 In the period |t| <= pi s/D the k-th term has modulus e^{-2 pi^2 s k^2 + 2 pi |k t| D}, and e^{-mu^2 t^2/2} times
 that is exp(-mu^2 (|t| - k P)^2/2), P = 2 pi s/D: a Gaussian bump at each period. Hence on [T, P/2] the ratio is at
@@ -22,11 +32,14 @@ from typing import ClassVar
 import numpy as np
 
 from neartwin.checks import in_floats, integer
+from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
-from neartwin.losses.composition import PrivacyLoss
+from neartwin.losses.composition import PrivacyLoss, PureLoss
+from neartwin.losses.families.randomized_response import ResponsePair, three_losses
 from neartwin.losses.summands.atoms import AtomicSum, Weighted
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus
+from neartwin.tradeoff.finite import staircase_masses
 
 SMALL_VARIANCE = Fraction(1, 4)
 TWO_PI = 2 * math.pi
@@ -124,7 +137,7 @@ def atoms(variance: Fraction, sensitivity: int) -> Weighted:
         variance: s.
         sensitivity: D.
     """
-    s, reach = float(variance), math.ceil(FAR * math.sqrt(variance)) + sensitivity + 40
+    s, reach = float(variance), math.ceil(FAR * math.sqrt(variance)) + sensitivity + 1
     x = np.arange(-reach, reach + 1, dtype=float)
     log_mass = -0.5 * x * x / s
     log_mass = log_mass - math.log(float(np.exp(log_mass).sum()))
@@ -175,3 +188,101 @@ class DiscreteGaussian(PrivacyLoss):
     def stated_rho(self) -> Fraction | None:
         """Canonne, Kamath, Steinke 2020, proposition 5: reached at every whole order."""
         return Fraction(self.sensitivity**2) / (2 * self.sigma2)
+
+
+MOST_ATOMS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class GeometricPair(Pair):
+    """Rate a per unit and sensitivity D; the same law in both directions."""
+
+    rate: Fraction
+    sensitivity: int
+
+    def law(self) -> Weighted:
+        """One use: logarithms of the masses, each of a few elementary terms."""
+        a, d = float(self.rate), self.sensitivity
+        x = np.arange(d + 1, dtype=float)
+        inside = math.log(-math.expm1(-a)) - math.log1p(math.exp(-a)) - a * x
+        inside[0] = -math.log1p(math.exp(-a))
+        inside[-1] = -a * d - math.log1p(math.exp(-a))
+        error = 4 * ELEMENTARY * (1 + np.abs(inside)) + 4 * U * a * x
+        losses = a * (d - 2 * x)
+        return Weighted(losses, inside, error, 3 * U * np.abs(losses))
+
+    def repeated(self, count: int) -> Summand:
+        """Its composition, on a lattice."""
+        return AtomicSum(self.law(), count, lattice=Lattice(self.rate * self.sensitivity, 2 * self.rate))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Geometric(PureLoss):
+    """The geometric mechanism at epsilon = sensitivity * rate, integer answers.
+
+    Errors: `ParameterError` unless epsilon is positive and sensitivity a whole number, at least 1.
+
+    >>> (100 * Geometric(epsilon="0.1", sensitivity=3)).epsilon(1e-6).method
+    'lattice'
+    """
+
+    epsilon: Fraction
+    sensitivity: int
+
+    def __init__(self, *, epsilon: Number, sensitivity: int = 1) -> None:
+        """epsilon: the pure guarantee; sensitivity: the most one unit moves the integer answer."""
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
+        object.__setattr__(self, "sensitivity", integer(at_least=1, sensitivity=sensitivity))
+        if sensitivity > MOST_ATOMS:
+            raise ParameterError(
+                "sensitivity", sensitivity, f"must not exceed {MOST_ATOMS}", remedy="take a larger step of the grid"
+            )
+
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The pair, equal in every direction."""
+        return GeometricPair(self.epsilon / self.sensitivity, self.sensitivity)
+
+
+@dataclass(frozen=True, slots=True)
+class StaircasePair(Pair):
+    """Losses epsilon, 0 and -epsilon. Symmetric."""
+
+    epsilon: Fraction
+    sensitivity: int
+    step: int
+
+    def repeated(self, count: int) -> Summand:
+        """The masses of `staircase_masses`, with its error."""
+        masses = staircase_masses(self.epsilon, self.sensitivity, self.step)
+        return three_losses(self.epsilon, masses, count, error=(64 + 4 * float(self.epsilon)) * U)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Staircase(PureLoss):
+    """Staircase noise for one number.
+
+    Errors: `ParameterError` unless epsilon is positive, sensitivity and step are whole numbers and 1 <= step <= sensitivity.
+    Geng, Kairouz, Oh, Viswanath 2015.
+
+    >>> (1 * Staircase(epsilon=1, sensitivity=5, step=2)).delta(0.0).upper
+    0.423566614996...
+    """
+
+    epsilon: Fraction
+    sensitivity: int
+    step: int
+
+    def __init__(self, *, epsilon: Number, sensitivity: int, step: int) -> None:
+        """epsilon: the pure guarantee; sensitivity: D, the most one unit moves the answer; step: r, of the upper steps."""
+        object.__setattr__(self, "epsilon", in_floats(epsilon=rational(epsilon=epsilon)))
+        distance = in_floats(sensitivity=integer(at_least=1, sensitivity=sensitivity))
+        object.__setattr__(self, "sensitivity", distance)
+        object.__setattr__(self, "step", integer(at_least=1, step=step))
+        if step > distance:
+            raise ParameterError("step", step, f"must be at most the sensitivity, {distance}")
+
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The pair, equal in every direction; binary response if no point of the noise is silent."""
+        if self.sensitivity == 2 * self.step - 1:
+            return ResponsePair(self.epsilon, Fraction(0), 0)
+        return StaircasePair(self.epsilon, self.sensitivity, self.step)
