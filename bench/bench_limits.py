@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import neartwin as nt
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace
 from neartwin.planning.limit_choice import bounded_plan
 from neartwin.planning.planner import plan
 

@@ -16,8 +16,7 @@ from neartwin.accounting.guarantee import Guarantee
 from neartwin.accounting.unit_groups import of_one, of_units
 from neartwin.cli import main
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 from neartwin.planning.planner import plan
 from neartwin.tradeoff import epsilon_delta, group
 from tests.engines.places import SALT

@@ -15,8 +15,7 @@ from neartwin.audit.game import audit
 from neartwin.audit.neighbouring_inputs import answer_patterns, known
 from neartwin.audit.runs import Batched
 from neartwin.errors import BudgetError
-from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace, Staircase
+from neartwin.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Staircase
 from neartwin.mechanisms.local import RandomizedResponse
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PermuteAndFlip

@@ -13,8 +13,7 @@ from neartwin.audit.game import examine
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.risk import advantage_of, risks
 from neartwin.audit.runs import Transcript
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 
 RATES = np.concatenate([[0.0], np.geomspace(1e-9, 1, 400)])
 # a promise beside the floor of a mechanism that keeps it exactly

@@ -9,7 +9,7 @@ import neartwin as nt
 from neartwin.audit.claims import claim_approx, claim_pure
 from neartwin.audit.neighbouring_inputs import Twins
 from neartwin.audit.runs import Batched, ReleaseGame
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace
 from tests.audit.verdicts import stands
 
 KEYS = ("a", "b", "c", "d")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import erfcx, log_ndtr, ndtr
 
-from neartwin.losses.families.subsampled_laplace import POINTS, legendre
+from neartwin.losses.families.laplace import POINTS, legendre
 from neartwin.losses.summands.rounding import ELEMENTARY, U, log_one_plus, wrong_primitives
 
 mp.mp.dps = 40

@@ -9,8 +9,7 @@ from scipy.stats import norm
 
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace, Staircase
+from neartwin.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Staircase
 from tests.oracles import pairs
 
 X = np.arange(-600, 601)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from neartwin import losses
-from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace, Laplace, Staircase
+from neartwin.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
 from neartwin.mechanisms.local import HadamardResponse, RandomizedResponse, Rappor

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from neartwin.mechanisms.linear.ranks import Ranks, best_tree
-from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw
-from neartwin.mechanisms.noise_sums import laplace_quantiles
+from neartwin.mechanisms.noise_laws import DiscreteLaplaceLaw, laplace_quantiles
 
 MISSES = [0.25, 0.1, 0.05, 0.025, 1e-3, 1e-6, 1e-12]
 

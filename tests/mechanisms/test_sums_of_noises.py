@@ -10,8 +10,10 @@ from neartwin.mechanisms.noise_laws import (
     DiscreteLaplaceLaw,
     RoundedGaussianLaw,
     RoundedLaplaceLaw,
+    half_widths_of_sums,
+    joint_half_axes,
+    laplace_quantiles,
 )
-from neartwin.mechanisms.noise_sums import half_widths_of_sums, joint_half_axes, laplace_quantiles
 
 SIZE = 400
 

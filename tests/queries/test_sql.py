@@ -170,6 +170,12 @@ CASE = "AVG(CASE WHEN paid > 3 THEN 1 ELSE 0 END)"
         ("(COUNT(CASE WHEN paid > 3 THEN 7 END)) / COUNT(1)", CASE),
         ("1 - ROUND(100.0 * COUNT_IF(paid > 3) / COUNT(*), 1)", f"1 - ROUND(100.0 * {CASE}, 1)"),
         ("COUNT_IF(paid > 3) / COUNT(*) AS y, COUNT(*)", f"{CASE} AS y, COUNT(*)"),
+        ("SUM(CASE WHEN paid > 3 THEN 1 ELSE 0 END) / COUNT(*)", CASE),
+        ("SUM(CASE WHEN paid > 3 THEN 1.0 END) * 1.0 / COUNT(*)", CASE),
+        ("100 * SUM(IF(paid > 3, 1, 0)) / COUNT(*)", f"100 * {CASE}"),
+        ("CAST(COUNT_IF(paid > 3) AS DOUBLE) / COUNT(*)", CASE),
+        ("SUM(CASE WHEN paid > 3 THEN 1 ELSE 0 END)::REAL / CAST(NULLIF(COUNT(*), 0) AS DOUBLE)", CASE),
+        ("1.0 * COUNT(*) FILTER (WHERE paid > 3) / COUNT(*)", CASE),
         ("COUNT_IF(paid > -3) / COUNT(paid)", "AVG(paid > -3)"),  # among those that are known
         ("COUNT(*) FILTER (WHERE paid BETWEEN 1 AND 3) / COUNT(paid)", "AVG(paid BETWEEN 1 AND 3)"),
         ("COUNT_IF(town IN ('Ulm', 'Bonn')) / COUNT(town)", "AVG(town IN ('Ulm', 'Bonn'))"),
@@ -195,6 +201,10 @@ def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, 
         "COUNT(*) / COUNT_IF(paid > 3)",
         "COUNT(CASE WHEN paid > 3 THEN day END) / COUNT(*)",  # which may be NULL
         "COUNT(CASE WHEN paid > 3 THEN 1 ELSE 2 END) / COUNT(*)",
+        "SUM(CASE WHEN paid > 3 THEN 2 ELSE 0 END) / COUNT(*)",
+        "SUM(CASE WHEN paid > 3 THEN 1 ELSE 2 END) / COUNT(*)",
+        "SUM(CASE WHEN paid > 3 THEN 1 ELSE paid END) / COUNT(*)",
+        "CAST(COUNT_IF(paid > 3) AS INTEGER) / COUNT(*)",
         "COUNT(CASE town WHEN 'Bonn' THEN 1 END) / COUNT(*)",
         "COUNT_IF(paid > 3) * COUNT(*) / COUNT(*)",
         "COUNT_IF(paid > 3) / COUNT(*) AS b, COUNT_IF(paid > 3)",
@@ -202,7 +212,43 @@ def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, 
 )
 def test_near_misses_of_a_share_stay_two_counts(visits, text):
     query = nt.from_sql(f"SELECT town, {text} AS a FROM visits GROUP BY town", visits, keys=["Bonn"])
-    assert {type(one).__name__ for one in query.aggregates.values()} == {"Count"}
+    assert {type(one).__name__ for one in query.aggregates.values()} <= {"Count", "Sum"}
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        ("COUNT(*) AS n, 2 * n AS b", "COUNT(*) AS n, 2 * COUNT(*) AS b"),
+        (
+            "COUNT_IF(open) AS n, COUNT(*) AS b, n / b AS c",
+            "COUNT_IF(open) AS n, COUNT(*) AS b, COUNT_IF(open) / COUNT(*) AS c",
+        ),
+        ("COUNT(*) + 1 AS n, 2 * n AS b", "COUNT(*) + 1 AS n, 2 * (COUNT(*) + 1) AS b"),
+        ("COUNT(*) AS n, n / SUM(n) OVER () AS b", "COUNT(*) AS n, COUNT(*) / SUM(COUNT(*)) OVER () AS b"),
+        (
+            "COUNT(*) AS n, RANK() OVER (ORDER BY n DESC) AS b",
+            "COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*) DESC) AS b",
+        ),
+        ("COUNT(*) AS n, 2 * n AS b, b - n AS c", "COUNT(*) AS n, 2 * COUNT(*) AS b, (2 * COUNT(*)) - COUNT(*) AS c"),
+        (
+            "COUNT(*) AS n, n - LAG(n) OVER (ORDER BY t) AS b",
+            "COUNT(*) AS n, COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY upper(town)) AS b",
+        ),
+    ],
+)
+def test_earlier_columns_of_the_select_have_names(visits, short, long):
+    one, other = (
+        nt.from_sql(f"SELECT upper(town) AS t, {text} FROM visits GROUP BY t ORDER BY n", visits, keys=["BONN", "ULM"])
+        for text in (short, long)
+    )
+    assert one == other
+
+
+def test_a_name_of_the_select_hides_no_column_and_none_before_it(visits):
+    query = nt.from_sql("SELECT COUNT(*) AS paid, SUM(paid) AS c FROM visits", visits)
+    assert query.aggregates["c"].column == "paid"
+    with pytest.raises(QueryError, match="not understood"):
+        nt.from_sql("SELECT 2 * n AS b, COUNT(*) AS n FROM visits", visits)
 
 
 def test_a_share_keeps_the_name_that_its_ratio_has(visits):

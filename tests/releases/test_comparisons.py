@@ -10,8 +10,7 @@ import pytest
 import neartwin as nt
 from neartwin import noise
 from neartwin.errors import ParameterError
-from neartwin.mechanisms.additive.gaussian import DiscreteGaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteGaussian, DiscreteLaplace
 from neartwin.planning.bounding_loss import TAKEN
 from neartwin.planning.planner import plan
 from neartwin.queries.arithmetic import Arithmetic, Estimate, fieller

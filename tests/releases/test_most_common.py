@@ -9,7 +9,7 @@ import pytest
 import neartwin as nt
 from neartwin.accounting.budgets import Approx, Pure
 from neartwin.errors import ParameterError, PrivacyError, QueryError
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace
 from neartwin.planning.planner import plan
 from neartwin.queries.wire.parse import form_of, question_of
 

@@ -11,8 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.noise_laws import Law
-from neartwin.mechanisms.noise_sums import half_widths_of_sums
+from neartwin.mechanisms.noise_laws import Law, half_widths_of_sums
 from neartwin.tables.grid import MomentSet
 
 Ends = FloatArray  # (2, groups): the lower ends of ranges, and the upper ones

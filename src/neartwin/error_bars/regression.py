@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from neartwin.error_bars.moment_noise import MomentSums
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.noise_sums import joint_half_axes
+from neartwin.mechanisms.noise_laws import joint_half_axes
 
 _TOGETHER = 0.2  # of what may fail, for the ellipsoid
 _MOVED = 0.1  # of what may fail, for the length of a combination, and as much for residuals, where rows are lost

@@ -21,8 +21,7 @@ from typing import Self
 import numpy as np
 
 from neartwin.exact import FloatArray
-from neartwin.mechanisms.noise_laws import Law
-from neartwin.mechanisms.noise_sums import half_widths_of_sums
+from neartwin.mechanisms.noise_laws import Law, half_widths_of_sums
 
 _CELLS = 32  # of the range of means
 

@@ -11,6 +11,7 @@ from neartwin.losses.families.integer_noise import DiscreteGaussian as DiscreteG
 from neartwin.losses.families.integer_noise import Geometric as Geometric
 from neartwin.losses.families.integer_noise import Staircase as Staircase
 from neartwin.losses.families.laplace import Laplace as Laplace
+from neartwin.losses.families.laplace import SubsampledLaplace as SubsampledLaplace
 from neartwin.losses.families.private_selection import PrivateSelection as PrivateSelection
 from neartwin.losses.families.public_choice import PublicChoice as PublicChoice
 from neartwin.losses.families.random_allocation import RandomAllocation as RandomAllocation
@@ -22,4 +23,3 @@ from neartwin.losses.families.randomized_response import SilentResponse as Silen
 from neartwin.losses.families.renyi import Renyi as Renyi
 from neartwin.losses.families.renyi import ZeroConcentrated as ZeroConcentrated
 from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian as SubsampledGaussian
-from neartwin.losses.families.subsampled_laplace import SubsampledLaplace as SubsampledLaplace

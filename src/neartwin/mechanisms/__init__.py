@@ -9,11 +9,11 @@ the accuracy of Laplace noise. Pages with statement, proof, rivals and the tests
 """
 
 from neartwin.mechanisms.adding import Change as Change
-from neartwin.mechanisms.additive.gaussian import DiscreteGaussian as DiscreteGaussian
-from neartwin.mechanisms.additive.gaussian import Gaussian as Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace as DiscreteLaplace
-from neartwin.mechanisms.additive.laplace import Laplace as Laplace
-from neartwin.mechanisms.additive.laplace import Staircase as Staircase
+from neartwin.mechanisms.additive import DiscreteGaussian as DiscreteGaussian
+from neartwin.mechanisms.additive import DiscreteLaplace as DiscreteLaplace
+from neartwin.mechanisms.additive import Gaussian as Gaussian
+from neartwin.mechanisms.additive import Laplace as Laplace
+from neartwin.mechanisms.additive import Staircase as Staircase
 from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram as Histogram
 from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism

@@ -27,8 +27,7 @@ from neartwin.balls import ball, root
 from neartwin.checks import positive
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import root_above, root_below
-from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian
 from neartwin.mechanisms.selection.thresholds import GaussianThreshold, OptimalSelection, Selection, UnitThreshold
 from neartwin.statistics.measures import Measurement, Noise
 from neartwin.statistics.sensitivity import Sensitivity

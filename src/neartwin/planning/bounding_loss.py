@@ -30,11 +30,9 @@ import numpy as np
 from neartwin.accounting.budgets import Budget, Pure
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Composition, compose
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.mechanisms.noise_laws import Law
-from neartwin.mechanisms.noise_sums import half_widths_of_sums
+from neartwin.mechanisms.noise_laws import Law, half_widths_of_sums
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LOSS_FAILURE, mu_squared_of, split_budget
 from neartwin.planning.explain import Explained, nodes

@@ -33,8 +33,7 @@ from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 from neartwin.mechanisms.linear.marginals import Margin, MarginalDesign, best_shares, subsets
 from neartwin.mechanisms.linear.workloads import Contribution
 from neartwin.noise import Source

@@ -20,8 +20,7 @@ from neartwin.accounting.budgets import Budget, Pure
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 from neartwin.mechanisms.linear.workloads import Strategy, l1_change, l2_squared_change, reach_of_laplace, strategies
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, mu_squared_of

@@ -182,7 +182,7 @@ def values_in(table: Table, name: str, conditions: Iterable[RowExpression]) -> t
         if first == own and all(part.operation == "literal" and not part.is_null for part in others):
             return tuple(dict.fromkeys(part.value for part in others))
     values, filled = possible_values(own, tuple(held)), frozenset[Term]().union(*map(filled_by, held))
-    return values if values is None or never_null(own, filled) else (*values, None)
+    return values if values is None or never_null(own, filled, tuple(held)) else (*values, None)
 
 
 def _held(condition: Term) -> list[Term]:

@@ -14,7 +14,7 @@ from neartwin.checks import several
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.mechanisms.linear.count_trees import CountTree
-from neartwin.mechanisms.noise_sums import half_widths_of_sums
+from neartwin.mechanisms.noise_laws import half_widths_of_sums
 from neartwin.statistics import sensitivity
 from neartwin.statistics.base import Context, Estimate, ExpectedError, NoisyNumbers, Statistic, cells_of, constructor
 from neartwin.statistics.columns import as_column

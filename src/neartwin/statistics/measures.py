@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from neartwin.losses import Composition
-from neartwin.mechanisms.additive.gaussian import DiscreteGaussian, Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian
 from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.grid import GridColumn, Moment

@@ -312,16 +312,21 @@ def _extreme(term: Term, parts: list[Range]) -> Range:
     return Range(low, high, _hull(parts).step)
 
 
-def never_null(term: Term, filled: frozenset[Term] = frozenset()) -> bool:
+def never_null(term: Term, filled: frozenset[Term] = frozenset(), conditions: tuple[Term, ...] = ()) -> bool:
     """Whether an expression has a value in every row.
 
     Args:
         term: The expression.
         filled: Expressions that have one.
+        conditions: Conditions that each row meets.
     """
     if term in filled:
         return True
     match term.operation:
+        case "whole" if term.parts[0].operation == "case":  # NULL where its guard is: for numbers beyond 2^53 in size
+            number = term.parts[0].parts[0].parts[0]
+            reach = range_of(number, {}, conditions) if _is_exact(term) else ANY
+            return never_null(number, filled) and max(-reach.low, reach.high) <= 2**53
         case "isnull":
             return True
         case "literal":

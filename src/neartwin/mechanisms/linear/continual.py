@@ -21,8 +21,7 @@ from neartwin.checks import integer
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.mechanisms.adding import Change, PostProcessed
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 
 
 def intervals_change(*, steps: int, sensitivity: int = 1, steps_per_unit: int = 1) -> Change:

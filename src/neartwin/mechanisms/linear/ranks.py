@@ -21,8 +21,7 @@ from neartwin.checks import open_probability
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray
 from neartwin.mechanisms.linear.count_trees import CountTree, moments
-from neartwin.mechanisms.noise_laws import Law
-from neartwin.mechanisms.noise_sums import laplace_quantiles
+from neartwin.mechanisms.noise_laws import Law, laplace_quantiles
 
 _BRANCHINGS = (*range(3, 33), 48, 64, 128)  # 2 would shorten bars by up to 3 %, with many more nodes than cells
 _TYPICAL = 1025  # places that represent all of them

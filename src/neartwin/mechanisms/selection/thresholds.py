@@ -29,8 +29,7 @@ from neartwin.checks import integer, open_probability, positive
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
 from neartwin.losses import Approx, Composition, Leak
-from neartwin.mechanisms.additive.gaussian import Gaussian
-from neartwin.mechanisms.additive.laplace import DiscreteLaplace
+from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 from neartwin.noise.exponentials import exp_neg
 
 _LEAST = 1e-290  # below, floats lose digits

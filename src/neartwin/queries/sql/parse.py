@@ -91,24 +91,54 @@ def _as_case(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def _expand(select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
+    """Put in place of the name of an earlier column of the SELECT what it stands for, as DuckDB does where no column has it."""
+    known = dict[str, exp.Expr]()
+    for item in select.expressions:
+        for column in list(item.find_all(exp.Column)):
+            if not column.table and column.name in known and column.name not in schema:
+                column.replace(known[column.name].copy())
+        if isinstance(item, exp.Alias):
+            known[item.alias] = item.this if isinstance(item.this, exp.Column | exp.Func) else exp.paren(item.this)
+
+
+def _counted(many: exp.Expr) -> exp.Expr | None:
+    """The condition whose rows a statistic counts, as COUNT_IF(c) or SUM(CASE WHEN c THEN 1 ELSE 0 END) does."""
+    match many.this:
+        case exp.Case(this=None, args={"ifs": [arm], **more}):
+            rest = more.get("default")
+        case exp.If() as arm:
+            rest = arm.args.get("false")
+        case _:
+            return None
+    ones = (
+        isinstance(many, exp.Sum) and arm.args["true"].name in {"1", "1.0"} and (not rest or rest.name in {"0", "0.0"})
+    )
+    return arm.this if ones or (isinstance(many, exp.Count) and arm.args["true"].is_number and rest is None) else None
+
+
 def _as_share(division: exp.Div, select: exp.Select) -> None:
     """COUNT_IF(c) / COUNT(*), in place, as the share that it is, whose bar is shorter. A selected COUNT_IF(c) stays a count.
 
     So is COUNT_IF(x > 3) / COUNT(x), among the rows in which x has a value.
     """
+    name = division.sql(dialect="duckdb")
+    for real in division.find_all(exp.Cast):
+        if real.is_type(*exp.DataType.REAL_TYPES) and isinstance(real.this, exp.Count | exp.Sum | exp.Nullif):
+            real.replace(real.this)
     top, number = division.this.unnest(), division.expression.unnest()
-    factors = [one for one in (top.flatten() if isinstance(top, exp.Mul) else [top]) if not one.is_number]
-    match factors, number.this.unnest() if isinstance(number, exp.Nullif) else number:
-        case [exp.Count(this=exp.Case(this=None) as case) as many], exp.Count(this=counted):
-            arm, *more = case.args["ifs"]
-            compared = _compares(arm.this, counted)
+    number = number.this.unnest() if isinstance(number, exp.Nullif) else number
+    parts = list(top.flatten()) if isinstance(top, exp.Mul) else [top]
+    match [one for one in parts if not one.is_number], number:
+        case [many], exp.Count(this=counted) if (condition := _counted(many)) is not None:
+            compared = _compares(condition, counted)
             selected = many in [item.unalias() for item in select.expressions]
-            whole = compared or isinstance(counted, exp.Star | exp.Literal)
-            if selected or more or case.args.get("default") or not (arm.args["true"].is_number and whole):
+            if selected or not (compared or isinstance(counted, exp.Star | exp.Literal)):
                 return
-            name = division.sql(dialect="duckdb")
-            many.replace(exp.Avg(this=arm.this if compared else exp.case().when(arm.this, "1").else_("0")))
-            share = division.this.unnest()
+            share = exp.Avg(this=condition if compared else exp.case().when(condition, "1").else_("0"))
+            if any(one.is_number and one.to_py() != 1 for one in parts):
+                many.replace(share)
+                share = division.this.unnest()
             division.replace(exp.alias_(share, name, quoted=True) if division.parent is select else share)
 
 
@@ -259,6 +289,7 @@ def statement_of(text: Written, rows: Rows, *, tables: Others | None = None, dia
         QueryError: Something is not understood.
     """
     select, rows = _select(text, rows, tables or {}, dialect)
+    _expand(select, rows.table.schema)
     _qualify(select)
     for node in [item.unalias() for item in select.expressions]:
         if type(node) in COMPARED and statistics_in(node):
