@@ -101,6 +101,14 @@ SAME = {
     "FILTER, COUNT_IF": (
         "SELECT COUNT_IF(x > 5) AS n FROM visits", "SELECT COUNT(CASE WHEN x > 5 THEN 1 END) AS n FROM visits",
     ),
+    "a share written as a ratio": (
+        "SELECT SUM(CASE WHEN x > 5 THEN 1 ELSE 0 END) / COUNT(*) AS s FROM visits",
+        "SELECT AVG(CASE WHEN x > 5 THEN 1 ELSE 0 END) AS s FROM visits",
+    ),
+    "names of earlier columns": (
+        "SELECT COUNT(*) AS n, SUM(x) AS s, s / n AS each FROM visits",
+        "SELECT COUNT(*) AS n, SUM(x) AS s, SUM(x) / COUNT(*) AS each FROM visits",
+    ),
 }  # fmt: skip
 FREE = {
     "HAVING, ORDER BY, LIMIT, OFFSET": (f"{TOWNS} HAVING COUNT(*) > 5 ORDER BY 2 DESC LIMIT 3 OFFSET 1", TOWNS),

@@ -67,6 +67,41 @@ def test_periods_between_two_ends_are_those_that_rows_can_have(visits, text):
         assert listed(visits, text, condition) == in_duckdb(text, condition), condition
 
 
+TEXTS = [
+    "strftime(seen, '%Y-%m')",
+    "strftime(seen, '%d.%m.%y')",
+    "strftime(day, '%Y')",
+    "left(CAST(seen AS TEXT), 7)",
+    "substr(CAST(day AS TEXT), 6)",
+    "CAST(year(day) AS TEXT) || '-Q' || quarter(day)",
+    "'week ' || CAST(week(seen) AS TEXT)",
+    "substr(strftime(seen, '%Y-%m-%d'), 3, 5)",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_of_days_between_two_ends_are_those_that_rows_can_have(visits, text):
+    column = "seen" if "seen" in text else "day"
+    for condition in (one.format(column) for one in ENDS):
+        found = in_duckdb(text, condition)
+        assert listed(visits, text, condition) == (found if len(found) <= 400 else None), condition
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "strftime(seen, '%Y-%m %H')",  # reads the time of day
+        "left(CAST(seen AS TEXT), 13)",
+        "CAST(seen AS TEXT)",
+        "CAST(year(day) AS TEXT) || month(seen)",  # of two columns
+        "CAST(year(day) AS TEXT) || age",
+        "upper(strftime(seen, '%Y'))",
+    ],
+)
+def test_texts_that_read_more_than_one_day_are_discovered(visits, text):
+    assert listed(visits, text, "year(seen) = 2024 AND year(day) = 2024") is None
+
+
 def test_times_of_day_at_the_ends_count(visits):
     for first, last in itertools.product(
         ("2024-01-31 23:59:59.999999", "2024-02-01"), ("2024-03-01", "2024-03-01 00:00:01")

@@ -32,12 +32,10 @@ from neartwin.tables.types import NUMERIC, ColumnType, column_in_sql, number_col
 
 End = Fraction | float  # a float only where it is an infinity
 _CONDITIONS = COMPARISONS | {"between", "in", "and", "or", "not", "isnull", "like"}
-_FILLED = (
-    _CONDITIONS
-    | set("+-*/")
-    | {"neg", "abs", "floor", "ceil", "round", "double", "date", "trunc"}
-    | {name for name, of in OPERATIONS.items() if of.ends}
-)  # of values
+_FILLED = _CONDITIONS | {*"+-*/", "neg", "abs", "floor", "ceil", "round", "double", "date", "trunc"}  # of values
+_FILLED |= {"||", "substr", "inttext", "datetext", "timetext", "midnight"} | {
+    name for name, of in OPERATIONS.items() if of.ends
+}
 _MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _COUNTS = {"count", "count distinct", "row_number", "rank", "dense_rank"}
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -490,10 +488,11 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
         return (False, True)
     if operation == "literal":
         return () if term.is_null else (term.value,)
+    if term.kind is ColumnType.DATE or operation in {"||", "substr", *_OF_DAYS}:
+        found = _of_days(term, conditions) or ()
+        if 0 < len(found) <= _MOST_VALUES:
+            return found
     if term.kind is ColumnType.INTEGER and operation not in {"case", "coalesce"}:
-        days = _days(term.parts[0], conditions) if operation in _OF_DAYS else None
-        if days is not None:
-            return tuple(sorted(_OF_DAYS[operation](days).unique().to_pylist()))
         exact = _is_exact(term)
         reach = range_of(term, {}, conditions if exact else ())
         step = _whole(reach.step) if exact else 1
@@ -503,7 +502,33 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
         parts = list(map(possible_values, values_of(term)))
         if all(part is not None for part in parts):
             return tuple(dict.fromkeys(value for part in parts for value in part or ()))
-    return _periods(term, conditions) if term.kind is ColumnType.DATE else None
+    return None
+
+
+def _of_days(term: Term, conditions: tuple[Term, ...]) -> tuple[object, ...] | None:
+    """What an expression says on the days between two ends, in order; None where it reads more, or days are not known."""
+    read = {part.parts[0] for part in term.walk() if part.operation in {*_OF_DAYS, "trunc", "datetext", "timetext"}}
+    day, *others = {part.parts[0] if part.operation == "midnight" else part for part in read or {term}}
+    days = _days(day, conditions) if day.kind in {ColumnType.DATE, ColumnType.TIMESTAMP} and not others else None
+    found = days if days is None or day == term else _on_days(term, days)
+    return None if found is None else tuple(sorted(found.unique().to_pylist()))
+
+
+def _on_days(term: Term, days: Any) -> Any:
+    match term:
+        case Term(operation="literal"):
+            return pa.scalar(term.value)
+        case Term(operation="trunc", value=unit):
+            return pc.floor_temporal(days, unit=unit)
+        case Term(operation="||" | "inttext" | "substr" | "datetext" as made, value=value, parts=(first, *_) as parts):
+            start, count, *_ = (*value, 2**16) if isinstance(value, tuple) else (1, 2**16)
+            dated = first.operation == "timetext" and start + count <= 11  # of 2024-02-29 12:00:00
+            texts = [days] if dated or made == "datetext" else [_on_days(part, days) for part in parts]
+            if any(text is None for text in texts):
+                return None
+            joined = pc.binary_join_element_wise(*(text.cast(pa.string()) for text in texts), "")
+            return pc.utf8_slice_codeunits(joined, start - 1, start - 1 + count)
+    return _OF_DAYS[term.operation](days) if term.operation in _OF_DAYS else None
 
 
 def _is_exact(term: Term) -> bool:
@@ -518,14 +543,6 @@ def _is_exact(term: Term) -> bool:
     return operation in _EXACT and all(map(_is_exact, parts))
 
 
-def _periods(term: Term, conditions: tuple[Term, ...]) -> tuple[date, ...] | None:
-    """The days between two ends, or the first days of their weeks, months, quarters or years, if they are few enough."""
-    unit, day = (term.value, term.parts[0]) if term.operation == "trunc" else ("day", term)
-    days = _days(day, conditions)
-    found = () if days is None else pc.floor_temporal(days, unit=unit).unique().to_pylist()
-    return tuple(found) if 0 < len(found) <= _MOST_VALUES else None
-
-
 def _days(day: Term, conditions: tuple[Term, ...]) -> Any:
     """The days between two ends of a date or time, in Arrow; None without such ends, or of some centuries."""
     reach = range_of(day, {}, conditions)
@@ -533,6 +550,8 @@ def _days(day: Term, conditions: tuple[Term, ...]) -> Any:
         years = range_of(Term("year", ColumnType.INTEGER, (same,)), {}, conditions)
         first, last = date(int(years.low), 1, 1), date(int(years.high), 12, 31)
         reach = _inside(reach, first.toordinal() - _EPOCH, last.toordinal() + 1 - _EPOCH - _MICROSECOND)
+    dated = range_of(Term("date", ColumnType.DATE, (day,)), {}, conditions)
+    reach = _inside(reach, dated.low, dated.high + 1 - _MICROSECOND)
     if reach.high - reach.low > 366 * _MOST_VALUES:
         return None
     return pa.array(range(math.floor(reach.low), math.floor(reach.high) + 1), pa.int32()).cast(pa.date32())
@@ -722,12 +741,11 @@ def _propagated(
         }
         names = ", ".join(map(repr, sorted(numbers - table.columns.keys())))
         declare = (
-            f": declare {names} in nt.table(columns=...), or"
-            if names
-            else ", and none that help follow from its functions:"
+            f": declare {names} in nt.table(columns=...), or" if names else ", and its functions give none that help:"
         )
+        own = column_in_sql(column) if column in table.schema else expression.text
         raise QueryError(
-            f"{column!r} needs bounds{declare} write clip({expression.text}, 0, 100), give low and high, or bound it in WHERE"
+            f"{column!r} needs bounds{declare} write clip({own}, 0, 100), give low and high, or bound it in WHERE"
         )
     if reach.low == reach.high and expression.columns and not never_null(expression.term):  # a multiple of a count
         reach = replace(reach, low=min(reach.low, Fraction(0)), high=max(reach.high, Fraction(0)))

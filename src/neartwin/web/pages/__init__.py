@@ -3,8 +3,7 @@
 - `layout`     renders pages and refusals.
 - `signin`     signing in and out.
 - `datasets`   data sets, their budgets, history, and the guided registration.
-- `ask`        the question page, with a preview while the analyst types, and the dashboard of saved questions.
-- `answers`    releases and their certificates.
+- `ask`        the question page, with a preview while the analyst types, answers, certificates, and saved questions.
 - `requests`   requests for budget, and their approval.
 - `admin`      policy, allotments, spending over time, tokens, the ledger: for curators and auditors.
 - `policy`     the policy as a form, with a review before each change.
@@ -13,11 +12,11 @@
 
 from fastapi import APIRouter
 
-from neartwin.web.pages import admin, answers, ask, datasets, policy, requests, signin
+from neartwin.web.pages import admin, ask, datasets, policy, requests, signin
 from neartwin.web.pages.layout import refusal
 
 router = APIRouter()
-for _part in (signin, datasets, ask, answers, requests, admin, policy):
+for _part in (signin, datasets, ask, requests, admin, policy):
     router.include_router(_part.router)
 
 __all__ = ["refusal", "router"]

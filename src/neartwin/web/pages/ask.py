@@ -1,4 +1,4 @@
-"""The question page and the dashboard of saved questions.
+"""The question page, its answers with their certificates, and the dashboard of saved questions.
 
 The page's fields write SQL, and it shows cost, errors and curve while the analyst types. One address renders the page.
 A browser without scripts sends the whole form. With scripts it does so while the analyst types, and puts the parts of the
@@ -24,17 +24,19 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.checks import text
 from neartwin.errors import AccessError, BudgetError, NeartwinError, ParameterError
 from neartwin.releases.release import parts_in
-from neartwin.report.page import charts
+from neartwin.report.certificate import facts as certificate_facts
+from neartwin.report.page import MOST_ROWS, charts, facts
 from neartwin.tables.types import NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Anyone, Asker, Caller, Form
 from neartwin.web.builder import fields, options
+from neartwin.web.builder.options import json_object
 from neartwin.web.builder.sql import named, sql
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
-from neartwin.web.pages.layout import address, amounts, first, host, page, short
+from neartwin.web.pages.layout import AfterJson, address, amounts, first, host, page, short
 from neartwin.web.routes.datasets import Named, payable, usable, visible
-from neartwin.web.routes.ledger import shown
+from neartwin.web.routes.ledger import Part, Position, readable, shown
 from neartwin.web.routes.questions import JobId, fits, owed, task_of
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
@@ -324,3 +326,57 @@ def _stored(running: Service, caller: Caller, name: str, plan: dict[str, Any], i
     answer, place = shown(parts_in(document), 1, plan["shown_after"]), stored_place(running, caller, name, plan)
     drawn, lines = charts(answer, name=f"chart-{identity}"), answer.lines(range(len(answer))[:5])
     return {"charts": drawn, "headline": answer.headline, "lines": lines, "place": place}
+
+
+@router.get("/data/{name}/releases/{position}")
+def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
+    name: Named,
+    position: Position,
+    request: Request,
+    caller: Anyone,
+    running: Running,
+    after: AfterJson = "",
+    part: Part = 1,
+) -> Response:
+    """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
+    _, stored = readable(running, name, position, caller)
+    parts = parts_in(stored.document)
+    answer = shown(parts, part, json_object(after or "{}", "after"))
+    return page(
+        request,
+        "release_page.html",
+        caller=caller,
+        title=f"Answer {stored.reserved} of {name}",
+        name=name,
+        position=stored.reserved,
+        after=after,
+        part=part,
+        of_part=f"?part={part}" if part > 1 else "",
+        parts=len(parts),
+        price={pool: str(amount) for pool, amount in stored.price.items() if amount},
+        # in their order, which may have been asked for
+        **facts(answer) | {"body": answer.lines(range(len(answer))[:MOST_ROWS])[1:]},
+    )
+
+
+@router.get("/data/{name}/releases/{position}/csv")
+def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
+    name: Named, position: Position, caller: Anyone, running: Running, after: AfterJson = "", part: Part = 1
+) -> Response:
+    """The released table as CSV."""
+    _, stored = readable(running, name, position, caller)
+    text = shown(parts_in(stored.document), part, json_object(after or "{}", "after")).to_csv()
+    headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
+    return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@router.get("/data/{name}/releases/{position}/certificate")
+def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
+    name: Named, position: Position, request: Request, caller: Anyone, running: Running, part: Part = 1
+) -> Response:
+    """The certificate of a release, as a page."""
+    account, _ = readable(running, name, position, caller)
+    issued = running.directory.certificate(account, position, part)
+    title = f"Certificate of answer {issued.body['ledger']['reserved']}"
+    shown: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}
+    return page(request, "certificate_page.html", caller=caller, title=title, name=name, position=position, **shown)
