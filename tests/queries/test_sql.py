@@ -244,6 +244,17 @@ def test_earlier_columns_of_the_select_have_names(visits, short, long):
     assert one == other
 
 
+def test_where_reads_names_of_the_select_that_are_of_rows(visits):
+    one, other = (
+        nt.from_sql(f"SELECT year(day) AS y, COUNT(*) AS N, 2 * n AS b FROM visits WHERE {text} GROUP BY y", visits)
+        for text in ("Y = 2024 AND paid > 3", "year(day) = 2024 AND paid > 3")
+    )
+    assert one == other
+    assert one.groups.keys == ((2024,),)
+    with pytest.raises(QueryError, match="HAVING n > 3"):
+        nt.from_sql("SELECT COUNT(*) AS n FROM visits WHERE n > 3", visits)
+
+
 def test_a_name_of_the_select_hides_no_column_and_none_before_it(visits):
     query = nt.from_sql("SELECT COUNT(*) AS paid, SUM(paid) AS c FROM visits", visits)
     assert query.aggregates["c"].column == "paid"

@@ -93,13 +93,16 @@ def _as_case(node: exp.Expr) -> exp.Expr:
 
 def _expand(select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
     """Put in place of the name of an earlier column of the SELECT what it stands for, as DuckDB does where no column has it."""
-    known = dict[str, exp.Expr]()
-    for item in select.expressions:
+    known, where = dict[str, exp.Expr](), select.args.get("where")
+    for item in [*select.expressions, where or exp.Null()]:
         for column in list(item.find_all(exp.Column)):
-            if not column.table and column.name in known and column.name not in schema:
-                column.replace(known[column.name].copy())
+            of = None if column.table or column.name in schema else known.get(column.name.lower())
+            if of is not None and not (item is where and of.find(exp.AggFunc)):
+                column.replace(of.copy())
         if isinstance(item, exp.Alias):
-            known[item.alias] = item.this if isinstance(item.this, exp.Column | exp.Func) else exp.paren(item.this)
+            known[item.alias.lower()] = (
+                item.this if isinstance(item.this, exp.Column | exp.Func) else exp.paren(item.this)
+            )
 
 
 def _counted(many: exp.Expr) -> exp.Expr | None:
@@ -111,10 +114,9 @@ def _counted(many: exp.Expr) -> exp.Expr | None:
             rest = arm.args.get("false")
         case _:
             return None
-    ones = (
-        isinstance(many, exp.Sum) and arm.args["true"].name in {"1", "1.0"} and (not rest or rest.name in {"0", "0.0"})
-    )
-    return arm.this if ones or (isinstance(many, exp.Count) and arm.args["true"].is_number and rest is None) else None
+    one, none = arm.args["true"], rest is None or rest.name in {"0", "0.0"}
+    ones = isinstance(many, exp.Sum) and one.name in {"1", "1.0"} and none
+    return arm.this if ones or (isinstance(many, exp.Count) and one.is_number and rest is None) else None
 
 
 def _as_share(division: exp.Div, select: exp.Select) -> None:
@@ -126,10 +128,9 @@ def _as_share(division: exp.Div, select: exp.Select) -> None:
     for real in division.find_all(exp.Cast):
         if real.is_type(*exp.DataType.REAL_TYPES) and isinstance(real.this, exp.Count | exp.Sum | exp.Nullif):
             real.replace(real.this)
-    top, number = division.this.unnest(), division.expression.unnest()
-    number = number.this.unnest() if isinstance(number, exp.Nullif) else number
+    top, whole = division.this.unnest(), division.expression.unnest()
     parts = list(top.flatten()) if isinstance(top, exp.Mul) else [top]
-    match [one for one in parts if not one.is_number], number:
+    match [one for one in parts if not one.is_number], whole.this.unnest() if isinstance(whole, exp.Nullif) else whole:
         case [many], exp.Count(this=counted) if (condition := _counted(many)) is not None:
             compared = _compares(condition, counted)
             selected = many in [item.unalias() for item in select.expressions]
