@@ -273,6 +273,10 @@ def test_a_share_keeps_the_name_that_its_ratio_has(visits):
     [
         ("SELECT SUM(DISTINCT paid) FILTER (WHERE open) FROM visits", "which values are distinct"),
         ("SELECT SHARE(open) FILTER (WHERE open) FROM visits", "FILTER goes with"),
+        (
+            "SELECT to_char(day, 'YYYY-MM') AS m, COUNT(*) FROM visits GROUP BY m",
+            "formats are made of",
+        ),  # all said YYYY-MM
         ("SELECT SUM(paid) FILTER (WHERE 1 / 0 > paid) FROM visits", "other than 0"),
         ("SELECT SUM(paid) FILTER (WHERE secret) FROM visits", "secret"),
         ("SELECT * FROM visits", "is not understood"),

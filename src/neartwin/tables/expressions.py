@@ -540,7 +540,7 @@ def _formatted(node: exp.Expr, names: Names) -> Term:
     marks = pattern.value if pattern.operation == "literal" and isinstance(pattern.value, str) else ""
     pieces = re.findall("%-?[a-zA-Z]|[^%]", marks)
     known = "".join(pieces) == marks and all(f"format {piece}" in FUNCTIONS for piece in pieces if len(piece) > 1)
-    if value.kind not in _DATED or not marks or not known:
+    if value.kind not in _DATED or "%" not in marks or not known:  # YYYY-MM is of another dialect
         marks = ", ".join(name.split()[1] for name in FUNCTIONS if name.startswith("format "))
         raise refused(node, f"formats are made of {marks}, as in strftime(d, '%Y-%m')")
     texts = (FUNCTIONS[f"format {one}"].body if len(one) > 1 else exp.Literal.string(one).sql() for one in pieces)
