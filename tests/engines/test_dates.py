@@ -1,6 +1,7 @@
 """MIN, MAX and quantiles of dates, times and texts: each engine counts the same code of each value."""
 
-from datetime import date
+from collections import Counter
+from datetime import date, timedelta
 
 import pytest
 
@@ -42,6 +43,30 @@ def test_values_are_counted_under_their_code_on_every_engine(request, place, col
     parts = made.measures[next(iter(made.splits))].parts
     assert found == {code: number * parts for code, number in wanted.items()}
     assert len(wanted) > 3
+
+
+@pytest.mark.parametrize("place", [*ENGINES[:2], pytest.param(ENGINES[2], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("text", "of"),
+    [
+        ("strftime(seen, '%d.%m.%y')", lambda day: f"{day:%d.%m.%y}"),
+        ("CAST(year(seen) AS TEXT) || '-Q' || quarter(seen)", lambda day: f"{day.year}-Q{(day.month + 2) // 3}"),
+        ("left(CAST(seen AS TEXT), 7)", lambda day: day.isoformat()[:7]),
+    ],
+)
+def test_texts_of_days_between_two_ends_are_the_keys_of_every_engine(request, place, text, of):
+    place = request.getfixturevalue(place)
+    rows = hostile_rows("texts of days", 300)
+    first, last = date(2023, 12, 30), date(2024, 12, 31)
+    asked = place.visits(rows, unit=nt.ROW).where(f"seen >= '{first}' AND CAST(seen AS DATE) <= '{last}'")
+    made = plan(asked.with_column("m", text).group_by("m").agg(n=nt.count()), spend=nt.pure(1))
+    keys = [key for (key,) in made.stage.keys]
+    assert keys == sorted({of(first + timedelta(more)) for more in range((last - first).days + 1)})
+    found = place.engine.aggregate(made.stage, salt=SALT)
+    ((name, measure),) = made.measures.items()
+    wanted = Counter(of(row["seen"].date()) for row in rows if row["seen"] and first <= row["seen"].date() <= last)
+    assert found.values[name].tolist() == [wanted[key] * measure.parts for (key,) in found.keys]
+    assert sum(wanted.values()) > 3
 
 
 def test_a_code_is_read_back_as_its_value():
