@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from neartwin.losses import DiscreteGaussian, FinitePair, Leak, SubsampledFinite, compose
+from neartwin.losses import DiscreteGaussian, FinitePair, Geometric, Leak, SubsampledFinite, compose
 from neartwin.losses.summands.atoms import MOST_COPIES, AtomicSum, Weighted, merged, together
 
 
@@ -87,6 +87,7 @@ def test_more_runs_than_are_summed_one_by_one_have_the_same_answers():
     law, count = (side.atoms for side in many.sides("remove")[0].upper.summands).__next__()
     by_hand = together([AtomicSum(law, 64)])[0]
     assert len(by_hand.weighted.losses) == math.comb(66, 2)
+    assert (40 * Geometric(epsilon="0.3", sensitivity=2)).delta(1.0).method == "lattice"  # which is quicker
     eps = np.array([0.1, 0.7, 1.2, 6.0])
     (low, high), found = by_hand.delta(eps), few.delta(eps, direction="remove")
     assert count == 65

@@ -171,7 +171,7 @@ def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRu
         at: The saddle.
         rtol: The relative width.
     """
-    if (few := together(total.summands)) is not total.summands:
+    if total.lattice is None and (few := together(total.summands)) is not total.summands:
         return CLOSED, Runs(cast("AtomicSum", few[0]))
     if total.lattice is not None:
         with contextlib.suppress(NoCertificateError):
