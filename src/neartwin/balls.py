@@ -9,7 +9,7 @@ a monotone formula. A formula compares its exact parameters with plain `if`.
 (5e-81, 5.000000000000001e-81)
 
 python-flint has one working precision a process. A lock is held while it is raised, and it is restored afterwards. Threads
-and forks are safe. The first ball loads FLINT in 30 ms; the import of this module does not.
+and forks are safe.
 """
 
 import math

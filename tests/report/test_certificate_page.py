@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 import neartwin as nt
-from neartwin.report.certificate import lines, page
 from neartwin.report.figures import tradeoff_chart
+from neartwin.report.page import certificate_lines, certificate_page
 from neartwin.report.svg import Bar, Line, bars, dial
 
 
@@ -22,14 +22,14 @@ def made(request, tmp_path_factory):
 
 
 def test_the_page_shows_everything_escaped_and_loads_nothing(made):
-    text = page(made)
+    text = certificate_page(made)
     assert "visits &lt;i&gt;" in text
     assert "<i>" not in text
     for outside in ("http://", "https://", "<script", "<link", "src="):
         assert outside not in text.replace("http://www.w3.org/2000/svg", "")
     for part in (made.signer.text, made.signature, made.body["release"]["digest"]):
         assert part in text.replace("&#43;", "+")
-    assert any("best guess" in line for line in lines(made))
+    assert any("best guess" in line for line in certificate_lines(made))
 
 
 def test_drawings_have_a_title_and_no_style_of_their_own():

@@ -58,9 +58,9 @@ def show(*, ledger: str, position: int, signing_key: str | None, part: int, as_j
     if as_json:
         click.echo(issued.to_json(), nl=False)
         return
-    from neartwin.report.certificate import lines
+    from neartwin.report.page import certificate_lines
 
-    click.echo(visible("\n".join(lines(issued))))
+    click.echo(visible("\n".join(certificate_lines(issued))))
 
 
 @certificate.command()
@@ -73,9 +73,9 @@ def export(*, ledger: str, position: int, out: str, signing_key: str | None, par
     if target.suffix.lower() == ".json":
         issued.save(target)
     else:
-        from neartwin.report.certificate import page
+        from neartwin.report.page import certificate_page
 
-        target.write_text(page(issued), encoding="utf-8")
+        target.write_text(certificate_page(issued), encoding="utf-8")
     stderr.print(f"wrote {target}", markup=False)
 
 

@@ -24,8 +24,7 @@ from starlette.responses import RedirectResponse, Response
 from neartwin.checks import text
 from neartwin.errors import AccessError, BudgetError, NeartwinError, ParameterError
 from neartwin.releases.release import parts_in
-from neartwin.report.certificate import facts as certificate_facts
-from neartwin.report.page import MOST_ROWS, charts, facts
+from neartwin.report.page import MOST_ROWS, certificate_facts, charts, facts
 from neartwin.tables.types import NUMERIC, ColumnType
 from neartwin.web.auth import Analyst, Anyone, Asker, Caller, Form
 from neartwin.web.builder import fields, options
