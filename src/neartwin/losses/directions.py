@@ -58,7 +58,7 @@ def _total(pairs: Mapping[Pair, int], *, envelopes: bool = False) -> SumOfLosses
     if total is None or total.lattice is not None or all(part.null for part in summands):
         return total
     few = together(total.summands)  # which null ones are not in; they may have an infinite loss
-    return total if few is total.summands else SumOfLosses([*few, *(part for part in summands if part.null)])
+    return total if few is None else SumOfLosses([few, *(part for part in summands if part.null)])
 
 
 @dataclass(frozen=True)

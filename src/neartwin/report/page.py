@@ -6,7 +6,7 @@ from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
@@ -17,11 +17,13 @@ from neartwin.audit.risk import percent, risks
 from neartwin.checks import writable
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours
-from neartwin.releases.certificates import Certificate
 from neartwin.releases.release import FORMATS, Release
 from neartwin.report.figures import risk_figure, tradeoff_chart
 from neartwin.report.svg import Bar, Drawing, Line, bars, over_time, stacked
 from neartwin.tables.types import ColumnType, Key
+
+if TYPE_CHECKING:  # a page of a release needs none
+    from neartwin.releases.certificates import Certificate
 
 
 def risk_facts(guarantee: Guarantee) -> dict[str, Any]:
@@ -239,14 +241,14 @@ def save(release: Release, path: str | Path) -> Path:
     return release.write(target)
 
 
-def certificate_page(certificate: Certificate) -> str:
+def certificate_page(certificate: "Certificate") -> str:
     """The certificate as one HTML page that loads nothing. Only the JSON file is signed; this page shows it."""
     return render(
         "certificate.html", title=f"Certificate of {certificate.body['population']}", **certificate_facts(certificate)
     )
 
 
-def certificate_facts(certificate: Certificate) -> dict[str, Any]:
+def certificate_facts(certificate: "Certificate") -> dict[str, Any]:
     """The contents of the page."""
     points = certificate.body["guarantee"]["curve"]
     alpha, beta = (np.array([float(point[name]) for point in points]) for name in ("alpha", "beta"))
@@ -259,7 +261,7 @@ def certificate_facts(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def certificate_lines(certificate: Certificate) -> list[str]:
+def certificate_lines(certificate: "Certificate") -> list[str]:
     """The certificate for a terminal."""
     body = certificate.body
     currencies, ledger = body["guarantee"]["currencies"], body["ledger"]

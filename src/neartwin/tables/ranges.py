@@ -488,10 +488,9 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
         return (False, True)
     if operation == "literal":
         return () if term.is_null else (term.value,)
-    if term.kind is ColumnType.DATE or operation in {"||", "substr", *_OF_DAYS}:
-        found = _of_days(term, conditions) or ()
-        if 0 < len(found) <= _MOST_VALUES:
-            return found
+    dated = term.kind is ColumnType.DATE or operation in {"||", "substr", *_OF_DAYS}
+    if dated and (found := _of_days(term, conditions)):
+        return found
     if term.kind is ColumnType.INTEGER and operation not in {"case", "coalesce"}:
         exact = _is_exact(term)
         reach = range_of(term, {}, conditions if exact else ())
@@ -505,16 +504,18 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
     return None
 
 
-def _of_days(term: Term, conditions: tuple[Term, ...]) -> tuple[object, ...] | None:
-    """What an expression says on the days between two ends, in order; None where it reads more, or days are not known."""
+def _of_days(term: Term, conditions: tuple[Term, ...]) -> tuple[object, ...]:
+    """What an expression says on the days between two ends, in order; nothing where it reads more, or these are too many."""
     read = {part.parts[0] for part in term.walk() if part.operation in {*_OF_DAYS, "trunc", "datetext", "timetext"}}
     day, *others = {part.parts[0] if part.operation == "midnight" else part for part in read or {term}}
     days = _days(day, conditions) if day.kind in {ColumnType.DATE, ColumnType.TIMESTAMP} and not others else None
     found = days if days is None or day == term else _on_days(term, days)
-    return None if found is None else tuple(sorted(found.unique().to_pylist()))
+    values = [] if found is None else sorted(found.unique().to_pylist())
+    return tuple(values) if len(values) <= _MOST_VALUES else ()
 
 
 def _on_days(term: Term, days: Any) -> Any:
+    """What it says on each day, in Arrow; None where it reads more."""
     match term:
         case Term(operation="literal"):
             return pa.scalar(term.value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from neartwin.losses.inversion.contour import Bounds, ContourRule
 from neartwin.losses.inversion.great_losses import GreatLosses, Runs, apart
 from neartwin.losses.inversion.saddle import Saddle
 from neartwin.losses.inversion.total import SumOfLosses
-from neartwin.losses.summands.atoms import AtomicSum, together
+from neartwin.losses.summands.atoms import together
 from neartwin.losses.summands.rounding import NoCertificateError
 
 CLOSED, LATTICE, CONTOUR, WIDE, FLOOR = "closed form", "lattice", "contour", "wide contour", "Chernoff floor"
@@ -171,8 +171,8 @@ def line_at(total: SumOfLosses, at: Saddle, rtol: float) -> tuple[str, ContourRu
         at: The saddle.
         rtol: The relative width.
     """
-    if total.lattice is None and (few := together(total.summands)) is not total.summands:
-        return CLOSED, Runs(cast("AtomicSum", few[0]))
+    if total.lattice is None and (few := together(total.summands)) is not None:
+        return CLOSED, Runs(few)
     if total.lattice is not None:
         with contextlib.suppress(NoCertificateError):
             return LATTICE, lattice.build(total, at)

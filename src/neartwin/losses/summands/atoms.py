@@ -394,19 +394,22 @@ def merged(law: Weighted) -> Weighted:
     return Weighted(law.losses[ends], masses, own, moved, law.outside)
 
 
-def together(parts: list[Summand]) -> list[Summand]:
+def together(parts: list[Summand]) -> AtomicSum | None:
     """All copies as one, of the law of their runs, where these are few: with it delta is a sum, not an integral (K19).
 
     Copies of one law are in no order: k_j of each kind have n!/(k_1! k_2! ...) runs.
 
     Args:
-        parts: Summands; where one of them is no sum of true atoms, they stay as they are.
+        parts: Summands.
+
+    Returns:
+        One copy; None where runs are many, or one of the summands is no sum of true atoms.
     """
     finite = [part.atoms for part in parts if part.atoms is not None]
     n = sum(count for _, count in finite)
     few = 1 < n <= MOST_COPIES and math.prod(math.comb(len(law.losses) + k - 1, k) for law, k in finite) <= RUNS
     if not few or len(finite) < len(parts):
-        return parts
+        return None
     runs = np.zeros((4, 1))
     for law, count in finite:
         own = np.array([law.losses, law.log_masses, law.mass_error, law.loss_error])
@@ -425,7 +428,7 @@ def together(parts: list[Summand]) -> list[Summand]:
     one = AtomicSum(Weighted(losses, logs, mass_error, loss_error + n * U * far), 1)
     low, high = (sum(ends) for ends in zip(*(part.log_finite for part in parts), strict=True))
     one.log_finite = low * (1 + 32 * U), high * (1 - 32 * U)
-    return [one]
+    return one
 
 
 MOST_NODES = 1 << 19
