@@ -85,7 +85,7 @@ def test_more_runs_than_are_summed_one_by_one_have_the_same_answers():
     assert MOST_COPIES == 64
     assert [whole.epsilon(1e-4, direction="remove").method for whole in (few, many)] == ["closed form", "contour"]
     law, count = (side.atoms for side in many.sides("remove")[0].upper.summands).__next__()
-    by_hand = together([AtomicSum(law, 64)])[0]
+    by_hand = together([AtomicSum(law, 64)])
     assert len(by_hand.weighted.losses) == math.comb(66, 2)
     assert (40 * Geometric(epsilon="0.3", sensitivity=2)).delta(1.0).method == "lattice"  # which is quicker
     eps = np.array([0.1, 0.7, 1.2, 6.0])
@@ -109,7 +109,7 @@ def test_a_leak_beside_few_runs_is_not_lost():
 def test_what_rounding_moves_is_counted():
     """Losses and masses whose errors are told: the sums of runs have the sums of them, and what adding them up rounds."""
     law = Weighted(np.array([1.0, -1.0]), np.log([0.7, 0.3]), np.array([1e-10, 2e-10]), np.array([3e-9, 4e-9]))
-    one = together([AtomicSum(law, 2), AtomicSum(law, 1)])[0].weighted
+    one = together([AtomicSum(law, 2), AtomicSum(law, 1)]).weighted
     order = np.argsort(one.losses)
     assert one.losses[order] == pytest.approx([-3, -1, -1, 1, 1, 3])
     assert one.loss_error[order] == pytest.approx([12e-9, 11e-9, 11e-9, 10e-9, 10e-9, 9e-9], rel=1e-5)
@@ -117,6 +117,33 @@ def test_what_rounding_moves_is_counted():
     assert one.masses.sum() == pytest.approx(1, rel=1e-12)
     assert sorted(one.masses) == pytest.approx(sorted([0.027, 0.126, 0.063, 0.147, 0.294, 0.343]), rel=1e-9)
     assert (one.loss_error[order] >= [12e-9, 11e-9, 11e-9, 10e-9, 10e-9, 9e-9]).all()
+
+
+def test_what_adding_up_rounds_is_within_the_error_that_is_told():
+    """Losses and logarithms that are exact themselves, in 30 copies of one law and 2 of another."""
+    parts = [(np.array([0.1234567, 0.7654321, -0.3141593]), np.log([0.5, 0.2, 0.3]), 30)]
+    parts += [(np.array([2.7182818, -1.4142136]), np.log([0.9, 0.1]), 2)]
+    one = together([AtomicSum(Weighted(l, log, 0 * l, 0 * l), count) for l, log, count in parts]).weighted
+    exact = [(Fraction(0), mp.mpf(0))]
+    with mp.workdps(50):
+        for losses, logs, count in parts:
+            some = []
+            for kinds in product(range(count + 1), repeat=len(losses)):
+                if sum(kinds) == count:
+                    loss = sum(k * Fraction(x) for k, x in zip(kinds, losses.tolist(), strict=True))
+                    orders = math.factorial(count) // math.prod(map(math.factorial, kinds))
+                    some.append((loss, mp.log(orders) + mp.fdot(kinds, logs.tolist())))
+            exact = [(a + c, b + d) for a, b in exact for c, d in some]
+        exact.sort(key=lambda run: run[0])
+        order = np.argsort(one.losses)
+        off = np.array(
+            [abs(float(Fraction(x) - y)) for x, (y, _) in zip(one.losses[order].tolist(), exact, strict=True)]
+        )
+        apart = np.array([abs(float(x - y)) for x, (_, y) in zip(one.log_masses[order].tolist(), exact, strict=True)])
+    assert (off <= one.loss_error[order]).all()
+    assert (apart <= one.mass_error[order]).all()
+    assert off.max() > 0
+    assert apart.max() > 16 * 2.0**-53  # more than an exponential alone may err
 
 
 def test_losses_equal_within_their_errors_are_one_atom():
