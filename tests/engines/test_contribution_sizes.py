@@ -11,7 +11,7 @@ import pytest
 import neartwin as nt
 from neartwin.errors import ParameterError
 from neartwin.planning.planner import plan
-from neartwin.planning.stage import ContributionSizes
+from neartwin.planning.stage import MOST_GROUPS, ContributionSizes
 from tests.engines.places import SALT
 from tests.engines.test_same_answers import ENGINES, as_mapping, hostile_rows
 from tests.oracles.memory import MemoryEngine
@@ -71,6 +71,8 @@ def test_every_engine_counts_units_with_clipped_values_as_the_oracle_does(reques
         {"rows_per_group": 2, "groups_per_unit": 2},
         {"rows_per_group": 4, "groups_per_unit": 2, "rows_per_unit": 5},
         {"rows_per_group": 5, "rows_per_unit": 5},
+        {"rows_per_group": 5, "rows_per_unit": 5, "groups_per_unit": MOST_GROUPS},
+        {"rows_per_group": 2, "rows_per_unit": 5, "groups_per_unit": MOST_GROUPS - 1},
         {"norm": Fraction(5, 2)},
     ],
     ids=str,

@@ -34,6 +34,7 @@ def questions(rows):
     yield towns.agg(**both, v=nt.variance("paid", 0, 9), med=nt.median("paid", 0, 9, 1)), nt.gdp(1), None
     yield rows.group_by("town").agg(**both, u=nt.count_distinct_units()), APPROX, None
     yield rows.group_by("town", "open").agg(**both), APPROX, nt.limits(rows=4, max_groups=2)
+    yield rows.group_by("town", "open").agg(**both), APPROX, nt.limits(rows=4, max_discovered_groups=2)
     yield rows.where("open").agg(n=nt.count()), nt.pure(1), nt.limits(max_rows_per_group=2)
     yield cells.marginals(["town"], ["town", "open"]).agg(n=nt.count()), nt.gdp(1), nt.limits(norm=3)
 
@@ -57,7 +58,7 @@ def _cells(answer):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("many", [2, 9])
+@pytest.mark.parametrize("many", [2, 10])
 @pytest.mark.parametrize("place", ENGINES[:2])
 def test_one_reading_gives_every_stage_the_bits_of_its_own(request, place, many):
     place = request.getfixturevalue(place)

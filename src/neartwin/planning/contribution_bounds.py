@@ -8,12 +8,11 @@ from typing import TypeVar, cast
 from neartwin.errors import ParameterError, QueryError
 from neartwin.exact import Number, rational
 from neartwin.planning.limits import Limits, PrivateLimit
-from neartwin.planning.stage import LARGEST, MOST_ROWS
+from neartwin.planning.stage import LARGEST, MOST_GROUPS, MOST_ROWS
 from neartwin.queries.query import Query
 from neartwin.tables.table import RowUnit
 
 T = TypeVar("T")
-_MOST_GROUPS = 2**50  # noise for more groups is too wide for its grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,7 @@ class ContributionBounds:
             )
         rows, groups = self.max_rows_per_group, self.max_groups
         if self.rows is not None and self.rows <= rows:
-            in_groups = "" if groups >= _MOST_GROUPS else f", in at most {groups:,} group{'s' * (groups > 1)}"
+            in_groups = "" if groups >= MOST_GROUPS else f", in at most {groups:,} group{'s' * (groups > 1)}"
             return f"a unit counts for at most {self.rows:,} row{'s' * (self.rows > 1)} in all{in_groups}"
         total = "" if self.rows is None else f", for {self.rows} rows in all"
         counts = f"a unit counts for at most {rows} row{'s' * (rows > 1)}"
@@ -141,7 +140,7 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
     if all_rows is not None:
         per_group = min(per_group or all_rows, all_rows)
         if not any(one.counts_units for one in statistics) and (keys is not None or limits.max_discovered_groups):
-            groups = groups or (_MOST_GROUPS if keys is None else len(keys))
+            groups = groups or (MOST_GROUPS if keys is None else len(keys))
     if query.table.one_row:
         per_group = groups = 1
     elif per_group is None and units_alone:
@@ -150,7 +149,7 @@ def _of_caps(query: Query, limits: Limits) -> ContributionBounds:
         groups = 1
     if per_group is None or groups is None:
         raise QueryError(_missing(query, limits, per_group, groups))
-    if groups > _MOST_GROUPS:
+    if groups > MOST_GROUPS:
         raise ParameterError("max_groups", groups, "must be at most 2**50", remedy="take a lower bound")
     groups = groups if keys is None else min(groups, len(keys))
     binds = all_rows is not None and all_rows < per_group * groups

@@ -54,6 +54,7 @@ from neartwin.tables.types import Key
 
 MOST_ROWS = 2**24  # the most rows of a unit in a group that order its groups under a norm
 LARGEST = 2**20  # norm, in rows
+MOST_GROUPS = 2**50  # of a unit: noise for more is too wide for its grid, and no table has so many rows
 SALT_BITS = 64  # fresh random bits a release
 FINE = 2**26  # F
 

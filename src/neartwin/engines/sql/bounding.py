@@ -44,7 +44,7 @@ from neartwin.engines.sql.dialect import (
     windowed,
     with_parts,
 )
-from neartwin.planning.stage import FINE, ContributionSizes, Stage
+from neartwin.planning.stage import FINE, MOST_GROUPS, ContributionSizes, Stage
 
 
 def roots(source: str, norms: Mapping[str, Fraction], dialect: Dialect) -> Parts:
@@ -186,13 +186,13 @@ def contribution_sizes(
         size = either(exp.column("k").is_(exp.null()), integer(1), whole - kept + integer(1))
         more["sized"] = selected("rooted", "u", named(size, "w"))
     else:
-        source, placed = "counted", dict[str, exp.Select]()
+        source, placed, most = "counted", dict[str, exp.Select](), stage.groups_per_unit or MOST_GROUPS
         counted = least(number, integer(stage.rows_per_group)) if stage.capped else number
-        if stage.groups_per_unit is not None:
+        if most < MOST_GROUPS:  # else all groups of a unit are kept
             order = exp.Order(expressions=[exp.Ordered(this=exp.column("n"), desc=True)])
             place = named(windowed(exp.RowNumber(), "u", order=order), "place")
             source, placed = "placed", {"placed": selected("counted", exp.Star(), place)}
-            counted = either(exp.column("place") <= integer(stage.groups_per_unit), counted, integer(0))
+            counted = either(exp.column("place") <= integer(most), counted, integer(0))
         kept = total(counted)
         if stage.rows_per_unit is not None:
             kept = least(kept, dialect.wide(integer(stage.rows_per_unit)))

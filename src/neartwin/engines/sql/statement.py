@@ -44,7 +44,7 @@ from neartwin.engines.sql.dialect import (
 from neartwin.engines.sql.joins import Place, table_rows
 from neartwin.engines.sql.rendering import column_of, on_grid, translated
 from neartwin.engines.sql.trees import cells_of, placed, units_of_cells
-from neartwin.planning.stage import FINE, ContributionSizes, Stage
+from neartwin.planning.stage import FINE, MOST_GROUPS, ContributionSizes, Stage
 from neartwin.tables.expressions import RowExpression
 from neartwin.tables.types import ColumnType
 
@@ -165,7 +165,9 @@ def statement(
         cells = _cells(stage if shared is None else shared.stage)
         parts["bounded"] = _bounded(stage, dialect, next(reversed(parts)), cells)
         if stage.rows_per_unit is not None:
-            parts = over_units(parts, {"w": dialect.summed(exp.column("b"))}, dialect)
+            of_unit = selected(BY_UNIT, "u", named(dialect.wide(exp.column("n")), "w"))
+            units = of_unit if summed and _limits_all_rows(stage) else None
+            parts = over_units(parts, {"w": dialect.summed(exp.column("b"))}, dialect, units=units)
             parts["within"] = _within(stage, dialect, next(reversed(parts)), min(stage.rows_per_unit, _MOST_ROWS))
     last = grouped(selected(next(reversed(parts)), *groups, *_sums(stage, dialect, by_row=by_row)), *groups)
     if stage.discovery_groups is not None:
@@ -236,15 +238,19 @@ def _coarse(stage: Stage) -> list[str]:
 def _reads_sums(stage: Stage) -> bool:
     """Whether its statement reads the sums of a unit's rows over groups, where they are known."""
     if stage.sizes is None:
-        return stage.norm is not None and stage.length_by is None
+        return (stage.norm is not None and stage.length_by is None) or _limits_all_rows(stage)
     return not _sized_by(stage, stage.sizes, summed=True)
+
+
+def _limits_all_rows(stage: Stage) -> bool:
+    """Whether its limits are of all rows of a unit, in whatever groups."""
+    return stage.norm is None and not stage.capped and (stage.groups_per_unit or MOST_GROUPS) >= MOST_GROUPS
 
 
 def _sized_by(stage: Stage, sizes: ContributionSizes, *, summed: bool) -> list[str]:
     """The columns by which a unit's rows are counted for its size; none for its rows in all groups, or sums that are known."""
-    in_all = stage.norm is None and not stage.capped and stage.groups_per_unit is None  # the limits are of all rows
     known = summed and stage.length_by is None and not (sizes.lost and stage.norm is None)
-    if known or (sizes.power == 1 and (in_all or not sizes.lost)):
+    if known or (sizes.power == 1 and (_limits_all_rows(stage) or not sizes.lost)):
         return []
     return group_names(stage) if stage.length_by is None else _coarse(stage)
 
