@@ -180,6 +180,13 @@ CASE = "AVG(CASE WHEN paid > 3 THEN 1 ELSE 0 END)"
         ("COUNT(*) FILTER (WHERE paid BETWEEN 1 AND 3) / COUNT(paid)", "AVG(paid BETWEEN 1 AND 3)"),
         ("COUNT_IF(town IN ('Ulm', 'Bonn')) / COUNT(town)", "AVG(town IN ('Ulm', 'Bonn'))"),
         ("RANK() OVER (ORDER BY COUNT_IF(paid > 3) / COUNT(*))", f"RANK() OVER (ORDER BY {CASE})"),
+        ("SUM((paid > 3)::INT) / COUNT(*)", CASE),
+        ("SUM(paid > 3) / COUNT(*)", CASE),
+        ("100.0 * SUM(CAST(open AS INTEGER)) / COUNT(*)", f"100.0 * {CASE.replace('paid > 3', 'open')}"),
+        ("SUM((NOT open)::INT) / COUNT(*)", CASE.replace("paid > 3", "NOT open")),
+        ("SUM((paid > 3 OR open)::INT) / COUNT(*)", CASE.replace("paid > 3", "paid > 3 OR open")),
+        ("SUM(open::INT) / COUNT(open)", "AVG(open)"),
+        ("COUNT(paid) / COUNT(*)", CASE.replace("paid > 3", "NOT paid IS NULL")),
     ],
 )
 def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, share):
@@ -207,6 +214,9 @@ def test_two_counts_of_which_only_the_ratio_is_asked_are_a_share(visits, ratio, 
         "CAST(COUNT_IF(paid > 3) AS INTEGER) / COUNT(*)",
         "COUNT(CASE town WHEN 'Bonn' THEN 1 END) / COUNT(*)",
         "COUNT_IF(paid > 3) * COUNT(*) / COUNT(*)",
+        "SUM(CAST(paid AS INTEGER)) / COUNT(*)",
+        "COUNT(paid) / COUNT(day)",
+        "COUNT(paid + 1) / COUNT(*)",
         "COUNT_IF(paid > 3) / COUNT(*) AS b, COUNT_IF(paid > 3)",
     ],
 )

@@ -17,6 +17,6 @@ from neartwin.statistics.order import maximum as maximum
 from neartwin.statistics.order import median as median
 from neartwin.statistics.order import minimum as minimum
 from neartwin.statistics.order import quantile as quantile
-from neartwin.statistics.shares import share as share
 from neartwin.statistics.sums import mean as mean
+from neartwin.statistics.sums import share as share
 from neartwin.statistics.sums import sum as sum  # noqa: A004

@@ -41,6 +41,7 @@ from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
 _MOST_SETS = 64
+_CONDITIONS = exp.Predicate, exp.Connector, exp.Not
 
 
 def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
@@ -105,9 +106,16 @@ def _expand(select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
             )
 
 
-def _counted(many: exp.Expr) -> exp.Expr | None:
-    """The condition whose rows a statistic counts, as COUNT_IF(c) or SUM(CASE WHEN c THEN 1 ELSE 0 END) does."""
+def _counted(many: exp.Expr, schema: Mapping[str, ColumnType]) -> exp.Expr | None:
+    """The condition c whose rows it counts, as COUNT_IF(c), SUM(c::INT), SUM(CASE WHEN c THEN 1 ELSE 0 END) and COUNT(x) do."""
+    if isinstance(many, exp.Sum):
+        value: exp.Expr = (many.this.this if isinstance(many.this, exp.Cast) else many.this).unnest()
+        flag = isinstance(value, exp.Column) and schema.get(value.name) is ColumnType.BOOLEAN
+        if flag or isinstance(value, _CONDITIONS):
+            return value
     match many.this:
+        case exp.Column() if isinstance(many, exp.Count):
+            return exp.Not(this=exp.Is(this=many.this, expression=exp.null()))
         case exp.Case(this=None, args={"ifs": [arm], **more}):
             rest = more.get("default")
         case exp.If() as arm:
@@ -119,7 +127,7 @@ def _counted(many: exp.Expr) -> exp.Expr | None:
     return arm.this if ones or (isinstance(many, exp.Count) and one.is_number and rest is None) else None
 
 
-def _as_share(division: exp.Div, select: exp.Select) -> None:
+def _as_share(division: exp.Div, select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
     """COUNT_IF(c) / COUNT(*), in place, as the share that it is, whose bar is shorter. A selected COUNT_IF(c) stays a count.
 
     So is COUNT_IF(x > 3) / COUNT(x), among the rows in which x has a value.
@@ -131,8 +139,8 @@ def _as_share(division: exp.Div, select: exp.Select) -> None:
     top, whole = division.this.unnest(), division.expression.unnest()
     parts = list(top.flatten()) if isinstance(top, exp.Mul) else [top]
     match [one for one in parts if not one.is_number], whole.this.unnest() if isinstance(whole, exp.Nullif) else whole:
-        case [many], exp.Count(this=counted) if (condition := _counted(many)) is not None:
-            compared = _compares(condition, counted)
+        case [many], exp.Count(this=counted) if (condition := _counted(many, schema)) is not None:
+            compared = condition == counted or _compares(condition, counted)
             selected = many in [item.unalias() for item in select.expressions]
             if selected or not (compared or isinstance(counted, exp.Star | exp.Literal)):
                 return
@@ -296,7 +304,7 @@ def statement_of(text: Written, rows: Rows, *, tables: Others | None = None, dia
         if type(node) in COMPARED and statistics_in(node):
             node.replace(exp.case().when(node.copy(), "1").else_("0"))
     for division in list(select.find_all(exp.Div)):
-        _as_share(division, select)
+        _as_share(division, select, rows.table.schema)
     items, computed = tuple(select.expressions), without_derived(select)
     select, over = without_workload(select)
     return Statement(select, *_grouped(select, rows), over, computed, items)
