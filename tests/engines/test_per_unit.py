@@ -429,3 +429,21 @@ def test_rows_computed_within_each_other_have_names_that_postgres_takes(duckdb_p
     assert len(set(names)) == len(names)
     with pytest.raises(QueryError, match="at most 12 deep"):
         rows.per_unit("town", n="COUNT(*)")
+
+
+@pytest.mark.parametrize("kind", [float, int])
+@pytest.mark.parametrize(
+    "mean", ["AVG(stars) AS a FROM reviews GROUP BY who", "AVG(stars) OVER (PARTITION BY who) AS a FROM reviews"]
+)
+def test_means_of_a_person_lie_between_the_steps_of_her_values(tmp_path, mean, kind):
+    rng = random.Random(5)
+    rows = [(who, kind(rng.choice([1, 2, 5]))) for who in range(300) for _ in range(rng.choice([1, 2, 3, 7]))]
+    who, stars = zip(*rows, strict=True)
+    frame = pa.table({"who": who, "stars": stars})
+    table = nt.table(frame, unit="who", name="reviews", columns={"stars": nt.bounds(1, 5, 1)})
+    text = f"SELECT AVG(a) AS m, SUM(a) AS s FROM (SELECT who, {mean}) AS t"
+    ((m, s),) = duckdb.sql(text.replace("reviews", "frame")).fetchall()
+    with nt.open_ledger(tmp_path / "b.db") as book:
+        answer = book.open(table, nt.pure(10**9)).sql(text, spend=nt.pure(10**8))
+    assert answer["m"].values[0] == pytest.approx(m, abs=1e-6)
+    assert answer["s"].values[0] == pytest.approx(s, abs=1e-3)

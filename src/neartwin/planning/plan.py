@@ -368,9 +368,9 @@ class QueryPlan(Plan):
         form: dict[str, object] = {
             "asked": {name: statistic.record for name, statistic in self.query.aggregates.items()}
         }
-        form |= self._measured() if self.asked is None else self.asked.record()
-        if self.loss is not None and self.asked is None:
-            form["loss"] = self.loss.mechanism.record
+        form |= (self.asked or self)._measured()  # noqa: SLF001 - its own
+        if self.asked is None and (self.loss or (self.can_cut and isinstance(self.query.table.unit, str))):
+            form["loss"] = self.loss and self.loss.mechanism.record  # None: nothing is measured, as was asked
         for stage in self.first_stages:
             form |= stage.record(self)
         return form

@@ -28,7 +28,7 @@ from sqlglot import exp
 from neartwin.errors import QueryError, SchemaError
 from neartwin.interactive import instead
 from neartwin.tables.expressions import RowExpression, not_understood, rows_around, rows_away
-from neartwin.tables.ranges import grid_of, narrowed, range_of, ranges_of, value_of
+from neartwin.tables.ranges import Range, grid_of, narrowed, range_of, ranges_of, value_of
 from neartwin.tables.table import NOBODY, Bounds, How, JoinKind, PerUnit, Table, UnitColumn
 from neartwin.tables.types import GROUPABLE, NUMERIC, ColumnType
 
@@ -152,7 +152,7 @@ def _derived(of: PerUnit, table: Table, new: Mapping[str, UnitColumn], rest: Map
         raise QueryError("a question asked first is compared with whole rows; write its condition outside the subquery")
     if of.depth > _DEEPEST:
         raise QueryError(f"subqueries and windows are at most {_DEEPEST} deep; compute less at a time")
-    bounded = {name: column.bounds for name, column in new.items() if column.bounds and column.function != "sum"}
+    bounded = {name: ends for name, column in new.items() if (ends := _ends(column, of.table)) is not None}
     made = replace(
         table,
         schema=MappingProxyType({**table.schema, **{name: column.kind for name, column in new.items()}}),
@@ -165,6 +165,14 @@ def _derived(of: PerUnit, table: Table, new: Mapping[str, UnitColumn], rest: Map
     for name, tree in rest.items():
         made = made.with_column(name, tree.sql(dialect="duckdb", comments=False))
     return made
+
+
+def _ends(column: UnitColumn, table: Table) -> Bounds | None:
+    """The bounds of its values. Those of a mean lie between the steps of what it is a mean of."""
+    if column.function != "avg" or column.value is None:
+        return None if column.function == "sum" else column.bounds
+    ends = column.bounds or _bounds(column.value, table)
+    return ends and grid_of(Range(ends.low, ends.high, None), None)
 
 
 def _unit(table: Table) -> str:
@@ -273,7 +281,7 @@ def _of_order(node: exp.Window, function: str, table: Table) -> UnitColumn:
     if not (offset := rows_away(call)):
         raise _refused(node, table, f"{function.upper()} takes a column and a number of rows; write LAG(x, 1)")
     value = _row(call.this, table)
-    bounds = _bounds(call.this, value, table)
+    bounds = _bounds(value, table)
     return UnitColumn(function=function, kind=value.type, value=value, bounds=bounds, offset=offset)
 
 
@@ -300,15 +308,15 @@ def _aggregate(node: exp.Expr, table: Table) -> UnitColumn:
     elif function == "avg":
         kind = ColumnType.NUMBER
     elif function in {"min", "max"}:
-        kind, bounds = value.type, _bounds(inner, value, table)
+        kind, bounds = value.type, _bounds(value, table)
     elif function.startswith("bool"):
         kind = ColumnType.BOOLEAN
     return UnitColumn(function=function, kind=kind, value=value, bounds=bounds)
 
 
-def _bounds(node: exp.Expr, value: RowExpression, table: Table) -> Bounds | None:
+def _bounds(value: RowExpression, table: Table) -> Bounds | None:
     """The bounds of values that are passed on: declared ones of a column, or those that follow for an expression."""
-    declared = table.columns.get(node.name) if isinstance(node, exp.Column) else None
+    declared = table.columns.get(str(value.term.value)) if value.term.operation == "column" else None
     reach = range_of(value.term, ranges_of(table))
     follows = value.type in NUMERIC and reach.finite and reach.low < reach.high
     return declared or (grid_of(reach, None) if follows else None)
