@@ -435,3 +435,50 @@ def test_no_fraction_and_no_hour_is_lost_to_a_narrower_type(texts, narrow, wide,
         with pytest.raises(SchemaError, match=rf"line 2: 'n' is '{texts[0]}', and no {narrow}"):
             ingestion.imported([str(path)], declared, ingestion.NO_TERMS)
         assert ingestion.imported([str(path)], declared, ingestion.Terms(accept_odd=True)).odd == 1
+
+
+INSTANT = [
+    "2025-01-31T23:30:00+00:00", "2025-02-01T00:30:00+01:00", "2025-01-31 18:30:00-05", "2025-01-31T23:30:00Z",
+    "2025-01-31 23:30:00",  # without an offset: as it is written
+]  # fmt: skip
+
+
+def texts_of_times(folder, how):
+    """The same five texts in a file or a frame, the column declared a timestamp."""
+    frame = pa.table({"who": range(5), "at": INSTANT})
+    match how:
+        case "csv":
+            (folder / "at.csv").write_text("who,at\n" + "".join(f"{who},{at}\n" for who, at in enumerate(INSTANT)))
+        case "odd.csv":  # whose lines are read one by one
+            (folder / "at.odd.csv").write_text(
+                "who,at\n" + "".join(f"{i},{at}\n" for i, at in enumerate(INSTANT)) + "\n9,x\n"
+            )
+        case "jsonl":
+            rows = (json.dumps({"who": who, "at": at}) + "\n" for who, at in enumerate(INSTANT))
+            (folder / "at.jsonl").write_text("".join(rows))
+        case "parquet":
+            pq.write_table(frame, folder / "at.parquet")
+        case _:
+            return frame
+    return folder / f"at.{how}"
+
+
+@pytest.mark.parametrize("how", ["csv", "odd.csv", "jsonl", "parquet", "frame"])
+def test_times_with_an_offset_are_those_of_utc(tmp_path, monkeypatch, how):
+    monkeypatch.setenv("TZ", "America/New_York")
+    kinds = {"who": "integer", "at": "timestamp"}
+    rows = nt.table(texts_of_times(tmp_path, how), unit="who", name="v", types=kinds, accept_odd=how == "odd.csv")
+    with nt.open_ledger(tmp_path / "b.db") as book:
+        hours = rows.group_by(nt.date_part("hour", "at"))
+        account = book.open(rows, nt.pure(10**6))
+        answer = account.release(account.plan(hours.agg(n=nt.count()), spend=nt.pure(10**5), limits=nt.limits(rows=1)))
+    found = {
+        key: round(n) for (key,), n in zip(answer.keys, answer["n"].values, strict=True) if key is not None and round(n)
+    }
+    assert found == {23: 5}
+
+
+def test_a_day_with_an_offset_that_moves_it_is_odd(tmp_path):
+    (tmp_path / "v.csv").write_text("who,day\n1,2024-01-05\n2,2024-01-05T00:00:00Z\n3,2024-01-05T00:00:00+01:00\n")
+    with pytest.raises(SchemaError, match=r"1 line or value is odd: v\.csv, line 4"):
+        nt.table(tmp_path / "v.csv", unit="who", types={"day": "date"})

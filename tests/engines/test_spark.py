@@ -283,3 +283,14 @@ def test_odd_values_of_sparks_own_make_nothing_fail(spark):
     totals = {key: dict(zip(stage.measures, values, strict=True)) for key, values in answers.items()}
     assert totals["\ufffda", None]["total:wide[-9,9,1/100]-0"] == 900 - 500
     assert totals["\ufffda", None]["total:written[0,9,1/100]-0"] == 150
+
+
+@pytest.mark.slow
+def test_times_with_an_offset_in_a_text_are_those_of_utc(spark):
+    texts = ["2025-02-01T00:30:00+01:00", "2025-01-31 18:30:00-05:00", "2025-01-31T23:30:00Z", "2025-01-31 23:30:00"]
+    frame = spark.createDataFrame(pa.table({"who": range(4), "at": texts}))
+    rows = nt.table(frame, unit="who", name="times", types={"at": "timestamp"}, snapshot="1")
+    hours = rows.group_by("hour(at)", keys=[23, 0, 18]).agg(n=nt.count())
+    stage = plan(hours, spend=nt.pure(1), limits=nt.limits(rows=1)).stage
+    (counts,) = SparkEngine().aggregate(stage, salt=1).values.values()
+    assert list(counts) == [4 * stage.parts["rows"], 0, 0]

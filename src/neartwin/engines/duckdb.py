@@ -56,10 +56,16 @@ class DuckdbDialect(Dialect):
     reads_once: ClassVar[bool] = True
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
-        """TRY_CAST; whole numbers stay as wide as they are."""
+        """TRY_CAST; whole numbers stay as wide as they are, and times with an offset are those of UTC."""
         value: exp.Expr = exp.column(name, quoted=True)
         if declared or kind not in {ColumnType.INTEGER, ColumnType.BOOLEAN}:
             value = exp.TryCast(this=value, to=exp.DataType(this=_TYPES[kind]))
+        if (
+            declared and kind is ColumnType.TIMESTAMP
+        ):  # of texts, whose cast would drop an offset; DuckDB plans one of the two
+            zoned = exp.TryCast(this=value.this.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ))
+            text = exp.func("typeof", value.this.copy()).eq(exp.Literal.string("VARCHAR"))
+            value = either(text, exp.TryCast(this=zoned, to=value.args["to"].copy()), value)
         return in_calendar(value, kind) if kind in {ColumnType.DATE, ColumnType.TIMESTAMP} else value
 
     def hash_key(self, salt: exp.Expr, parts: list[tuple[exp.Expr, ColumnType]]) -> exp.Expr:

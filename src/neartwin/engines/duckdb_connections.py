@@ -22,6 +22,7 @@ import duckdb
 from sqlglot import exp
 
 from neartwin.tables.files import quoted
+from neartwin.tables.ingestion import in_utc
 from neartwin.tables.lakes import LakeTable, Stream, batches_of, remote_parquet
 from neartwin.tables.sources import (
     DuckdbConnection,
@@ -148,8 +149,7 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     with _lock:
         instance = _instances.get(key)
         if instance is None:
-            instance = duckdb.connect(config={**settings, "enable_external_file_cache": False})
-            in_utc(instance, "GLOBAL")
+            instance = in_utc(duckdb.connect(config={**settings, "enable_external_file_cache": False}), "GLOBAL")
             _instances.clear()
             _instances[key] = instance
         connection = instance.cursor()
@@ -163,17 +163,6 @@ def memory_connection(settings: Mapping[str, str | int]) -> Iterator[Any]:
     # last one. Closing it would close the connections of all other questions.
     if Path(str(settings.get("temp_directory", ".tmp"))).is_dir():
         _forget(key, instance)
-
-
-def in_utc(connection: Any, scope: str = "SESSION") -> None:
-    """Read times with a zone in UTC; otherwise their parts would be those of the machine's zone.
-
-    Args:
-        connection: The connection.
-        scope: 'SESSION' for this cursor, 'GLOBAL' for the instance.
-    """
-    with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times with a zone
-        connection.execute(f"SET {scope} TimeZone = 'UTC'")
 
 
 def _forget(key: object, instance: Any) -> None:

@@ -47,7 +47,7 @@ class SparkDialect(Dialect):
     reads_once: ClassVar[bool] = False
     collates = False
 
-    def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:  # noqa: ARG002 - a cast gives NULL here
+    def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
         """Casts give NULL for values that do not fit, because ANSI is off. Text is made valid UTF-8."""
         value: exp.Expr = exp.column(name, quoted=True)
         match kind:
@@ -59,6 +59,9 @@ class SparkDialect(Dialect):
             case ColumnType.DATE:
                 return in_calendar(exp.cast(value, "DATE", dialect="spark"), kind)
             case ColumnType.TIMESTAMP:
+                value = (
+                    exp.cast(value, "TIMESTAMP", dialect="spark") if declared else value
+                )  # a text may have an offset
                 return in_calendar(exp.cast(value, "TIMESTAMP_NTZ", dialect="spark"), kind)
         return exp.cast(value, _TYPES[kind], dialect="spark")
 

@@ -46,7 +46,7 @@ _SQL = {
 }
 _BROKEN = {  # whether a text loses something in a type; every hour has a colon
     ColumnType.INTEGER: "TRY_CAST({0} AS DOUBLE) <> TRY_CAST({0} AS BIGINT)",
-    ColumnType.DATE: "contains({0}, ':') AND TRY_CAST(TRY_CAST({0} AS TIMESTAMP) AS TIME) <> TIME '00:00:00'",
+    ColumnType.DATE: "contains({0}, ':') AND TRY_CAST(TRY_CAST({0} AS TIMESTAMPTZ)::TIMESTAMP AS TIME) <> TIME '00:00:00'",
 }
 _DAYS = frozenset({ColumnType.DATE, ColumnType.TIMESTAMP})
 _FIRST, _LAST = -62_135_596_800, 253_402_300_799  # seconds of the years 1 and 9999, from 1970
@@ -195,10 +195,25 @@ def fitting_types(found: Imported, declared: Mapping[str, ColumnType]) -> dict[s
     ]
     if not tests:
         return {}
-    with duckdb.connect() as connection:
+    with in_utc(duckdb.connect()) as connection:
         row = connection.execute(f"SELECT {', '.join(tests)} FROM read_parquet({quoted(found.copy)})").fetchone() or ()
     fits = [row[place : place + len(kinds)] for place in range(0, len(row), len(kinds))]
     return {name: kinds[fit.index(True)] for name, fit in zip(columns, fits, strict=True) if True in fit}
+
+
+def in_utc(connection: Any, scope: str = "SESSION") -> Any:
+    """A connection that reads times with a zone in UTC; otherwise their parts would be those of the machine's zone.
+
+    Args:
+        connection: The connection.
+        scope: 'SESSION' for this cursor, 'GLOBAL' for the instance.
+
+    Returns:
+        The connection.
+    """
+    with contextlib.suppress(duckdb.Error):  # a DuckDB without time zones has no times with a zone
+        connection.execute(f"SET {scope} TimeZone = 'UTC'")
+    return connection
 
 
 def _place(paths: Sequence[str], table: str, types: Mapping[str, ColumnType], terms: Terms) -> Path:
@@ -251,10 +266,10 @@ def _written(
 ) -> tuple[int, int, list[str]]:
     """Write the copy. The number of rows, the number of odd rows and values, and the first of these in words."""
     if all(file.delimiter for file in files):
-        with contextlib.suppress(duckdb.Error), duckdb.connect() as connection:
+        with contextlib.suppress(duckdb.Error), in_utc(duckdb.connect()) as connection:
             connection.execute("SET enable_progress_bar = false")
             return connection.execute(_copy(files, columns, copy, null)).fetchall()[0][0], 0, []
-    with duckdb.connect() as connection:
+    with in_utc(duckdb.connect()) as connection:
         return _by_blocks(connection, files, columns, copy, null, seen=seen)
 
 
@@ -278,12 +293,14 @@ def _copy(files: Sequence[Reader], columns: Mapping[str, ColumnType], copy: Path
 
 def _lenient(name: str, kind: ColumnType) -> str:
     """A text as a type, NULL where it does not fit. DuckDB rounds 12.5 to an integer, drops the hour of a date, and takes a
-    space before a quote away; here these fit no type.
+    space before a quote away; here these fit no type. Times with an offset are those of UTC.
     """
     column = identifier(name)
     if kind is ColumnType.TEXT:
         return f"CASE WHEN NOT ({column} LIKE ' %' AND ltrim({column}, ' ') LIKE '\"%') THEN {column} END"
     value = f"TRY_CAST({column} AS {_SQL[kind]})"
+    if kind is ColumnType.TIMESTAMP:  # which would drop an offset
+        value = f"TRY_CAST(TRY_CAST({column} AS TIMESTAMPTZ) AS TIMESTAMP)"
     if kind in _BROKEN:
         value = f"CASE WHEN {_BROKEN[kind].format(column)} THEN NULL ELSE {value} END"
     if kind in _DAYS:
@@ -402,9 +419,11 @@ def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa
                 f"column {name!r} of {array.type} is not read as {types[name]}; convert it, or leave it out"
             )
         if types.get(name, ColumnType.TEXT) is not ColumnType.TEXT and _is_text(array.type):
-            with duckdb.connect() as connection:  # questions read what is no value of the declared type as NULL
-                typed = connection.from_arrow(pa.table({name: array})).project(_lenient(name, types[name]))
-                wrong = [*wrong, *_lost(array, typed.to_arrow_table().column(0), types[name])]
+            with in_utc(duckdb.connect()) as connection:  # questions read what is no value of the declared type as NULL
+                typed = (
+                    connection.from_arrow(pa.table({name: array})).project(_lenient(name, types[name])).to_arrow_table()
+                )
+                wrong = [*wrong, *_lost(array, typed.column(0), types[name])]
         arrays.append(array)
         odd += len(wrong)
         listed += [f"row {row}: {name!r} {why}" for row, why in wrong[: _LISTED - len(listed)]]
