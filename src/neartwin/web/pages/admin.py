@@ -20,8 +20,7 @@ from neartwin.report.svg import Drawing, Figure, Line
 from neartwin.web.auth import Caller, Curator, Form, Overseer
 from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import address, first, page
-from neartwin.web.routes.datasets import Named
-from neartwin.web.routes.ledger import Before
+from neartwin.web.routes.datasets import Before, Named
 from neartwin.web.service import Running
 
 router = APIRouter()

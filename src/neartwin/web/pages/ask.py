@@ -34,8 +34,7 @@ from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import AfterJson, address, amounts, first, host, page, short
-from neartwin.web.routes.datasets import Named, payable, usable, visible
-from neartwin.web.routes.ledger import Part, Position, readable, shown
+from neartwin.web.routes.datasets import Named, Part, Position, payable, readable, shown, usable, visible
 from neartwin.web.routes.questions import JobId, fits, owed, task_of
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store

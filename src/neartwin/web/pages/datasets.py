@@ -21,8 +21,7 @@ from neartwin.web.errors import as_dict, status_of
 from neartwin.web.pages.budget import Amounts, budget, shares
 from neartwin.web.pages.layout import address, amounts, first, page
 from neartwin.web.routes import datasets as api
-from neartwin.web.routes.datasets import Named, visible
-from neartwin.web.routes.ledger import Before, records
+from neartwin.web.routes.datasets import Before, Named, records, visible
 from neartwin.web.service import Running
 
 router = APIRouter()

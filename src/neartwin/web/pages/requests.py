@@ -12,9 +12,8 @@ from neartwin.web import schemas
 from neartwin.web.auth import Analyst, Anyone, Curator, Form
 from neartwin.web.pages.budget import best_guess
 from neartwin.web.pages.layout import address, amounts, curl, first, host, page
-from neartwin.web.routes import ledger as api
-from neartwin.web.routes.datasets import Named, allotments
-from neartwin.web.routes.ledger import Position, allotment
+from neartwin.web.routes import datasets as api
+from neartwin.web.routes.datasets import Named, Position, allotment, allotments
 from neartwin.web.service import Running
 
 router = APIRouter()
