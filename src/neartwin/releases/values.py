@@ -13,7 +13,7 @@ from neartwin.interactive import at_a_prompt, shown_as_text, suggested
 from neartwin.statistics.base import ExpectedError
 from neartwin.tables.types import ColumnType, Key, of_code
 
-_SHOWN = 5
+_SHOWN, _FINEST = 5, 2**52
 
 
 @at_a_prompt("statistic")
@@ -79,7 +79,7 @@ def shown(statistic: Statistic, place: int) -> str:
     if low is None or high is None:
         known = [f"at {word} {_number(end, None)}" for word, end in (("least", low), ("most", high)) if end is not None]
         return f"{_number(value, None)} ({', '.join(known) or 'no bar is proven'})"
-    digits = 0 if isinstance(value, int) else _digits(high - low)
+    digits = 0 if isinstance(value, int) else _digits(high - low, max(abs(low), abs(high)))
     text, wider = _number(value, digits), max(high - value, value - low)
     uneven = abs((high - value) - (value - low))
     if uneven <= 1e-9 * max(1.0, high - low) or (digits is not None and uneven <= 1.000001 * 10.0**-digits):
@@ -87,11 +87,13 @@ def shown(statistic: Statistic, place: int) -> str:
     return f"{text} ({_number(low, digits)} to {_number(high, digits)})"
 
 
-def _digits(width: float) -> int | None:
-    """How many decimals the width of a bar lets mean anything; None where that is more than a few."""
+def _digits(width: float, largest: float) -> int | None:
+    """How many decimals the width of a bar lets mean anything; None for four digits of the value, where these are as fine."""
     if width >= 20:
         return 0
-    return 1 if width >= 2 else 2 if width >= 0.1 else None
+    if width >= 0.1 or width <= largest / _FINEST:
+        return 1 if width >= 2 else 2 if width >= 0.1 else None
+    return 1 - math.floor(math.log10(width / 2)) if 10 ** math.floor(math.log10(largest)) / 1000 > width / 2 else None
 
 
 def _number(value: float, digits: int | None) -> str:
