@@ -17,8 +17,8 @@ from neartwin.cli import main
 from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import ParameterError, PrivacyError
 from neartwin.losses import Gaussian, compose
-from neartwin.planning.linear import entry_parts
 from neartwin.planning.planner import plan
+from neartwin.planning.workloads import entry_parts
 from tests.engines.places import SALT
 from tests.engines.test_limit_choice import chosen_plans
 from tests.oracles.memory import MemoryEngine

@@ -16,9 +16,9 @@ from neartwin.engines.duckdb import DuckdbEngine
 from neartwin.errors import PrivacyError
 from neartwin.mechanisms.linear.workloads import strategies
 from neartwin.planning import marginals, workloads
-from neartwin.planning.linear import NormContribution, entry_parts, norm_contribution
 from neartwin.planning.planner import plan
 from neartwin.planning.stage import Aggregates
+from neartwin.planning.workloads import NormContribution, entry_parts, norm_contribution
 from tests.audit.verdicts import stands
 from tests.queries.test_sensitivity import empty_table
 

@@ -3,13 +3,13 @@
 from neartwin.losses.composition import Composition as Composition
 from neartwin.losses.composition import compose as compose
 from neartwin.losses.families.bounded_range import BoundedRange as BoundedRange
+from neartwin.losses.families.finite import DiscreteGaussian as DiscreteGaussian
 from neartwin.losses.families.finite import FinitePair as FinitePair
+from neartwin.losses.families.finite import Geometric as Geometric
+from neartwin.losses.families.finite import Staircase as Staircase
 from neartwin.losses.families.finite import SubsampledFinite as SubsampledFinite
 from neartwin.losses.families.gaussian import Gaussian as Gaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture as GaussianMixture
-from neartwin.losses.families.integer_noise import DiscreteGaussian as DiscreteGaussian
-from neartwin.losses.families.integer_noise import Geometric as Geometric
-from neartwin.losses.families.integer_noise import Staircase as Staircase
 from neartwin.losses.families.laplace import Laplace as Laplace
 from neartwin.losses.families.laplace import SubsampledLaplace as SubsampledLaplace
 from neartwin.losses.families.private_selection import PrivateSelection as PrivateSelection

@@ -293,6 +293,19 @@ def _noise(stage: Stage, spend: Budget) -> DiscreteLaplace | Gaussian:
     return Gaussian(variance=both / mu_squared_of(spend), l2_squared=both)
 
 
+def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, Fraction]:
+    """The most that limits took from one group's units, and rows from all groups, infinite if unknown; and clipping, in
+    largest values.
+
+    Args:
+        lost: The statement of `LossStage.measured`.
+        units_alone: Whether nothing but units is counted, none of which counts twice in a group.
+    """
+    groups = (lost if units_alone else lost.get("counts of units", {"units": 0}))["units"]
+    rows = 0 if units_alone else lost["rows"][1]
+    return groups, math.inf if rows is None else rows, Fraction(lost.get("clipped", {"amount": 0})["amount"])
+
+
 def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]:
     """The summed columns whose values can be outside their bounds, by how much clipping changes them, and the clips in words.
 

@@ -18,6 +18,7 @@ from neartwin.mechanisms.linear.count_trees import CountTree
 from neartwin.mechanisms.selection.thresholds import Selection
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, LOSS_FAILURE, Allocation, Discovery, allocate
+from neartwin.planning.bounding_loss import taken
 from neartwin.planning.contribution_bounds import ContributionBounds, contribution_bounds, rows_found
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.limits import Limits
@@ -284,19 +285,10 @@ class GroupPlan(QueryPlan):
         )
         return tuple(replace(one, lower=low, upper=high) for one, (low, high) in zip(found, ends, strict=True))
 
-    def holds_lost(self, statistic: Statistic) -> bool:
-        """Whether it knows how lost rows move it."""
-        return statistic.holds_lost
-
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
-        alone = all(one.counts_units for one in self.context.statistics)
-        groups = (lost if alone else lost.get("counts of units", {"units": 0}))["units"]
-        rows = 0 if alone else lost["rows"][1]
-        clipped = Fraction(lost.get("clipped", {"amount": 0})["amount"])
-        # no unit counts twice in a group
-        context = replace(self.context, lost=inf if rows is None else rows, lost_groups=groups, clipped=clipped)
-        return replace(self, context=context)
+        groups, rows, clipped = taken(lost, units_alone=self.query.units_alone)
+        return replace(self, context=replace(self.context, lost=rows, lost_groups=groups, clipped=clipped))
 
     # Errors
 

@@ -23,6 +23,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from statistics import NormalDist
 from typing import Any
@@ -40,8 +41,11 @@ from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, mu_squared_of
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
-from neartwin.planning.linear import (
+from neartwin.planning.plan import NoisyAnswer
+from neartwin.planning.stage import Aggregates
+from neartwin.planning.workloads import (
     FINE,
+    WITH_LOSS,
     LinearPlan,
     NormContribution,
     contribution_of,
@@ -50,8 +54,6 @@ from neartwin.planning.linear import (
     row_of,
     ways,
 )
-from neartwin.planning.plan import NoisyAnswer
-from neartwin.planning.stage import Aggregates
 from neartwin.queries.groups import MARGIN, named, values_of
 from neartwin.queries.query import Query
 from neartwin.statistics.base import ExpectedError
@@ -93,6 +95,7 @@ class MarginalPlan(LinearPlan):
     parts: int
     design: MarginalDesign
     bars: Mapping[Margin, float]
+    wider: Mapping[Margin, float]
 
     @property
     def group_columns(self) -> tuple[str, ...]:
@@ -131,11 +134,12 @@ class MarginalPlan(LinearPlan):
         answered, bars = [], []
         for margin, name in self.margins.items():
             answered.append(self.design.answers(margin, noisy).reshape(-1))
-            bars.append(np.full(len(answered[-1]), self.bars[margin]))
+            bars.append(np.full(len(answered[-1]), (self.wider if self.lost or self.clipped else self.bars)[margin]))
             for chosen in product(*(values[place] for place in margin)):
                 cell = dict(zip(margin, chosen, strict=True))
                 keys.append((*(cell.get(place) for place in columns), name))
-        return NoisyAnswer(tuple(keys), (self.estimate(np.concatenate(answered), np.concatenate(bars)),))
+        every, most = np.concatenate(bars), np.ones(len(keys))
+        return NoisyAnswer(tuple(keys), (self.estimate(np.concatenate(answered), every, 0 * most, most),))
 
     def _noisy_margins(self, aggregates: Aggregates, source: Source) -> dict[Margin, FloatArray]:
         """Each measured margin with its noise, in steps, of its own sizes. Exact numbers end here."""
@@ -176,18 +180,18 @@ class MarginalPlan(LinearPlan):
         return {"margins": list(self.margins.values())}
 
 
-def _normal_bar(design: MarginalDesign, margin: Margin, parts: int) -> float:
-    """The half-width of each answer of a margin under normal noise, in steps. It holds with at least the releases'
-    confidence.
-    """
-    z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
+def _normal_bar(design: MarginalDesign, parts: int, margin: Margin, confidence: float) -> float:
+    """The half-width of each answer of a margin under normal noise, in steps. It holds with at least this confidence."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
     weights = [design.weights(margin, measured) for measured in design.variances]
     rounding = math.fsum(float((np.abs(values) * counts).sum()) for values, counts in weights) / 2
     return (z * math.sqrt(design.variance(margin)) + rounding / parts) * _SLACK
 
 
-def _laplace_bar(design: MarginalDesign, margin: Margin, noise: Mapping[Margin, DiscreteLaplace]) -> float:
-    """The half-width under discrete Laplace noise, in the parts of a draw. It holds with at least the releases' confidence."""
+def _laplace_bar(
+    design: MarginalDesign, noise: Mapping[Margin, DiscreteLaplace], parts: int, margin: Margin, confidence: float
+) -> float:
+    """The half-width under discrete Laplace noise, in steps. It holds with at least this confidence."""
     weights = {measured: design.weights(margin, measured) for measured in noise}
     drawn = [
         (noise[measured], float(value), int(count))
@@ -197,10 +201,10 @@ def _laplace_bar(design: MarginalDesign, margin: Margin, noise: Mapping[Margin, 
     ]
     if len(drawn) == 1 and drawn[0][2] == 1:
         ((one, weight, _),) = drawn
-        return abs(weight) * one.half_width(CONFIDENCE) * _SLACK
+        return abs(weight) * one.half_width(confidence) * _SLACK / parts
     terms = [(noise[measured].noise_scale, *pair) for measured, pair in weights.items()]
-    chance = (1 - CONFIDENCE) / 2
-    return min(_chernoff(terms, chance), _on_lattice(terms, chance)) * _SLACK
+    chance = (1 - confidence) / 2
+    return min(_chernoff(terms, chance), _on_lattice(terms, chance)) * _SLACK / parts
 
 
 def _chernoff(terms: list[tuple[float, FloatArray, FloatArray]], chance: float) -> float:
@@ -292,12 +296,13 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
         )
         noise, finer, parts = laplace, 1, entry
         design = _design(sizes, noise, parts)
-        bars = {margin: _laplace_bar(design, margin, laplace) / parts for margin in importance}
+        bar = partial(_laplace_bar, design, laplace, parts)
     else:
         noise, finer = _normal(mu_squared_of(way), reach, moved, shares, cells)
         parts = finer * entry
         design = _design(sizes, noise, parts)
-        bars = {margin: _normal_bar(design, margin, parts) for margin in importance}
+        bar = partial(_normal_bar, design, parts)
+    bars, wider = ({margin: bar(margin, sure) for margin in importance} for sure in (CONFIDENCE, WITH_LOSS))
     measures = {
         named(groups.columns, margin): Measure(
             name=named(groups.columns, margin),
@@ -320,6 +325,7 @@ def _planned(query: Query, base: GroupPlan, spend: Budget, way: Budget, price: B
         unit=unit,
         design=design,
         bars=bars,
+        wider=wider,
         why=(f"{kind} on {len(noise)} margins: bars of all asked for add up to {error:.4g}",),
         error=error,
     )

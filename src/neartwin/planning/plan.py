@@ -351,7 +351,7 @@ class QueryPlan(Plan):
         Args:
             statistic: The statistic.
         """
-        return False
+        return statistic.holds_lost
 
     @property
     def objective(self) -> float:

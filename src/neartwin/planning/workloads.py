@@ -1,49 +1,212 @@
-"""Plans of linear workloads: the measured sums of groups and their noise, so that the mean error bar is least.
+"""Plans of margins and of linear workloads: they measure sums of groups, and answers follow by least squares.
 
-`neartwin.mechanisms.linear.workloads` bounds each strategy's change by one unit, in units of one row's largest
-contribution. Noise of the spend's kind is scaled to it, and every answer's bar follows before a row is read. The
-planner tries all strategies and, for an (epsilon, delta) spend, both kinds of noise.
+For a workload the mean error bar is least. `neartwin.mechanisms.linear.workloads` bounds each strategy's change by one unit,
+in units of one row's largest contribution. Noise of the spend's kind is scaled to it, and every answer's bar follows before a
+row is read. The planner tries all strategies and, for an (epsilon, delta) spend, both kinds of noise.
+
+**Under a norm.** Behind both is one statistic of every group, weighted as in `neartwin.planning.stage`. A unit moves it
+over all groups by at most c in length, by `sensitivity.of_norm`. Noise N(0, s2) on every group is mu-GDP for mu^2 =
+c^2 / s2 (Dong, Roth, Su 2022, Thm 2.7). Margins take the length over the coarsest groups that all of them share. Then
+the bound c holds for each margin.
+
+*For a workload every group alone is the best that can be measured.* Let a table A of sums of groups be measured with
+unit noise instead, in units where c = 1. A unit may be anywhere within the norm. So A is mu-GDP only if |A x| <= mu |x|
+for all x, at least for those of one sign. If sums have no negative weights, as in trees and prefixes, A^T A has a
+largest eigenvector of one sign. Hence G = A^T A <= mu^2 I. Then G^-1 >= mu^-2 I, and every answer q has variance q .
+G^-1 q >= |q|^2 / mu^2: that of the groups alone. So sums gain nothing under a norm. Under caps they do, because a unit
+is then in few groups.
 """
 
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from neartwin.accounting.budgets import Budget, Pure
+from neartwin.accounting.budgets import Approx, Budget, Pure
 from neartwin.errors import QueryError
 from neartwin.exact import FloatArray
 from neartwin.losses import Composition
 from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
-from neartwin.mechanisms.linear.workloads import Strategy, l1_change, l2_squared_change, reach_of_laplace, strategies
+from neartwin.mechanisms.linear.workloads import (
+    Contribution,
+    Strategy,
+    l1_change,
+    l2_squared_change,
+    reach_of_laplace,
+    strategies,
+)
+from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.noise import Source
-from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, mu_squared_of
+from neartwin.planning.allocation import CONFIDENCE, LARGEST_SCALE, LOSS_FAILURE, gdp_of, mu_squared_of, without_delta
+from neartwin.planning.bounding_loss import taken
 from neartwin.planning.explain import Explained, nodes
 from neartwin.planning.groups import GroupPlan
-from neartwin.planning.linear import (
-    FINE,
-    WHY,
-    LinearPlan,
-    contribution_of,
-    entry_parts,
-    norm_contribution,
-    row_of,
-    ways,
-)
-from neartwin.planning.plan import NoisyAnswer
-from neartwin.planning.stage import Aggregates
+from neartwin.planning.plan import NoisyAnswer, QueryPlan
+from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.queries.workloads import Resolved, Workload
-from neartwin.statistics.base import ExpectedError
+from neartwin.statistics.base import Estimate, ExpectedError, Statistic
 from neartwin.statistics.measures import Measure, Noise
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.types import ColumnType
+
+WITH_LOSS = CONFIDENCE + 2 * LOSS_FAILURE  # of noise, where limits and clipping may have taken something
+FINE = 2**16  # the least noise in parts of a step, so that its rounding is negligible
+_MEAN_OF_NOISE = 0.41  # the mean absolute value of normal noise, in bars of releases; of Laplace noise it is 0.33
+WHY = "each group alone: where a norm bounds units, no sums of groups measured in their place give a smaller error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearPlan(QueryPlan):
+    """The plan of answers that add up groups, for one statistic.
+
+    Attributes:
+        unit: The value of one step.
+        lost: The most rows that limits took, as far as it was measured.
+        clipped: The most that clipping took, in largest values.
+    """
+
+    unit: Fraction
+    lost: float = 0.0
+    clipped: Fraction = Fraction(0)
+
+    @property
+    def statistic(self) -> tuple[str, Statistic]:
+        """The one statistic and its name."""
+        ((name, statistic),) = self.query.aggregates.items()
+        return name, statistic
+
+    @property
+    @abstractmethod
+    def groups_counted(self) -> float:
+        """The number of groups that an answer counts, by the size of their weights."""
+
+    def noise_of_limit(self, name: str) -> float:
+        """The noise of an answer, or of a cell of each margin."""
+        own = self.bounding
+        limits = {"norm": own.norm, "rows": own.rows or own.max_rows_per_group, "max_groups": own.max_groups}
+        return _MEAN_OF_NOISE * self.error / float(limits[name] or 1) / self.groups_counted
+
+    def after_loss(self, lost: Mapping[str, Any]) -> Self:
+        """The plan whose bars hold what limits and clipping took: (L13) of docs/proofs/lost-rows.md."""
+        _, rows, clipped = taken(lost, units_alone=False)
+        return replace(self, lost=rows, clipped=clipped)
+
+    def estimate(self, values: FloatArray, bars: FloatArray, least: FloatArray, most: FloatArray) -> Estimate:
+        """The released column.
+
+        Args:
+            values: (answers,) values in steps.
+            bars: (answers,) half-widths in steps, with the confidence of `WITH_LOSS` where something was taken.
+            least: (answers,) the least weight of a group, at most 0.
+            most: (answers,) the largest one, at least 0.
+
+        Returns:
+            The values and bars in the statistic's unit.
+        """
+        (low, high), size = (0, 1), 1
+        for column in self.stage.grid.values():
+            low, high, size = min(column.low, 0), max(column.high, 0), max(abs(column.low), abs(column.high))
+        up, down = np.maximum(most * high, least * low), np.minimum(least * high, most * low)
+        bars = bars + float(self.clipped) * size * np.maximum(most, -least)
+        moves = [np.multiply(end, self.lost, out=np.zeros(len(values)), where=end != 0) for end in (down, up)]
+        lower, upper = ((values + move) * float(self.unit) for move in (moves[0] - bars, moves[1] + bars))
+        ends = ([end if math.isfinite(end) else None for end in side.tolist()] for side in (lower, upper))
+        return Estimate(self.statistic[0], (values * float(self.unit)).tolist(), *map(tuple, ends))
+
+
+@dataclass(frozen=True, slots=True)
+class NormContribution:
+    """The largest change of all groups by one unit, in parts.
+
+    Attributes:
+        squared: The squared distance of two neighbours' groups.
+        alone: The squared distance of the sum of all groups.
+        groups: The number of groups.
+    """
+
+    squared: int
+    alone: int
+    groups: int
+
+    @property
+    def l1(self) -> int:
+        """The largest change of all groups, in absolute sum."""
+        return math.isqrt(self.squared * self.groups)
+
+    def cell(self, groups: int) -> int:
+        """The largest change of a margin's cell, which holds so many groups."""
+        return math.isqrt(self.l2_squared(groups))
+
+    def l2_squared(self, groups: int) -> int:
+        """The largest squared change of a margin whose cells hold so many groups."""
+        return self.alone if groups == self.groups else self.squared
+
+
+def contribution_of(base: GroupPlan) -> Contribution:
+    """The contribution to the one measure of a plan under caps, in rows."""
+    bounding = base.bounding
+    return Contribution(
+        rows=bounding.max_rows_per_group,
+        groups=bounding.max_groups,
+        total=bounding.total_rows,
+        replaced=base.query.table.neighbours is not Neighbours.ADD_REMOVE,
+        signed=is_mixed(base),
+    )
+
+
+def norm_contribution(base: GroupPlan) -> NormContribution:
+    """The contribution to the one measure of a plan under a norm, over public groups."""
+    (measure,) = base.measures.values()
+    squared, halves = measure.sensitivity.l2_squared, base.query.table.neighbours is not Neighbours.ADD_REMOVE
+    alone = squared // 2 if halves and not is_mixed(base) else squared
+    return NormContribution(squared, alone, len(base.stage.keys or ()))
+
+
+def entry_parts(stage: Stage) -> int:
+    """The parts of a step in which the one measure of a stage counts."""
+    (measure,) = stage.measures
+    return stage.parts.get(measure, 1)
+
+
+def row_of(base: GroupPlan) -> tuple[int, Fraction]:
+    """The largest change of a cell by one row, in steps, and the value of a step."""
+    if not base.stage.grid:
+        return 1, Fraction(1)
+    (column,) = base.stage.grid.values()
+    return max(abs(column.low), abs(column.high), 1), column.bounds.step
+
+
+def is_mixed(base: GroupPlan) -> bool:
+    """Whether one row can raise a sum and another lower it: then a replaced unit can move one cell by both."""
+    return any(column.low < 0 < column.high for column in base.stage.grid.values())
+
+
+def ways(spend: Budget, *, norm: Fraction | None) -> list[tuple[Budget, Budget]]:
+    """The ways to spend, each with its price. Only normal noise uses a delta, and only normal noise fits a norm.
+
+    Args:
+        spend: The spend.
+        norm: The norm of a unit, in rows; None for caps.
+
+    Returns:
+        Pairs of the shared budget and the price.
+
+    Raises:
+        PrivacyError: A plan cannot spend it.
+    """
+    if not isinstance(spend, Approx):
+        return [(spend, without_delta(spend))]
+    normal: list[tuple[Budget, Budget]] = [(gdp_of(spend, discovers=False), spend)]
+    return normal if norm is not None else [(Pure(spend.epsilon), Pure(spend.epsilon)), *normal]
+
 
 _ONE_ESTIMATE = (
     "All answers are sums of one estimate of the groups: sums over equal groups are equal. Rows outside the public keys are "
@@ -110,7 +273,10 @@ class WorkloadPlan(LinearPlan):
         sums = self.strategy.measured(exact).astype(object) * (self.measure.parts // entry_parts(self.stage))
         noisy = self.measure.mechanism.noisy(sums, source=source)
         groups = self.strategy.estimate(np.asarray(noisy, dtype=float) / self.measure.parts)
-        return NoisyAnswer(self.resolved.keys, (self.estimate(self.resolved.queries.answers(groups), self.bars),))
+        queries = self.resolved.queries
+        # the law of the noise is log-concave, so that P(|X| > c t) <= P(|X| > t)^c
+        bars = self.bars * (math.log(1 - WITH_LOSS) / math.log(1 - CONFIDENCE) if self.lost or self.clipped else 1)
+        return NoisyAnswer(self.resolved.keys, (self.estimate(queries.answers(groups), bars, *queries.extremes()),))
 
     def _errors(self) -> tuple[ExpectedError, ...]:
         """The widest bar, with the least and the mean in words."""

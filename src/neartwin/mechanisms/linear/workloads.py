@@ -63,6 +63,10 @@ class Intervals:
         """The mean number of cells that a query adds up."""
         return float((self.last - self.first + 1).mean())
 
+    def extremes(self) -> tuple[FloatArray, FloatArray]:
+        """(queries,) the least weight of a cell, at most 0, and the largest one, at least 0."""
+        return np.zeros(len(self)), np.ones(len(self))
+
     def whole_table(self) -> Table | None:
         """None: trees over the cells serve intervals better than the intervals themselves."""
         return None
@@ -97,6 +101,10 @@ class Weighted:
     def counted(self) -> float:
         """The mean number of cells that a query adds up, by size of weights."""
         return float(np.abs(self.table).sum(axis=1).mean())
+
+    def extremes(self) -> tuple[FloatArray, FloatArray]:
+        """(queries,) the least weight of a cell, at most 0, and the largest one, at least 0."""
+        return self.table.min(axis=1, initial=0.0), self.table.max(axis=1, initial=0.0)
 
     def whole_table(self) -> Table | None:
         """(queries, cells) their weights, if all are whole numbers."""
