@@ -420,7 +420,11 @@ def test_groups_whose_values_are_public_by_themselves_need_no_keys(shop):
     named = keys(shop.group_by(nt.date_part("quarter", "day"), keys=[1, None]))
     assert named == ((1,), (None,))
     assert keys(shop.group_by("dayofweek(day)")) == (*((day,) for day in range(7)), (None,))
-    for open_ended in (nt.date_part("year", "day"), nt.date_part("month start", "day"), "town", "open"):
+    assert keys(shop.group_by("open")) == ((False,), (True,), (None,))
+    assert keys(shop.group_by("coalesce(open, FALSE)")) == ((False,), (True,))
+    assert keys(shop.where("open IS NOT NULL").group_by("open")) == ((False,), (True,))
+    assert keys(shop.where("open").group_by("open")) == ((False,), (True,))
+    for open_ended in (nt.date_part("year", "day"), nt.date_part("month start", "day"), "town"):
         assert keys(shop.group_by(open_ended)) is None  # the near miss: these are discovered
 
 
@@ -432,6 +436,8 @@ GROUPED = [  # an expression with finitely many values, and what leaves its NULL
     ("width_bucket(quantity, 0, 4, 3)", ""),
     ("price > quantity", "price < quantity + 1"),
     ("open = TRUE", "NOT open"),
+    ("open", "open = TRUE"),
+    ("coalesce(open, price > 3)", ""),
     ("CASE WHEN price > 1 THEN 'a' WHEN open THEN 'b' END", "CASE WHEN price > 1 THEN 'a' WHEN open THEN 'b' END <> 'c'"),
     ("CASE WHEN day IS NULL THEN 'none' WHEN open THEN 'b' ELSE 'c' END", "TRUE"),
     ("coalesce(month(day), 0)", "TRUE"),

@@ -484,7 +484,7 @@ def possible_values(term: Term, conditions: tuple[Term, ...] = ()) -> tuple[obje
     ('young', 'adult', 'old')
     """
     operation = term.operation
-    if operation in _CONDITIONS:
+    if operation in _CONDITIONS or (operation == "column" and term.kind is ColumnType.BOOLEAN):
         return (False, True)
     if operation == "literal":
         return () if term.is_null else (term.value,)
