@@ -83,8 +83,6 @@ def test_every_engine_counts_units_by_what_their_limits_take(request, place, lim
     rows = hostile_rows("lost", 900)
     for query, length_by in questions(place.visits(rows)):
         for power in (0, 1):
-            if power == 0 and "rows_per_unit" in limits:
-                continue  # units alone have no limit of rows
             stage = stage_of(query, power)
             sizes = ContributionSizes(EDGES, power, lost=True)
             by = length_by if "norm" in limits else None

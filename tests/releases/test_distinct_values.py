@@ -284,6 +284,45 @@ def test_a_unit_loses_no_more_values_than_rows(limits):
         assert len(pairs) - kept <= len(rows) - counted
 
 
+@pytest.mark.parametrize("most", [1, 2])
+def test_units_that_are_full_bound_what_values_are_lost(most):
+    """(V8), over all tables of three units: as many units as the count has their limit, each by what it has too many."""
+    stage, _ = stage_of(1, max_rows_per_group=most)
+    tight, wrong = 0, 0
+    for table in tables(4, 1):
+        (found,) = counted(stage, table, 1)
+        lost, excess = (
+            len({pair for pairs in table for pair in pairs}) - found,
+            [max(0, len(one) - most) for one in table],
+        )
+        bound = min(sum(excess), int(found) // most * max(excess))
+        assert lost <= bound
+        tight += lost == bound > 0
+        wrong += lost > (int(found) // most - 1) * max(excess)
+    assert tight > 0
+    assert wrong > 0  # the near miss: one unit fewer
+
+
+def test_a_count_of_few_values_has_a_short_bar(tmp_path):
+    """All people have most of the ten values. Rows too many say nothing of how many values there are."""
+    draw = np.random.default_rng(4)
+    who = np.repeat(np.arange(2000), 40)
+    frame = pa.table({"who": who, "kind": draw.integers(0, 10, len(who)), "at": draw.integers(0, 2**40, len(who))})
+    rows = nt.table(frame, unit="who", name="visits")
+    with nt.open_ledger(tmp_path / "b.db") as book:
+        account = book.open(rows, nt.pure(100))
+        for limits in (None, nt.limits(rows=10), nt.limits(values=12)):
+            for what in ("kind", "kind % 10"):
+                made = account.plan(rows.agg(n=nt.count_distinct(what)), spend=nt.pure(5), limits=limits)
+                found = account.release(made)["n"]
+                assert found.lower[0] <= 10 <= found.upper[0] <= 400
+        many = account.release(
+            account.plan(rows.agg(n=nt.count_distinct("at")), spend=nt.pure(5), limits=nt.limits(rows=10))
+        )
+        assert many["n"].lower[0] <= len(set(frame["at"].to_pylist())) <= many["n"].upper[0]  # three quarters are lost
+        assert many["n"].values[0] < 30_000
+
+
 def released(question, tmp_path, **more):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(VISITS, nt.pure(10**9))

@@ -103,6 +103,7 @@ class LossStage:
         groups: The stage that measures what a limit of groups takes from counts of units beside other statistics, or None.
         takes_rows: Whether limits can take something, so that it is measured: not where a unit has one row.
         least: The least M, as a share of the limit.
+        noun: The lost thing: a row, a group or a value.
     """
 
     stage: Stage
@@ -115,6 +116,25 @@ class LossStage:
     groups: "LossStage | None" = None
     takes_rows: bool = True
     least: float = 0.0
+    noun: str = "row"
+
+    @classmethod
+    def of_values(cls, cells: Stage, spend: Budget) -> Self:
+        """The measurement of distinct values that units have beyond their limit: the first sum of (V7), without group columns.
+
+        Args:
+            cells: The stage of the values of each unit, with its limits.
+            spend: The spend of the measurement.
+        """
+        (value,), table, name = (one.expression for one in cells.grid.values()), cells.table, "value of a unit"
+        assert value is not None  # noqa: S101 - of what is told apart by its hash
+        table = replace(table, schema={**table.schema, name: value.type}, computed={**table.computed, name: value})
+        known, most = table.expression(f'"{name}" IS NOT NULL'), cells.rows_per_unit or cells.rows_per_group
+        values = replace(cells, table=table, group_columns=(name,), keys=None, conditions=(*cells.conditions, known))
+        counted = replace(
+            values, rows_per_group=most, rows_per_unit=most, groups_per_unit=None, split=None, by_unit=False
+        )
+        return replace(cls.of(counted, spend, power=0), limit=float(most), noun="value")
 
     @classmethod
     def of(cls, stage: Stage, spend: Budget, *, power: int, beside: bool = False) -> Self:
@@ -149,7 +169,8 @@ class LossStage:
         sizes = ContributionSizes(tuple(1 + lost for lost in TAKEN), power, lost=True)
         takes_rows, noise = clipped is None or not stage.table.one_row, _noise(stage, spend)
         asked = stage.counting_units(sizes)
-        return cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, groups=units, takes_rows=takes_rows)
+        found = cls(stage=asked, mechanism=noise, limit=limit, clipped=clipped, groups=units, takes_rows=takes_rows)
+        return found if power else replace(found, noun="group")
 
     def mechanisms(self) -> Iterator[tuple[str, DiscreteLaplace | Gaussian]]:
         """The noise of each measurement, by what it measures."""
@@ -179,7 +200,7 @@ class LossStage:
         what = (
             f"what clipping {self.what} changes: units by amount"
             if self.what
-            else "what the limits take: units by lost rows"
+            else f"what the limits take: units by lost {self.noun}s"
         )
         if self.clipped is not None and not self.takes_rows:
             return self.clipped.explanation()
@@ -258,8 +279,7 @@ class LossStage:
     def _words(self, found: dict[str, Any]) -> str:
         """The statement in words."""
         units = f"units ({self.stage.table.unit_name})"
-        what = "row" if self.stage.sizes and self.stage.sizes.power else "group"
-        most, beyond = found["each"], f"bars leave out at most {found['beyond']:,} units"
+        what, most, beyond = self.noun, found["each"], f"bars leave out at most {found['beyond']:,} units"
         head, unknown = "The limits cut", f"how many {what}s these lose"
         if self.what:
             head, unknown = f"Clipping {self.what} changes values of", "by how much"
@@ -270,6 +290,9 @@ class LossStage:
         share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
         some = f"about {share:.1%} of {units}, {end}" if share >= _NONE else f"{end} of {units}, perhaps none"
         cut = f"{head} {some}"
+        if self.noun == "value" and most:
+            over = f"{beyond} with more than {most:,} too many"
+            return f"Not all values of {some} count through these; others may have them. {over[0].upper()}{over[1:]}."
         is_open = "rows" in found and found["rows"][1] is None
         if is_open or not most:
             return f"{cut}; {unknown} is not known{'' if is_open else ', and bars leave it out'}."

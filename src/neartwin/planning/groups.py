@@ -288,7 +288,9 @@ class GroupPlan(QueryPlan):
     def after_loss(self, lost: Mapping[str, Any]) -> Self:
         """The plan whose bars hold what limits and clipping took: (L1) and (L5) of docs/proofs/lost-rows.md."""
         groups, rows, clipped = taken(lost, units_alone=self.query.units_alone)
-        return replace(self, context=replace(self.context, lost=rows, lost_groups=groups, clipped=clipped))
+        each = lost["each"] if self.loss is not None and self.loss.noun == "value" else inf
+        context = replace(self.context, lost=rows, lost_groups=groups, lost_each=each, clipped=clipped)
+        return replace(self, context=context)
 
     # Errors
 

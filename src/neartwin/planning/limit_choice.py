@@ -329,7 +329,11 @@ def bounded_plan(
     usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))
     plan = _bounded_plan(query, rest, limits, importance)
-    loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
+    cells, *others = plan.stages
+    if cells.by_unit and cells.norm is None and not (others or cells.group_columns):
+        loss = LossStage.of_values(cells, first)
+    else:
+        loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
     price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
     return replace(plan, spend=spend, price=price, loss=loss, asked=whole if share is None else None)
 

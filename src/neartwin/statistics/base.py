@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import wraps
-from math import ceil, sqrt
+from math import ceil, inf, sqrt
 from typing import Any, ClassVar, Self, TypeVar
 
 from neartwin.error_bars.sums_means import TotalAndNumber
@@ -132,6 +132,7 @@ class Context:
         lost: The most rows that limits took: (L1) of docs/proofs/lost-rows.md. 0 where it is not measured, infinite where
             many units may have lost any number.
         lost_groups: The most units that limits took from a group.
+        lost_each: The most values that one unit has beyond its limit; infinite where lost values are not measured.
         clipped: The most by which clipping changed each total, in largest values: (L5). 0 where it is not known.
     """
 
@@ -145,6 +146,7 @@ class Context:
     trees: Mapping[str, CountTree] = field(default_factory=dict)
     lost: float = 0
     lost_groups: int = 0
+    lost_each: float = inf
     clipped: Fraction = Fraction(0)
 
     @property
