@@ -10,9 +10,8 @@ import pytest
 from scipy.stats import binom
 
 from neartwin.losses import FinitePair, Gaussian, Laplace, SubsampledGaussian, SubsampledLaplace
-from neartwin.losses.families.gaussian import GaussianSum
+from neartwin.losses.families.gaussian import GaussianSum, SubsampledGaussianPair
 from neartwin.losses.families.randomized_response import ResponsePair
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
 from neartwin.losses.inversion import chernoff, contour, lattice, saddle
 from neartwin.losses.inversion.total import SumOfLosses, log_c
 from tests.oracles import compositions as truth

@@ -10,9 +10,9 @@ import pytest
 
 from neartwin.losses import Gaussian, SubsampledGaussian, SubsampledLaplace, compose
 from neartwin.losses.families import rare_participation
+from neartwin.losses.families.gaussian import SubsampledGaussianSum
 from neartwin.losses.families.rare_participation import Reached
 from neartwin.losses.families.rare_slices import Edges, Panels, SlicedSum
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianSum
 from neartwin.losses.inversion import contour, saddle
 from neartwin.losses.inversion.contour_search import BRIEF, by_line, by_short_line
 from neartwin.losses.inversion.total import SumOfLosses

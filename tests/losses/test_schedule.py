@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from neartwin.losses import SubsampledGaussian, compose
-from neartwin.losses.families import noise_schedule, rare_participation, subsampled_gaussian
+from neartwin.losses.families import gaussian, noise_schedule, rare_participation
+from neartwin.losses.families.gaussian import SubsampledGaussianPair
 from neartwin.losses.families.noise_schedule import NoiseSchedule
 from neartwin.losses.families.rare_participation import Ladder
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussianPair
 from neartwin.losses.inversion import methods
 from neartwin.losses.inversion.total import SumOfLosses
 from neartwin.losses.summands.rounding import NoCertificateError
@@ -356,7 +356,7 @@ def test_a_schedule_has_the_epsilon_of_its_laws_one_by_one(monkeypatch):
             assert low[1] <= delta <= high[0], seed
             assert (high - low <= 1e-5 * high).all(), seed
     assert narrow >= 3
-    assert subsampled_gaussian.SubsampledGaussianPair.merges <= 24
+    assert gaussian.SubsampledGaussianPair.merges <= 24
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from flint import acb, arb, ctx
 
 from neartwin.losses import SubsampledGaussian, compose
-from neartwin.losses.families.subsampled_gaussian import Strip, SubsampledGaussianSum, log_mixed
+from neartwin.losses.families.gaussian import Strip, SubsampledGaussianSum, log_mixed
 from tests.losses.strata import bells_of_a_sample
 from tests.oracles import truth
 from tests.oracles.sums import exact

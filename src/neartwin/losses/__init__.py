@@ -9,6 +9,7 @@ from neartwin.losses.families.finite import Geometric as Geometric
 from neartwin.losses.families.finite import Staircase as Staircase
 from neartwin.losses.families.finite import SubsampledFinite as SubsampledFinite
 from neartwin.losses.families.gaussian import Gaussian as Gaussian
+from neartwin.losses.families.gaussian import SubsampledGaussian as SubsampledGaussian
 from neartwin.losses.families.gaussian_mixture import GaussianMixture as GaussianMixture
 from neartwin.losses.families.laplace import Laplace as Laplace
 from neartwin.losses.families.laplace import SubsampledLaplace as SubsampledLaplace
@@ -22,4 +23,3 @@ from neartwin.losses.families.randomized_response import RandomizedResponse as R
 from neartwin.losses.families.randomized_response import SilentResponse as SilentResponse
 from neartwin.losses.families.renyi import Renyi as Renyi
 from neartwin.losses.families.renyi import ZeroConcentrated as ZeroConcentrated
-from neartwin.losses.families.subsampled_gaussian import SubsampledGaussian as SubsampledGaussian

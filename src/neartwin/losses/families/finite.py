@@ -42,8 +42,8 @@ from neartwin.checks import in_floats, integer, open_probability, sampling_rate,
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, float_above, float_below, rational
 from neartwin.losses.composition import PrivacyLoss, PureLoss
+from neartwin.losses.families.gaussian import log_mixed
 from neartwin.losses.families.randomized_response import ResponsePair, three_losses
-from neartwin.losses.families.subsampled_gaussian import log_mixed
 from neartwin.losses.summands.atoms import AtomicSum, Weighted, merged
 from neartwin.losses.summands.base import Direction, Lattice, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, ComplexArray, U, gamma, log_one_plus

@@ -1,26 +1,50 @@
-"""The Gaussian mechanism, mu-GDP: L ~ N(mu^2/2, mu^2) in both directions, and any number of them is one with sum of mu^2.
+"""The Gaussian mechanism, and the same on a Poisson sample.
 
+**Gaussian.** mu-GDP: L ~ N(mu^2/2, mu^2) in both directions, and any number of them is one with sum of mu^2.
 M(s) = exp(mu^2 s(s+1)/2), so |M(tilt+it)/M(tilt)| = exp(-mu^2 t^2/2): one Gaussian in a mix certifies everything else.
 Dong, Roth, Su 2022, section 2; Balle, Wang 2018, theorem 8.
+
+**On a sample.** One direction at a time: both of add/remove, and replace-one.
+
+The pairs and their transforms are (S1). The nodes of the quadrature are cut by (S2), and its step follows from (S4), or from
+(S5) where seldom sampled. One number bounds all higher frequencies (S3). Equations: docs/proofs/losses-sampled.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from neartwin.checks import in_floats
-from neartwin.exact import FloatArray, Number, rational
+from neartwin import balls
+from neartwin.checks import in_floats, sampling_rate
+from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.summands.base import Direction, Pair, Summand
-from neartwin.losses.summands.closed_forms import gaussian_delta
-from neartwin.losses.summands.rounding import ComplexArray, U
-from neartwin.special import erfcx, ndtri
+from neartwin.losses.families.noise_schedule import NoiseSchedule, Rows
+from neartwin.losses.families.rare_participation import LADDER
+from neartwin.losses.summands.atoms import SHARED, Layout, QuadratureSum, Weighted
+from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
+from neartwin.losses.summands.closed_forms import gaussian_delta, half_line_delta, half_line_epsilon
+from neartwin.losses.summands.rounding import ELEMENTARY, SMALLEST, ComplexArray, NoCertificateError, U, few_bits, gamma
+from neartwin.special import erfcx, log_ndtr, ndtri
+
+ANGLES = np.pi * np.array([0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97])
+TURNS = np.array([0.2, 0.4, 0.6, 0.8])  # angles tried, as shares of the one that brings tilt' to 0
+QUARTER = 0.5 * math.pi * (1 - 1e-12)
+STRIPS = np.geomspace(0.25, 1.5, 8)  # strips tried, as shares of about the best
+INSIDE = np.array([0.25, 0.5, 0.75, 0.9, 0.98])  # strips tried, as shares of the one that a quarter turn leaves
+NEGATIVE = {"remove": 0.0, "add": 1.0, "replace": 1.0}  # the negative power of r or r~, over the tilt
+PLACES = np.linspace(-30.0, 3.0, 67)  # the a at which E X is bounded from below
+SMALL = 1e-3  # of errors of first order
+GENTLE = 0.25  # mu below which a tilt moves the law so little that more tilts share their nodes
+FAR = np.geomspace(1e-3, 1.5, 16)  # shifts tried where a Gaussian's best is no guide; below pi/2
+RANGE = 4  # of mu in one schedule, between its powers
+OfAngles = Callable[[FloatArray], FloatArray]
 
 
 class GaussianSum(Summand):
@@ -133,4 +157,381 @@ class Gaussian(PrivacyLoss):
 
     def stated_rho(self) -> Fraction | None:
         """Bun, Steinke 2016, proposition 1.6."""
+        return self.mu**2 / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One law of one direction: order is remove, add or replace."""
+
+    mu: float
+    q: float
+    direction: Direction
+    # of angles: the tilt that one unit of |t| takes (S5), and the widest strip beside (S3), a quarter turn and no zero of r
+    turn: OfAngles = field(default=np.sin, kw_only=True)
+    widest: OfAngles = field(default=lambda theta: np.minimum(0.95 * (math.pi - theta), QUARTER), kw_only=True)
+
+    def hidden(self, tilt: float) -> float:
+        """An upper bound on -log E X of (S5), rising in tilt."""
+        if self.direction == "remove":
+            return 0.0
+        result = -tilt * math.log1p(-self.q)
+        if self.direction == "add" and result > 1:
+            k = self.q / (1 - self.q) * np.exp(self.mu * PLACES - 0.5 * self.mu**2)
+            result = min(result, float(np.min(tilt * np.log1p(k) - log_ndtr(PLACES))))
+        return result * (1 + 1e-9)
+
+    def step(self, low: float, high: float, t: float, log_goal: float) -> float:
+        """The widest step whose error is below a goal; of so few bits that nodes are exact.
+
+        The integrand grows by (S4) or (S5), where 1 - tilt'/tilt falls in tilt.
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt.
+            t: The greatest |t|.
+            log_goal: Logarithm of the error allowed, relative to M(tilt).
+        """
+        theta = np.append(ANGLES, math.atan2(low, t) * TURNS) if self.direction == "add" and low > 0 else ANGLES
+        theta = np.minimum(theta, 40 * self.mu)
+        turned = (2 if self.direction == "replace" else 1) * t * theta
+        often = turned - high * NEGATIVE[self.direction] * np.log(np.cos(theta / 2))
+        if self.direction == "add":
+            share = 1 - np.cos(theta) + t * self.turn(theta) / max(low, SMALLEST)
+            seldom = np.where(share <= 1, share * self.hidden(high), np.inf)
+        else:
+            seldom = turned + (1 - np.cos(theta)) * self.hidden(high)
+        y, cost = theta / self.mu, math.log(2) - log_goal + 0.01
+        log_grown = 0.5 * y * y + np.minimum(often, np.where(theta < QUARTER, seldom, np.inf))
+        wide = float((2 * math.pi * y / (cost + log_grown)).max())
+        if not 0 < wide < math.inf:
+            raise NoCertificateError
+        return few_bits(wide, 6)
+
+    def log_rule_error(self, step: float, tilt: float, theta: FloatArray) -> FloatArray:
+        """Log of what the rule errs by in the integral of B(t) (S3), over M(tilt) e^{y^2/2}: the best of some strips eta.
+
+        e^{-x} stands for 1/(e^x - 1). Where that is less than a quarter too small, four times the bound proves nothing.
+
+        Args:
+            step: The rule's step.
+            tilt: Above 0.
+            theta: Angles of the shift, (angles,).
+        """
+        negative, hidden = tilt * NEGATIVE[self.direction], self.hidden(tilt)
+        widest = self.widest(theta)[:, None] / self.mu
+        falls = np.array([negative / 4, min(negative / 4, hidden)]) * self.mu**2
+        best = 2 * math.pi / step / (1 + falls)  # of e^{eta^2 (1 + fall)/2 - 2 pi eta/h}, small eta
+        eta = np.append(np.multiply.outer(best, STRIPS), 2 * math.pi / step)
+        # up to the quarter turn within which a seldom sampled law is bounded
+        inside = (np.maximum(QUARTER - theta, 0.0) / self.mu)[:, None] * INSIDE
+        eta = np.minimum(widest, np.hstack([np.broadcast_to(eta, (len(theta), len(eta))), inside]))
+        turned = theta[:, None] + eta * self.mu
+        seldom = np.where(turned < QUARTER, (1 - np.cos(turned)) * hidden, np.inf)
+        strip = math.log(2) + 0.5 * eta * eta + np.minimum(-negative * np.log(np.cos(turned / 2)), seldom)
+        least: FloatArray = np.min(strip - 2 * math.pi * eta / step, axis=1) + 1e-9
+        return least
+
+
+class NormalRatioSum(QuadratureSum):
+    """`count` steps of one direction of P = r phi against Q = phi, r a mixture of normal likelihood ratios."""
+
+    def __init__(self, strip: Strip, count: int, top: MaximumLoss, variation: float) -> None:
+        """variation: an upper bound on the total variation of the whole."""
+        self.strip, self.mu, self.count, self.top, self.variation = strip, strip.mu, count, top, variation
+        self.direction = strip.direction
+        self.turns = 2 if self.direction == "replace" else 1
+        self.goal = math.log(2.0**-58 / max(count, 1))
+
+    @abstractmethod
+    def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log r(u) and a bound on its error."""
+
+    @abstractmethod
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        """Nodes in [left, right] leave out at most e^goal of M(tilt), twice over (at tilt and 0), low <= tilt <= high.
+
+        Args:
+            low: The least tilt.
+            high: The greatest tilt.
+        """
+
+    @abstractmethod
+    def turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log |r(u + iy)| - log r(u) and arg r(u + iy), y = theta/mu, and the relative error of both.
+
+        Args:
+            u: Nodes, (n,).
+            theta: Angles below pi/2, (angles,).
+
+        Returns:
+            Two of (angles, n), and (n,).
+        """
+
+    def law(self, u: FloatArray, step: float) -> Weighted:
+        """Losses and P-masses at the nodes; the rounding of u^2/2 costs U u^2 in the density."""
+        plus, plus_error = self.log_ratio(u)
+        log_density = -0.5 * u * u
+        density_error = 2 * U * u * u + 3 * ELEMENTARY
+        constant = math.log(step) - 0.5 * math.log(2 * math.pi)
+        if self.direction == "add":
+            return Weighted(-plus, constant + log_density, density_error, plus_error)
+        minus, minus_error = self.log_ratio(-u) if self.direction == "replace" else (np.zeros_like(u), np.zeros_like(u))
+        return Weighted(
+            plus - minus,
+            constant + log_density + plus,
+            density_error + plus_error + U * np.abs(plus),
+            plus_error + minus_error,
+        )
+
+    def layout(self, low: float, high: float, reach: float) -> Layout:
+        """Equal steps over the range that matters; the strip's bound grows with tilt."""
+        left, right = self.ends(low, high)
+        step = self.strip.step(low, high, reach, self.goal)
+        return Layout(low, high, reach, math.ceil((right - left) / step), step, (left, right), self.goal)
+
+    def nodes(self, layout: Layout) -> tuple[FloatArray, Weighted]:
+        """All of them."""
+        u = layout.places()
+        return u, replace(self.law(u, layout.step), outside=4 * math.exp(layout.log_error))
+
+    @np.errstate(all="ignore")
+    def log_tail(self, tilt: float, t: float, until: float, rows: Rows | None = None) -> float:
+        """Sum of n log (B(t)/M(tilt)) of (S3), for all laws of its x (S23) or this alone: each at the best of a few shifts.
+
+        A term is w e^{a m - t g}, m the modulus and g the argument of `turned`, which err as that states. A weight errs as in
+        `Tilted`, and sums by gamma. Rounded up.
+
+        Args:
+            tilt: Above 0.
+            t: The least t'.
+            until: The greatest t', which decides nothing.
+            rows: Those laws; None for this alone.
+        """
+        if t <= 0:
+            return 0.0
+        if rows is None:
+            nodes = self._nodes(tilt, 0.0)
+            law, weights = nodes.weighted, nodes.tilted(tilt).shifted.weights
+            own = law.mass_error + tilt * law.loss_error + 8 * U * tilt * np.abs(law.losses) + 4 * ELEMENTARY
+            own = own + 2 * U * np.abs(law.log_masses) + 4 * U * abs(float((law.log_masses + tilt * law.losses).max()))
+            whole = np.array([1.01 * float(own.max() + weights @ own) + 4 * gamma(len(weights))])
+            rows = Rows(nodes, np.array([float(self.count)]), np.array([self.mu]), weights[None], whole)
+        nodes, n, mu, weights, moved = rows
+        u, law = nodes.at, nodes.weighted
+        step = float(u[1] - u[0])
+        # theta of the Gaussian approximation, which decides shifts alone
+        centres = (t / self.mu / step) * np.square(mu) * (weights[:, 1:] @ np.abs(np.diff(law.losses)))
+        most = 1.2 * float(centres.max())
+        near = max(0.5 * float(centres.min()), 0.02 * most)
+        last = 3 if len(mu) == 1 else 7
+        theta = near * (most / near) ** (np.arange(last + 1) / last) if 0 < most < 1.2 else FAR
+        exponent, turned = np.zeros((2, len(theta), len(u)))
+        for sign in (1.0, -1.0) if self.direction == "replace" else (1.0,):
+            modulus, argument, relative = self.turned(sign * u, theta)
+            power = 1 + tilt if sign > 0 and self.direction != "add" else -tilt
+            exponent += power * modulus - t * argument
+            turned += (abs(power) * np.abs(modulus) + t * argument) * relative
+        moved = moved + float(turned.max())
+        outside = np.exp(np.minimum(self.strip.log_rule_error(step, tilt, theta), 700.0)) + law.outside
+        above = (weights @ np.exp(np.minimum(exponent, 700.0)).T) * (1 + 1.01 * moved[:, None]) + 4 * outside
+        logs = np.multiply.outer(0.5 / np.square(mu), theta * theta) * (1 + 16 * U) + np.log(above)
+        least = np.where(exponent.max(axis=1) > 700.0, np.inf, logs).min(axis=1)
+        # above 0 it proves nothing
+        return float(n @ np.where(moved < SMALL, np.minimum(least, 0.0), 0.0)) * (1 - 1e-12)
+
+    def zcdp_tail(self, s: float) -> float:
+        """No more than at the greatest distance: a mixture of pairs, and Renyi divergence is quasi-convex."""
+        own = 0.5 * self.count * (self.turns * self.mu) ** 2 * (1 + 16 * U)
+        return min(own, super().zcdp_tail(s))
+
+
+def log_mixed(x: FloatArray, moved: FloatArray, q: float) -> tuple[FloatArray, FloatArray]:
+    """Log(1 - q + q e^x) and a bound on its error, through d log r/dx = q e^x / r <= 1.
+
+    Z = q (e^x - 1) errs relatively, by q's 4U, by ELEMENTARY and by a product. That moves the logarithm of 1 + z by z/(1 + z) of
+    it, which is much where q is near 1 and x low. Beyond the floats it is x + log q, and |log q| is at most 745.
+
+    Args:
+        x: Logarithms of ratios, (n,).
+        moved: Bounds on their errors, (n,).
+        q: The sampling rate, which errs by 4U of itself.
+    """
+    z = q * np.expm1(np.minimum(x, 700.0))
+    value, share = np.log1p(z), np.maximum(z + q, 0.0) / (1 + z)
+    error = share * moved + (ELEMENTARY + 8 * U) * np.abs(z) / (1 + z) + 1.1 * ELEMENTARY * np.abs(value)
+    far = x > 700
+    if far.any():
+        value = np.where(far, x + math.log(q) + np.log1p((1 - q) / q * np.exp(-np.maximum(x, 700.0))), value)
+        error += np.where(far, 2 * ELEMENTARY * x, 0.0)
+    return value, error
+
+
+class SubsampledGaussianSum(NormalRatioSum):
+    """`count` steps of one direction."""
+
+    def __init__(self, mu: Fraction, rate: Fraction, count: int, direction: Direction) -> None:
+        """mu: sensitivity over sigma; rate: the sampling probability, strictly between 0 and 1."""
+        self.q = float(rate)
+        below, above = floats_around(rate)
+        least, reach = (-count * math.log1p(-end) if end < 1 else math.inf for end in (below, above))
+        bounded = MaximumLoss(reach * (1 + ELEMENTARY), 0.0, least * (1 - ELEMENTARY))
+        strip = Strip(float(mu), self.q, "replace" if direction == "replace_back" else direction)
+        # P and Q are equal unless the unit takes part
+        super().__init__(strip, count, bounded if direction == "add" else UNBOUNDED, min(count * above, 1.0))
+        self.exact, self.shifts = (mu, rate), np.array([self.mu])
+        self.odds = np.array([math.log(self.q / (1 - self.q))])
+        self.shares = True
+        self.ladder = None if direction == "add" else LADDER  # under add no loss is great
+        self.shared = 4 * SHARED if self.mu <= GENTLE else SHARED
+
+    # -- the loss and the P-density over phi, at nodes -------------------------------------------------------------
+    def log_ratio(self, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log r(u) and a bound on its error; x errs by 4U, relative, of q and mu."""
+        x = self.mu * u - 0.5 * self.mu**2
+        return log_mixed(x, 6 * U * (np.abs(self.mu * u) + self.mu**2), self.q)
+
+    def log_ratio_at(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log(1 - q + q e^x) and a bound on its error, x exact."""
+        return log_mixed(x, np.zeros_like(x), self.q)
+
+    # -- the rule -----------------------------------------------------------------------------------------------------
+    def ends(self, low: float, high: float) -> tuple[float, float]:
+        """The cut of (S2). Its width and z grow with tilt, so both ends at high serve; the left centre is taken at low."""
+        mu, q, tilt = self.mu, self.q, high
+        width = math.sqrt(-2 * self.goal) + 0.5
+        if self.direction == "add":
+            width = math.sqrt(2 * (self.strip.hidden(tilt) - self.goal)) + 0.5  # X <= 1
+            return -width, width
+        a = 1 + tilt
+        right = width + (mu if self.direction == "replace" else 0.0)
+        left = -width
+        power = -tilt * math.log1p(-q) if self.direction == "replace" else 0.0  # r~^{-tilt} <= (1-q)^{-tilt}
+        height = math.log(q) + 0.5 * tilt * a * mu * mu
+        floor = max(0.0, a * math.log(q) + 0.5 * tilt * a * mu * mu) if self.direction == "remove" else 0.0
+        z = math.sqrt(max(0.0, 2 * (height + power - floor - self.goal))) + 0.5
+        right = max(right, math.sqrt(2 * (power - self.goal)) + 0.5, a * mu + z)
+        left = min(left, -math.sqrt(2 * (power - self.goal)) - 0.5, (1 + low) * mu - z)
+        return left, right
+
+    def turned(self, u: FloatArray, theta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Log |r(u + iy)| - log r(u) and g = arg r(u + iy), each (len(theta), len(u)), and the relative error of both, (len(u),).
+
+        |r(u+iy)|^2 = r(u)^2 (1 - D), D = 4 q(1-q) e^x sin^2(theta/2)/r(u)^2: no cancellation near theta = 0.
+        theta <= pi/2, so D <= 1/2, and both parts of r(u+iy) are sums of positive numbers. x errs by 4U(|mu u| + mu^2), and by no
+        more again where u = x/mu + mu/2 is computed, q and
+        1-q relatively by U/(1-q), sin, cos, exp and atan2 by ELEMENTARY. D and g depend on k = q e^x/(1-q) alone, and a relative
+        error of k becomes at most the same of D, since |d log D/d log k| = |1-k|/(1+k), and of g, since dg/dlog k =
+        (1-q) sin(g)/|r(u+iy)| <= g. A relative error of D becomes one of log1p(-D) at most 3/2 as large: D/(1-D) <=
+        3/2 log 1/(1-D) for D <= 1/2. Products, sums and atan2 are covered by the rest of the constant.
+        """
+        grown = self.q * np.exp(np.minimum(self.mu * u - 0.5 * self.mu**2, 600.0))
+        plain = 1 - self.q + grown
+        drop = 4 * np.multiply.outer(np.square(np.sin(theta / 2)), (1 - self.q) * grown / np.square(plain))
+        modulus = 0.5 * np.log1p(-np.minimum(drop, 0.5))
+        height = np.multiply.outer(np.sin(theta), grown)
+        base = (1 - self.q) + np.multiply.outer(np.cos(theta), grown)
+        relative = 1.5 * (5 * ELEMENTARY + 16 * U + 2 * U / (1 - self.q) + 8 * U * (np.abs(self.mu * u) + self.mu**2))
+        return modulus, np.arctan2(height, base), relative
+
+    # -- one step: the hockey-stick itself ---------------------------------------------------------------------------
+    def delta(self, eps: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """One step, by its half-line."""
+        return half_line_delta(self._one_step, eps) if self.count == 1 else None
+
+    def inverse(self, low_delta: float, high_delta: float) -> tuple[float, float] | None:
+        """One step, by its half-line; no loss is as great as `most` but with less probability than the low delta."""
+        x = self.mu * (math.sqrt(-2 * math.log(low_delta)) + 1 + self.mu)  # no less than |log z| there
+        most = x - math.log(self.q) if self.direction == "add" else np.logaddexp(0.0, x + math.log(self.q))
+        most -= math.log1p(-self.q)
+        return half_line_epsilon(self._one_step, low_delta, high_delta, min(float(most), 1.01 * self.top.loss))
+
+    def _one_step(self, eps: float) -> Any:
+        """Delta of one step at one eps, a ball. With v = q z at the threshold u of {L > eps}, remove and add,
+
+            q Phi(mu - u) - v Phi(-u),    e^eps (v Phi(u) - q Phi(u - mu)),    v = e^{+-eps} - 1 + q = q e^{mu u - mu^2/2};
+        under replace z = e^{mu u} solves q a z^2 - (1-q)(e^eps - 1) z - q a e^eps = 0, a = e^{-mu^2/2}.
+        """
+        (mu, q), x = map(balls.ball, self.exact), balls.ball(eps)
+        if self.direction == "replace":
+            a, half = q * (-mu * mu / 2).exp(), (1 - q) * x.expm1() / 2
+            u = ((half + (half * half + a * a * x.exp()).sqrt()) / a).log() / mu
+            one, other, both = (balls.normal_cdf(mu - u), balls.normal_cdf(-mu - u), balls.normal_cdf(-u))
+            return q * (one - x.exp() * other) - (1 - q) * x.expm1() * both
+        v = (x if self.direction == "remove" else -x).expm1() + q
+        if v <= 0:  # every loss is above eps, or none
+            return -x.expm1() if self.direction == "remove" else 0
+        u = (v / q).log() / mu + mu / 2
+        if self.direction == "remove":
+            return q * balls.normal_cdf(mu - u) - v * balls.normal_cdf(-u)
+        return x.exp() * (v * balls.normal_cdf(u) - q * balls.normal_cdf(u - mu))
+
+
+@dataclass(frozen=True, slots=True)
+class SubsampledGaussianPair(Pair):
+    """One step in one direction."""
+
+    merges: ClassVar[float] = 24
+    mu: Fraction
+    rate: Fraction
+    direction: Direction
+
+    def __hash__(self) -> int:
+        """By its ratios: the hash of a fraction takes a power of integers, which schedules would wait for."""
+        return hash((self.mu.as_integer_ratio(), self.rate.as_integer_ratio(), self.direction))
+
+    def repeated(self, count: int) -> Summand:
+        """The composition."""
+        return SubsampledGaussianSum(self.mu, self.rate, count, self.direction)
+
+    @classmethod
+    def merged(cls, uses: Sequence[tuple[SubsampledGaussianPair, int]]) -> list[Summand]:
+        """A schedule for each rate and range of noises; law by law where few are alike."""
+        alike: dict[object, list[tuple[SubsampledGaussianPair, int]]] = {}
+        for pair, count in uses:
+            kind = pair.rate.as_integer_ratio(), pair.direction, math.floor(math.log(float(pair.mu), RANGE))
+            alike.setdefault(kind, []).append((pair, count))
+        result: list[Summand] = []
+        for some in alike.values():
+            many = len(some) >= cls.merges and some[0][0].direction != "replace"
+            result += [NoiseSchedule(some)] if many else [pair.repeated(count) for pair, count in some]
+        return result
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SubsampledGaussian(PrivacyLoss):
+    """The Gaussian mechanism on a Poisson sample: each unit takes part with probability `rate`, independently.
+
+    mu: how far one unit moves the answer over sigma, mu = sensitivity/sigma under add/remove; under replace-one the
+    unit moves from +sensitivity to -sensitivity. The two directions differ; ask for one with `direction`. Not valid for
+    shuffled or fixed-size batches (Lebeda, Regehr, Kamath, Steinke 2024). rate = 1 is the Gaussian itself.
+
+    >>> steps = 10_000 * SubsampledGaussian(mu=1, rate="0.01")
+    >>> eps = steps.epsilon(1e-5)
+    >>> round(eps.lower, 9), round(eps.upper, 9)
+    (6.18771239, 6.18771239)
+    >>> steps.epsilon(1e-5, direction="add").upper < steps.epsilon(1e-5, direction="remove").lower
+    True
+    """
+
+    mu: Fraction
+    rate: Fraction
+
+    def __init__(self, *, mu: Number, rate: Number) -> None:
+        """mu, rate: exact; 0 < rate <= 1."""
+        object.__setattr__(self, "mu", in_floats(mu=rational(mu=mu)))
+        object.__setattr__(self, "rate", sampling_rate(rate=rational(rate=rate)))
+
+    def __hash__(self) -> int:
+        """By its ratios, as of its pair."""
+        return hash((self.mu.as_integer_ratio(), self.rate.as_integer_ratio()))
+
+    def dominating_pair(self, direction: Direction) -> Pair:
+        """The pair of this direction; at rate 1 a plain Gaussian (twice as far apart under replace-one)."""
+        if self.rate == 1:
+            return GaussianPair(2 * self.mu if direction.startswith("replace") else self.mu)
+        return SubsampledGaussianPair(self.mu, self.rate, "replace" if direction == "replace_back" else direction)
+
+    def stated_rho(self) -> Fraction | None:
+        """As without sampling: the Renyi divergence of a great order a grows as a mu^2 / 2."""
         return self.mu**2 / 2

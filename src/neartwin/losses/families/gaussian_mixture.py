@@ -17,16 +17,16 @@ from neartwin.checks import in_floats, several
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, floats_around, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.families.gaussian import GaussianPair
-from neartwin.losses.families.rare_participation import LADDER
-from neartwin.losses.families.subsampled_gaussian import (
+from neartwin.losses.families.gaussian import (
     PLACES,
     QUARTER,
+    GaussianPair,
     NormalRatioSum,
     OfAngles,
     Strip,
     SubsampledGaussianPair,
 )
+from neartwin.losses.families.rare_participation import LADDER
 from neartwin.losses.summands.base import UNBOUNDED, Direction, MaximumLoss, Pair, Summand
 from neartwin.losses.summands.rounding import ELEMENTARY, U
 from neartwin.special import log_ndtr

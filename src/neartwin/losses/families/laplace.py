@@ -42,7 +42,7 @@ from neartwin.checks import in_floats, sampling_rate
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.losses.composition import PrivacyLoss
-from neartwin.losses.families.subsampled_gaussian import log_mixed
+from neartwin.losses.families.gaussian import log_mixed
 from neartwin.losses.inversion import saddle
 from neartwin.losses.inversion.total import Batch, SumOfLosses
 from neartwin.losses.summands.atoms import Layout, QuadratureSum, Weighted
