@@ -52,7 +52,7 @@ FAMILIES = (
     Family("statistics", ("neartwin.statistics.base.Statistic",), "neartwin/queries/query.py", closed=True),
     Family(
         "plans",
-        ("neartwin.planning.plan.Plan", "neartwin.planning.series.SeriesPlan"),
+        ("neartwin.planning.plan.Plan", "neartwin.planning.planner.SeriesPlan"),
         "neartwin/planning/groups.py",
         closed=True,
     ),

@@ -18,8 +18,8 @@ from neartwin.planning.explain import Explained
 from neartwin.planning.limits import Limits
 from neartwin.planning.pilots import with_private_range
 from neartwin.planning.plan import Plan
+from neartwin.planning.planner import SeriesPlan, plan_series
 from neartwin.planning.planner import plan as make_plan
-from neartwin.planning.series import SeriesPlan, plan_series
 from neartwin.planning.stage import Engine
 from neartwin.queries.query import NOTHING, Query, Rows, TopK
 from neartwin.queries.sql.joins import Others

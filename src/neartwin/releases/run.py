@@ -18,7 +18,7 @@ from neartwin.ledger.account import DOCUMENT_BYTES
 from neartwin.noise import SYSTEM
 from neartwin.planning.allocation import CONFIDENCE
 from neartwin.planning.plan import Choice
-from neartwin.planning.series import SeriesPlan
+from neartwin.planning.planner import SeriesPlan
 from neartwin.planning.stage import Engine, RowCounts
 from neartwin.releases.postprocess import shaped
 from neartwin.releases.preparation import PreparedRelease, prepare

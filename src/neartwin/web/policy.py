@@ -8,7 +8,7 @@ from neartwin.engines.sql.statement import column_aliases
 from neartwin.errors import AccessError
 from neartwin.ledger import Account
 from neartwin.planning.plan import Plan
-from neartwin.planning.series import SeriesPlan
+from neartwin.planning.planner import SeriesPlan
 from neartwin.planning.stage import Stage
 from neartwin.queries.query import Query, Rows, TopK, origins_of, table_of
 from neartwin.tables.joins import OtherTable
