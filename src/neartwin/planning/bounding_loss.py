@@ -59,7 +59,6 @@ _STEEP = 1.5  # the growth of the evidence for a step of M, a whole bar at the l
 _UNSURE = 0.05  # a share of units that may be cut, beyond which M is at least such a part of the limit:
 _EIGHTH, _HALF = 0.125, 0.5  # under Laplace noise, and under normal noise, which hides half as much
 _FAR = 1 / 3  # a share of units beyond M, from which on nothing is known of the loss
-_NONE = 0.0005  # a share of units that would be printed as 0.0 %
 
 
 class _Bars(NamedTuple):
@@ -274,10 +273,10 @@ class LossStage:
             units = max((bars.inside @ counts + bars.losing)[place], float(place > 0)) if known else most_cut
             rows = [math.ceil(low), math.floor(high) if known else None]
             found |= {"rows": rows, "each": int(bars.ends[place]), "units": math.floor(units)}
-        return found | {"says": self._words(found)}
+        return found | {"says": self._words(found, some=cut > bars.cut or low > 0)}
 
-    def _words(self, found: dict[str, Any]) -> str:
-        """The statement in words."""
+    def _words(self, found: dict[str, Any], *, some: bool) -> str:
+        """The statement in words. some: whether some units surely lose something."""
         units = f"units ({self.stage.table.unit_name})"
         what, most, beyond = self.noun, found["each"], f"bars leave out at most {found['beyond']:,} units"
         head, unknown = "The limits cut", f"how many {what}s these lose"
@@ -288,11 +287,11 @@ class LossStage:
         if not found["beyond"] and not most:
             return f"{head} none of the {units}."
         share, end = found["cut"], f"at most {found['cut_at_most']:.1%}"
-        some = f"about {share:.1%} of {units}, {end}" if share >= _NONE else f"{end} of {units}, perhaps none"
-        cut = f"{head} {some}"
+        these = f"about {share:.1%} of {units}, {end}" if some else f"{end} of {units}, perhaps none"
+        cut = f"{head} {these}"
         if self.noun == "value" and most:
             over = f"{beyond} with more than {most:,} too many"
-            return f"Not all values of {some} count through these; others may have them. {over[0].upper()}{over[1:]}."
+            return f"Not all values of {these} count through these; others may have them. {over[0].upper()}{over[1:]}."
         is_open = "rows" in found and found["rows"][1] is None
         if is_open or not most:
             return f"{cut}; {unknown} is not known{'' if is_open else ', and bars leave it out'}."

@@ -522,7 +522,7 @@ class QueryPlan(Plan):
                 for one in map(found.__getitem__, statistic.labels(name)):
                     if many := sum(map(bounds.reached, one.values, one.lower, one.upper)):
                         at = f"{many} of {len(one.values)} answers lie at a bound of {bounds}"
-                        yield f"{one.name}: {at}; values beyond it were clipped: {UNHELD}"
+                        yield f"{one.name}: {at}, or near it; values beyond count as the bound: {UNHELD}"
 
     def _statistics(self) -> dict[str, Any]:
         return {
