@@ -204,3 +204,27 @@ def test_limits_and_margins_that_a_release_lacks_are_refused(desk):
         with pytest.raises(NeartwinError):
             asked()
     assert len(release.limit(1)) == 1
+
+
+FRAME = pd.DataFrame({"who": [1, 2, 3], "score": [1, 7731, 5]})
+
+
+@pytest.mark.parametrize(
+    "rows", [FRAME["score"], FRAME, FRAME["score"].to_numpy(), pa.array([7731]), pa.table({"a": [7731]})], ids=type
+)
+def test_no_error_shows_the_values_of_a_frame_or_an_array(rows):
+    table = nt.table(FRAME, unit="who", name="people")
+    calls = (
+        lambda: table.where(rows),
+        lambda: table.group_by(rows),
+        lambda: table.agg(n=rows),
+        lambda: nt.table(FRAME, unit=rows),
+        lambda: nt.limits(rows=rows),
+        lambda: nt.pure(rows),
+        lambda: nt.bounds(0, rows),
+    )
+    for call in calls:
+        with pytest.raises(NeartwinError) as told:
+            call()
+        assert "7731" not in str(told.value)
+        assert "7731" not in str(told.value.as_dict())

@@ -67,7 +67,9 @@ class UsageError(NeartwinError, AttributeError, TypeError):
 
 
 def _shown(value: object) -> str:
-    """As Python writes it, but exact numbers as people do: 20 and 1/100."""
+    """As Python writes it, but exact numbers as people do: 20 and 1/100. Of frames and arrays the type alone."""
+    if getattr(value, "shape", ()) or hasattr(value, "__arrow_c_array__"):
+        return f"a {type(value).__name__}"
     try:
         return _brief(str(value) if isinstance(value, Fraction) else repr(value))
     except ValueError:  # Python writes no integer of more than 4300 digits

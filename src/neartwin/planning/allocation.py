@@ -202,7 +202,8 @@ def require_delta(spend: Budget) -> None:
     if not delta_of(spend):
         raise PrivacyError(
             f"discovering unknown groups cannot be paid with {spend} alone: the existence of a group is private, and "
-            "discovering it needs a delta; give public keys=, or spend a delta too, such as approx(epsilon, delta)"
+            "discovering it needs a delta; give public keys (keys=, --keys), or spend a delta too: nt.approx(1, '1e-6'), "
+            "--spend epsilon=1,delta=1e-6"
         )
 
 

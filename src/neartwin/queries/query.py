@@ -314,7 +314,9 @@ class Rows:
         elif isinstance(column, Grouping):
             name, text = column.name, column.text(schema)
         else:
-            raise QueryError(f"group_by({column!r}) must be a column, an expression, date_part(...) or bins(...)")
+            raise QueryError(
+                f"group_by() of a {type(column).__name__}: write a column, an expression, date_part(...) or bins(...)"
+            )
         if name in computed and computed[name] == self.table.expression(text):
             return self, name
         return self.with_column(name, text), name

@@ -41,7 +41,6 @@ from neartwin.tables.table import Table
 from neartwin.tables.types import ColumnType
 
 _MOST_SETS = 64
-_CONDITIONS = exp.Predicate, exp.Connector, exp.Not
 
 
 def sets_of(group: exp.Group) -> tuple[tuple[exp.Expr, ...], ...] | None:
@@ -111,7 +110,7 @@ def _counted(many: exp.Expr, schema: Mapping[str, ColumnType]) -> exp.Expr | Non
     if isinstance(many, exp.Sum):
         value: exp.Expr = (many.this.this if isinstance(many.this, exp.Cast) else many.this).unnest()
         flag = isinstance(value, exp.Column) and schema.get(value.name) is ColumnType.BOOLEAN
-        if flag or isinstance(value, _CONDITIONS):
+        if flag or isinstance(value, exp.Predicate | exp.Connector | exp.Not):
             return value
     match many.this:
         case exp.Column() if isinstance(many, exp.Count):
