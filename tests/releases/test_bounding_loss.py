@@ -684,7 +684,7 @@ def test_bars_of_sums_over_groups_hold_what_limits_and_clipping_took(tmp_path, o
 
 @pytest.mark.parametrize("bounds", [(-10, 5), (-5, 10), (0, 7), (-7, 0)])
 @pytest.mark.parametrize("over", ["moving", "differences"])
-def test_lost_rows_of_a_sum_over_groups_may_be_in_any_group_and_of_any_value(over, bounds):
+def test_lost_rows_of_sums_over_groups_may_be_anywhere_and_of_any_value(over, bounds):
     table = nt.table(pa.table({"who": [1], "month": [1], "paid": [1.0]}), unit="who", name="visits")
     asked, weights = SUMS_OVER_GROUPS[over]
     question = asked(table.group_by("month", keys=MONTHS)).agg(y=nt.sum("paid", *bounds, "1/4"))
