@@ -82,7 +82,7 @@ def per_unit(
     if own is None and table.unit != NOBODY:
         raise QueryError(
             f"a row of a subquery must be of one person, and nothing says of which {unit!r}; write GROUP BY {unit}, and for "
-            f"EXISTS and IN equate it: inside.{unit} = outside.{unit}; or ask it alone, as SELECT AVG(COUNT(*)) OVER () with GROUP BY"
+            f"EXISTS and IN equate it: inside.{unit} = outside.{unit}; or ask it alone: AVG(COUNT(*)) OVER () with GROUP BY"
         )
     if not (by or columns):
         raise QueryError("a subquery has a column at least; write COUNT(*) AS n")
