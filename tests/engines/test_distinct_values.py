@@ -1,6 +1,7 @@
 """COUNT(DISTINCT x): every engine gives the pairs of units and values, from which the same matching follows."""
 
 import random
+from bisect import bisect_right
 
 import pytest
 
@@ -74,3 +75,23 @@ def test_rows_that_are_units_and_whole_number_units_lose_no_value(request, place
     for visits, limits in ((place.visits(rows, unit=ROW), {}), (place.visits(rows), {"limits": nt.limits(rows=3)})):
         made = plan(visits.agg(n=nt.count_distinct("year")), spend=nt.pure(10**6), **limits)
         assert list(exact(place, made).values()) == [[3]]
+
+
+@pytest.mark.parametrize("place", [*ENGINES[:2], pytest.param(ENGINES[2], marks=pytest.mark.slow)])
+def test_units_with_too_many_values_are_counted_alike_on_every_engine(request, place):
+    place = request.getfixturevalue(place)
+    rows = [{**row, "town": row["town"] and row["town"][:20]} for row in hostile_rows("too many", 300)]
+    for what, value in ASKED.items():
+        for limits in (nt.limits(rows=2), nt.limits(max_rows_per_group=1)):
+            question = place.visits(rows).where("year > 0").agg(n=nt.count_distinct(what))
+            stage = plan(question, spend=nt.pure(1), limits=limits).loss.stage
+            answer = place.engine.aggregate(stage, salt=SALT)
+            sets = {}
+            for row in rows:
+                if (row["year"] or 0) > 0 and row["who"] is not None and value(row) is not None:
+                    sets.setdefault(row["who"], set()).add(value(row))
+            most, edges = limits.rows or limits.max_rows_per_group, stage.sizes.edges
+            expected = [0] * len(edges)
+            for values in sets.values():
+                expected[bisect_right(edges, max(0, len(values) - most) + 1) - 1] += 1
+            assert [int(n) for n in answer.values["units"]] == expected, what

@@ -172,7 +172,7 @@ def _ends(column: UnitColumn, table: Table) -> Bounds | None:
     if column.function != "avg" or column.value is None:
         return None if column.function == "sum" else column.bounds
     ends = column.bounds or _bounds(column.value, table)
-    return ends and grid_of(Range(ends.low, ends.high, None), None)
+    return ends and min(ends, grid_of(Range(ends.low, ends.high, None), None), key=lambda one: one.step)
 
 
 def _unit(table: Table) -> str:
