@@ -576,7 +576,7 @@ def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
         query = table.agg(n=nt.count(), v=nt.variance("paid"), r=nt.correlation("paid", "n"))
         release = account.release(account.plan(query, spend=nt.pure(100), limits=nt.limits(rows=4)))
     assert (
-        "The bars of r exceed the values, which may be 0: give bounds that fit the values, or ask with a larger budget."
+        "The bars of r exceed the values: give bounds that fit the values, or ask with a larger budget."
         in release.headline
     )
     assert "The bars of v are open: nothing bounds how far off these are." in release.headline

@@ -20,6 +20,7 @@ import neartwin as nt
 from neartwin.errors import ParameterError
 from neartwin.releases.release import shown
 from neartwin.releases.values import Statistic
+from neartwin.tables.types import ColumnType
 
 
 @pytest.fixture(scope="module")
@@ -213,3 +214,15 @@ def test_a_note_names_the_answers_that_lie_at_a_clip_bound(tmp_path):
         found.append([note.split(" lie at a bound")[0] for note in notes if "lie at a bound" in note])
     assert ["narrow: 1 of 2 answers", "most: 1 of 2 answers"] in found
     assert not any("wide" in note or "rich" in note for notes in found for note in notes)
+
+
+def test_a_headline_says_that_bars_exceed_values_where_they_reach_to_0(release):
+    def told(value, low, high, kind=ColumnType.NUMBER):
+        one = Statistic(name="n", what="", values=(value,), lower=(low,), upper=(high,), kind=kind)
+        return "exceed the values" in dataclasses.replace(release, statistics=(one,)).headline
+
+    assert told(3, -4, 9)
+    assert told(-3, -9, 4)
+    assert not told(15, 10, 320)  # far off, but not drowned
+    assert not told(300, 280, 310)
+    assert not told(20_000, -25_567, 40_000, ColumnType.DATE)  # days, whose 0 is one of many

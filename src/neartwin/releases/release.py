@@ -53,12 +53,14 @@ class Release(StatisticsTable):
         said += [note for note in self.notes if note.endswith(UNHELD)]
         said += ["No group was found: give keys, or ask for fewer groups."] * (self.discovered and not self.keys)
         bars = [(one, median(one.half_widths() or [0.0])) for one in self.statistics]
-        numbers = [(one, bar) for one, bar in bars if one.kind is ColumnType.NUMBER and bar < math.inf]
-        if drowned := [one.name for one, bar in numbers if max(map(abs, one.values), default=0) < bar]:
+        to_0 = [
+            (one, bar)
+            for one, bar in bars
+            if one.kind is ColumnType.NUMBER and min([end or 0 for end in one.lower] or [0]) <= 0
+        ]
+        if drowned := [one.name for one, bar in to_0 if max(map(abs, one.values), default=0) < bar < math.inf]:
             fit = "give bounds that fit the values, or " * clipped
-            said.append(
-                f"The bars of {' and '.join(drowned)} exceed the values, which may be 0: {fit}ask with a larger budget."
-            )
+            said.append(f"The bars of {' and '.join(drowned)} exceed the values: {fit}ask with a larger budget.")
         if unbounded := [one.name for one, bar in bars if bar == math.inf]:
             said.append(f"The bars of {' and '.join(unbounded)} are open: nothing bounds how far off these are.")
         return " ".join(said)

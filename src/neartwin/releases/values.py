@@ -89,10 +89,8 @@ def shown(statistic: Statistic, place: int) -> str:
 
 def _digits(width: float, largest: float) -> int | None:
     """How many decimals the width of a bar lets mean anything; None for four digits of the value, where these are as fine."""
-    if width >= 20:
-        return 0
     if width >= 0.1 or width <= largest / _FINEST:
-        return 1 if width >= 2 else 2 if width >= 0.1 else None
+        return 0 if width >= 20 else 1 if width >= 2 else 2 if width >= 0.1 else None
     return 1 - math.floor(math.log10(width / 2)) if 10 ** math.floor(math.log10(largest)) / 1000 > width / 2 else None
 
 
