@@ -310,14 +310,14 @@ def test_a_count_of_few_values_has_a_short_bar(tmp_path):
     frame = pa.table({"who": who, "kind": draw.integers(0, 10, len(who)), "at": draw.integers(0, 2**40, len(who))})
     rows = nt.table(frame, unit="who", name="visits")
     with nt.open_ledger(tmp_path / "b.db") as book:
-        account = book.open(rows, nt.pure(100))
+        account = book.open(rows, nt.pure(10**4))
         for limits in (None, nt.limits(rows=10), nt.limits(values=12)):
             for what in ("kind", "kind % 10"):
-                made = account.plan(rows.agg(n=nt.count_distinct(what)), spend=nt.pure(5), limits=limits)
+                made = account.plan(rows.agg(n=nt.count_distinct(what)), spend=nt.pure(500), limits=limits)
                 found = account.release(made)["n"]
                 assert found.lower[0] <= 10 <= found.upper[0] <= 400
         many = account.release(
-            account.plan(rows.agg(n=nt.count_distinct("at")), spend=nt.pure(5), limits=nt.limits(rows=10))
+            account.plan(rows.agg(n=nt.count_distinct("at")), spend=nt.pure(500), limits=nt.limits(rows=10))
         )
         assert many["n"].lower[0] <= len(set(frame["at"].to_pylist())) <= many["n"].upper[0]  # three quarters are lost
         assert many["n"].values[0] < 30_000
