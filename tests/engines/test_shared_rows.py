@@ -71,6 +71,18 @@ def test_one_reading_gives_every_stage_the_bits_of_its_own(request, place, many)
             assert same(one, place.engine, chosen.all_stages)
 
 
+@pytest.mark.parametrize("place", [ENGINES[0], pytest.param(ENGINES[1], marks=pytest.mark.slow)])
+def test_rows_in_all_are_those_that_count_where_groups_have_a_limit_too(request, place):
+    """Sums over a unit's groups are read once for all rows; a limit in each group, or of groups, leaves fewer."""
+    place = request.getfixturevalue(place)
+    towns = place.visits(hostile_rows("capped", 300)).group_by("town", keys=TOWNS)
+    made = plan(towns.agg(n=nt.count(), y=nt.sum("paid", 0, 5)), spend=nt.pure(1), limits=nt.limits(rows=3))
+    capped = replace(made.stage, rows_per_group=2), replace(made.stage, groups_per_unit=1)
+    assert SharedRows.of(made.all_stages).summed
+    with place.engine.reading(made.all_stages) as one:
+        assert same(one, place.engine, [made.stage, *capped]) == 3
+
+
 WHOLE = [{"rows_per_group": 3}, {"rows_per_unit": 2}, {"norm": Fraction(5, 2)}, {"rows_per_group": 10**9}]
 
 

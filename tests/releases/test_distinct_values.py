@@ -323,6 +323,19 @@ def test_a_count_of_few_values_has_a_short_bar(tmp_path):
         assert many["n"].values[0] < 30_000
 
 
+def test_lost_values_are_measured_where_one_count_of_them_is_asked_alone():
+    limits = nt.limits(rows=1)
+    asked = {
+        "value": [VISITS.agg(n=nt.count_distinct("what"))],
+        "row": [
+            VISITS.group_by("ward", keys=["n", "s"]).agg(n=nt.count_distinct("what")),  # (V8) is of one group
+            VISITS.agg(n=nt.count_distinct("what"), m=nt.count_distinct("ward")),
+        ],
+    }
+    for noun, questions in asked.items():
+        assert {plan(one, spend=nt.pure(1), limits=limits).loss.noun for one in questions} == {noun}
+
+
 def released(question, tmp_path, **more):
     with nt.open_ledger(tmp_path / "budget.db") as book:
         account = book.open(VISITS, nt.pure(10**9))

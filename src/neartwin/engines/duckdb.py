@@ -60,9 +60,7 @@ class DuckdbDialect(Dialect):
         value: exp.Expr = exp.column(name, quoted=True)
         if declared or kind not in {ColumnType.INTEGER, ColumnType.BOOLEAN}:
             value = exp.TryCast(this=value, to=exp.DataType(this=_TYPES[kind]))
-        if (
-            declared and kind is ColumnType.TIMESTAMP
-        ):  # of texts, whose cast would drop an offset; DuckDB plans one of the two
+        if declared and kind is ColumnType.TIMESTAMP:  # a text's cast would drop its offset; one of the two is planned
             zoned = exp.TryCast(this=value.this.copy(), to=exp.DataType(this=exp.DataType.Type.TIMESTAMPTZ))
             text = exp.func("typeof", value.this.copy()).eq(exp.Literal.string("VARCHAR"))
             value = either(text, exp.TryCast(this=zoned, to=value.args["to"].copy()), value)
