@@ -59,9 +59,8 @@ class SparkDialect(Dialect):
             case ColumnType.DATE:
                 return in_calendar(exp.cast(value, "DATE", dialect="spark"), kind)
             case ColumnType.TIMESTAMP:
-                value = (
-                    exp.cast(value, "TIMESTAMP", dialect="spark") if declared else value
-                )  # a text may have an offset
+                if declared:  # a text may have an offset, which the cast below drops
+                    value = exp.cast(value, "TIMESTAMP", dialect="spark")
                 return in_calendar(exp.cast(value, "TIMESTAMP_NTZ", dialect="spark"), kind)
         return exp.cast(value, _TYPES[kind], dialect="spark")
 

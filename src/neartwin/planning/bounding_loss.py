@@ -290,7 +290,7 @@ class LossStage:
         these = f"about {share:.1%} of {units}, {end}" if some else f"{end} of {units}, perhaps none"
         cut = f"{head} {these}"
         if self.noun == "value" and most:
-            return f"Not all values of {these} count through these; others may have them; {beyond} with over {most:,} too many."
+            return f"Some values of {these}, count through other units or not at all; {beyond} with over {most:,} too many."
         is_open = "rows" in found and found["rows"][1] is None
         if is_open or not most:
             return f"{cut}; {unknown} is not known{'' if is_open else ', and bars leave it out'}."

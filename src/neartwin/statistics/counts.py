@@ -171,13 +171,10 @@ class CountDistinct(_Counted):
 
     def estimate(self, name: str, noisy: NoisyNumbers, context: Context, confidence: float) -> list[Estimate]:
         """Whole numbers. Bars are open above where no number of lost rows bounds the lost values, else as (V8) says."""
-        (found,), reach = _Counted.estimate(self, name, noisy, context, confidence), context.reach.of_values
+        (found,) = _Counted.estimate(self, name, noisy, context, confidence)
         if isfinite(context.lost) and isfinite(context.lost_each):
-            bar, full = (
-                _bar((self.main_measure(context),), context, confidence),
-                reach.rows_per_unit or reach.rows_per_group,
-            )
-            tops = [value + bar for value in found.values]
+            reach, bar = context.reach.of_values, _bar((self.main_measure(context),), context, confidence)
+            full, tops = reach.rows_per_unit or reach.rows_per_group, [value + bar for value in found.values]
             upper = [top + min(context.lost, max(top, 0) // full * context.lost_each) for top in tops]
             found = replace(found, upper=upper)
         unbounded = context.reach.norm is not None or context.reach.values is not None

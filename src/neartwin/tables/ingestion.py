@@ -298,9 +298,8 @@ def _lenient(name: str, kind: ColumnType) -> str:
     column = identifier(name)
     if kind is ColumnType.TEXT:
         return f"CASE WHEN NOT ({column} LIKE ' %' AND ltrim({column}, ' ') LIKE '\"%') THEN {column} END"
-    value = f"TRY_CAST({column} AS {_SQL[kind]})"
-    if kind is ColumnType.TIMESTAMP:  # which would drop an offset
-        value = f"TRY_CAST(TRY_CAST({column} AS TIMESTAMPTZ) AS TIMESTAMP)"
+    text = f"TRY_CAST({column} AS TIMESTAMPTZ)" if kind is ColumnType.TIMESTAMP else column  # else an offset is dropped
+    value = f"TRY_CAST({text} AS {_SQL[kind]})"
     if kind in _BROKEN:
         value = f"CASE WHEN {_BROKEN[kind].format(column)} THEN NULL ELSE {value} END"
     if kind in _DAYS:
@@ -420,10 +419,8 @@ def framed(data: Any, types: Mapping[str, ColumnType], terms: Terms) -> tuple[pa
             )
         if types.get(name, ColumnType.TEXT) is not ColumnType.TEXT and _is_text(array.type):
             with in_utc(duckdb.connect()) as connection:  # questions read what is no value of the declared type as NULL
-                typed = (
-                    connection.from_arrow(pa.table({name: array})).project(_lenient(name, types[name])).to_arrow_table()
-                )
-                wrong = [*wrong, *_lost(array, typed.column(0), types[name])]
+                typed = connection.from_arrow(pa.table({name: array})).project(_lenient(name, types[name]))
+                wrong = [*wrong, *_lost(array, typed.to_arrow_table().column(0), types[name])]
         arrays.append(array)
         odd += len(wrong)
         listed += [f"row {row}: {name!r} {why}" for row, why in wrong[: _LISTED - len(listed)]]
