@@ -53,7 +53,7 @@ from neartwin.planning.stage import Aggregates, Stage
 from neartwin.queries.query import Query
 from neartwin.queries.workloads import Resolved, Workload
 from neartwin.statistics.base import Estimate, ExpectedError, Statistic
-from neartwin.statistics.measures import Measure, Noise
+from neartwin.statistics.measures import Measure, Noise, largest
 from neartwin.statistics.sensitivity import Sensitivity
 from neartwin.tables.types import ColumnType
 
@@ -113,7 +113,7 @@ class LinearPlan(QueryPlan):
         """
         (low, high), size = (0, 1), 1
         for column in self.stage.grid.values():
-            low, high, size = min(column.low, 0), max(column.high, 0), max(abs(column.low), abs(column.high))
+            low, high, size = min(column.low, 0), max(column.high, 0), largest(column)
         up, down = np.maximum(most * high, least * low), np.minimum(least * high, most * low)
         bars = bars + float(self.clipped) * size * np.maximum(most, -least)
         moves = [np.multiply(end, self.lost, out=np.zeros(len(values)), where=end != 0) for end in (down, up)]
@@ -181,7 +181,7 @@ def row_of(base: GroupPlan) -> tuple[int, Fraction]:
     if not base.stage.grid:
         return 1, Fraction(1)
     (column,) = base.stage.grid.values()
-    return max(abs(column.low), abs(column.high), 1), column.bounds.step
+    return largest(column), column.bounds.step
 
 
 def is_mixed(base: GroupPlan) -> bool:
