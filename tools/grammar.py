@@ -228,7 +228,7 @@ REFUSED = {
     "a LIMIT within": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits LIMIT 5) AS t",
     "PIVOT": "SELECT * FROM (SELECT town, k, x FROM visits) PIVOT (SUM(x) FOR k IN (1, 2))",
     "samples": "SELECT COUNT(*) AS n FROM (SELECT * FROM visits) TABLESAMPLE 10%",
-    "a running mean of equal keys": "SELECT k, AVG(COUNT(*)) OVER (ORDER BY k) AS m FROM visits GROUP BY k",
+    "a running mean of equal keys": "SELECT k, town, AVG(COUNT(*)) OVER (ORDER BY k) AS m FROM visits GROUP BY k, town",
     "a duration without bounds": "SELECT AVG(DATE_DIFF('day', day, CAST(at AS DATE))) AS days FROM visits",
     "windows across people": "SELECT ROW_NUMBER() OVER (ORDER BY x) AS r FROM visits",
     "joins on inequalities": f"{ALL} JOIN towns ON town > name",

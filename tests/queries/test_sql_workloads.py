@@ -94,19 +94,10 @@ def test_order_and_having_go_over_the_names_that_are_released(rows):
 @pytest.mark.parametrize(
     ("select", "says"),
     [
-        ("AVG(COUNT(*)) OVER (ORDER BY age)", "not understood: a mean goes over ROWS"),
-        ("SUM(AVG(paid)) OVER (ORDER BY age)", "not understood"),
-        ("SUM(COUNT(DISTINCT who)) OVER (ORDER BY age)", "not understood"),
         ("COUNT(*) OVER (ORDER BY age)", "not understood"),
-        ("SUM(COUNT(*)) OVER (PARTITION BY age ORDER BY age)", "not understood"),
         ("SUM(COUNT(*)) FILTER (WHERE paid > 5) OVER (ORDER BY age)", "not understood"),
-        ("SUM(COUNT(*)) OVER (ORDER BY age, age)", "not understood"),
         ("SUM(COUNT(*)) OVER (ORDER BY town)", "must name the one column of GROUP BY"),
         ("SUM(COUNT(*)) OVER (ORDER BY age RANGE BETWEEN 3 PRECEDING AND CURRENT ROW)", "not understood"),
-        ("SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING)", "not understood"),
-        ("SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING)", "not understood"),
-        ("SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", "not understood"),
-        ("SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN CURRENT ROW AND CURRENT ROW)", "not understood"),
         ("SUM(COUNT(*)) OVER (ORDER BY age ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW)", "not understood"),
         ("RANGES(paid)", "not understood"),
         ("RANGES()", "not understood"),
@@ -120,7 +111,6 @@ def test_order_and_having_go_over_the_names_that_are_released(rows):
         ("RANGES(COUNT(*)) AS a, RANGES(SUM(paid)) AS b", "the only statistic"),
         ("age, RANGES(COUNT(*))", "is no column here"),
         ("SUM(COUNT(*)) OVER (ORDER BY age) AS age_to", "another name"),
-        ("SUM(COUNT(*)) OVER (ORDER BY age), COUNT(*) AS c", "the only statistic"),
     ],
 )  # fmt: skip
 def test_malformed_sum_over_groups_is_refused_with_a_remedy(rows, select, says):

@@ -261,7 +261,15 @@ BESIDE = [
         None,
     ),
     ("COALESCE(AVG(n) OVER (ORDER BY month, city ROWS BETWEEN 1 PRECEDING AND 1 PRECEDING), -1)", None),
-    ("AVG(n) OVER (PARTITION BY month ORDER BY city)", "ROWS BETWEEN"),  # of equal keys there is one mean
+    ("ROUND(60 * AVG(n) OVER (PARTITION BY month ORDER BY city))", None),
+    ("SUM(n) OVER (PARTITION BY city ORDER BY month)", None),
+    ("SUM(n) OVER (ORDER BY month, city RANGE UNBOUNDED PRECEDING)", None),
+    ("SUM(n) OVER (ORDER BY month DESC, city DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", None),
+    ("COALESCE(SUM(n) OVER (PARTITION BY city ORDER BY month ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING), -1)", None),
+    ("SUM(n) OVER (ORDER BY month)", "several groups are equal in it; write ROWS, or all of"),  # they share one sum
+    ("AVG(n) OVER (PARTITION BY city ORDER BY city)", "several groups are equal in it"),
+    ("SUM(n) OVER (ORDER BY month, city RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "ROWS BETWEEN"),
+    ("SUM(n) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", "ROWS BETWEEN"),
     ("AVG(n) OVER (ORDER BY n ROWS UNBOUNDED PRECEDING)", "one ORDER BY, of group columns"),
     ("AVG(n) OVER (ORDER BY month ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE CURRENT ROW)", "ROWS BETWEEN"),
     ("LAST_VALUE(n) OVER (ORDER BY month)", "AND UNBOUNDED FOLLOWING"),

@@ -200,7 +200,10 @@ def test_a_bar_of_a_share_within_a_part_is_that_of_the_part_alone(account):
         ("NTILE(4) OVER (ORDER BY COUNT(*)) AS e", "places follow"),
         ("REGRESSION(paid, clip(who, 0, 700)) / COUNT(*) AS e", "a single statistic"),
         ("MONOTONE(COUNT(*)) AS e", "write release.monotone"),
-        ("SUM(COUNT(*)) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) / COUNT(*) AS e", "after aggregation"),
+        (
+            "SUM(COUNT(*)) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) / COUNT(*) AS e",
+            "goes over ROWS in an ORDER BY",
+        ),
         ("SUM(paid) / COUNT(*) AS town", "two columns"),
         ("SUM(paid) / COUNT(*) AS e, COUNT(*) / SUM(paid) AS e", "two columns"),
     ],

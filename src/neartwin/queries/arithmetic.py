@@ -120,6 +120,11 @@ class Arithmetic:
         named = {*checked.partition, *(name for name, *_ in checked.order)}
         if max(len(windows), len(set(orders_along(tree)))) > 1 or not named <= set(groups):
             raise not_understood(tree, "windows share one PARTITION BY and one ORDER BY, of group columns")
+        frames = [one for one in tree.find_all(exp.Window) if isinstance(one.this, FRAMED) and one.args.get("order")]
+        if named != set(groups) and not all(
+            (one.args.get("spec") or exp.null()).text("kind") == "ROWS" for one in frames
+        ):
+            raise not_understood(tree, f"several groups are equal in it; write ROWS, or all of {', '.join(groups)}")
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
         return checked
 
@@ -245,15 +250,16 @@ class _Evaluation:
         groups = len(one.values)
         if not (order or spec):
             return _product(self.total(kind.this), _constant(1 / groups if isinstance(kind, exp.Avg) else 1.0))
-        ends = rows_around(spec) if order and spec and spec.args.get("kind") == "ROWS" else None
-        if ends is None or isinstance(kind, exp.Sum):
-            raise not_understood(node, instead("windows", "framed" if isinstance(kind, exp.Avg) else "other"))
+        ends = rows_around(spec) if order else None
+        if ends is None:
+            raise not_understood(node, instead("windows", "framed"))
         first, last = (np.clip(np.arange(groups) + end, 0, groups).astype(int) for end in (ends[0], ends[1] + 1))
         many, sums = last - first, np.append(0.0, np.cumsum(one.values))
         total, lost = sums[last] - sums[first], one.lost * (1 if one.together else many)
         off = np.inf if one.half is None else one.half * many**0.5
         low, high = total + np.minimum(lost, 0) - off, total + np.maximum(lost, 0) + off
-        return Estimate(total / many, low / many, high / many, frozenset({(kind.this.name, ends)}))
+        over = many if isinstance(kind, exp.Avg) else np.where(many, 1.0, np.nan)
+        return Estimate(total / over, low / over, high / over, frozenset({(kind.this.name, ends)}))
 
     def total(self, node: exp.Expr) -> Estimate:
         one = self.column(node)
@@ -323,7 +329,7 @@ class _Evaluation:
 
 _OWN = np.array([[0.0], [1.0], [0.0], [1.0]])  # the group's part of what limits took, in corners
 PLACES = (exp.Rank, exp.DenseRank, exp.RowNumber)  # windows over groups
-NEAR = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
+NEAR, FRAMED = (exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue), (exp.Sum, exp.Avg)
 _SIGNS = {exp.EQ: (0,), exp.NEQ: (-1, 1), exp.GT: (1,), exp.GTE: (0, 1), exp.LT: (-1,), exp.LTE: (-1, 0)}
 
 
@@ -336,7 +342,7 @@ _MINUS, _ONE = _constant(-1.0), _constant(1.0)
 
 def orders_along(tree: exp.Expr) -> list[exp.Expr]:
     """The orders of windows along group columns."""
-    windows = (one for one in tree.find_all(exp.Window) if isinstance(one.this, (*NEAR, exp.Avg)))
+    windows = (one for one in tree.find_all(exp.Window) if isinstance(one.this, (*NEAR, *FRAMED)))
     return [window.args["order"] for window in windows if window.args.get("order")]
 
 

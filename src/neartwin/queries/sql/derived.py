@@ -7,6 +7,7 @@
 | RANK() OVER (PARTITION BY town ORDER BY COUNT(*) DESC) AS place | computed("place", ...) |
 | COUNT(*) - LAG(COUNT(*)) OVER (ORDER BY month) AS more | computed("more", ...) |
 | AVG(COUNT(*)) OVER (ORDER BY day ROWS BETWEEN 6 PRECEDING AND CURRENT ROW) AS mean | computed("mean", ...) |
+| COUNT(*) AS n, SUM(COUNT(*)) OVER (PARTITION BY town ORDER BY day) AS so_far | computed("so_far", ...) |
 | 'all' AS label | computed("label", "'all'") |
 
 All of it costs nothing. The statistics of an expression are released beside it, under their own names or those of SELECT. So
@@ -21,7 +22,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from neartwin.errors import QueryError
-from neartwin.queries.arithmetic import NEAR, OPERATIONS, PLACES, as_column, orders_along
+from neartwin.queries.arithmetic import FRAMED, NEAR, OPERATIONS, PLACES, as_column, orders_along
 from neartwin.queries.query import PostProcessing, SortKey
 from neartwin.statistics.sql import FUNCTIONS
 from neartwin.tables.types import ColumnType
@@ -30,11 +31,12 @@ Named = Callable[[exp.Expr], str | None]
 _MOST = 100
 
 
-def without_derived(select: exp.Select) -> tuple[tuple[str, exp.Expr], ...]:
+def without_derived(select: exp.Select, *, clauses: bool) -> tuple[tuple[str, exp.Expr], ...]:
     """Replace computed columns of a SELECT by their statistics. It adds the statistics of expressions if they are missing.
 
     Args:
         select: The statement, which is changed.
+        clauses: Whether statistics that HAVING and ORDER BY name are added too.
 
     Returns:
         The computed columns by name in SELECT, or as written.
@@ -52,15 +54,14 @@ def without_derived(select: exp.Select) -> tuple[tuple[str, exp.Expr], ...]:
         else:
             columns.append((item.alias or _written(item if of.find(exp.Placeholder) else of), of))
     parts = [part for _, of in columns for part in statistics_in(of)]
-    asked = [one for item in selected for one in statistics_in(item)]
-    if (parts or asked) and not any(isinstance(one, exp.Window | exp.Anonymous) for one in asked):
-        clauses = [select.args[clause] for clause in ("having", "order") if select.args.get(clause) is not None]
-        for one in (derived(node) for clause in clauses for node in computed(clause, lambda _: None)):
+    if clauses and (parts or any(map(statistics_in, selected))):
+        read = [select.args[clause] for clause in ("having", "order") if select.args.get(clause) is not None]
+        for one in (derived(node) for clause in read for node in computed(clause, lambda _: None)):
             if one and one not in [of for _, of in columns]:
                 columns.append((_written(one), one))
             if len(columns) > _MOST:
                 raise QueryError(f"more than {_MOST} columns are computed of statistics; ask several questions")
-        parts += [part for clause in clauses for part in statistics_in(clause)]
+        parts += [part for clause in read for part in statistics_in(clause)]
     known = [item.this if isinstance(item, exp.Alias) else item for item in selected]
     for part in parts:
         if part not in known:
@@ -79,7 +80,7 @@ def derived(node: exp.Expr) -> exp.Expr | None:
 
 def _is_statistic(node: exp.Expr) -> bool:
     if isinstance(node, exp.Window):
-        return node.args.get("order") is not None and not isinstance(node.this, (*PLACES, *NEAR, exp.Avg))
+        return node.args.get("order") is not None and not isinstance(node.this, (*PLACES, *NEAR, *FRAMED))
     named = isinstance(node, exp.Anonymous) and str(node.this).upper() in {*FUNCTIONS, "RANGES", "WEIGHTED_SUMS"}
     return named or isinstance(node, exp.AggFunc | exp.WithinGroup | exp.IgnoreNulls)
 

@@ -304,8 +304,9 @@ def statement_of(text: Written, rows: Rows, *, tables: Others | None = None, dia
             node.replace(exp.case().when(node.copy(), "1").else_("0"))
     for division in list(select.find_all(exp.Div)):
         _as_share(division, select, rows.table.schema)
-    items, computed = tuple(select.expressions), without_derived(select)
+    items = tuple(select.expressions)
     select, over = without_workload(select)
+    computed = without_derived(select, clauses=over is None)
     return Statement(select, *_grouped(select, rows), over, computed, items)
 
 
@@ -401,7 +402,7 @@ def _after(statement: Statement, query: Query) -> PostProcessing:
     def named(node: exp.Expr) -> str | None:
         if (column := group(node)) is not None:
             return column
-        if derived(node) is not None:
+        if over is None and derived(node) is not None:
             return next((name for name, of in statement.computed if of == node.unnest()), None)
         return statistic(node) if statistics_in(node) else None
 

@@ -20,6 +20,7 @@ from sqlglot import exp
 
 from neartwin.errors import QueryError
 from neartwin.interactive import instead
+from neartwin.queries.arithmetic import FRAMED, NEAR, PLACES
 from neartwin.queries.query import Groups
 from neartwin.queries.sql.spelling import value_of
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
@@ -85,6 +86,8 @@ def without_workload(select: exp.Select) -> tuple[exp.Select, Asked | None]:
     for place, (statistic, _) in found.items():
         changed.expressions[place].unalias().replace(statistic.copy())
     if sum(item.find(exp.AggFunc) is not None for item in changed.expressions) > 1:
+        if all(isinstance(select.expressions[place].unalias(), exp.Window) for place in found):
+            return select, None  # they are added up from the released statistics
         raise QueryError("a sum over groups must be the only statistic; ask others in further statements of a series")
     return changed, next(asked for _, asked in found.values())
 
@@ -112,23 +115,25 @@ def _by_key(weights: dict[Any, Any]) -> dict[Any, Any]:
     return dict(zip(map(tuple, weights["key"]), weights["value"], strict=True)) if apart else weights
 
 
-def _window(node: exp.Window) -> tuple[exp.Expr, Asked]:
-    """SUM(...) OVER (ORDER BY key ...), and no more than that."""
+def _window(node: exp.Window) -> tuple[exp.Expr, Asked] | None:
+    """SUM(...) OVER (ORDER BY key ...), and no more than that; None for what may be computed of released statistics."""
     others = {name for name, value in node.args.items() if value} - {"this", "order", "spec", "over"}
     match node:
         case exp.Window(this=exp.Sum(this=inner), args={"order": exp.Order(expressions=[item])}):
-            if _is_sum(inner) and not others:
-                return inner, Asked(_frame(node), item)
+            if _is_sum(inner) and not others and (workload := _frame(node)) is not None:
+                return inner, Asked(workload, item)
+    if isinstance(node.this, (*PLACES, *NEAR, *FRAMED)):
+        return None
     raise _refused(node)
 
 
-def _frame(node: exp.Window) -> Workload:
+def _frame(node: exp.Window) -> Workload | None:
     """Prefixes or moving sums, as the frame says; keys differ, so that ROWS and RANGE to the current row are the same."""
     first, last = rows_around(node.args.get("spec")) or (0, 0)
     if (first, last) == (-math.inf, 0):
         return prefix_sums()
     if not -math.inf < first <= 0 <= last < math.inf or first == last:
-        raise _refused(node)
+        return None
     return moving_sums(int(-first), int(last))
 
 
