@@ -266,8 +266,8 @@ BESIDE = [
     ("SUM(n) OVER (ORDER BY month, city RANGE UNBOUNDED PRECEDING)", None),
     ("SUM(n) OVER (ORDER BY month DESC, city DESC ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)", None),
     ("COALESCE(SUM(n) OVER (PARTITION BY city ORDER BY month ROWS BETWEEN 3 PRECEDING AND 1 PRECEDING), -1)", None),
-    ("SUM(n) OVER (ORDER BY month)", "several groups are equal in it; write ROWS, or all of"),  # they share one sum
-    ("AVG(n) OVER (PARTITION BY city ORDER BY city)", "several groups are equal in it"),
+    ("SUM(n) OVER (ORDER BY month)", "groups are equal in it; write ROWS, or all of"),  # they share one sum
+    ("AVG(n) OVER (PARTITION BY city ORDER BY city)", "groups are equal in it"),
     ("SUM(n) OVER (ORDER BY month, city RANGE BETWEEN 1 PRECEDING AND CURRENT ROW)", "ROWS BETWEEN"),
     ("SUM(n) OVER (ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)", "ROWS BETWEEN"),
     ("AVG(n) OVER (ORDER BY n ROWS UNBOUNDED PRECEDING)", "one ORDER BY, of group columns"),

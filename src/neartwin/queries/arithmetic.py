@@ -120,11 +120,10 @@ class Arithmetic:
         named = {*checked.partition, *(name for name, *_ in checked.order)}
         if max(len(windows), len(set(orders_along(tree)))) > 1 or not named <= set(groups):
             raise not_understood(tree, "windows share one PARTITION BY and one ORDER BY, of group columns")
-        frames = [one for one in tree.find_all(exp.Window) if isinstance(one.this, FRAMED) and one.args.get("order")]
-        if named != set(groups) and not all(
-            (one.args.get("spec") or exp.null()).text("kind") == "ROWS" for one in frames
-        ):
-            raise not_understood(tree, f"several groups are equal in it; write ROWS, or all of {', '.join(groups)}")
+        frames = (one for one in tree.find_all(exp.Window) if isinstance(one.this, FRAMED) and one.args.get("order"))
+        kinds = {(one.args.get("spec") or exp.null()).text("kind") for one in frames}
+        if named != set(groups) and kinds - {"ROWS"}:
+            raise not_understood(tree, f"groups are equal in it; write ROWS, or all of {', '.join(sorted(groups))}")
         checked.of(dict.fromkeys(columns, Estimate(*(np.ones(1),) * 3)))
         return checked
 

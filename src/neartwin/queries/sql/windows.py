@@ -22,6 +22,7 @@ from neartwin.errors import QueryError
 from neartwin.interactive import instead
 from neartwin.queries.arithmetic import FRAMED, NEAR, PLACES
 from neartwin.queries.query import Groups
+from neartwin.queries.sql.derived import statistics_in
 from neartwin.queries.sql.spelling import value_of
 from neartwin.queries.workloads import Workload, moving_sums, prefix_sums, range_sums, weighted
 from neartwin.tables.expressions import not_understood, rows_around
@@ -122,7 +123,7 @@ def _window(node: exp.Window) -> tuple[exp.Expr, Asked] | None:
         case exp.Window(this=exp.Sum(this=inner), args={"order": exp.Order(expressions=[item])}):
             if _is_sum(inner) and not others and (workload := _frame(node)) is not None:
                 return inner, Asked(workload, item)
-    if isinstance(node.this, (*PLACES, *NEAR, *FRAMED)):
+    if isinstance(node.this, (*PLACES, *NEAR, *FRAMED)) and statistics_in(node):
         return None
     raise _refused(node)
 
