@@ -419,8 +419,7 @@ class GroupPlan(QueryPlan):
                 continue
             notes.append(
                 f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more "
-                "rows counts for the most allowed, each of its values for an equal part. A minimum or maximum is what "
-                "values certainly reach: some may lie beyond."
+                "rows counts for the most allowed, each of its values for an equal part."
             )
         if self.selection is not None:
             notes.append(

@@ -474,21 +474,24 @@ class QueryPlan(Plan):
         asked, measured = self.query.aggregates, self.loss is not None and self.loss.clipped
         held = [name for name, one in asked.items() if self.loss is not None and self.holds_lost(one)]
         clipped = [name for name in held if measured and asked[name].summed_value(table) is not None]
+        values = {name: one.summed_value(table) for name, one in asked.items() if one.clip_bounds(table)}
+        biased = [name for name in values if asked[name].moved_by_clips]
         if held:
             bars += f" As far as the headline says how many rows the limits took, the bars of {' and '.join(held)} hold them too."
         if clipped:
             bars += f" As far as it says what clipping took, those of {' and '.join(clipped)} hold it too."
         if not isinstance(table.unit, str):
             rows = "Each row is protected as its own unit: people with several rows are protected less."
-            if any(one.clip_bounds(table) for one in asked.values()):
+            if biased:
                 rows += " The bias of clipping is not in the bars, and unknown."
             return (bars, rows, *table.clipped, *self._notes_of_answers(), *self._left_out())
-        summed = self.loss is None or measured  # values that can be clipped
-        clips = sum(bool(one.clip_bounds(table)) for one in asked.values() if summed or one.summed_value(table) is None)
-        bias = ["this"] * (len(held) < len(asked)) + ["clipping"] * (len(clipped) < clips)
         words = f"Bounded: {self.bounding}; rows without a unit are left out."
-        if bias:
-            words += f" The bias of {' and of '.join(bias)} is not in the bars{', and unknown' * (self.loss is None)}."
+        if self.loss is not None and not measured:  # no summed value can be clipped
+            biased = [name for name in biased if values[name] is None]
+        for what, names in {"this": [*asked], "clipping": biased}.items():
+            if out := [name for name in names if name not in (held if what == "this" else clipped)]:
+                unknown = ", and unknown" * (self.loss is None)
+                words += f" The bias of {what} is not in the bars of {' and '.join(out)}{unknown}."
         of = {name: one.clip_bounds(table).values() for name, one in asked.items() if one.only_lowered}
         lowered = [name for name, bounds in of.items() if all(one.low == 0 for one in bounds)]
         if not self.can_cut:

@@ -296,6 +296,7 @@ class Statistic(ABC):
         is_linear: Whether it adds up over groups, as marginals and workloads need.
         has_bar: Whether its bar is always finite.
         is_value: Whether its answer is a value of its column, or lies between values.
+        moved_by_clips: Whether clipping may move it elsewhere than to the bound: no quantile is, for clips keep order.
         lost_row: The bias from a row that limits take, beside that of a count. A ratio is off by as much as these rows
             differ from the others. That is unknown. A sixteenth weighs error against bars that miss: see docs/truth.md.
         only_lowered: Whether limits can only make it less: a number of rows or units, or a sum of values from 0 on.
@@ -312,6 +313,7 @@ class Statistic(ABC):
     is_linear: ClassVar[bool] = False
     has_bar: ClassVar[bool] = True
     is_value: ClassVar[bool] = False
+    moved_by_clips: ClassVar[bool] = True
     lost_row: ClassVar[float] = 1.0
     only_lowered: ClassVar[bool] = False
     counts_values: ClassVar[bool] = False

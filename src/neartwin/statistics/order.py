@@ -203,7 +203,7 @@ class Quantile(OrderStatistic):
         rank: Increasing, in (0, 1).
     """
 
-    is_value = True
+    is_value, moved_by_clips = True, False
     rank: tuple[Fraction, ...] = field(kw_only=True)
     verb = "quantile"
 
