@@ -67,6 +67,20 @@ def test_values_of_every_type_are_matched_alike_on_every_engine(request, place):
 
 
 @pytest.mark.parametrize("place", ENGINES)
+def test_a_unit_stands_for_values_of_its_largest_groups_alone(request, place):
+    """Unit i has three values in one group and one in the next, and nobody shares a value."""
+    place, units = request.getfixturevalue(place), range(14)
+    rows = [
+        {"who": f"u{i}", "open": OPEN[(i + (v == 3)) % 3], "year": 10 * i + v, "town": "Ulm"}
+        for i in units
+        for v in range(4)
+    ]
+    groups = place.visits(rows).group_by("open", keys=OPEN).agg(n=nt.count_distinct("year"))
+    made = plan(groups, spend=nt.pure(10**6), limits=nt.limits(max_rows_per_group=2, max_groups=1))
+    assert list(exact(place, made).values()) == [[2 * sum(i % 3 == k for i in units) for k in range(3)]]
+
+
+@pytest.mark.parametrize("place", ENGINES)
 def test_rows_that_are_units_and_whole_number_units_lose_no_value(request, place):
     place, pick = request.getfixturevalue(place), random.Random(4)
     rows = [

@@ -326,7 +326,10 @@ def test_a_count_of_few_values_has_a_short_bar(tmp_path):
 def test_lost_values_are_measured_where_one_count_of_them_is_asked_alone():
     limits = nt.limits(rows=1)
     asked = {
-        "value": [VISITS.agg(n=nt.count_distinct("what"))],
+        "value": [
+            VISITS.agg(n=nt.count_distinct("what")),
+            VISITS.agg(n=nt.count_distinct("what"), people=nt.count_distinct_units()),
+        ],
         "row": [
             VISITS.group_by("ward", keys=["n", "s"]).agg(n=nt.count_distinct("what")),  # (V8) is of one group
             VISITS.agg(n=nt.count_distinct("what"), m=nt.count_distinct("ward")),
@@ -334,6 +337,19 @@ def test_lost_values_are_measured_where_one_count_of_them_is_asked_alone():
     }
     for noun, questions in asked.items():
         assert {plan(one, spend=nt.pure(1), limits=limits).loss.noun for one in questions} == {noun}
+
+
+@pytest.mark.parametrize("spend", [nt.pure(10**4), nt.approx(10**4, "1e-6"), nt.zcdp(10**6)])
+def test_units_beside_values_need_no_other_limit(tmp_path, spend):
+    asked = {"n": nt.count_distinct("what"), "people": nt.count_distinct_units()}
+    for groups, nouns in ((VISITS, {"value"}), (VISITS.group_by("ward", keys=["n", "s"]), {"row", "unit"})):
+        made = plan(groups.agg(**asked), spend=spend)
+        assert {search.name for search in made.first_stages[0].searches} <= {"rows", "max_groups"}
+        assert made.loss.noun in nouns
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(VISITS, spend)
+        release = account.release(account.plan(VISITS.agg(**asked), spend=spend, limits=nt.limits(values=3)))
+    assert (release["n"].values, release["people"].values) == ((4,), (3,))
 
 
 def released(question, tmp_path, **more):

@@ -329,9 +329,9 @@ def bounded_plan(
     usual = LOSS_OF_EPSILON if isinstance(spend, Pure | Approx) else LOSS_OF_SQUARES
     first, rest = split_budget(spend, usual if share is None else rational(loss_share=share))
     plan = _bounded_plan(query, rest, limits, importance)
-    cells, *others = plan.stages
-    if cells.by_unit and cells.norm is None and not (others or cells.group_columns):
-        loss = LossStage.of_values(cells, first)
+    distinct = [stage for stage in plan.stages if stage.by_unit and stage.norm is None and not stage.group_columns]
+    if query.values_alone and len(distinct) == 1:
+        loss = LossStage.of_values(distinct[0], first)
     else:
         loss = LossStage.of(plan.stage, first, power=0 if query.units_alone else 1, beside=query.units_beside)
     price = whole.price if whole.price == price_of(spend, query) else total_of([first, plan.price], spend)
@@ -378,12 +378,11 @@ def _needed(query: Query, limits: Limits) -> Limits:
     """The limits that the question needs. That of distinct values alone is one of rows. Units alone have none of rows, and
     none of groups beside a norm, which is only for counts of units beside others.
     """
-    units, values = (
-        [getattr(one, kind) for one in query.aggregates.values()] for kind in ("counts_units", "counts_values")
-    )
-    other: dict[str, Any] = {}
-    if limits.values is not None and any(values) is all(values):
-        other = {"values": None, **({"rows": limits.values, "norm": None} if all(values) else {})}
+    units, other = [one.counts_units for one in query.aggregates.values()], dict[str, Any]()
+    if query.values_alone and limits.values is not None:
+        other = {"values": None, "rows": limits.values, "norm": None}
+    elif not any(one.counts_values for one in query.aggregates.values()):
+        other = {"values": None}
     if limits.norm is not None and any(units) is all(units):
         other["max_groups"] = None
     if all(units) and "rows" in limits.private:
@@ -418,16 +417,17 @@ def _lacks(query: Query, limits: Limits) -> bool:
 def _ways(query: Query, spend: Budget, limits: Limits) -> list[Limits]:
     """The limits that the question can choose: of rows and groups for Laplace noise or distinct values, or a norm."""
     keys, statistics = query.groups.keys, query.aggregates.values()
-    units, values = [one.counts_units for one in statistics], [one.counts_values for one in statistics]
+    units, values_alone = [one.counts_units for one in statistics], query.values_alone
     own: dict[str, Any] = {"max_groups": private_limit()} if any(units) and (keys is None or len(keys) > 1) else {}
     found = own if all(units) else {"rows": private_limit(), **own}
     if all(units) or (keys is not None and len(keys) <= GROUPS):
         own = {}  # beside a norm, which bounds units alone; in few groups a unit is short, and a choice costs more
     voice: dict[str, Any] = {"loss_share": limits.loss_share}
-    voice |= {"values": limits.values or private_limit()} if any(values) and not all(values) else {}
+    if not values_alone and any(one.counts_values for one in statistics):
+        voice["values"] = limits.values or private_limit()
     voice |= {} if keys is not None else {"max_discovered_groups": limits.max_discovered_groups or DISCOVERED}
-    ways = [Limits(**found, **voice)] if all(values) or isinstance(spend, Pure | Approx) else []
-    return ways if all(values) or isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **own, **voice)]
+    ways = [Limits(**found, **voice)] if values_alone or isinstance(spend, Pure | Approx) else []
+    return ways if values_alone or isinstance(spend, Pure) else [*ways, Limits(norm=private_limit(), **own, **voice)]
 
 
 def _choosing(
@@ -439,7 +439,7 @@ def _choosing(
         require_delta(spend)  # before the rest of it is named
     if query.groups.keys is None and not {"max_groups", "max_discovered_groups"} & set(limits.given):
         limits = replace(limits, max_discovered_groups=DISCOVERED)
-    values = {"rows" if all(one.counts_values for one in query.aggregates.values()) else "values"}
+    values = {"rows" if query.values_alone else "values"}
     share = max(limit.share or SHARES[name] for name, limit in private.items())
     _, rest = split_budget(spend, share)
     most = {name: _most(query, name, limit) for name, limit in private.items()}

@@ -503,6 +503,12 @@ class Query:
         return not self.units_alone and any(one.counts_units for one in self.aggregates.values())
 
     @property
+    def values_alone(self) -> bool:
+        """Whether nothing but distinct values is counted, and units beside them."""
+        counted = [one for one in self.aggregates.values() if not one.counts_units]
+        return bool(counted) and all(one.counts_values for one in counted)
+
+    @property
     def released(self) -> dict[str, ColumnType]:
         """The columns of the release, and their types. HAVING and ORDER BY can name them."""
         groups = self.groups

@@ -302,7 +302,8 @@ def in_order(query: exp.Select, stage: Stage) -> exp.Select:
 def salted(stage: Stage) -> bool:
     """Whether the statement uses a salt, to choose a unit's groups."""
     chosen = (stage.groups_per_unit, stage.discovery_groups)
-    return isinstance(stage.table.unit, str) and stage.sizes is None and any(one is not None for one in chosen)
+    whole = stage.sizes is not None or stage.by_unit  # no group is left out
+    return isinstance(stage.table.unit, str) and not whole and any(one is not None for one in chosen)
 
 
 def group_names(stage: Stage) -> list[str]:
