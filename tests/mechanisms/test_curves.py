@@ -10,8 +10,7 @@ import pytest
 
 from neartwin import losses
 from neartwin.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, Staircase
-from neartwin.mechanisms.linear.continual import PrefixTree
-from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, intervals_tree, of_histogram
+from neartwin.mechanisms.linear.matrix import Histogram, MatrixMechanism, PrefixTree, intervals_tree, of_histogram
 from neartwin.mechanisms.local import HadamardResponse, RandomizedResponse, Rappor
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.mechanisms.selection.exponential import ExponentialMechanism, PeeledTop, PermuteAndFlip

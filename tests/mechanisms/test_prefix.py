@@ -9,8 +9,15 @@ import pytest
 
 from neartwin import noise
 from neartwin.errors import ParameterError, PrivacyError
-from neartwin.mechanisms.linear.continual import PrefixTree, intervals_change, root_coefficients
-from neartwin.mechanisms.linear.matrix import MatrixMechanism, eigen_design, identity, intervals_tree
+from neartwin.mechanisms.linear.matrix import (
+    MatrixMechanism,
+    PrefixTree,
+    eigen_design,
+    identity,
+    intervals_change,
+    intervals_tree,
+    root_coefficients,
+)
 from neartwin.mechanisms.neighbours import Neighbours
 
 ADD = Neighbours.ADD_REMOVE

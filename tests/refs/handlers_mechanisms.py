@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from neartwin.mechanisms.linear.continual import intervals_change, root_coefficients
+from neartwin.mechanisms.linear.matrix import intervals_change, root_coefficients
 from neartwin.mechanisms.local import Rappor
 from neartwin.mechanisms.noise_laws import DiscreteGaussianLaw, DiscreteLaplaceLaw
 from neartwin.mechanisms.selection.noisy_max import (

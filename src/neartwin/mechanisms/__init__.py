@@ -14,9 +14,9 @@ from neartwin.mechanisms.additive import DiscreteLaplace as DiscreteLaplace
 from neartwin.mechanisms.additive import Gaussian as Gaussian
 from neartwin.mechanisms.additive import Laplace as Laplace
 from neartwin.mechanisms.additive import Staircase as Staircase
-from neartwin.mechanisms.linear.continual import PrefixTree as PrefixTree
 from neartwin.mechanisms.linear.matrix import Histogram as Histogram
 from neartwin.mechanisms.linear.matrix import MatrixMechanism as MatrixMechanism
+from neartwin.mechanisms.linear.matrix import PrefixTree as PrefixTree
 from neartwin.mechanisms.local import HadamardResponse as HadamardResponse
 from neartwin.mechanisms.local import RandomizedResponse as RandomizedResponse
 from neartwin.mechanisms.local import Rappor as Rappor

@@ -389,7 +389,8 @@ class GroupPlan(QueryPlan):
         if not column:
             return f"number of {what}"
         if what == "empty":
-            return f"rows that are not in the number of values of {self.stage.grid[column].column}, at the same price"
+            of = self.stage.moments[column].present if column in self.stage.moments else (self.stage.grid[column],)
+            return f"rows that are not in the number of values of {' and '.join(one.column for one in of)}, at the same price"
         if what == "cells":
             number = "number of distinct" if self.splits[name].stage.by_unit else "each node's number of"
             return f"{number} values of {self.splits[name].column.column}"

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, WholeNumbers
-from neartwin.mechanisms.linear.continual import root_coefficients
 from neartwin.mechanisms.linear.count_trees import CountTree
-from neartwin.mechanisms.linear.matrix import Table, eigen_of_gram, identity
+from neartwin.mechanisms.linear.matrix import Table, eigen_of_gram, identity, root_coefficients
 
 MOST_CELLS = 512  # the most cells: time and memory grow with their square
 _BRANCHINGS = (2, 3, 4, 6, 8, 12, 16, 24)
