@@ -56,8 +56,13 @@ class DuckdbDialect(Dialect):
     reads_once: ClassVar[bool] = True
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
-        """TRY_CAST; whole numbers stay as wide as they are, and times with an offset are those of UTC."""
+        """TRY_CAST; whole numbers stay as wide as they are, and times with an offset are those of UTC.
+
+        TRY hides the statistics of a Parquet file, which leave NaN out: DuckDB would answer x <= 9 for all rows from them.
+        """
         value: exp.Expr = exp.column(name, quoted=True)
+        if kind is ColumnType.NUMBER or (declared and kind in {ColumnType.INTEGER, ColumnType.BOOLEAN}):
+            value = exp.func("try", value)
         if declared or kind not in {ColumnType.INTEGER, ColumnType.BOOLEAN}:
             value = exp.TryCast(this=value, to=exp.DataType(this=_TYPES[kind]))
         if declared and kind is ColumnType.TIMESTAMP:  # a text's cast would drop its offset; one of the two is planned

@@ -48,11 +48,14 @@ class SparkDialect(Dialect):
     collates = False
 
     def column(self, name: str, kind: ColumnType, *, declared: bool) -> exp.Expr:
-        """Casts give NULL for values that do not fit, because ANSI is off. Text is made valid UTF-8."""
+        """Casts give NULL for values that do not fit, because ANSI is off. Text is made valid UTF-8.
+
+        NANVL hides the statistics of a Parquet file, which leave NaN out: Spark would skip rows for which x > 9 holds.
+        """
         value: exp.Expr = exp.column(name, quoted=True)
         match kind:
             case ColumnType.NUMBER:
-                return as_double(value)
+                return exp.func("nanvl", as_double(value), as_double(exp.Literal.string("NaN")))
             case ColumnType.TEXT:
                 text = exp.func("make_valid_utf8", exp.cast(value, "STRING", dialect="spark"))
                 return _by_bytes(text)

@@ -149,7 +149,7 @@ class LossStage:
         if beside and few is not None:
             part, spend = split_budget(spend, _GROUPS)
             units = cls.of(replace(stage, norm=stage.units_norm, grid={}, moments={}), part, power=0)
-        amounts, clipped, groups = list(_amounts(stage)), None, stage.groups_per_unit or 1
+        amounts, clipped, groups = list(clipped_amounts(stage)), None, stage.groups_per_unit or 1
         # a unit counts for that many rows, or groups for the power 0, and the answer's noise is scaled to it
         limit = float(stage.norm or (power and stage.rows_per_unit) or stage.rows_per_group**power * groups)
         if amounts:
@@ -327,10 +327,16 @@ def taken(lost: Mapping[str, Any], *, units_alone: bool) -> tuple[int, float, Fr
     return groups, math.inf if rows is None else rows, Fraction(lost.get("clipped", {"amount": 0})["amount"])
 
 
-def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]:
+def clipped_amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]:
     """The summed columns whose values can be outside their bounds, by how much clipping changes them, and the clips in words.
 
     Columns of an expression are clipped within it.
+
+    Args:
+        stage: The stage.
+
+    Yields:
+        The column, the amount of its change, and the clips.
     """
     sums = (column for column in stage.grid.values() if total_of(column) in stage.measures)
     factors = (column for moment in stage.moments.values() for column in moment.factors)
@@ -338,12 +344,12 @@ def _amounts(stage: Stage) -> Iterator[tuple[GridColumn, GridColumn, list[str]]]
     for column in dict.fromkeys((*sums, *factors)):
         term = column.expression.term if column.expression else None
         value = as_kind(term or Term("column", stage.table.schema[column.column], value=column.column), _NUMBER)
-        value = without_idle_clips(value, met)
+        value = without_idle_clips(value, stage.table, met)
         clips: list[tuple[Any, str]] = [
             (one.value, ", ".join(sorted(one.columns))) for one in value.walk() if one.operation == "clip"
         ]
         raw, ends = unclipped(value), (float(column.bounds.low), float(column.bounds.high))
-        clipped = without_idle_clips(Term("clip", _NUMBER, (value,), ends), met)
+        clipped = without_idle_clips(Term("clip", _NUMBER, (value,), ends), stage.table, met)
         if clipped != value:
             clips.append((ends, column.column))
             value = clipped

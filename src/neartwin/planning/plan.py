@@ -15,7 +15,7 @@ from neartwin.exact import Number
 from neartwin.losses import Composition, compose
 from neartwin.noise import Source
 from neartwin.planning.allocation import CONFIDENCE
-from neartwin.planning.bounding_loss import LossStage
+from neartwin.planning.bounding_loss import LossStage, clipped_amounts
 from neartwin.planning.contribution_bounds import ContributionBounds
 from neartwin.planning.digests import digest_of
 from neartwin.planning.explain import Explained, nodes
@@ -339,9 +339,8 @@ class QueryPlan(Plan):
 
     @property
     def can_cut(self) -> bool:
-        """Whether the limits can take something: not from single rows, nor from units counted in as many groups as there are."""
-        asked, table = self.query.aggregates.values(), self.query.table
-        if table.one_row and not any(one.clip_bounds(table) for one in asked):
+        """Whether limits or clips can take something: no limit from single rows, or units in as many groups as there are."""
+        if self.query.table.one_row and not any(clipped_amounts(self.stage)):
             return self.bounding.norm is not None
         return not self.query.units_alone or self.stage.groups_per_unit is not None or self.bounding.norm is not None
 

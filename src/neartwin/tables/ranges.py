@@ -80,22 +80,33 @@ class Range:
 ANY = Range(-math.inf, math.inf, None)
 
 
-def ranges_of(table: Table) -> Mapping[str, Bounds | Range]:
-    """Public bounds by column. Counts of one person's rows, and sums of what is never negative, are at least 0.
+def sure_ranges(table: Table) -> Mapping[str, Bounds | Range]:
+    """Counts of one person's rows, and sums of what is never negative, are at least 0, whatever is in the data.
 
     Args:
         table: The table.
 
     Returns:
-        The bounds, and ranges without an upper end.
+        The ranges by column, without an upper end.
     """
     made = table.per_unit.columns if table.per_unit is not None else {}
-    found = {
+    return {
         name: Range(Fraction(0), math.inf, one.bounds.step if one.bounds else Fraction(1))
         for name, one in made.items()
         if one.function in _COUNTS or (one.function == "sum" and one.bounds and one.bounds.low >= 0)
     }
-    return {**found, **table.columns}
+
+
+def ranges_of(table: Table) -> Mapping[str, Bounds | Range]:
+    """Public bounds by column, and sure ranges.
+
+    Args:
+        table: The table.
+
+    Returns:
+        The bounds and ranges.
+    """
+    return {**sure_ranges(table), **table.columns}
 
 
 def range_of(term: Term, columns: Mapping[str, Bounds | Range], conditions: tuple[Term, ...] = ()) -> Range:
@@ -416,21 +427,22 @@ def clipped(term: Term, columns: Mapping[str, Bounds]) -> Term:
     return replace(term, parts=parts)
 
 
-def without_idle_clips(term: Term, conditions: tuple[Term, ...]) -> Term:
+def without_idle_clips(term: Term, table: Table, conditions: tuple[Term, ...]) -> Term:
     """The expression without clips that change no value in rows that meet the conditions.
 
     Args:
         term: The expression.
+        table: Its table, of which no more is known than what is sure.
         conditions: The conditions.
 
     Returns:
         The new expression.
     """
-    term = replace(term, parts=tuple(without_idle_clips(part, conditions) for part in term.parts))
+    term = replace(term, parts=tuple(without_idle_clips(part, table, conditions) for part in term.parts))
     if term.operation != "clip" or not isinstance(term.value, tuple):
         return term
     low, high = term.value
-    reach = range_of(term.parts[0], {}, conditions)
+    reach = range_of(term.parts[0], sure_ranges(table), conditions)
     return term.parts[0] if low <= reach.low and reach.high <= high else term
 
 
