@@ -12,6 +12,7 @@ from pathlib import Path
 
 import mpmath as mp
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from flint import arb, ctx, fmpq
@@ -113,6 +114,19 @@ def test_every_certificate_that_releases_write_agrees(held, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_release_of_files_that_nobody_checked_is_recomputed(tmp_path):
+    pq.write_table(pa.table({"who": range(40), "paid": [1.0] * 40}), tmp_path / "visits.parquet")
+    rows = nt.table(str(tmp_path / "visits.parquet"), unit="who")
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.pure(1))
+        release = account.release(account.plan(rows.agg(n=nt.count()), spend=nt.pure(1), limits=nt.limits(rows=1)))
+        body = nt.certify(release, book).body
+    assert body["guarantee"]["promise"]["unchecked"] == "true"
+    assert recompute(body).agrees
+    with pytest.raises(UnknownError, match="unchecked"):
+        recompute(changed(body, "guarantee", "promise", "unchecked", to=lambda _: "1"))
+
+
 def test_a_forged_certificate_does_not_agree(held):
     less, more = (lambda text: str(Fraction(text) * 99 / 100)), (lambda text: str(Fraction(text) * 101 / 100))
     cases = (

@@ -321,6 +321,8 @@ def _opinion(body: Mapping[str, Any]) -> Opinion:
     guarantee, rate = body["guarantee"], _bound(body, "sampling_rate") or Fraction(1)
     promise = {**guarantee["promise"]}
     units, relation = int(promise.pop("units", "1")), promise.pop("neighbours")
+    if (unchecked := promise.pop("unchecked", "true")) != "true":  # that a value might make it fail costs no more
+        raise UnknownError(f"unchecked = {unchecked!r} is unknown here")
     if relation != body["neighbours"] or units < 1:
         raise UnknownError(f"a promise to {units} units under {relation!r} is unknown beside {body['neighbours']!r}")
     if rate != 1:
