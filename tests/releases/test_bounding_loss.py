@@ -582,6 +582,29 @@ def test_headline_names_the_statistics_whose_bars_nothing_bounds(tmp_path):
     assert "The bars of v are open: nothing bounds how far off these are." in release.headline
 
 
+def test_a_headline_says_so_where_all_units_are_cut(tmp_path):
+    """That was "a number that is not known: ask with a larger budget" at any budget."""
+    frame = pa.table({"u": np.repeat(np.arange(3000), 8), "v": np.full(24_000, 4750.0)})
+    rows = nt.table(frame, unit="u", name="visits")
+    with nt.open_ledger(tmp_path / "budget.db") as ledger:
+        account = ledger.open(rows, nt.pure(10**9))
+
+        def headline(statistic, spend, **limits):
+            asked = account.plan(rows.agg(n=statistic), spend=nt.pure(spend), limits=nt.limits(**limits))
+            return account.release(asked).headline
+
+        cut = headline(nt.count(), 10**5, rows=4)
+        assert "cut about 100.0% of units (u), at most 100.0%" in cut
+        assert (
+            "lose between 12,000 and 21,000 in all. (95% sure)" in cut
+        )  # nobody loses more, and nothing is said of it
+        assert "values of about 100.0% of units (u)" in headline(nt.sum("v", 0, 100), 10**5, rows=8)
+        assert "of units (u), at most 100.0%" in headline(nt.count(), 2, rows=4)
+        little = account.plan(rows.agg(n=nt.count()), spend=nt.pure("0.001"), limits=nt.limits(rows=8)).plan.loss
+        said = little.stated(np.full(len(little.taken), 9))["says"]  # the near miss: noise hides all of them
+        assert "a number of units (u) that is not known" in said
+
+
 def test_notes_speak_of_clipping_where_a_value_can_be_clipped(tmp_path):
     table, _ = payments()
     with nt.open_ledger(tmp_path / "budget.db") as ledger:

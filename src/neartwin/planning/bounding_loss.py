@@ -278,11 +278,15 @@ class LossStage:
     def _words(self, found: dict[str, Any], *, some: bool) -> str:
         """The statement in words. some: whether some units surely lose something."""
         units = f"units ({self.stage.table.unit_name})"
-        what, most, beyond = self.noun, found["each"], f"bars leave out at most {found['beyond']:,} units"
+        what, most = self.noun, found["each"]
+
+        def beyond(lost: str) -> str:
+            return f"; bars leave out at most {found['beyond']:,} units with {lost}." if found["beyond"] else "."
+
         head, unknown = "The limits cut", f"how many {what}s these lose"
         if self.what:
             head, unknown = f"Clipping {self.what} changes values of", "by how much"
-        if found["cut_at_most"] >= 1:
+        if found["cut_at_most"] >= 1 and not some:
             return f"{head} a number of {units} that is not known: ask with a larger budget."
         if not found["beyond"] and not most:
             return f"{head} none of the {units}."
@@ -290,16 +294,17 @@ class LossStage:
         these = f"about {share:.1%} of {units}, {end}" if some else f"{end} of {units}, perhaps none"
         cut = f"{head} {these}"
         if self.noun == "value" and most:
-            return f"Some values of {these}, count through other units or not at all; {beyond} with over {most:,} too many."
+            more = beyond(f"over {most:,} too many")
+            return f"Some values of {these}, count through other units or not at all{more}"
         is_open = "rows" in found and found["rows"][1] is None
         if is_open or not most:
             return f"{cut}; {unknown} is not known{'' if is_open else ', and bars leave it out'}."
         if self.what:
             much, up_to = map(self._amount, (found["amount"], most))
-            return f"{cut}. Changes of up to {up_to} add up to at most {much}; {beyond} with larger ones."
+            return f"{cut}. Changes of up to {up_to} add up to at most {much}{beyond('larger ones')}"
         low, high = found["rows"]
         rows = f"between {low:,} and {high:,}" if low else f"at most {high:,}"
-        return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all; {beyond} with more."
+        return f"{cut}. Those with up to {most:,} {what}{'s' * (most > 1)} too many lose {rows} in all{beyond('more')}"
 
     def _amount(self, largest_values: float) -> str:
         amounts = ((largest_values * size, name) for name, size in self.sizes.items())
