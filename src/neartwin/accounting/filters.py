@@ -96,7 +96,7 @@ class Filter:
                     more * pool.unit,
                     (cap - used) * pool.unit,
                     (
-                        f"spend at most the remaining {float((cap - used) * pool.unit):.6g}",
+                        f"spend at most the remaining {float((cap - used) * pool.unit):.15g}",
                         "ask the curator to raise the account's cap",
                     ),
                 )

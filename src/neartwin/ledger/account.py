@@ -481,7 +481,7 @@ def _of_holder(refusal: BudgetError, holder: str) -> BudgetError:
         refusal.requested,
         refusal.remaining,
         (
-            f"spend at most what the allotment of {holder!r} has left, {float(refusal.remaining):.6g}",
+            f"spend at most what the allotment of {holder!r} has left, {float(refusal.remaining):.15g}",
             f"ask the curator to raise the allotment of {holder!r}",
         ),
     )
