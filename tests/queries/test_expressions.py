@@ -182,7 +182,10 @@ def test_rows_that_meet_a_condition_lie_where_it_says(shop):
 def test_a_clip_is_idle_only_where_conditions_keep_values_inside(shop):
     def kept(text, *conditions):
         rows = tuple(shop.table.expression(one).term for one in conditions)
-        return any(one.operation == "clip" for one in without_idle_clips(shop.table.expression(text).term, rows).walk())
+        return any(
+            one.operation == "clip"
+            for one in without_idle_clips(shop.table.expression(text).term, shop.table, rows).walk()
+        )
 
     assert not kept("clip(price, 0, 9)", "price >= 0", "price < 9")
     assert not kept("1 + clip(price, 0, 9) / 2", "price BETWEEN 1 AND 2")

@@ -422,6 +422,12 @@ class GroupPlan(QueryPlan):
                 f"Quantiles of {column.column} lie on a grid with steps of {float(column.bounds.step):g}; a unit with more "
                 "rows counts for the most allowed, each of its values for an equal part."
             )
+        products = (one.factors for one in self.stage.moments.values() if len(one.factors) > 1)
+        if grids := {part.column: f"{float(part.bounds.step):g} ({part.column})" for pair in products for part in pair}:
+            steps = " and ".join(grids.values())
+            notes.append(
+                f"What is made of squares and products is of values in steps of {steps}; bars leave that rounding out."
+            )
         if self.selection is not None:
             notes.append(
                 "Groups were discovered privately: small ones are missing. The bars use noise separate from that."
