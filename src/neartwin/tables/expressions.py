@@ -286,7 +286,7 @@ def _cast(node: exp.Expr, names: Names) -> Term:
     if kind in _DATED and literal:
         return _dated(node, kind)
     if kind is _NUMBER and literal and re.fullmatch("(?i)[+-]?(nan|inf|infinity)", node.this.name):
-        raise refused(node, "no literal is NaN or infinite; NaN is the largest number: write x > 1e308")
+        raise refused(node, "no literal is NaN or infinite; for NaN alone write x > 1e308 AND 1 / x > 1")
     scale = node.args["to"].expressions[1:] if node.is_type("decimal") else []
     if scale and int(scale[0].name) <= 15:
         return _rounded(exp.Round(this=exp.cast(node.this, "double"), decimals=scale[0].this), names)

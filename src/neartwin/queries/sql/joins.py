@@ -176,7 +176,7 @@ def _aliases(equality: exp.Expr, known: set[str]) -> frozenset[str]:
 def _is_left(join: exp.Join) -> bool:
     kind = " ".join(join.args[part] for part in ("method", "side", "kind") if join.args.get(part))
     if kind not in {"", "INNER", "LEFT", "LEFT OUTER"}:
-        raise QueryError(f"{kind} JOIN is not understood in a private question: {_HINT}")
+        raise QueryError(f"{kind} JOIN is not understood in a private question: {instead('clauses', kind.lower()) or _HINT}")
     return kind.startswith("LEFT")
 
 

@@ -94,7 +94,8 @@ def _as_case(node: exp.Expr) -> exp.Expr:
 def _expand(select: exp.Select, schema: Mapping[str, ColumnType]) -> None:
     """Put in place of the name of an earlier column of the SELECT what it stands for, as DuckDB does where no column has it."""
     known, where = dict[str, exp.Expr](), select.args.get("where")
-    for item in [*select.expressions, where or exp.Null()]:
+    windows = (select.args.get("qualify") or exp.Null()).find_all(exp.Window)
+    for item in [*select.expressions, where or exp.Null(), *windows]:
         for column in list(item.find_all(exp.Column)):
             of = None if column.table or column.name in schema else known.get(column.name.lower())
             if of is not None and not (item is where and of.find(exp.AggFunc)):
