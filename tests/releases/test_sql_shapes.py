@@ -142,7 +142,7 @@ WINDOWS = [  # over the groups, which DuckDB counts on the rows
     ("SELECT town, big, n, n / SUM(n) OVER (PARTITION BY big) AS p FROM t", ""),
     ("SELECT town, big, n, total / SUM(total) OVER (PARTITION BY big) AS p FROM t QUALIFY p > 0.33", ""),
     ("SELECT town, big, n FROM t QUALIFY ROW_NUMBER() OVER (PARTITION BY big ORDER BY total DESC) = 1", ""),
-    ("SELECT town, big, n + total AS m FROM t QUALIFY RANK() OVER (ORDER BY m DESC) <= 2", ""),
+    ("SELECT town, big, 2 * n AS m FROM t QUALIFY RANK() OVER (ORDER BY m DESC) <= 2", ""),
     ("SELECT town, big, n AS m, SUM(n) OVER (PARTITION BY big ORDER BY town) AS s FROM t", ""),
     (
         "SELECT town, big, n FROM (SELECT town, big, n, RANK() OVER (ORDER BY n DESC) AS r FROM t) AS u WHERE r <= 2 AND n > 300",
