@@ -67,6 +67,23 @@ def test_plan_is_free_and_query_pays_once(purchases):
     assert "0.5 of 1 spent" in out
 
 
+def test_a_refused_first_question_opens_no_account(purchases):
+    spend = ("--unit", "customer", "--ledger", "budget.db", "--spend", "epsilon=0.5", "--budget")
+    code, _, err = neartwin(
+        "query", "purchases.parquet", "SELECT AVG(amount) AS a FROM purchases", *spend, "epsilon=100", where=purchases
+    )
+    assert code == 2
+    assert "needs bounds" in err
+    assert (
+        neartwin(
+            "query", "purchases.parquet", "SELECT COUNT(*) AS n FROM purchases", *spend, "epsilon=1", where=purchases
+        )[0]
+        == 0
+    )
+    out = neartwin("ledger", "show", "budget.db", "--json", where=purchases)[1]
+    assert json.loads(out)[0]["pools"] == [{"pool": "epsilon", "cap": "1", "spent": "1/2"}]
+
+
 def test_a_ledger_is_named_by_a_variable_too(purchases, monkeypatch):
     ask = [*ASK, "--spend", "epsilon=0.5", "--budget", "epsilon=1"]
     assert neartwin("query", *ask, where=purchases)[0] == 0

@@ -13,7 +13,14 @@ from neartwin.planning.planner import plan
 from tests.engines.places import SALT
 
 FIRST, SECOND = np.r_[np.full(30, np.nan), np.linspace(0, 4, 30)], np.linspace(6, 8, 60)  # the groups of rows of a file
-EXTRA = {"nobody": [], "below": [3.5], "above": [9.5], "beyond": [700.0], "infinite": [math.inf, -math.inf], "nan": [math.nan]}
+EXTRA = {
+    "nobody": [],
+    "below": [3.5],
+    "above": [9.5],
+    "beyond": [700.0],
+    "infinite": [math.inf, -math.inf],
+    "nan": [math.nan],
+}
 RULES = {  # NaN is equal to itself and above every number
     "x <= 9": lambda x: x <= 9,
     "x > 5": lambda x: x > 5 or math.isnan(x),

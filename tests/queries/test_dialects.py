@@ -253,7 +253,10 @@ def test_words_without_one_meaning_are_refused_with_a_line(dialect, written, say
         ),
         ("SELECT COUNT(*) FROM given g ANTI JOIN given h USING (who)", r"write WHERE \[NOT\] EXISTS \(SELECT 1"),
         ("SELECT COUNT(*) FROM given WHERE isnan(w)", "write w > 1e308 AND 1 / w > 1"),
-        ("SELECT COUNT(*) FROM given WHERE t SIMILAR TO 'a%'", r"write t LIKE 'a%', or regexp_full_match\(t, 'a\.\*'\)"),
+        (
+            "SELECT COUNT(*) FROM given WHERE t SIMILAR TO 'a%'",
+            r"write t LIKE 'a%', or regexp_full_match\(t, 'a\.\*'\)",
+        ),
         ("SELECT COUNT(*) / (SELECT n FROM given) FROM given", "the answer of a subquery as a number"),
         ("SELECT COUNT(*) FROM given WHERE t IN (" + "'a', " * 20_000 + "'b')", "too long"),
     ],

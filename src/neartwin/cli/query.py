@@ -103,13 +103,13 @@ def _proposal(book: Ledger, arguments: Options) -> Proposal | SeriesProposal:
     )
     plan_arguments = options.arguments_of_plan(arguments)
     budget = budget_in(arguments["budget"], "budget") if arguments["budget"] else None
-    account = book.open(rows, budget)
     joinable = options.joinable(arguments, str(rows.table.unit))
     tables = {other.name: other.opened(rows, into=arguments["into"]) for other in joinable}
     asked = {"keys": lambda schema: options.keys(arguments["keys"], schema), "dialect": arguments["dialect"]}
     parsed = series_from_sql(arguments["sql"], rows, tables=tables, **asked)
     clip = read_range(arguments["private_range"] or None)
     queries = [with_private_range(one, clip) for one in parsed]
+    account = book.open(rows, budget)  # not before the question is understood: its budget stays
     if len(queries) > 1:
         return account.plan_series(queries, **plan_arguments)
     return account.plan(queries[0], **plan_arguments)
