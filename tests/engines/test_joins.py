@@ -1,9 +1,10 @@
 """Joins: every engine gives the oracle's rows, and each row depends on one unit alone, however the tables meet."""
 
 import random
-from datetime import date
+from datetime import date, datetime, timedelta
 from fractions import Fraction
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -90,9 +91,15 @@ def questions(tables):
     visits = opened(tables["visits"], nt.table, unit="who", name="people")
     towns = opened(tables["towns"], nt.public_table, name="towns")
     lines = opened(tables["lines"], nt.table, unit=nt.owned_by(visits, on={"id": "visit"}), name="lines")
+    moved = people.with_column("moved", "CASE WHEN age = 70 THEN 'Ulm' ELSE lower(town) END")
     return {
         "public": (people.join(towns, on={"town": "name"}), ["people", "towns"]),
         "public, or NULL": (people.join(towns, on={"town": "name"}, how="left"), ["people", "towns"]),
+        "by an expression": (moved.join(towns, on={"moved": "name"}), ["people", "towns"]),
+        "by an expression, or NULL": (
+            moved.where("age IS NOT NULL").join(towns, on={"moved": "name"}, how="left"),
+            ["people", "towns"],
+        ),
         "same unit": (people.join(visits.where("paid > 1 AND id <> 3")), ["people", "visits"]),
         "same unit, or NULL": (
             people.join(visits, how="left", keys={"its": "who"}).where("its IS NULL OR its <> 'ada' OR id <> 3"),
@@ -118,6 +125,7 @@ def questions(tables):
 GROUPS = {
     "joined": "state",
     "public": "state",
+    "by an expression": "state",
     "same unit": "day",
     "owned": "item",
     "owned, by a joined table": "item",
@@ -126,6 +134,7 @@ GROUPS = {
 VALUES = {
     "joined": "rent",
     "public": "rent",
+    "by an expression": "rent",
     "same unit": "paid",
     "owned": "price",
     "owned, by a joined table": "price",
@@ -185,7 +194,7 @@ def by_unit(rows, names, table):
     return {unit: sorted(found[unit]) for unit in found}
 
 
-@pytest.mark.parametrize("kind", list(questions(local(made(0)))))
+@pytest.mark.parametrize("kind", [kind for kind in questions(local(made(0))) if "expression" not in kind])
 @pytest.mark.parametrize("seed", range(4))
 def test_removed_unit_leaves_the_joined_rows_of_all_others(seed, kind):
     """The premise of bounding. Rows that a unit owns leave with it; a claim that it lost leaves nothing behind."""
@@ -243,7 +252,6 @@ def test_near_miss_join_without_equated_units_mixes_them_and_is_refused():
         "own no rows of other tables": lambda: nt.owned_by(rows, on="id"),
         "on= must name": lambda: people.join(towns),
         "must be a column, a list": lambda: people.join(towns, on=7),
-        "join on columns of the tables": lambda: people.with_column("x", "age > 3").join(towns, on={"x": "name"}),
     }
     for says, asked in refused.items():
         with pytest.raises(QueryError, match=says):
@@ -270,6 +278,52 @@ def test_computed_columns_reach_over_a_join():
     values = engine_for(rows.table.source).aggregate(asked.stage, salt=SALT).values
     steps = [(found / asked.stage.parts.get(name, 1)).tolist() for name, found in values.items()]
     assert steps == [[1, 2], [3, 2]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "JOIN chapters c ON left(s.icd, 1) = c.letter GROUP BY c.title",
+        "JOIN chapters c ON letter = upper(left(icd, 1)) WHERE cost > 20 GROUP BY c.title",
+        "LEFT JOIN chapters c ON left(s.icd, 1) = c.letter GROUP BY c.title",
+        "JOIN days ON CAST(s.at AS DATE) = days.day JOIN chapters c ON left(icd, 1) = letter GROUP BY holiday, title",
+        "JOIN tens ON CAST(floor(s.cost / 10) AS BIGINT) = tens.ten AND s.kind = tens.kind GROUP BY tens.name",
+        "JOIN chapters c ON left(s.icd, 1) = c.letter JOIN chapters d ON left(s.icd, 1) = d.letter GROUP BY d.title",
+    ],
+)
+def test_on_equates_expressions_with_columns_of_public_tables(tmp_path, text):
+    draw, many = random.Random(6), 400
+    stays = pa.table({
+        "who": [draw.randrange(50) for _ in range(many)],
+        "icd": [draw.choice(["A01", "A09", "B20", "b21", "Z99", "Q", None]) for _ in range(many)],
+        "cost": [float(draw.randrange(50)) for _ in range(many)],
+        "kind": [draw.choice("xy") for _ in range(many)],
+        "at": [datetime(2024, 1, 1) + timedelta(hours=draw.randrange(28 * 24)) for _ in range(many)],  # noqa: DTZ001
+    })  # fmt: skip
+    public = {
+        "chapters": pa.table({"letter": ["A", "B", "Z"], "title": ["infections", "blood", "other"]}),
+        "days": pa.table({"day": [date(2024, 1, i) for i in range(1, 21)], "holiday": ["yes", "no"] * 10}),
+        "tens": pa.table({"ten": [0, 1, 2, 0], "kind": list("xxyy"), "name": ["low", "mid", "high", "low"]}),
+    }
+    rows = nt.table(stays, unit="who", name="stays", columns={"cost": nt.bounds(0, 50)})
+    tables = {name: nt.public_table(one, name=name) for name, one in public.items()}
+    columns = text.partition("GROUP BY ")[2]
+    asked = nt.from_sql(f"SELECT {columns}, COUNT(*) AS n, SUM(cost) AS cost FROM stays s {text}", rows, tables=tables)
+    with nt.open_ledger(tmp_path / "budget.db") as book:
+        account = book.open(rows, nt.approx(10**9, "0.01"))
+        limits = nt.limits(rows=100, max_groups=12, loss_share=0)
+        release = account.release(account.plan(asked, spend=nt.approx(10**8, "0.001"), limits=limits))
+    found = {
+        key: (round(n), round(cost))
+        for key, n, cost in zip(release.keys, release["n"].values, release["cost"].values, strict=True)
+    }
+    with duckdb.connect() as connection:
+        for name, one in {"stays": stays, **public}.items():
+            connection.register(name, one)
+        sql = f"SELECT {columns}, COUNT(*), SUM(cost) FROM stays s {text}"
+        truth = {key: (n, round(cost)) for *key, n, cost in connection.execute(sql).fetchall() for key in [tuple(key)]}
+    assert {key: value for key, value in found.items() if value != (0, 0)} == truth
+    assert len(truth) > 1
 
 
 def test_a_unit_counts_no_more_after_a_join_than_before(tmp_path):

@@ -349,7 +349,7 @@ def test_sql_joins_say_the_same_as_python(visits):
         ("JOIN towns ON town > name", "not an equality"),
         ("JOIN towns ON town = 'Ulm'", "not an equality"),
         ("JOIN towns ON town = name OR town = state", "not an equality"),
-        ("JOIN towns ON town = visits.town", "must equate 'towns'"),
+        ("JOIN towns ON town = visits.town", "of a column of 'towns' with a table before it"),
         ("JOIN towns ON town = name AND town = state", "equates one column with two"),
         ("JOIN strangers USING (who)", "must name one of the tables given"),
         ("JOIN (SELECT * FROM streets) t ON town = name", "must name one of the tables given"),

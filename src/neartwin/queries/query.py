@@ -21,7 +21,7 @@ from neartwin.queries.groups import MARGIN, Grouping, completed, margins_of
 from neartwin.queries.workloads import Workload, weighted
 from neartwin.statistics.base import OfBoundedValues, Statistic
 from neartwin.tables.expressions import RowExpression, parsed
-from neartwin.tables.joins import On, OtherTable, joined, new_names, origin_of
+from neartwin.tables.joins import On, OtherTable, joined, new_names, origin_of, pairs_of
 from neartwin.tables.per_unit import per_unit, with_windows
 from neartwin.tables.ranges import grouped_by
 from neartwin.tables.table import Table
@@ -196,15 +196,18 @@ class Rows:
         """
         line = f"a table that says whether its rows are public; write nt.public_table({variable(other)})"
         made_of((Rows, OtherTable), line, join=other)
+        table = self.table
+        if isinstance(table.unit, str) and not table.computed.keys().isdisjoint(left for left, _ in pairs_of(on)):
+            table = with_windows(table, (), {})  # in which they are columns
         if isinstance(other, Rows):
             if other.first:
                 raise QueryError("join: what is asked first is compared, so put conditions after it, not on the table")
             if other.table.computed or other.table.joins or (other.conditions and how != "inner"):
                 other = Rows(with_windows(other.table, other.conditions, {}))  # as a subquery with columns of its own
-            new = joined(self.table, other.table, on=on, how=how, prefix=prefix, keys=keys)
+            new = joined(table, other.table, on=on, how=how, prefix=prefix, keys=keys)
             moved = tuple(condition.renamed(new_names(new.joins[-1])) for condition in other.conditions)
             return replace(self, table=new, conditions=(*self.conditions, *moved))
-        return replace(self, table=joined(self.table, other, on=on, how=how, prefix=prefix, keys=keys))
+        return replace(self, table=joined(table, other, on=on, how=how, prefix=prefix, keys=keys))
 
     def with_column(self, name: str, expression: str) -> "Rows":
         """The rows with one computed column more, for conditions, groups and statistics.

@@ -117,7 +117,7 @@ def owner_of(table: Table, on: On) -> Owner:
             f"owned_by: the units of {table.name!r} own no rows of other tables; name a table that is not joined, whose "
             "unit is a column"
         )
-    pairs = _pairs(on)
+    pairs = pairs_of(on)
     if not pairs:
         raise QueryError("owned_by: on= must name the key, for instance on='visit' or on={'visit': 'number'}")
     _check_claims(table, pairs)
@@ -275,7 +275,7 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         raise QueryError(
             f"join: the unit is {table.unit_name!r}, so private rows of other tables have none; join public tables"
         )
-    pairs = _pairs(on)
+    pairs = pairs_of(on)
     if isinstance(other, Table):
         kind, owner, per_unit = JoinKind.PUBLIC if public else JoinKind.SAME_UNIT, None, other.per_unit
         pairs = pairs if public else _equated(table, other, pairs)
@@ -284,7 +284,7 @@ def joined(table: Table, other: OtherTable | Table, *, on: On, how: str, prefix:
         pairs = pairs or (owner.on if owner is not None else ())
     _check(table, other, how, pairs)
     shared = {left for left, right in pairs if left == right}
-    own = {new: old for new, old in _pairs(keys) if has_column(old, other.schema, "join: keys")}
+    own = {new: old for new, old in pairs_of(keys) if has_column(old, other.schema, "join: keys")}
     wanted = {name: name for name in other.schema if name not in shared} | own
     names = _names(table, wanted, prefix, other.name)
     join = Join(
@@ -314,7 +314,18 @@ def is_public(other: OtherTable | Table) -> bool:
     return other.unit == NOBODY if isinstance(other, Table) else other.kind is JoinKind.PUBLIC
 
 
-def _pairs(on: On) -> tuple[tuple[str, str], ...]:
+def pairs_of(on: On) -> tuple[tuple[str, str], ...]:
+    """This table's columns, each with the other's that it is equal to.
+
+    Args:
+        on: One of the spellings of `joined`.
+
+    Returns:
+        The pairs.
+
+    Raises:
+        QueryError: It is none of them.
+    """
     match on:
         case None:
             return ()
@@ -380,8 +391,6 @@ def _check_pairs(table: Table, other: OtherTable | Table, pairs: tuple[tuple[str
         )
     for left, right in pairs:
         kind, its = table.has(left, "join"), has_column(right, other.schema, f"join, in {other.name!r}")
-        if left in table.computed:
-            raise QueryError(f"join: {left!r} is computed; join on columns of the tables")
         if kind not in GROUPABLE or kind is not its:
             raise SchemaError(
                 f"join: {left!r} is {kind} and {right!r} is {its}; join on integers, text, booleans or dates of "

@@ -16,7 +16,7 @@ conditions of WHERE, or of the table after LEFT JOIN. Owned rows follow the tabl
 see `neartwin.tables.table`. LEFT joins within such a group come after it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TypeGuard
 
@@ -176,7 +176,8 @@ def _aliases(equality: exp.Expr, known: set[str]) -> frozenset[str]:
 def _is_left(join: exp.Join) -> bool:
     kind = " ".join(join.args[part] for part in ("method", "side", "kind") if join.args.get(part))
     if kind not in {"", "INNER", "LEFT", "LEFT OUTER"}:
-        raise QueryError(f"{kind} JOIN is not understood in a private question: {instead('clauses', kind.lower()) or _HINT}")
+        line = instead("clauses", kind.lower()) or _HINT
+        raise QueryError(f"{kind} JOIN is not understood in a private question: {line}")
     return kind.startswith("LEFT")
 
 
@@ -189,6 +190,20 @@ _Scope = dict[str, dict[str, str]]  # by alias, the names of a table's columns i
 
 def _is_equality(node: exp.Expr) -> TypeGuard[exp.EQ]:
     return isinstance(node, exp.EQ) and isinstance(node.this, exp.Column) and isinstance(node.expression, exp.Column)
+
+
+def _key(node: exp.Expr, alias: str, columns: Collection[str]) -> tuple[exp.Expr, exp.Column] | None:
+    """What of other tables a column of a table is equal to, and the column. columns: names that are its without its alias."""
+
+    def are_its(side: exp.Expr) -> list[bool]:
+        found = side.find_all(exp.Column)
+        return [one.table == alias or (not one.table and one.name in columns) for one in found]
+
+    sides = (node.this, node.expression) if isinstance(node, exp.EQ) else ()
+    for its, other in zip(sides, sides[::-1], strict=True):
+        if isinstance(its, exp.Column) and are_its(its) == [True] and set(are_its(other)) == {False}:
+            return other, its
+    return None
 
 
 def arrange(select: exp.Select, given: Others) -> None:
@@ -235,7 +250,7 @@ def _without_further(select: exp.Select, join: exp.Join) -> None:
     """Conditions in ON beside equalities: of WHERE, or after LEFT JOIN of the table alone."""
     parts, table = conjuncts(join.args.get("on")), join.this
     kinds = exp.Table if join.side else exp.Table | exp.Subquery
-    further = [one for one in parts if not _is_equality(one)]
+    further = [one for one in parts if not (_is_equality(one) or _key(one, table.alias_or_name, ()))]
     others = {one.table for part in further for one in part.find_all(exp.Column)} - {"", table.alias_or_name}
     if join.side and others:
         raise not_understood(
@@ -358,7 +373,7 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
         raise QueryError(f"{alias!r} names two tables; give one of them another name with AS")
     other = others[table.name]
     other_table = table_of(other)
-    on = [] if is_true(join.args.get("on")) else _on(join, alias, frozenset(other_table.schema), scope)
+    rows, on = _on(join, alias, rows, frozenset(other_table.schema), scope)
     if isinstance(other, Rows):  # the unit under another name is the unit
         names, mine, its = units_of(rows.table), str(rows.table.unit), str(other.table.unit)
         on = [(mine if left in names and right == its else left, right) for left, right in on]
@@ -377,23 +392,28 @@ def _join(join: exp.Join, rows: Rows, others: Others, scope: _Scope, asked: set[
     return new
 
 
-def _on(join: exp.Join, alias: str, columns: frozenset[str], scope: _Scope) -> list[tuple[str, str]]:
+def _on(
+    join: exp.Join, alias: str, rows: Rows, columns: frozenset[str], scope: _Scope
+) -> tuple[Rows, list[tuple[str, str]]]:
+    """The equalities, and the rows with a column for each expression that is equated with a column of the other table."""
     using, on = join.args.get("using"), join.args.get("on")
+    if is_true(on):
+        return rows, []
     if using:
-        return [(_named(exp.column(item.name), scope), item.name) for item in using]
+        return rows, [(_named(exp.column(item.name), scope), item.name) for item in using]
     if on is None:
         raise QueryError(f"{join.this.sql(dialect='duckdb')!r} has no join condition: {_HINT}")
     pairs = []
     for part in conjuncts(on):
-        if not _is_equality(part):
-            raise QueryError(f"ON {part.sql(dialect='duckdb')!r} is not an equality of two columns: {_HINT}")
-        sides = [part.this, part.expression]
-        theirs = [side.table == alias or (not side.table and side.name in columns) for side in sides]
-        if theirs[0] == theirs[1]:
-            raise QueryError(f"ON {part.sql(dialect='duckdb')!r} must equate {alias!r} with a table before it: {_HINT}")
-        mine, its = reversed(sides) if theirs[0] else sides
-        pairs.append((_named(mine, scope), its.name))
-    return pairs
+        if (key := _key(part, alias, columns)) is None:
+            text = part.sql(dialect="duckdb")
+            raise QueryError(f"ON {text!r} is not an equality of a column of {alias!r} with a table before it: {_HINT}")
+        mine, its = key
+        written = mine.transform(lambda of: exp.column(_named(of, scope)) if isinstance(of, exp.Column) else of)
+        name = written.name if isinstance(mine, exp.Column) else written.sql(dialect="duckdb", identify=True)
+        rows = rows if isinstance(mine, exp.Column) or name in rows.table.schema else rows.with_column(name, name)
+        pairs.append((name, its.name))
+    return rows, pairs
 
 
 def _named(column: exp.Column, scope: _Scope) -> str:
