@@ -28,7 +28,7 @@ from neartwin.web.app import create_app
 from neartwin.web.auth import Caller
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
-from neartwin.web.routes.questions import task_of
+from neartwin.web.routes.datasets import task_of
 from neartwin.web.service import Settings
 from neartwin.web.workers import FairQueue, Workers, _Task
 from tests.ledger.conftest import postgres_place  # noqa: F401 - a fixture

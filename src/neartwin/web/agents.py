@@ -42,8 +42,7 @@ from neartwin.web.auth import Authenticator, Caller, bearer, unauthenticated
 from neartwin.web.errors import UnexpectedError, as_dict
 from neartwin.web.middleware import audit
 from neartwin.web.routes import datasets as routes
-from neartwin.web.routes.datasets import shown
-from neartwin.web.routes.questions import fits, task_of
+from neartwin.web.routes.datasets import fits, shown, task_of
 from neartwin.web.service import RefusedError, Service
 
 Json = dict[str, Any]

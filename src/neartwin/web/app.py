@@ -22,7 +22,7 @@ from neartwin.web import errors, pages
 from neartwin.web.auth import Authenticator
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.middleware import Guard, Watch
-from neartwin.web.routes import datasets, operations, questions
+from neartwin.web.routes import datasets, operations
 from neartwin.web.schemas import Refusal, first_fault
 from neartwin.web.service import Service, Settings
 from neartwin.web.workers import Jobs, Workers
@@ -76,7 +76,7 @@ def create_app(directory: DataDirectory, settings: Settings | None = None) -> Fa
         redirect_slashes=False,
     )
     # the most asked first
-    for router in (questions.router, datasets.router, datasets.wishes, datasets.of_ledger, operations.router):
+    for router in (datasets.questions, datasets.router, datasets.wishes, datasets.of_ledger, operations.router):
         app.include_router(router)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     app.include_router(pages.router, include_in_schema=False)

@@ -34,8 +34,8 @@ from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
 from neartwin.web.pages.layout import AfterJson, address, amounts, first, host, page, short
-from neartwin.web.routes.datasets import Named, Part, Position, payable, readable, shown, usable, visible
-from neartwin.web.routes.questions import JobId, fits, owed, task_of
+from neartwin.web.routes import datasets as api
+from neartwin.web.routes.datasets import JobId, Named, Part, Position, fits, owed, shown, task_of, visible
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
 from neartwin.web.tasks import no_room
@@ -163,7 +163,7 @@ async def _release(
 def _opened(running: Running, name: str, caller: Caller) -> tuple[Dataset, Columns]:
     dataset, rule = visible(running.directory, name, caller)
     schema = running.directory.rows(dataset).table.schema
-    groupable = {one["name"]: one["groupable"] for one in usable(schema, dataset, rule)}
+    groupable = {one["name"]: one["groupable"] for one in api.usable(schema, dataset, rule)}
     others = [column for column in groupable if column != dataset.unit]
     return dataset, {
         "usable": list(groupable),
@@ -206,7 +206,7 @@ async def _page(
     except NeartwinError as fault:
         refusal = refusal or as_dict(fault)
     budget = await run_in_threadpool(account_budget, running.directory, dataset, price)
-    left = await run_in_threadpool(payable, running.directory, dataset, caller)
+    left = await run_in_threadpool(api.payable, running.directory, dataset, caller)
     shown = price if price is not None and any(price.values()) else left
     affordable = plan is not None and fits(plan, left)
     if price is not None and not affordable:
@@ -337,7 +337,7 @@ def release(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     part: Part = 1,
 ) -> Response:
     """A release that was paid for. `after` holds free post-processing: HAVING, ORDER BY and LIMIT, as JSON."""
-    _, stored = readable(running, name, position, caller)
+    _, stored = api.readable(running, name, position, caller)
     parts = parts_in(stored.document)
     answer = shown(parts, part, json_object(after or "{}", "after"))
     return page(
@@ -362,7 +362,7 @@ def csv(  # noqa: PLR0917 - FastAPI reads the parts of a request from here
     name: Named, position: Position, caller: Anyone, running: Running, after: AfterJson = "", part: Part = 1
 ) -> Response:
     """The released table as CSV."""
-    _, stored = readable(running, name, position, caller)
+    _, stored = api.readable(running, name, position, caller)
     text = shown(parts_in(stored.document), part, json_object(after or "{}", "after")).to_csv()
     headers = {"Content-Disposition": f'attachment; filename="release-{position}.csv"'}
     return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
@@ -373,7 +373,7 @@ def certificate(  # noqa: PLR0917 - FastAPI reads the parts of a request from he
     name: Named, position: Position, request: Request, caller: Anyone, running: Running, part: Part = 1
 ) -> Response:
     """The certificate of a release, as a page."""
-    account, _ = readable(running, name, position, caller)
+    account, _ = api.readable(running, name, position, caller)
     issued = running.directory.certificate(account, position, part)
     title = f"Certificate of answer {issued.body['ledger']['reserved']}"
     shown: dict[str, Any] = certificate_facts(issued) | {"of_part": f"?part={part}" if part > 1 else ""}
