@@ -198,7 +198,10 @@ def test_inexpressible_nested_join_is_refused():
         ("people p JOIN (visits v JOIN secrets s ON v.who = s.name) ON p.who = v.who", "one of the tables given"),
         ("people p JOIN (visits v JOIN visits v ON v.id = v.id) ON p.who = v.who", "two tables"),
         ("people p JOIN (visits v JOIN lines l ON v.day = l.item) ON p.who = v.who", "which is declared; join on that"),
-        ("people p JOIN (towns t JOIN visits v ON v.id = v.id) ON p.town = t.name", "ties|not an equality of a column of 'v'"),
+        (
+            "people p JOIN (towns t JOIN visits v ON v.id = v.id) ON p.town = t.name",
+            "ties|not an equality of a column of 'v'",
+        ),
     ):
         with pytest.raises(QueryError, match=says):
             nt.from_sql(f"SELECT COUNT(*) AS n FROM {text}", people, tables=others)
