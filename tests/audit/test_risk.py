@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from neartwin.audit.claims import claim_approx, claim_gdp, claim_pure
-from neartwin.audit.risk import advantage_of, largest_parameter, power_at, risks
+from neartwin.audit.claims import advantage_of, claim_approx, claim_gdp, claim_pure, largest_parameter, power_at, risks
 from neartwin.errors import ParameterError
 
 

@@ -8,10 +8,9 @@ import pytest
 from neartwin import losses, tradeoff
 from neartwin.accounting.budgets import advantage, approx, gdp, mixed, pure, rdp, zcdp
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.audit.claims import EpsilonDelta, GaussianPrivacy, claim_gdp, claim_of, claim_pure
+from neartwin.audit.claims import EpsilonDelta, GaussianPrivacy, advantage_of, claim_gdp, claim_of, claim_pure, risks
 from neartwin.audit.game import examine
 from neartwin.audit.neighbouring_inputs import Twins
-from neartwin.audit.risk import advantage_of, risks
 from neartwin.audit.runs import Transcript
 from neartwin.mechanisms.additive import DiscreteLaplace, Gaussian
 

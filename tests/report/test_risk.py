@@ -7,8 +7,7 @@ import pytest
 import neartwin as nt
 from neartwin.accounting.budgets import approx, pure, zcdp
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.audit.claims import claim_of
-from neartwin.audit.risk import percent, power_at, risks
+from neartwin.audit.claims import claim_of, percent, power_at, risks
 from neartwin.mechanisms.neighbours import Neighbours
 from neartwin.report.page import page, risk_facts
 

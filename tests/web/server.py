@@ -12,9 +12,8 @@ import uvicorn
 
 from neartwin.web.app import create_app
 from neartwin.web.connections import HeadLimit
-from neartwin.web.data_directory import DataDirectory
+from neartwin.web.data_directory import DataDirectory, outcome
 from neartwin.web.service import Settings
-from neartwin.web.tasks import outcome
 
 PATIENCE = 120
 FREE = Settings(workers=2, burst=100_000, per_second=100_000, plan_seconds=300)

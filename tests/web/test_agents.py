@@ -25,8 +25,7 @@ from mcp_types import ElicitResult
 from scipy.stats import binom
 
 import neartwin as nt
-from neartwin.audit.claims import claim_pure
-from neartwin.audit.risk import risks
+from neartwin.audit.claims import claim_pure, risks
 from neartwin.web.agents import Desk
 from neartwin.web.app import service
 from neartwin.web.auth import Caller

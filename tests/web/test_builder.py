@@ -27,12 +27,11 @@ from neartwin.web.builder.fields import (
     read,
 )
 from neartwin.web.builder.sql import sql
-from neartwin.web.data_directory import DataDirectory
+from neartwin.web.data_directory import DataDirectory, outcome
 from neartwin.web.datasets import Dataset, Rule
 from neartwin.web.pages.ask import _after_button, question_task, written
 from neartwin.web.schemas import Ask
 from neartwin.web.schemas import Limits as LimitsModel
-from neartwin.web.tasks import outcome
 
 CURATOR = SimpleNamespace(role="curator", name="carol", project="")
 

@@ -20,9 +20,8 @@ from neartwin.tables.table import bounds
 from neartwin.web.app import create_app
 from neartwin.web.builder import options
 from neartwin.web.builder.fields import AskFields
-from neartwin.web.data_directory import DataDirectory
+from neartwin.web.data_directory import DataDirectory, outcome
 from neartwin.web.datasets import Dataset, JoinableTable, Rule
-from neartwin.web.tasks import outcome
 from tests.web.conftest import bearer, released
 from tests.web.server import FREE, serving, without_processes
 

@@ -23,7 +23,7 @@ from neartwin.errors import AccessError
 from neartwin.web.app import create_app
 from neartwin.web.data_directory import DataDirectory
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.pages import admin
+from neartwin.web.pages import datasets
 from neartwin.web.pages.ask import MOST_SAVED
 from neartwin.web.pages.layout import short
 from neartwin.web.service import Settings
@@ -284,19 +284,19 @@ def test_the_chart_of_spending_reads_the_newest_releases_alone(tmp_path, purchas
     account = directory.books.account("purchases")
     said, points = [], []
     for drawn in (1_000, 2):
-        monkeypatch.setattr(admin, "_DRAWN", drawn)
+        monkeypatch.setattr(datasets, "_DRAWN", drawn)
         monkeypatch.setattr(
-            admin.Figure, "draw", lambda figure, **words: points.append(figure.lines) or words["spoken"]
+            datasets.Figure, "draw", lambda figure, **words: points.append(figure.lines) or words["spoken"]
         )
-        said.append(admin._spending(account))
+        said.append(datasets._spending(account))
     assert said == ["Spending by analyst: ada 30.0%; eve 30.0%"] * 2
     starts = [[line.y[0] for line in lines[:-1]] for lines in points]
     assert starts == [[0, 0], [pytest.approx(0.1), pytest.approx(0.05)]]  # spent before the two that are drawn
     assert released(
         client, ASK | {"spend": {"epsilon": "0.3"}}, bearer(directory.mint("zoe", "analyst", by="console")[1])
     )
-    monkeypatch.setattr(admin, "_LINES", 1)
-    assert admin._spending(account) == "Spending by analyst: others 60.0%; ada 30.0%"  # a line and a colour for each
+    monkeypatch.setattr(datasets, "_LINES", 1)
+    assert datasets._spending(account) == "Spending by analyst: others 60.0%; ada 30.0%"  # a line and a colour for each
     assert points[-1][0].y[0] == pytest.approx(0.05)  # what eve spent before the two that are drawn
     stack.close()
 

@@ -7,8 +7,8 @@ import pytest
 from neartwin.accounting.budgets import approx, gdp, pure
 from neartwin.errors import ParameterError, SchemaError
 from neartwin.tables.table import bounds
+from neartwin.web.data_directory import outcome
 from neartwin.web.datasets import Dataset, Rule
-from neartwin.web.tasks import outcome
 from tests.web.conftest import registered
 
 

@@ -9,10 +9,14 @@ from neartwin.audit.attacks import sum_excess as sum_excess
 from neartwin.audit.attacks import time_follows_noise as time_follows_noise
 from neartwin.audit.attacks import tracing_scores as tracing_scores
 from neartwin.audit.claims import BelowCurve as BelowCurve
+from neartwin.audit.claims import advantage_of as advantage_of
 from neartwin.audit.claims import claim_approx as claim_approx
 from neartwin.audit.claims import claim_gdp as claim_gdp
 from neartwin.audit.claims import claim_of as claim_of
 from neartwin.audit.claims import claim_pure as claim_pure
+from neartwin.audit.claims import keeping as keeping
+from neartwin.audit.claims import power_at as power_at
+from neartwin.audit.claims import risks as risks
 from neartwin.audit.game import audit as audit
 from neartwin.audit.neighbouring_inputs import Twins as Twins
 from neartwin.audit.neighbouring_inputs import answer_patterns as answer_patterns
@@ -31,10 +35,6 @@ from neartwin.audit.reconstruction import linear_program as linear_program
 from neartwin.audit.reconstruction import released as released
 from neartwin.audit.reconstruction import sweep as sweep
 from neartwin.audit.reconstruction import wrong_share as wrong_share
-from neartwin.audit.risk import advantage_of as advantage_of
-from neartwin.audit.risk import keeping as keeping
-from neartwin.audit.risk import power_at as power_at
-from neartwin.audit.risk import risks as risks
 from neartwin.audit.runs import Batched as Batched
 from neartwin.audit.runs import ReleaseGame as ReleaseGame
 from neartwin.audit.runs import Transcript as Transcript

@@ -16,9 +16,8 @@ import numpy as np
 
 from neartwin.accounting.budgets import budget_of, gdp, pure
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.audit.claims import claim_of
+from neartwin.audit.claims import Keeping, Risk, advantage_of, claim_of, keeping, percent, power_at, risks
 from neartwin.audit.reconstruction import Attempt, Bits, bounded_noise, least_squares, linear_program, released, sweep
-from neartwin.audit.risk import Keeping, Risk, advantage_of, keeping, percent, power_at, risks
 from neartwin.audit.runs import watched
 from neartwin.checks import needed
 from neartwin.cli.options import json_option, picture_option

@@ -10,9 +10,8 @@ from statistics import NormalDist, fmean
 
 import numpy as np
 
-from neartwin.audit.claims import Curve
+from neartwin.audit.claims import Curve, percent, power_at
 from neartwin.audit.reconstruction import Attempt
-from neartwin.audit.risk import percent, power_at
 from neartwin.errors import ParameterError
 from neartwin.exact import FloatArray, Number, rational
 from neartwin.report.svg import BLIND, Drawing, Figure, Line, Note

@@ -12,8 +12,7 @@ import numpy as np
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.audit.claims import claim_of
-from neartwin.audit.risk import percent, risks
+from neartwin.audit.claims import claim_of, percent, risks
 from neartwin.checks import writable
 from neartwin.errors import ParameterError
 from neartwin.mechanisms.neighbours import Neighbours

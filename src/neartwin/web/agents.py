@@ -33,8 +33,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neartwin.accounting.budgets import budget_in, budget_of, parts_of
 from neartwin.accounting.guarantee import Guarantee
-from neartwin.audit.claims import claim_of
-from neartwin.audit.risk import risks
+from neartwin.audit.claims import claim_of, risks
 from neartwin.errors import AccessError, NeartwinError
 from neartwin.releases.release import parts_in
 from neartwin.web import schemas

@@ -8,8 +8,7 @@ import json
 import os
 import sys
 
-from neartwin.web.data_directory import DataDirectory
-from neartwin.web.tasks import outcome
+from neartwin.web.data_directory import DataDirectory, outcome
 
 
 def main() -> None:

@@ -2,20 +2,20 @@
 
 - `layout`     renders pages and refusals.
 - `signin`     signing in and out.
-- `datasets`   data sets, their budgets, history, and the guided registration.
+- `datasets`   data sets, their budgets, history, and the guided registration; for curators their allotments, requests for budget,
+               spending over time, tokens, the ledger.
 - `ask`        the question page, with a preview while the analyst types, answers, certificates, and saved questions.
-- `admin`      policy, allotments, requests for budget, spending over time, tokens, the ledger.
 - `policy`     the policy as a form, with a review before each change.
 - `budget`     the meaning of an account's amounts: epsilon, mu, best guess, curve.
 """
 
 from fastapi import APIRouter
 
-from neartwin.web.pages import admin, ask, datasets, policy, signin
+from neartwin.web.pages import ask, datasets, policy, signin
 from neartwin.web.pages.layout import refusal
 
 router = APIRouter()
-for _part in (signin, datasets, ask, admin, policy):
+for _part in (signin, datasets, ask, policy):
     router.include_router(_part.router)
 
 __all__ = ["refusal", "router"]

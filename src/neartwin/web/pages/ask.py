@@ -30,6 +30,7 @@ from neartwin.web.auth import Analyst, Anyone, Asker, Caller, Form
 from neartwin.web.builder import fields, options
 from neartwin.web.builder.options import json_object
 from neartwin.web.builder.sql import named, sql
+from neartwin.web.data_directory import no_room
 from neartwin.web.datasets import Dataset
 from neartwin.web.errors import as_dict
 from neartwin.web.pages.datasets import account_budget
@@ -38,7 +39,6 @@ from neartwin.web.routes import datasets as api
 from neartwin.web.routes.datasets import JobId, Named, Part, Position, fits, owed, shown, task_of, visible
 from neartwin.web.service import RefusedError, Running, Service
 from neartwin.web.store import Store
-from neartwin.web.tasks import no_room
 
 router = APIRouter()
 Columns = dict[str, list[str]]  # those that the analyst may use: usable, groupable, numeric and dated
